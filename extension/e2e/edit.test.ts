@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import { faults } from "./axe";
 import { launch, Visit } from "./browser";
-import { execute, openLab, openNotebook, select, theme, viewerOf } from "./lab";
+import { openLab, openNotebook, printed, runCell, theme, viewerOf } from "./lab";
 import { openPane } from "./panes";
 import { Server } from "./server";
 
@@ -32,14 +32,9 @@ after(async () => {
   await server?.stop();
 });
 
-async function run(page: Page, cell: number): Promise<void> {
-  await select(page, cell);
-  await execute(page, "notebook:run-cell");
-}
-
 async function called(page: Page): Promise<string> {
-  await run(page, CALLS);
-  return page.locator(`.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell[data-windowed-list-index="${CALLS}"] .jp-OutputArea-output pre`).last().innerText();
+  await runCell(page, CALLS);
+  return printed(page, CALLS).last().innerText();
 }
 
 test("what is typed is compiled, and shown in each pane beside what was there", { timeout: 3 * CELL_MS }, async t => {
@@ -47,7 +42,7 @@ test("what is typed is compiled, and shown in each pane beside what was there", 
   const { page } = visit;
   await openLab(page, server);
   await openNotebook(page, "edit.ipynb", "its kernel");
-  for (const cell of [SETUP, CELL]) await run(page, cell);
+  for (const cell of [SETUP, CELL]) await runCell(page, cell);
   const viewer = await viewerOf(page, CELL);
   const source = await openPane(viewer, "source");
   await source.getByRole("button", { name: "Edit", exact: true }).click();

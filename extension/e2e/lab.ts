@@ -71,6 +71,17 @@ export async function select(page: Page, cell: number): Promise<void> {
   }, cell);
 }
 
+/** Runs a cell, and waits until it has run. */
+export async function runCell(page: Page, cell: number): Promise<void> {
+  await select(page, cell);
+  await execute(page, "notebook:run-cell");
+}
+
+/** What a cell printed, or how it failed: its outputs of text. */
+export function printed(page: Page, cell: number): Locator {
+  return page.locator(`.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell[data-windowed-list-index="${cell}"] .jp-OutputArea-output pre`);
+}
+
 /** What stands in the output of a cell: the error it ended with, the title of the record it shows. */
 interface Output {
   readonly error: string | null;

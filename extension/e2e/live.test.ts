@@ -3,9 +3,9 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { Browser, Locator, Page } from "playwright-core";
+import type { Browser, Locator } from "playwright-core";
 import { launch, Visit } from "./browser";
-import { execute, openLab, openNotebook, outputs, select, viewerOf } from "./lab";
+import { execute, openLab, openNotebook, outputs, printed, runCell, select, viewerOf } from "./lab";
 import { openPane } from "./panes";
 import { Server } from "./server";
 
@@ -32,16 +32,6 @@ after(async () => {
   await server?.stop();
 });
 
-async function run(page: Page, cell: number): Promise<void> {
-  await select(page, cell);
-  await execute(page, "notebook:run-cell");
-}
-
-/** What a cell printed, or how it failed. */
-async function printed(page: Page, cell: number): Promise<string> {
-  return page.locator(`.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell[data-windowed-list-index="${cell}"] .jp-OutputArea-output pre`).allInnerTexts().then(all => all.join(""));
-}
-
 function rows(timing: Locator): Locator {
   return timing.getByRole("table", { name: "Runs" }).locator("tbody tr");
 }
@@ -58,7 +48,7 @@ for (const comms of ["perCommTarget", "disabled"]) {
     const { page } = visit;
     await openLab(page, server);
     await openNotebook(page, "live.ipynb", "its kernel");
-    for (const cell of [SETUP, QUICK]) await run(page, cell);
+    for (const cell of [SETUP, QUICK]) await runCell(page, cell);
     const viewer = await viewerOf(page, QUICK);
     const timing = await openPane(viewer, "timing");
     const again = timing.getByRole("button", { name: "Time again", exact: true });
@@ -107,9 +97,9 @@ for (const comms of ["perCommTarget", "disabled"]) {
     await t.test("a cell is run while a run goes on: the run makes way", async () => {
       await again.click();
       await timing.locator(".ex-retime [role=status]", { hasText: "samples: " }).waitFor();
-      await run(page, PLAIN);
+      await runCell(page, PLAIN);
       await rows(timing).nth(3).filter({ hasText: "stopped, since a cell was run" }).waitFor({ timeout: 10_000 });
-      assert.match(await printed(page, PLAIN), /the answer is 42/);
+      assert.match((await printed(page, PLAIN).allInnerTexts()).join(""), /the answer is 42/);
     });
 
     await t.test("sizes that the program cannot take are refused with its words", async () => {
@@ -132,7 +122,7 @@ for (const comms of ["perCommTarget", "disabled"]) {
       await whole;
       await slow.locator(".ex-notice", { hasText: "interrupted during timing" }).first().waitFor({ timeout: 10_000 });
       assert.ok(await slow.locator(".ex-stage").count() > 5);
-      for (const cell of [PLAIN, QUICK]) await run(page, cell);
+      for (const cell of [PLAIN, QUICK]) await runCell(page, cell);
       assert.deepEqual((await outputs(page)).flat().filter(each => each.error !== null), []);
     };
 
