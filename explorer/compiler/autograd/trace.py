@@ -422,9 +422,11 @@ class Tracer:
         size, stride = tuple(map(expression, value.shape)), tuple(map(expression, value.stride()))
         first, resized = info(self.captured.inputs[index]).value.storage_offset(), not self.is_restrided(index)
         grown = value.numel() != info(self.placeholders[index]).value.numel()
-        closed = resized and self.inputs[index].requires_grad  # resize_() raises
-        if closed or resized and not value.is_contiguous() or not resized and grown:
-            raise Unsupported(Why(RESIZED, f"{self.placeholders[index].name} gets strides {list(value.stride())}"))
+        name = self.placeholders[index].name
+        if resized and self.inputs[index].requires_grad:
+            raise Unsupported(Why(RESIZED, f"{name} requires grad, and resize_() refuses such a tensor"))
+        if resized and not value.is_contiguous() or not resized and grown:
+            raise Unsupported(Why(RESIZED, f"{name} gets strides {list(value.stride())}"))
         moved = expression(value.storage_offset() - first)
         return Restride(index, size, stride, moved, self.autograd_saw(index), resized)
 

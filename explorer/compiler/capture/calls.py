@@ -485,6 +485,8 @@ class Calls(Tracer, Protocol):
         if hasattr(type(found), "__get__") or is_library(owner.__module__) and not isinstance(found, (list, dict, set)):
             return self.from_python(found)
         return self.wrap(Attr(self.known_source(owner), name), found)
+
+
 _ABSTRACT = 1 << 20
 """The flag of a class with abstract methods (Py_TPFLAGS_IS_ABSTRACT)."""
 _MODELLED = (

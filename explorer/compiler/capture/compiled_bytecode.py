@@ -110,11 +110,11 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
         r.finish_deferred()
         stacked, handlers = restored(slots, lambda place: build.load_fast(placed[place]), f"{t.name}/break")
         r.body += build.at(instruction.span, stacked)
-    start = f"{t.name}/once" if comes_back(code, position) else instruction.id
-    if start != instruction.id and (taken := handlers_by_position(code)[position]):
-        handlers.append(replace(taken, start=start, end=start))
-    tail, continuations = _tail(t, frame, slots, bound, start)
-    return _assemble(t, r, [*r.body, build.jump(start)], tail, tuple(continuations), handlers)
+    once = f"{t.name}/once" if comes_back(code, position) else ""
+    if once and (taken := handlers_by_position(code)[position]):
+        handlers.append(replace(taken, start=once, end=once))
+    tail, continuations = _tail(t, frame, slots, bound, once)
+    return _assemble(t, r, [*r.body, build.jump(once or instruction.id)], tail, tuple(continuations), handlers)
 
 
 def _draw(t: Tracer, r: Reconstruction) -> None:
@@ -128,7 +128,7 @@ def _is_bound(t: Tracer, frame: Frame, name: str) -> bool:
 
 
 def _tail(
-    t: Tracer, frame: Frame, slots: Sequence[Slot], bound: Sequence[str], start: str
+    t: Tracer, frame: Frame, slots: Sequence[Slot], bound: Sequence[str], once: str
 ) -> tuple[list[Instruction], list[Continuation]]:
     """The original body, with the breaking instruction followed by calls of continuations."""
     if t.code.instructions[frame.position].op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
@@ -146,7 +146,7 @@ def _tail(
         is_continuation=history.body is not None,
         frame=t.name,
         load=lambda made: Hole(made.code.name),
-        once="" if start == t.code.instructions[frame.position].id else start,
+        once=once,
     )
 
 

@@ -433,14 +433,12 @@ class DataModel(Tracer, Protocol):
         number to ShapeEnv, as it is to Python."""
         if not isinstance(found, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return self.from_python(found)
-        expr = found.node.expr
+        made, expr = SizeValue(found), found.node.expr
         if expr.is_number or expr in (True, False):
-            kind = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(found)]
-            return Constant(kind(expr))
+            return Constant(made.python_type()(expr))
         if isinstance(found, torch.SymInt) and is_unbacked(found):
             node = self.tape.size_argument(found)
             return NumberValue(found, node) if isinstance(node, fx.Node) else Constant(node)
-        made = SizeValue(found)
         if isinstance(found, torch.SymBool) and not is_unbacked(found):
             return Constant(self.specialise(made, bool))
         return made

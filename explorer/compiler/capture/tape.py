@@ -305,10 +305,10 @@ class Tape:
         name, given = getattr(function, "__name__", function), [each for each, _, _ in outs]
         if any(each.shape != result.shape for each, result in zip(given, made, strict=True)):
             unsupported(reasons.UNTRACEABLE_CALL, f"{name} has no rule for fake tensors that resizes its out=")
-        resized = [(each, expanded) for each, size, expanded in outs if each.shape != size]
+        resized = [(each, folded) for each, size, folded in outs if each.shape != size]
         if not resized:
             return
-        if any(expanded for _, expanded in resized):
+        if any(folded for _, folded in resized):
             unsupported(reasons.OVERLAPPING_WRITE, name)
         if any(self._has_views(each) for each, _ in resized):
             unsupported(reasons.UNTRACEABLE_CALL, f"{name} resizes an out= that has views, or was made one in place")

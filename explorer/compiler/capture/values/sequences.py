@@ -19,7 +19,10 @@ class SliceValue(Value):
 
     def __init__(self, start: Value, stop: Value, step: Value) -> None:
         self.start, self.stop, self.step = start, stop, step
-        self.parts = start, stop, step
+
+    @property
+    def parts(self) -> tuple[Value, Value, Value]:
+        return self.start, self.stop, self.step
 
     def python_type(self) -> type:
         return slice
