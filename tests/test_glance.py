@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -149,7 +150,7 @@ def test_every_view_begins_with_it(tmp_path: Path) -> None:
         assert all(sentence in "\n".join(shown.splitlines()[1:5]) for sentence in sentences)
     page = html.page(record.data)
     assert page.index("class=glance") < page.index("<nav")
-    assert text.summary(record.data).splitlines()[1] in html.fragment(record.data)
+    assert escape(text.summary(record.data).splitlines()[1]) in html.fragment(record.data)
     assert Record.load(record.save(tmp_path / "r.explore.json")).data == record.data
 
 

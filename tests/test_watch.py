@@ -228,6 +228,27 @@ def test_a_function_compiled_before_is_timed_and_said_to_be() -> None:
     assert "compiled before watching began" in repr(log)
 
 
+def test_what_our_back_end_compiles_for_stock_is_part_of_its_frame() -> None:
+    @torch.compile(backend="explorer")
+    def step(x: torch.Tensor, n: int) -> torch.Tensor:
+        x = x.sin() * n
+        torch._dynamo.graph_break()
+        return x.cos()
+
+    with explorer.watch() as log:
+        for n in (2, 3, 4.5):
+            step(X, n)
+    (calls,) = log.record.calls
+    assert 0 < calls.compiling <= calls.seconds
+    named = [each.name for each in log.record.data.compiles if each.engine == "explorer"]
+    assert named[:2] == [
+        "graph of step",
+        "graph of step after line " + str(step.__wrapped__.__code__.co_firstlineno + 3),
+    ]
+    (said,) = (line for line in repr(log).splitlines() if line.strip().startswith("compiling: "))
+    assert f"in {sum(each.engine == 'stock' for each in log.record.data.compiles)} compiles" in said
+
+
 def test_threads_are_seen() -> None:
     compiled = torch.compile(lambda x: x.sin(), backend="eager")
     with explorer.watch() as log:

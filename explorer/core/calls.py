@@ -94,11 +94,13 @@ class _Functions(dict[Any, Calls]):
 
 class Open(threading.local):
     """The calls that a thread is in: of which function, and since when. `ran` are the compiles whose graphs ran since
-    the last call ended, while anybody counts them."""
+    the last call ended, while anybody counts them. `compiles` have the start and the seconds of each that has ended and
+    that no other contains."""
 
     def __init__(self) -> None:
         self.stack: list[tuple[Calls, float]] = []
         self.ran: list[str] = []
+        self.compiles: list[tuple[float, float]] = []
 
 
 class CallLog:
@@ -153,9 +155,14 @@ class CallLog:
         return leave
 
     def compiled(self, seconds: float, compile: str) -> None:
-        """A compile has ended in this thread."""
+        """A compile has ended in this thread. Those inside it, as of a graph that stock hands to our back end, are part
+        of it."""
+        started, inside, ended = perf_counter() - seconds, 0.0, self.open.compiles
+        while ended and ended[-1][0] >= started:
+            inside += ended.pop()[1]
+        ended.append((started, seconds))
         for calls, _ in self.open.stack:
-            calls.compiling += seconds
+            calls.compiling += seconds - inside
             calls.compiles.append(compile)
 
     def graph(self, compile: str, call: Function) -> Function:

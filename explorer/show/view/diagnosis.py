@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from explorer.core.calls import ALL_TIMED
 from explorer.core.text import count
 from explorer.ir import dynamo
-from explorer.ir.record import CallsData, EagerData, ErrorData, FailedGuardData, RecordData, SpanData
+from explorer.ir.record import CallsData, CompileData, EagerData, ErrorData, FailedGuardData, RecordData, SpanData
 from explorer.show.view.amounts import duration
 
 Names = Mapping[str, str]
@@ -72,11 +72,12 @@ def calls(each: CallsData) -> str:
 
 def costs(record: RecordData) -> list[str]:
     """Where the time of several compiles went, and what to change first: the guard whose recompiles took longest."""
-    spent = {each.id: each.seconds for each in record.compiles if each.stages}
+    parts = frames_of_graphs(record.compiles)
+    compiles = [each for each in record.compiles if each.stages and each.id not in parts]
+    spent = {each.id: each.seconds for each in compiles}
     by_title: dict[str, list[float]] = {}
-    for compile in record.compiles:
-        if compile.id in spent:
-            by_title.setdefault(compile.name, []).append(compile.seconds)
+    for compile in compiles:
+        by_title.setdefault(compile.name, []).append(compile.seconds)
     if len(spent) < FEW or not sum(spent.values()):
         return []
     dearest = sorted(by_title.items(), key=lambda each: -sum(each[1]))[:DEAREST]
@@ -90,6 +91,19 @@ def costs(record: RecordData) -> list[str]:
             f"({duration(taken[first])}): {dynamo.names(first.words or first.expression)}{how}"
         )
     return lines
+
+
+def frames_of_graphs(compiles: Sequence[CompileData]) -> dict[str, CompileData]:
+    """Of the graphs that stock's Dynamo captured and our back end compiled, by id: the compile of the frame that each
+    is of, and part of."""
+    frames = [each for each in compiles if each.engine == "stock"]
+    found = {}
+    for each in compiles:
+        ended = each.started + each.seconds
+        around = (f for f in frames if f.started <= each.started and ended <= f.started + f.seconds)
+        if each.engine != "stock" and (frame := next(around, None)) is not None:
+            found[each.id] = frame
+    return found
 
 
 def summary(record: RecordData, names: Names) -> list[str]:

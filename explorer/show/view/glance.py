@@ -22,6 +22,7 @@ from explorer.ir.record import (
     SpanData,
 )
 from explorer.show.view.amounts import amount, duration
+from explorer.show.view.diagnosis import frames_of_graphs
 from explorer.show.view.history import history
 from explorer.show.view.provenance import file_names
 
@@ -40,8 +41,14 @@ _PLACE = re.compile(r":(\d{1,9}) in (.*)$")
 
 
 def with_glance(record: RecordData, *, whole: bool = True) -> RecordData:
-    """The record with its answer, and with names for its continuations."""
-    found = msgspec.structs.replace(record, compiles=named(record.compiles))
+    """The record with its answer, and with names for its compiles and for the calls of its functions."""
+    compiles = named(record.compiles)
+    names = {compile.id: compile.name for compile in compiles}
+    recompiles = tuple(
+        msgspec.structs.replace(each, frame=names.get(each.of, each.frame)) for each in record.recompiles
+    )
+    calls = tuple(msgspec.structs.replace(each, function=_own(each.function)) for each in record.calls)
+    found = msgspec.structs.replace(record, compiles=compiles, recompiles=recompiles, calls=calls)
     found = msgspec.structs.replace(found, glance=glance(found, whole=whole), history=history(found))
     return record if found == record else found
 
@@ -235,22 +242,31 @@ def _name(title: str) -> str:
     return title.rpartition(".")[2]
 
 
+def _own(title: str) -> str:
+    """A function's name, and its class's, without the functions that they are defined in."""
+    return title.rpartition("<locals>.")[2]
+
+
 def named(compiles: Sequence[CompileData]) -> tuple[CompileData, ...]:
     """What compiles are called where their title does not say it: a function inside another by its own name, a
-    continuation by its function, and the line after whose break it goes on."""
+    continuation by its function, and the line after whose break it goes on, a graph by the frame that stock captured it
+    from."""
     known = {}
     for compile in compiles:
-        own = compile.title.rpartition("<locals>.")[2]
+        own = _own(compile.title)
         known[compile.id] = msgspec.structs.replace(compile, called=own if own != compile.title else "")
     for compile in compiles:
         parent = known.get(compile.continues)
-        ended = (b for b in parent.breaks if compile.title in b.continuation.split(", ")) if parent is not None else ()
+        breaks = parent.breaks if parent is not None else ()
+        ended = (each for each in breaks if _name(compile.title) in each.continuation.split(", "))
         if (broke := next(iter(ended), None)) is not None and broke.stack and (at := _PLACE.search(broke.stack[0])):
             root = parent
             for _ in known:  # a stranger's record may name compiles in a circle
                 root = known.get(root.continues) if root is not None and root.continues else root
             function = _name(root.title) if root is not None else at[2]
             known[compile.id] = msgspec.structs.replace(compile, called=f"{function} after line {at[1]}")
+    for id, frame in frames_of_graphs(compiles).items():
+        known[id] = msgspec.structs.replace(known[id], called=f"graph of {known[frame.id].name}")
     return tuple(known.values())
 
 
