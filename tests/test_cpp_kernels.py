@@ -20,7 +20,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def arrangements(fn, *inputs, **how) -> set[str]:
-    return {kernel.constants["arrangement"] for kernel in program_of(fn, *inputs, **how).generated.kernels}
+    return {kernel.arrangement for kernel in program_of(fn, *inputs, **how).generated.kernels}
 
 
 def test_each_arrangement_is_reached() -> None:

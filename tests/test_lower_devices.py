@@ -49,7 +49,7 @@ def test_a_number_on_the_host_is_given_to_the_kernel(dtype: torch.dtype, kind: s
     assert externs(made) == []
     code = generated(made)
     (kernel,) = code.kernels
-    assert kind in kernel.constants["types"]
+    assert kind in kernel.types
     assert "s_1.item()" in str(code.wrapper)
 
 

@@ -57,7 +57,7 @@ def test_which_rows_are_held(fn: Callable[..., Any], shape: tuple[int, int], hel
 def test_a_program_has_at_most_16_warps() -> None:
     for length, warps in ((512, 2), (1024, 2), (4096, 8), (16384, 16), (65536, 16)):
         (kernel,) = kernels(softmax, torch.empty(512, length))
-        assert kernel.constants["warps"] == warps
+        assert kernel.warps == warps
 
 
 def test_the_variance_of_everything_reads_it_once() -> None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from explorer.core.origin import Origins
 from explorer.core.reasons import Why, reason
@@ -99,16 +99,49 @@ class Kernel:
     `bytes` and `flops` are what one call moves and computes at least, as size expressions.
     """
 
+    language: ClassVar[Language]
+
     id: str
     function: str
-    language: Language
     source: Text
     arguments: tuple[Argument, ...]
     bytes: Size
     flops: Size
     origins: Origins
-    constants: Mapping[str, Any] = field(default_factory=dict)
-    """What the launcher needs beside the arguments: for Triton the block sizes, warps and the grid's numel."""
+
+
+@dataclass(frozen=True, slots=True)
+class CppKernel(Kernel):
+    """`arrangement` names the shape of its loops: points, rows, columns. `errors` is how many messages its checks can
+    raise; with any, the function returns an int."""
+
+    language = "cpp"
+
+    arrangement: str
+    errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class TritonKernel(Kernel):
+    """`types` is the signature, in order of the arguments; `blocks` are the constexpr parameters; `programs`, of
+    `warps` each, is the size of the one-dimensional grid. `unaligned` names the pointers that may start anywhere."""
+
+    language = "triton"
+
+    types: tuple[str, ...]
+    blocks: Mapping[str, int]
+    programs: Size
+    warps: int
+    asserts: bool
+    unaligned: tuple[str, ...]
+
+    @property
+    def pointers(self) -> list[Argument]:
+        """The arguments that are addresses; the others are numbers."""
+        return [each for each, type in zip(self.arguments, self.types, strict=True) if type.startswith("*")]
+
+
+K = TypeVar("K", bound=Kernel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +174,10 @@ class Generated:
     externs: tuple[tuple[str, str], ...] = ()
     """The calls of library operators in the order in which `call` makes them: id, and name in `constants`."""
     options: BuildOptions = BuildOptions()
+
+    def of(self, kind: type[K]) -> tuple[K, ...]:
+        """The kernels that are of one language, which all are."""
+        return tuple(kernel for kernel in self.kernels if isinstance(kernel, kind))
 
     def text(self) -> Text:
         lines: list[Line] = [*self.prelude.lines]

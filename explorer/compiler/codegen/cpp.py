@@ -15,7 +15,7 @@ from explorer.compiler.codegen.wrapper import Storage
 from explorer.core.origin import origin
 from explorer.core.text import LineWriter, Text
 from explorer.ir.loops import Buffer, Load, Size, walk
-from explorer.ir.program import Argument, EntryPoint, Kernel
+from explorer.ir.program import Argument, CppKernel, EntryPoint
 from explorer.ir.schedule import FusedKernel
 
 
@@ -26,13 +26,13 @@ class CppSources:
     buffers: Mapping[str, Buffer]
     storage: Storage
     hints: Mapping[sympy.Symbol, int]
-    kernels: list[Kernel] = field(default_factory=list)
+    kernels: list[CppKernel] = field(default_factory=list)
     entries: list[EntryPoint] = field(default_factory=list)
     errors: dict[str, tuple[tuple[type[Exception], str], ...]] = field(default_factory=dict)
     named: dict[str, str] = field(default_factory=dict)
     ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def add(self, kernel: FusedKernel) -> Kernel:
+    def add(self, kernel: FusedKernel) -> CppKernel:
         """Generate one kernel; the function is an earlier one where the texts are equal."""
         passes = body(kernel, self.storage.root)
         made = kernel_function(passes, self.buffers, self.hints)
@@ -44,21 +44,21 @@ class CppSources:
             *(self._pointer(n, buffer, written) for n, (buffer, written) in enumerate(made.buffers)),
             *(Argument(str(symbol), size=symbol) for symbol in made.sizes),
         )
-        finished = Kernel(
+        finished = CppKernel(
             kernel.id,
             name,
-            "cpp",
             _named(made, name),
             arguments,
             moved,
             computed,
             kernel.origins,
-            {"arrangement": made.arrangement, "errors": len(made.errors)},
+            made.arrangement,
+            len(made.errors),
         )
         self.kernels.append(finished)
         return finished
 
-    def join(self, kernels: Iterable[Kernel]) -> EntryPoint:
+    def join(self, kernels: Iterable[CppKernel]) -> EntryPoint:
         """The entry that runs consecutive kernels."""
         kernels = tuple(kernels)
         name = f"run{len(self.entries)}"
@@ -99,7 +99,7 @@ class CppSources:
         base, offset = self.storage.base(buffer), self.storage.offset(buffer)
         return Argument(f"arg{number}", buffer, written=written, base=base, offset=offset)
 
-    def _passed(self, kernel: Kernel, bases: list[str], sizes: list[Size]) -> list[str]:
+    def _passed(self, kernel: CppKernel, bases: list[str], sizes: list[Size]) -> list[str]:
         texts = []
         for argument in kernel.arguments:
             if argument.buffer is None:

@@ -7,7 +7,7 @@ from explorer.compiler.codegen.cpp_prelude import prelude
 from explorer.compiler.codegen.triton import generate_triton
 from explorer.compiler.codegen.wrapper import Storage, Wrapper
 from explorer.ir.loops import Extern
-from explorer.ir.program import Generated, Generation, Kernel
+from explorer.ir.program import CppKernel, Generated, Generation
 
 
 def generate(generation: Generation) -> Generated:
@@ -20,7 +20,7 @@ def generate(generation: Generation) -> Generated:
     sources = CppSources(loops.buffers, storage, loops.hints)
     wrapper = Wrapper(loops, plan, storage)
     wrapper.begin()
-    waiting: list[Kernel] = []
+    waiting: list[CppKernel] = []
 
     def launch() -> None:
         if waiting:

@@ -8,7 +8,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import sympy
 import torch
@@ -21,7 +20,7 @@ from explorer.compiler.codegen.wrapper import POOL, Storage, Wrapper, variable
 from explorer.core.origin import Origins, origin, synthetic, union
 from explorer.core.text import LineWriter, Text
 from explorer.ir.loops import Buffer, Extern, Layout, Load, Size, walk
-from explorer.ir.program import Argument, Generated, Generation, Kernel, Target
+from explorer.ir.program import Generated, Generation, Target, TritonKernel
 from explorer.ir.schedule import FusedKernel, MemoryPlan, Schedule
 
 
@@ -33,13 +32,13 @@ class TritonWrapper(Wrapper):
     pointers: dict[str, str] = field(default_factory=dict)
     """The variable that holds the address of an input."""
 
-    def prepare(self, kernels: Iterable[Kernel]) -> None:
+    def prepare(self, kernels: Iterable[TritonKernel]) -> None:
         """The stream, and the addresses of the inputs that kernels touch."""
         self.constants["defaultdict"] = defaultdict
         kernels = list(kernels)
         if not kernels:
             return
-        touched = {a.buffer for kernel in kernels for a in pointers(kernel)}
+        touched = {a.buffer for kernel in kernels for a in kernel.pointers}
         roots = {self.storage.root(name) for name in touched if name in self.buffers}
         inputs = [e.name for e in self.loops.inputs if isinstance(e, Buffer) and e.name in roots]
         with origin(*(inputs or [a.buffer for a in kernels[0].arguments if a.buffer])):
@@ -59,10 +58,10 @@ class TritonWrapper(Wrapper):
                 f"{workspace.name} = empty_strided(({self._text(workspace.numel)},), (1,), {workspace.dtype})"
             )
 
-    def start(self, kernel: Kernel, ids: tuple[str, ...]) -> None:
+    def start(self, kernel: TritonKernel, ids: tuple[str, ...]) -> None:
         """Launch one kernel."""
-        given = [self._text(kernel.constants["programs"]), "stream"]
-        by_address = pointers(kernel)
+        given = [self._text(kernel.programs), "stream"]
+        by_address = kernel.pointers
         for argument in kernel.arguments:
             if argument.buffer is None:
                 given.append(self._text(argument.size))
@@ -84,12 +83,6 @@ class TritonWrapper(Wrapper):
         return self.pointers.get(base, f"{variable(base)}.data_ptr()")
 
 
-def pointers(kernel: Kernel) -> list[Argument]:
-    """The arguments that are addresses; the others are numbers."""
-    types = kernel.constants["types"]
-    return [argument for argument, type in zip(kernel.arguments, types, strict=True) if type.startswith("*")]
-
-
 INT32 = 2**31 - 1
 
 
@@ -97,8 +90,8 @@ INT32 = 2**31 - 1
 class Launches:
     """The kernels of a schedule, the launches that each item takes, in order, and the workspaces they need."""
 
-    kernels: tuple[Kernel, ...]
-    of_item: Mapping[str, tuple[Kernel, ...]]
+    kernels: tuple[TritonKernel, ...]
+    of_item: Mapping[str, tuple[TritonKernel, ...]]
     workspaces: Mapping[str, tuple[Workspace, ...]]
 
 
@@ -170,7 +163,7 @@ def triton_kernels(schedule: Schedule, plan: MemoryPlan, target: Target) -> Laun
             mine = [line.origins for line in part.source]
             theirs = causes.setdefault(key, mine)
             causes[key] = [union(a, b) for a, b in zip(theirs, mine, strict=True)]
-    of_item: dict[str, tuple[Kernel, ...]] = {}
+    of_item: dict[str, tuple[TritonKernel, ...]] = {}
     sources: dict[object, Text] = {}
     for item, arranged, parts, _ in made:
         kernels = []
@@ -206,21 +199,17 @@ def extent(layout: Layout) -> Size:
 
 def _kernel(
     id: str, name: str, source: Text, part: Function, item: FusedKernel, arranged: Body, buffers: Mapping[str, Buffer]
-) -> Kernel:
+) -> TritonKernel:
     moved, computed = work(arranged, buffers)
-    constants: dict[str, Any] = {
-        "types": part.types,
-        "blocks": dict(part.blocks),
-        "warps": part.warps,
-        "programs": part.programs,
-        "asserts": part.asserts,
-        "unaligned": [
-            argument.name
-            for argument in part.arguments
-            if (buffer := buffers.get(argument.buffer or "")) is not None and _inside_another(buffer)
-        ],
-    }
-    return Kernel(id, name, "triton", source, part.arguments, moved, computed, item.origins, constants)
+    unaligned = tuple(
+        argument.name
+        for argument in part.arguments
+        if (buffer := buffers.get(argument.buffer or "")) is not None and _inside_another(buffer)
+    )
+    return TritonKernel(
+        id, name, source, part.arguments, moved, computed, item.origins,
+        part.types, part.blocks, part.programs, part.warps, part.asserts, unaligned,
+    )  # fmt: skip
 
 
 def _inside_another(buffer: Buffer) -> bool:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from explorer.core.text import Text
-from explorer.ir.program import EntryPoint, Generated, Kernel, KernelObserver
+from explorer.ir.program import CppKernel, EntryPoint, Generated, KernelObserver
 
 _numbers = itertools.count()
 
@@ -47,7 +47,7 @@ def stepwise(
 
     @functools.cache
     def call() -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-        kernels = {kernel.id: kernel for kernel in generated.kernels}
+        kernels = {kernel.id: kernel for kernel in generated.of(CppKernel)}
         watched = dict(names)
         for entry in generated.entries:
             watched[entry.function] = _watched_entry(entry, kernels, library, watching)
@@ -96,7 +96,7 @@ def profiler(
 
 
 def _watched_entry(
-    entry: EntryPoint, kernels: Mapping[str, Kernel], library: ctypes.CDLL, watching: list[KernelObserver]
+    entry: EntryPoint, kernels: Mapping[str, CppKernel], library: ctypes.CDLL, watching: list[KernelObserver]
 ) -> Callable[..., int]:
     """Stands in for an entry: calls its kernels one at a time."""
     steps = []
@@ -106,10 +106,10 @@ def _watched_entry(
         function = library[kernel.function]
         types = [ctypes.c_long if argument.buffer is None else ctypes.c_void_p for argument in kernel.arguments]
         function.argtypes = [*types, ctypes.c_int]
-        fails = bool(kernel.constants["errors"])
+        fails = bool(kernel.errors)
         function.restype = ctypes.c_int if fails else None
         steps.append((id, function, kernel.arguments, fails, reported))
-        reported += kernel.constants["errors"]
+        reported += kernel.errors
     bases, sizes = list(entry.buffers), list(entry.sizes)
 
     def run(*given: int) -> int:

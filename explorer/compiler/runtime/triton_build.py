@@ -30,7 +30,7 @@ from explorer.compiler.runtime.triton_call import ALIGNMENT, assembler, load, pr
 from explorer.compiler.runtime.triton_texts import steady_locations, texts
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import Text
-from explorer.ir.program import BuildStep, Generated, Kernel, Program, Target
+from explorer.ir.program import BuildStep, Generated, Program, Target, TritonKernel
 
 
 class CheckedFiles(FileCacheManager):  # type: ignore[misc]
@@ -86,7 +86,7 @@ def build_triton(generated: Generated) -> Program:
 class Built:
     """A compiled function: its module's file, the number of lines above the kernel, and Triton's result."""
 
-    kernel: Kernel
+    kernel: TritonKernel
     path: Path
     above: int
     compiled: Any
@@ -105,9 +105,9 @@ def compile_kernels(generated: Generated, folder: Path, *, aligned: bool = True)
     """Compile each distinct function of `generated` for its target, by name. `aligned` says that all pointers are
     multiples of 16 bytes, which lets loads be wide. Raises Unsupported with the tool's message."""
     target = gpu_target(Target.parse(generated.target))
-    distinct = {kernel.function: kernel for kernel in generated.kernels}
+    distinct = {kernel.function: kernel for kernel in generated.of(TritonKernel)}
 
-    def compile_one(kernel: Kernel) -> Built:
+    def compile_one(kernel: TritonKernel) -> Built:
         return compile_kernel(kernel, str(generated.prelude), folder, target, aligned=aligned)
 
     with knobs.cache.scope():
@@ -126,13 +126,13 @@ def gpu_target(target: Target) -> GPUTarget:
     return GPUTarget("hip", target.arch, 64 if target.arch.startswith("gfx9") else 32)
 
 
-def compile_kernel(kernel: Kernel, prelude: str, folder: Path, target: GPUTarget, *, aligned: bool) -> Built:
+def compile_kernel(kernel: TritonKernel, prelude: str, folder: Path, target: GPUTarget, *, aligned: bool) -> Built:
     """Compile one function. The product of mul and add is rounded as eager rounds it: no contraction to fma."""
     above = f"{prelude}\n\n\n"
     path = write_module(f"{above}{kernel.source}\n", kernel.function, folder)
     signature, constants, attributes = specialised(kernel, aligned=aligned)
-    options: dict[str, Any] = {"num_warps": kernel.constants["warps"], "enable_fp_fusion": False}
-    if kernel.constants["asserts"]:
+    options: dict[str, Any] = {"num_warps": kernel.warps, "enable_fp_fusion": False}
+    if kernel.asserts:
         options |= {"debug": True, "sanitize_overflow": False}
     started, began = time.perf_counter(), time.time()
     try:
@@ -150,18 +150,17 @@ def compile_kernel(kernel: Kernel, prelude: str, folder: Path, target: GPUTarget
     return Built(kernel, path, above.count("\n"), compiled, step)
 
 
-def specialised(kernel: Kernel, *, aligned: bool) -> tuple[dict[str, str], dict[str, Any], dict[Any, Any]]:
+def specialised(kernel: TritonKernel, *, aligned: bool) -> tuple[dict[str, str], dict[str, Any], dict[Any, Any]]:
     """Triton's signature, constants and attributes of a kernel's parameters."""
-    types = kernel.constants["types"]
-    signature = {argument.name: type for argument, type in zip(kernel.arguments, types, strict=True)}
-    signature |= dict.fromkeys(kernel.constants["blocks"], "constexpr")
+    signature = {argument.name: type for argument, type in zip(kernel.arguments, kernel.types, strict=True)}
+    signature |= dict.fromkeys(kernel.blocks, "constexpr")
     whole = [
         position
         for position, argument in enumerate(kernel.arguments)
-        if types[position].startswith("*") and argument.name not in kernel.constants["unaligned"]
+        if kernel.types[position].startswith("*") and argument.name not in kernel.unaligned
     ]
     attributes = {(position,): [["tt.divisibility", ALIGNMENT]] for position in whole} if aligned else {}
-    return signature, dict(kernel.constants["blocks"]), attributes
+    return signature, dict(kernel.blocks), attributes
 
 
 def told(error: BaseException) -> str:

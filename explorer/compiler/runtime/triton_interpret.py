@@ -22,7 +22,7 @@ from triton.runtime.interpreter import InterpreterOptions, ReduceOps, TensorHand
 
 from explorer.compiler.runtime.stepwise import execute
 from explorer.compiler.runtime.triton_build import module, write_module
-from explorer.ir.program import Generated, Kernel
+from explorer.ir.program import Generated, TritonKernel
 
 SUBSTITUTES: dict[str, Callable[..., torch.Tensor]] = {
     name: getattr(torch, name)
@@ -119,21 +119,20 @@ def interpreted(generated: Generated, folder: Path) -> Callable[[Sequence[Any]],
 def launchers(generated: Generated, folder: Path) -> dict[str, Callable[..., None]]:
     """launch(programs, stream, *arguments) for each distinct kernel, as on a card."""
     install()
-    distinct = {kernel.function: kernel for kernel in generated.kernels}
+    distinct = {kernel.function: kernel for kernel in generated.of(TritonKernel)}
     return {name: _launcher(kernel, str(generated.prelude), folder) for name, kernel in distinct.items()}
 
 
-def _launcher(kernel: Kernel, prelude: str, folder: Path) -> Callable[..., None]:
+def _launcher(kernel: TritonKernel, prelude: str, folder: Path) -> Callable[..., None]:
     function = getattr(
         module(write_module(f"{prelude}\n\n\n{kernel.source}\n", kernel.function, folder)), kernel.function
     )
-    blocks = kernel.constants["blocks"]
-    dtypes = [type if type.startswith("*") else None for type in kernel.constants["types"]]
+    dtypes = [type if type.startswith("*") else None for type in kernel.types]
 
     def launch(programs: int, stream: int, *arguments: Any) -> None:
         given = [_tensor_at(a, dtype) if dtype else a for a, dtype in zip(arguments, dtypes, strict=True)]
         with np.errstate(all="ignore"):
-            function[(programs,)](*given, **blocks)
+            function[(programs,)](*given, **kernel.blocks)
 
     return launch
 
