@@ -161,6 +161,77 @@ PARTS = (
         up = Up()
         """, "y = y + next(up)", "up.n"),
     Part("nothing but reading", "setting = {'scale': 2.0}", "y = y * setting['scale']", "setting", pure=True),
+    # Of classes: what making an object, deriving from a class, or finding an attribute runs.
+    Part("a class in a table", """
+        class Listed:
+            made = 0
+            def __init__(self): Listed.made += 1
+        table = {'a': Listed}
+        """, "table['a']()", "Listed.made"),
+    Part("a metaclass that registers", """
+        class Registering(type):
+            seen = []
+            def __new__(kind, name, bases, body):
+                Registering.seen.append(name)
+                return type.__new__(kind, name, bases, body)
+        """, "class Registered(metaclass=Registering): pass", "list(Registering.seen)"),
+    Part("a metaclass that counts calls", """
+        class Counting(type):
+            calls = []
+            def __call__(cls): Counting.calls.append(1); return type.__call__(cls)
+        class Called(metaclass=Counting): pass
+        """, "Called()", "list(Counting.calls)"),
+    Part("the class of an object", """
+        class Again:
+            made = 0
+            def __init__(self): Again.made += 1
+        first_of = Again()
+        """, "type(first_of)(); first_of.__class__()", "Again.made"),
+    Part("a class method", """
+        class Maker:
+            made = 0
+            def __init__(self): Maker.made += 1
+            @classmethod
+            def make(cls): return cls()
+        maker = Maker()
+        """, "maker.make()", "Maker.made"),
+    Part("a descriptor of one's own", """
+        class Reading:
+            times = 0
+            def __get__(self, instance, owner): Reading.times += 1; return 1.5
+        class Read: scale = Reading()
+        read = Read()
+        """, "y = y * read.scale", "Reading.times"),
+    Part("a member of an enumeration", """
+        class Mode(enum.Enum):
+            FAST = 1
+            def hit(self): self.hits = getattr(self, 'hits', 0) + 1
+        """, "Mode.FAST.hit()", "Mode.FAST.hits"),
+    Part("a tensor's class", """
+        class Seen(torch.Tensor):
+            calls = []
+            @classmethod
+            def __torch_function__(cls, f, types, args=(), kwargs=None):
+                Seen.calls.append(1)
+                return super().__torch_function__(f, types, args, kwargs or {})
+        seen_t = torch.ones(3).as_subclass(Seen)
+        """, "y = y + (seen_t * 2).sum().as_subclass(torch.Tensor)", "len(Seen.calls)"),
+    # What only something written in C holds, and what modules hold.
+    Part("an attribute of a module", "settings = types.ModuleType('settings'); settings.step = 0", "settings.step += 1",
+         "settings.step"),
+    Part("an attribute of a library", "torch.a_step = 0", "torch.a_step += 1", "torch.a_step"),
+    Part("a list in a library", "F.a_log = []", "F.a_log.append(1)", "list(F.a_log)"),
+    Part("the values of a dictionary", "logs = {'a': []}; views = logs.values()", "list(views)[0].append(1)", "logs"),
+    Part("a mapping that cannot be written", "under = {'a': []}; above = types.MappingProxyType(under)",
+         "above['a'].append(1)", "under"),
+    Part("what an exception carries", "error = ValueError([])", "error.args[0].append(1); error.args += (1,)",
+         "error.args"),
+    Part("a lock", "lock = threading.Lock(); again = threading.RLock()", "lock.acquire(); again.acquire()",
+         "lock.locked(), again._recursion_count()"),
+    Part("a decimal context", "import decimal; exact = decimal.Context(prec=5)", "exact.prec += 1", "exact.prec"),
+    Part("switches of torch", "torch.backends.mkldnn.enabled = True; torch.set_anomaly_enabled(False)",
+         "torch.backends.mkldnn.enabled = False; torch.set_anomaly_enabled(True)",
+         "torch.backends.mkldnn.enabled, torch.is_anomaly_enabled()"),
     # What nobody can put back.
     Part("a file", """
         path = pathlib.Path(tempfile.mkdtemp()) / "f.txt"

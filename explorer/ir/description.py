@@ -33,15 +33,16 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def tensor_facts(tensor: torch.Tensor) -> TensorFactsData:
-    """Of a real tensor: every size and stride given."""
-    return TensorFactsData(
-        dtype_name(tensor.dtype),
-        str(tensor.device),
-        tuple(map(int, tensor.shape)),
-        tuple(map(int, tensor.stride())) if tensor.layout is torch.strided else None,
-        tensor.requires_grad,
-        type_name(type(tensor)),
-    )
+    """Of a real tensor: every size and stride given. A subclass is not asked: its code is the program's."""
+    with torch._C.DisableTorchFunction():
+        return TensorFactsData(
+            dtype_name(tensor.dtype),
+            str(tensor.device),
+            tuple(map(int, tensor.shape)),
+            tuple(map(int, tensor.stride())) if tensor.layout is torch.strided else None,
+            tensor.requires_grad,
+            type_name(type(tensor)),
+        )
 
 
 def constant(value: Any) -> ConstantData:

@@ -31,6 +31,7 @@ from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import Calls, InPlace, Leave
 from explorer.records.check.captured import Captured, GraphTrial, Once
 from explorer.records.check.first_divergence import first_divergence, searched
+from explorer.records.check.isolate import undone
 from explorer.records.check.process import Outside, put_back
 from explorer.records.check.profile import peak_bytes, profile
 from explorer.records.check.trial import Contestant, Trial
@@ -130,7 +131,8 @@ def in_place(
     if calls.once:
         return not_called(under, config, name, recorder, "Compiled but not called again")
     try:
-        record = ask(trial)
+        with undone(calls.restore):  # a graph that is run by itself may run the program's code, as of a tensor's class
+            record = ask(trial)
         return record.noting(("The program does not raise in eager.",)) if record.data.error else record
     except Outside as refusal:
         return Record(contents(recorder, config, name)).noting((f"Not compared and not timed: {refusal}.",))

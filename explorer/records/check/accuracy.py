@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_flatten_with_path
 from explorer.ir.record import DivergenceData
 from explorer.records.check.float64 import Float64Run, TooLarge
 from explorer.records.check.isolate import NotIsolated
+from explorer.records.check.snapshot import plainly
 
 TOLERANCE: Mapping[torch.dtype, float] = {
     torch.float64: 1e-10,
@@ -88,7 +89,8 @@ def against_eager(
     """Compare with eager's results; if they differ beyond tolerance or have low precision, compare with a float64 run
     too, unless `eager` cannot make another call or memory is short."""
     found = compare(actual, expected)
-    low = any(_is_inexact(leaf) and leaf.dtype in LOW_PRECISION for leaf in _leaves(expected).values())
+    with plainly():
+        low = any(_is_inexact(leaf) and leaf.dtype in LOW_PRECISION for leaf in _leaves(expected).values())
     if found.ok and not low:
         return found
     exact = exact_values(eager, expected)
@@ -127,6 +129,7 @@ def without_onednn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
+@plainly()
 def compare(
     actual: Mapping[str, Any], expected: Mapping[str, Any], exact: Mapping[str, Exact] = MappingProxyType({})
 ) -> Comparison:

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map
 from explorer.records.check.isolate import NotIsolated, Objects, reached, undone
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import Process, heard, hushed, kept_inside, noted
-from explorer.records.check.snapshot import Description, Kept, Memory, Snapshot, gradient
+from explorer.records.check.snapshot import Description, Kept, Memory, Snapshot, gradient, plainly
 from explorer.records.check.trial import Contestant, Outcome, Trial, check_memory
 
 Leave = Literal["called", "unchanged"]
@@ -98,7 +98,8 @@ class Calls:
         assert self.before is not None
         self._process_after = Process.now()
         self._changed = self.before.changed()
-        self.effects = (*(SAID[kind] for kind in sorted(self._said)), *self._python_changes())
+        settings = () if self._process_after.same_settings(self._process) else ("it changes a setting of the process",)
+        self.effects = (*(SAID[kind] for kind in sorted(self._said)), *self._python_changes(), *settings)
         self.steady = all(
             isinstance(each, Memory) or isinstance(each, Description) and each.same_but_written()
             for each in self._changed
@@ -128,7 +129,7 @@ class Calls:
             if self.ended:
                 self._process_after = Process.now()
                 self.after = Snapshot(self.before.state.now())
-            with undone(self._leave), hushed(), kept_inside():
+            with undone(self.restore), hushed(), kept_inside():
                 yield
 
     def _python_changes(self) -> Iterator[str]:
@@ -159,7 +160,8 @@ class Calls:
             self._process.put()
             yield
 
-    def _leave(self) -> None:
+    def restore(self) -> None:
+        """Puts everything as it is to be left."""
         assert self.after is not None and self._process_after is not None
         self.after.put()
         self._process_after.put()
@@ -269,6 +271,7 @@ class Player(Contestant):
     def _backward(self, output: Any, keep: bool = False) -> dict[str, torch.Tensor | None]:
         return {} if self.calls.own_backward else super()._backward(output, keep)
 
+    @plainly()
     def _gathered(self, output: Any, found: dict[str, torch.Tensor | None]) -> Outcome:
         """Copies of what a call returned and changed."""
         changed = self.calls.changed_memory()

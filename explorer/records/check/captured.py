@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from explorer.compiler.capture import CAPTURE, DECODE, LINK
 from explorer.compiler.config import Config
@@ -16,7 +17,7 @@ from explorer.compiler.pipeline import compile_captured
 from explorer.ir.capture import CaptureInput, Frame, GuardedCode, Linking
 from explorer.records.check.process import put_back
 from explorer.records.check.snapshot import untouched
-from explorer.records.check.trial import Contestant, Outcome, Trial, duplicate
+from explorer.records.check.trial import Contestant, Outcome, Trial, duplicate, has_own_code
 
 MOST_CALLS = 200
 """Calls of graphs that are kept of one call of a function."""
@@ -103,7 +104,9 @@ class GraphTrial(Trial):
 
     @property
     def measurable(self) -> bool:
-        return bool(self.calls)
+        """Of graphs alone. Running one again must run no code of the program's, as that of a tensor's class."""
+        inputs = (leaf for each in self.calls for leaf in tree_leaves(each.inputs) if isinstance(leaf, torch.Tensor))
+        return bool(self.calls) and not any(has_own_code(type(each)) for each in inputs)
 
     @contextmanager
     def timed(self) -> Iterator[None]:

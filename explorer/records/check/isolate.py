@@ -12,6 +12,7 @@ import copy
 import dis
 import enum
 import functools
+import gc
 import logging
 import os
 import site
@@ -29,6 +30,7 @@ from typing import Any
 
 import torch
 
+from explorer.core.classes import is_written_in_c
 from explorer.core.package import PACKAGE
 
 MOST_OBJECTS = 200_000
@@ -71,6 +73,18 @@ BY_ANY_NAME = frozenset(("getattr", "attrgetter", "methodcaller"))
 MAKING = frozenset(("__init__", "__new__", "__post_init__"))
 """Methods that run where a class is called, and not where an instance is used."""
 
+SETTING = frozenset(("setattr", "delattr", "vars", "__dict__", "__setattr__", "__delattr__"))
+"""Names by which code sets attributes that it does not mention."""
+
+DESCRIPTORS = (
+    types.FunctionType, property, staticmethod, classmethod, types.MemberDescriptorType, types.GetSetDescriptorType,
+    types.ClassMethodDescriptorType,
+)  # fmt: skip
+"""What a class holds to give its instances methods and attributes, and no data."""
+
+CLASS_OF = frozenset(("type", "__class__"))
+"""Names by which code finds the class of an object."""
+
 ABSENT = object()
 """What a place holds that has nothing in it."""
 
@@ -97,33 +111,47 @@ def undone(undo: Callable[[], None]) -> Iterator[None]:
 
 class Objects:
     """All objects that some data reaches, each by the first path that led to it. Functions and classes are collected
-    in `code` and not entered."""
+    in `code` and not entered. `holds_classes`: a class is among the data, which the program may call or derive from; an
+    object's own class alone is none of it."""
 
     def __init__(self) -> None:
         self.found: dict[int, tuple[Any, str]] = {}
         self.tensors: dict[str, torch.Tensor] = {}
         self.weak: list[weakref.ref[Any]] = []
         self.code: list[tuple[Any, str]] = []
+        self.holds_classes = False
 
     def add(self, value: Any, path: str) -> None:
         waiting = [(value, path)]
         while waiting:
             value, path = waiting.pop()
-            if isinstance(value, BY_REFERENCE) and not _is_users_own_module(value) or id(value) in self.found:
+            self.holds_classes |= isinstance(value, type)
+            if by_reference(value) or id(value) in self.found:
                 continue
             if value is sys.stdout or value is sys.stderr:
                 continue  # what a repeat writes there is discarded
-            self.found[id(value)] = value, path
-            if len(self.found) > MOST_OBJECTS:
-                raise NotIsolated(f"it can reach more than {MOST_OBJECTS} objects (the last is {path})")
+            self._met(value, path)
             if isinstance(value, torch.Tensor):
                 self.tensors[path] = value
             if isinstance(value, weakref.ref):
                 self.weak.append(value)
-            if isinstance(value, CODE):
-                self.code.append((value, path))
-            else:
-                waiting += reversed(list(_parts(value, path)))
+            if not isinstance(value, CODE):
+                with torch._C.DisableTorchFunction():  # a subclass of the program's would see that it is looked at
+                    waiting += reversed(list(_parts(value, path)))
+                if not isinstance(value, BUILTIN):
+                    self.add_class(type(value), f"the class of {path}")
+
+    def add_class(self, kind: type, path: str) -> None:
+        """The class of an object, or a base of it."""
+        if id(kind) not in self.found:
+            self._met(kind, path)
+
+    def _met(self, value: Any, path: str) -> None:
+        self.found[id(value)] = value, path
+        if len(self.found) > MOST_OBJECTS:
+            raise NotIsolated(f"it can reach more than {MOST_OBJECTS} objects (the last is {path})")
+        if isinstance(value, CODE):
+            self.code.append((value, path))
 
     def changeable(self) -> dict[int, str]:
         """Paths by id of the objects that may change in place."""
@@ -169,18 +197,28 @@ def _parts(value: Any, path: str) -> Iterator[tuple[Any, str]]:
         if value.is_leaf or value.retains_grad:
             yield value.grad, f"{path}.grad"
         yield value._backward_hooks, f"the hooks of {path}"
+    elif is_written_in_c(type(value)) and not isinstance(value, (bytearray, memoryview)):
+        for item in gc.get_referents(value):  # a view of a dictionary, an exception: what it holds, by the collector
+            yield item, f"what {path} holds"
     if isinstance(value, torch.nn.Module):
         for held in ("_parameters", "_buffers", "_modules"):
             for name, item in vars(value).get(held, {}).items():
                 yield item, f"{path}.{name}"
-    if not isinstance(value, BUILTIN):
-        yield type(value), f"the class of {path}"
     for name, item in _attributes(value).items():
         yield item, f"{path}.{name}"
 
 
+def by_reference(value: Any) -> bool:
+    """Whether a copy may share a value. A program may give a member of its own enumeration attributes."""
+    if isinstance(value, enum.Enum):
+        return not is_users_module(type(value).__module__)
+    return isinstance(value, BY_REFERENCE) and not _is_users_own_module(value)
+
+
 def _attributes(value: Any) -> dict[str, Any]:
     """The instance's own attributes, those in slots included."""
+    if isinstance(value, enum.Enum):
+        return {name: item for name, item in vars(value).items() if not name.startswith("_")}
     if isinstance(value, (*CODE, *BUILTIN, types.MethodType, types.ModuleType)):
         return {}
     found = dict(getattr(value, "__dict__", {}))
@@ -230,6 +268,10 @@ class Code:
         self.places: dict[tuple[int, str], Binding] = {}
         self._scanned: dict[int, Any] = {}
         self._classes: dict[type, str] = {}
+        self._modules: dict[str, str] = {}
+        """Libraries' modules that code uses as values, and their paths."""
+        self._stored: set[str] = set()
+        """Names of attributes that code sets."""
         self._mentioned: set[str] = set()
 
     def read(self, function: Any) -> None:
@@ -241,7 +283,13 @@ class Code:
                 position += 1
                 self._callable(value, path, "")
             if not self._methods() and position == len(self.objects.code):
-                return
+                break
+        for module, path in self._modules.items():
+            if not self._mentioned.isdisjoint(SETTING):
+                raise NotIsolated(f"it may set any attribute of {path}, which is a module")
+            for name in self._stored:
+                namespace = vars(sys.modules[module])
+                self.places.setdefault((id(namespace), name), Binding(namespace, name))
 
     def _methods(self) -> bool:
         """Reads the methods that have come into reach; whether there were any."""
@@ -251,14 +299,17 @@ class Code:
                 special = name.startswith("__") and name.endswith("__") and name not in MAKING
                 if not special and not self._mentions(name) and name not in UNNAMED:
                     continue
+                self.objects.holds_classes |= isinstance(member, classmethod)
                 for function in _functions(member):
                     if is_users(function.__code__):
                         self._function(function, f"{kind.__qualname__}.{name}")
-                if self._mentions(name) and not hasattr(member, "__get__"):
+                if self._mentions(name) and not isinstance(member, (*DESCRIPTORS, *BUILTIN)):
                     self._data(kind, name, member, f"{path}.{name}")
         return len(self._scanned) > before
 
     def _mentions(self, name: str) -> bool:
+        if name in MAKING and (self.objects.holds_classes or not self._mentioned.isdisjoint(CLASS_OF)):
+            return True
         return name in self._mentioned or not self._mentioned.isdisjoint(BY_ANY_NAME)
 
     def _callable(self, value: Any, path: str, module: str) -> None:
@@ -274,11 +325,11 @@ class Code:
             if is_users(original.__code__ if isinstance(original, types.FunctionType) else None):
                 return
         elif isinstance(value, type):
-            for kind in value.__mro__:
+            for kind in (*value.__mro__, *type.mro(type(value))):
                 own = is_users_module(str(kind.__module__))
                 if own or any(is_users(f.__code__) for member in vars(kind).values() for f in _functions(member)):
                     self._classes.setdefault(kind, path)
-                    self.objects.add(kind, path)
+                    self.objects.add_class(kind, path)
             if issubclass(value, (torch.nn.Module, BaseException)):
                 return
         if module:
@@ -295,52 +346,70 @@ class Code:
                 self._data(function, name, getattr(function, name), f"{path}.{name}")
         for name, value in vars(function).items():
             self._data(vars(function), name, value, f"{path}.{name}")
-        self._code(function.__code__, function.__globals__)
+        self._code(function.__code__, function.__globals__, _contents(function))
 
     def _closure(self, function: types.FunctionType, path: str) -> None:
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            try:
-                content = cell.cell_contents
-            except ValueError:
-                continue
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        for name, content in _contents(function).items():
             if name in _rebound(function.__code__):
-                self.places.setdefault((id(cell), name), Binding(cell, name))
-            self._data(cell, name, content, f"{name} of {path}")
+                self.places.setdefault((id(cells[name]), name), Binding(cells[name], name))
+            self._data(cells[name], name, content, f"{name} of {path}")
 
     def _data(self, holder: Any, name: str, value: Any, path: str) -> None:
         """What a place holds: to be copied, unless it is code or a constant."""
-        if isinstance(value, BY_REFERENCE):
+        if by_reference(value) or value is sys.stdout or value is sys.stderr:
             return
-        if not isinstance(value, CODE):
+        if not isinstance(value, (*CODE, types.ModuleType)):
             self.places.setdefault((id(holder), name), Binding(holder, name))
         self.objects.add(value, path)
 
-    def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+    def _code(self, code: types.CodeType, namespace: dict[str, Any], cells: Mapping[str, Any]) -> None:
         instructions = list(dis.get_instructions(code))
+        names = {i.argval for i in instructions if i.opname.endswith(("_ATTR", "_METHOD")) or i.opname == "IMPORT_FROM"}
+        self._mentioned |= names
+        self._stored |= {i.argval for i in instructions if i.opname in ("STORE_ATTR", "DELETE_ATTR")}
         for number, instruction in enumerate(instructions):
             name, op = instruction.argval, instruction.opname
             if isinstance(name, types.CodeType):
-                self._code(name, namespace)
-            elif op.endswith(("_ATTR", "_METHOD")) and isinstance(name, str):
-                self._mentioned.add(name)
+                self._code(name, namespace, cells)
             elif op in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.places.setdefault((id(namespace), name), Binding(namespace, name))
                 self.objects.add(namespace.get(name), name)
-            elif op == "IMPORT_NAME" and name and not is_users_module(name):
-                _harmless(None, name, name)
+            elif op == "IMPORT_NAME" and name:
+                self._module(sys.modules.get(name), name, name, names)
             elif op in ("LOAD_GLOBAL", "LOAD_NAME"):
                 self._mentioned.add(name)
-                self._global(name, namespace, instructions[number + 1 :])
+                self._global(name, namespace, instructions[number + 1 :], names)
+            elif op == "LOAD_DEREF" and isinstance(cells.get(name), types.ModuleType):
+                self._reached(cells, name, cells[name], name, instructions[number + 1 :], names)
 
-    def _global(self, name: str, namespace: dict[str, Any], following: Sequence[dis.Instruction]) -> None:
-        """A global, or what the attributes read next lead to, through modules."""
-        holder, value, path = namespace, namespace.get(name, ABSENT), name
+    def _module(self, module: Any, name: str, path: str, names: set[str]) -> None:
+        """A module that code uses as a value: it may use of it whatever it names."""
+        if is_users_module(name):
+            return self.objects.add(module, path)
+        _harmless(None, path, name)
+        if name not in self._modules and module is not None:
+            self._modules[name] = path
+        for each in names & vars(module).keys() if module is not None else ():
+            self._reached(vars(module), each, vars(module)[each], f"{path}.{each}", (), names - {each}, name)
+
+    def _global(
+        self, name: str, namespace: dict[str, Any], following: Sequence[dis.Instruction], names: set[str]
+    ) -> None:
+        value = namespace.get(name, ABSENT)
         if value is ABSENT:
             builtins = namespace.get("__builtins__", {})
             value = (builtins if isinstance(builtins, dict) else vars(builtins)).get(name)
             if name in HARMFUL_BUILTINS:
                 raise NotIsolated(f"it uses {name}, which may read or change state that cannot be copied")
-        module = ""
+        self._reached(namespace, name, value, name, following, names)
+
+    def _reached(
+        self, holder: Any, name: str, value: Any, path: str, following: Sequence[dis.Instruction], names: set[str],
+        module: str = "",
+    ) -> None:  # fmt: skip
+        """What a namespace holds, or what the attributes read next lead to, through modules. `module` is the library
+        module that it was read from, if it was; `names` are those that the code mentions."""
         for instruction in following:
             if not isinstance(value, types.ModuleType) or not instruction.opname.endswith(("_ATTR", "_METHOD")):
                 break
@@ -350,13 +419,28 @@ class Code:
             if instruction.opname.startswith(("STORE", "DELETE")):
                 self.places.setdefault((id(holder), name), Binding(holder, name))
         if isinstance(value, type):
-            self._mentioned |= MAKING
-        if isinstance(value, CODE) or isinstance(value, BUILTIN) and _is_free(value):
+            self.objects.holds_classes = True
+        if isinstance(value, types.ModuleType):
+            self._module(value, value.__name__, path, names)
+        elif isinstance(value, CODE) or isinstance(value, BUILTIN) and _is_free(value):
             self._callable(value, path, module or _library(value))
-        elif module and not isinstance(value, BY_REFERENCE):
+        elif module and not by_reference(value) and callable(value):  # a function, however it is written in C
             _harmless(value, path, module)
-        elif not module:
+        else:
+            if module and not by_reference(value):
+                _harmless(value, path, module)
             self._data(holder, name, value, path)
+
+
+def _contents(function: types.FunctionType) -> dict[str, Any]:
+    """What the variables of functions around it hold, apart from those that hold nothing yet."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return found
 
 
 def _rebound(code: types.CodeType) -> set[str]:

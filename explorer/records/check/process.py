@@ -27,6 +27,7 @@ from explorer.compiler.capture.hook import unseen_by_stock
 from explorer.core.package import PACKAGE
 from explorer.core.rules import rule_in_use
 from explorer.records.check.isolate import is_programs, undone
+from explorer.records.check.snapshot import put_decimal
 
 COMPILERS = ("torch", "explorer")
 """Loggers of these are about compiling, and are let through."""
@@ -218,7 +219,6 @@ def _random() -> Iterator[Setting]:
 
 
 def _switches() -> Iterator[Setting]:
-    c: Any = torch._C
     yield torch.is_grad_enabled, torch._C._set_grad_enabled
     yield torch.get_default_dtype, torch.set_default_dtype
     yield torch.get_num_threads, torch.set_num_threads  # setting it takes a while, even to what it was
@@ -229,11 +229,43 @@ def _switches() -> Iterator[Setting]:
     for device in ("cpu", "cuda"):
         yield partial(torch.is_autocast_enabled, device), partial(torch.set_autocast_enabled, device)
         yield partial(torch.get_autocast_dtype, device), partial(torch.set_autocast_dtype, device)
-    for name in ("cudnn_enabled", "cudnn_benchmark", "cudnn_deterministic", "cudnn_allow_tf32", "cublas_allow_tf32"):
-        yield getattr(c, f"_get_{name}"), getattr(c, f"_set_{name}")
+    yield from _backends()
     yield _default_device, torch.set_default_device
     yield _printing, lambda value: torch.set_printoptions(**value)
     yield torch.is_warn_always_enabled, torch.set_warn_always
+    yield numpy.geterr, lambda value: (numpy.seterr(**value), None)[1]
+    yield numpy.get_printoptions, lambda value: numpy.set_printoptions(**value)
+
+
+@cache
+def _backends() -> tuple[Setting, ...]:
+    """What torch gets and sets by functions of like names, as torch.backends does: switches and names, or several."""
+    c: Any = torch._C
+    found: list[Setting] = []
+    for name in sorted(each.removeprefix("_get_") for each in dir(c) if each.startswith("_get_")):
+        get, put = getattr(c, f"_get_{name}"), getattr(c, f"_set_{name}", None)
+        if put is None or name in OTHERWISE:
+            continue
+        try:
+            value = get()
+        except (TypeError, RuntimeError):  # it takes arguments, or is for a machine that is not here
+            continue
+        if isinstance(value, tuple):
+            found.append((get, partial(_unpacked, put)))
+        elif isinstance(value, (bool, str)):
+            found.append((get, put))
+    flags = torch.backends.cuda
+    for name in ("flash", "math", "mem_efficient", "cudnn"):
+        found.append((getattr(flags, f"{name}_sdp_enabled"), getattr(flags, f"enable_{name}_sdp")))
+    return tuple(found)
+
+
+def _unpacked(put: Callable[..., None], value: tuple[Any, ...]) -> None:
+    put(*value)
+
+
+OTHERWISE = ("deterministic_algorithms", "float32_matmul_precision", "thread_name", "warnAlways")
+"""Those that other functions set, or that are no setting."""
 
 
 def _deterministic() -> tuple[bool, bool]:
@@ -254,14 +286,8 @@ def _python() -> Iterator[Setting]:
     yield _loggers, _put_loggers
     yield lambda: list(warnings.filters), _put_filters
     yield _warned, _put_warned
-    yield numpy.geterr, lambda value: (numpy.seterr(**value), None)[1]
-    yield numpy.get_printoptions, lambda value: numpy.set_printoptions(**value)
-    yield lambda: decimal.getcontext().copy(), _put_decimal
-
-
-def _put_decimal(value: decimal.Context) -> None:
-    if repr(decimal.getcontext()) != repr(value):
-        decimal.setcontext(value.copy())
+    context = decimal.getcontext()
+    yield context.copy, partial(put_decimal, context)
 
 
 def _loggers() -> dict[logging.Logger, tuple[Any, ...]]:
@@ -278,6 +304,11 @@ def _put_loggers(value: dict[logging.Logger, tuple[Any, ...]]) -> None:
             each.setLevel(level)
         each.propagate, each.disabled = propagate, disabled
         each.handlers[:], each.filters[:] = handlers, filters
+
+
+def _filters() -> list[Any]:
+    """Those of Python's own categories: libraries add filters for theirs where they are imported."""
+    return [each for each in warnings.filters if each[2].__module__ == "builtins"]
 
 
 def _put_filters(value: list[Any]) -> None:
@@ -314,11 +345,19 @@ class Process:
     """The settings as they were."""
 
     values: tuple[tuple[Callable[[], Any], Callable[[Any], None], Any], ...]
+    switches: tuple[Any, ...]
+    loggers: dict[logging.Logger, tuple[Any, ...]]
 
     @classmethod
     def now(cls) -> Process:
-        settings = (*_random(), *_switches(), *_python())
-        return cls(tuple((get, put, get()) for get, put in settings))
+        switches = tuple(_switches())
+        known = tuple((get, put, get()) for get, put in (*switches, *_random(), *_python()))
+        return cls(known, (*(value for *_, value in known[: len(switches)]), _filters()), _loggers())
+
+    def same_settings(self, before: Process) -> bool:
+        """Whether the program changed none since. What an import adds is no setting of the program."""
+        loggers = all(self.loggers.get(each) == settings for each, settings in before.loggers.items())
+        return loggers and repr(self.switches) == repr(before.switches)
 
     def put(self) -> None:
         for get, put, value in self.values:

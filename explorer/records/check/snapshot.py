@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import array
 import contextvars
+import decimal
 import functools
 import io
 import random
+import threading
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -408,6 +410,12 @@ def _position(value: Any, path: str) -> Kept | None:
         return Position(
             value, path, functools.partial(getattr, bits, "state"), functools.partial(setattr, bits, "state")
         )
+    if isinstance(value, decimal.Context):
+        return Position(value, path, value.copy, functools.partial(put_decimal, value))
+    if isinstance(value, (type(threading.Lock()), type(threading.RLock()))):
+        return Position(value, path, functools.partial(_held, value), functools.partial(_hold, value))
+    if isinstance(value, BaseException):
+        return Attribute(value, f"{path}.args", lambda: value.args, functools.partial(setattr, value, "args"))
     if isinstance(value, (io.StringIO, io.BytesIO)) and not value.closed:
         return Position(value, path, *_of_file(value))
     if isinstance(value, contextvars.ContextVar):
@@ -415,6 +423,25 @@ def _position(value: Any, path: str) -> Kept | None:
             raise NotIsolated(f"{path} is a context variable that is not set, and setting it cannot be put back")
         return Attribute(value, path, value.get, lambda content: (value.set(content), None)[1])
     return None
+
+
+def put_decimal(context: decimal.Context, before: decimal.Context) -> None:
+    for name in ("prec", "rounding", "Emin", "Emax", "capitals", "clamp"):
+        setattr(context, name, getattr(before, name))
+    for name in ("flags", "traps"):
+        getattr(context, name).update(getattr(before, name))
+
+
+def _held(lock: Any) -> int:
+    """How often a lock is held: once at most, unless it is one that this thread may take again."""
+    return int(lock._recursion_count() if hasattr(lock, "_recursion_count") else lock.locked())
+
+
+def _hold(lock: Any, times: int) -> None:
+    for _ in range(_held(lock), times):
+        lock.acquire()
+    for _ in range(times, _held(lock)):
+        lock.release()
 
 
 def _unset(variable: contextvars.ContextVar[Any]) -> bool:

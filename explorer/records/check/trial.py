@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map
 from explorer.records.check.isolate import NotIsolated, State
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import hushed, put_back
+from explorer.records.check.snapshot import plainly
 
 SEED = 0
 
@@ -171,11 +172,24 @@ def _weight(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torc
     return torch.cos(count).reshape(shape).to(dtype) if shape.numel() != 1 else torch.ones(shape, dtype=dtype)
 
 
+def has_own_code(kind: type) -> bool:
+    """Whether a copy of a tensor of this class would run the program's code."""
+    hooks = (vars(each).get("__torch_function__") for each in kind.__mro__[: kind.__mro__.index(torch.Tensor)])
+    return any(isinstance(each, classmethod) for each in hooks)
+
+
 def duplicate(value: Any, memo: dict[int, Any] | None = None) -> Any:
     """A deep copy; a tensor that is not a leaf is copied as one, since only its value matters to the call."""
     memo = {} if memo is None else memo
     for leaf in tree_leaves(value):
-        if isinstance(leaf, torch.Tensor) and not leaf.is_leaf and id(leaf) not in memo:
+        if not isinstance(leaf, torch.Tensor) or id(leaf) in memo:
+            continue
+        if has_own_code(type(leaf)):
+            with plainly():
+                made = leaf.detach().clone().as_subclass(type(leaf)).requires_grad_(leaf.requires_grad)
+            made.__dict__.update(copy.deepcopy(vars(leaf), memo))
+            memo[id(leaf)] = made
+        elif not leaf.is_leaf:
             memo[id(leaf)] = copy.deepcopy(leaf.detach()).requires_grad_(leaf.requires_grad)
     return copy.deepcopy(value, memo)
 
@@ -233,8 +247,9 @@ COPIES = 4
 
 def check_memory(state: State, copies: int = COPIES) -> None:
     """Raises NotIsolated where the copies of a state would not fit."""
-    needed = copies * state.bytes
-    for device in {tensor.device for tensor in state.tensors.values()}:
+    with plainly():
+        needed, devices = copies * state.bytes, {tensor.device for tensor in state.tensors.values()}
+    for device in devices:
         free = _free(device)
         if free is not None and needed > free:
             said = f"{needed >> 20} MiB are needed, and {free >> 20} MiB are free on {device}"
