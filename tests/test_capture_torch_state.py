@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import set_device
@@ -564,3 +565,34 @@ def test_inference_mode_is_guarded_where_no_tensor_tells_it(fn: Callable[[], Any
     for mode in (torch.no_grad, torch.inference_mode, torch.enable_grad, torch.inference_mode):
         with mode():
             assert compiled() == fn()
+
+
+RETURN_THEIR_INPUT = {
+    "dropout": lambda a: F.dropout(a, 0.5),
+    "aten.dropout": lambda a: torch.ops.aten.dropout(a, 0.5, True),
+    "alpha_dropout": lambda a: F.alpha_dropout(a, 0.5, True),
+    "evaluation": lambda a: F.dropout(a, 0.5, False),
+    "contiguous": lambda a: a.contiguous(),
+    "to": lambda a: a.to(torch.float32),
+    "type_as": lambda a: a.type_as(a),
+    "flatten": lambda a: a.flatten(),
+    "sum_to_size": lambda a: a.sum_to_size(a.shape),
+    "resolve_conj": lambda a: a.resolve_conj(),
+}
+
+
+@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize("shape", [(0,), (2,), (0, 3)], ids=str)
+def test_operators_that_return_their_input_return_it(shape: tuple[int, ...], inference: bool) -> None:
+    """What is then done to the result in place is done to the input, whose size may change."""
+
+    def f(a, call):
+        result = call(a)
+        before = result is a
+        result.data = torch.ones(1, 3)
+        return before, a.size()
+
+    for name, call in RETURN_THEIR_INPUT.items():
+        with torch.inference_mode(inference):
+            found = explorer.compile(f, backend="eager")(torch.ones(shape), call)
+            assert found == f(torch.ones(shape), call), name

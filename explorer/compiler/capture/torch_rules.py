@@ -435,7 +435,7 @@ def _of_numbers(t: Tracer, data: Value, facts: dict[str, Value]) -> Value:
     return graph_call(t, "call_function", torch.full, [TupleValue([]), data], facts)
 
 
-@each(torch.nn.functional.dropout, torch.dropout)
+@each(torch.nn.functional.dropout, torch.dropout, torch.ops.aten.dropout, torch.ops.aten.dropout.default)
 def _dropout(function: Any) -> Rule:
     def apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """The input itself where nothing is dropped; of an input whose sizes may change torch's rule makes a copy."""
@@ -444,7 +444,8 @@ def _dropout(function: Any) -> Rule:
         if isinstance(x := given.get("input"), TensorValue) and x.cls in PLAIN:
             if isinstance(p, (Constant, FloatValue, SizeValue)) and isinstance(training, Constant):
                 share = t.constant_of(p)
-                if share == 0 or 0 < share <= 1 and not training.value:
+                empty = any(isinstance(size, int) and size == 0 for size in x.fake.shape)
+                if share == 0 or 0 < share <= 1 and (empty or not training.value):
                     return x
         return graph_call(t, "call_function", function, args, kwargs)
 
