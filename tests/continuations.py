@@ -11,7 +11,8 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ import bytecode_roundtrip as roundtrip
 from explorer.compiler.bytecode import build
 from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.encode import encode
-from explorer.compiler.bytecode.flow import bound, flow, stack_depths
+from explorer.compiler.bytecode.flow import bound, flow, liveness, stack_depths
 from explorer.compiler.bytecode.ops import OPS
 from explorer.compiler.capture.called_by_bytecode import progress
 from explorer.compiler.capture.resume import Continuation, Slot, as_its_own_cells, error_in, split
@@ -40,43 +41,62 @@ _NEVER = frozenset(
 """What capture does not split at either, and what pushes a null."""
 
 
-Places = tuple[Slot | None, ...]
-"""What each place of the stack holds, from the bottom; None where that depends."""
+@dataclass(frozen=True)
+class Places:
+    """The stack from the bottom, None where it depends; the cells in whose places comprehensions have their own."""
+
+    stack: tuple[Slot | None, ...] | None
+    taken: frozenset[str] = frozenset()
 
 
-def places(code: Code) -> dict[int, Places | None]:
-    """The stack before each instruction; None where two ways there differ."""
+def places(code: Code) -> dict[int, Places]:
+    """What is where before each instruction; no stack where two ways there differ."""
     edges = flow(code)
-    depths = stack_depths(code)
-    found: dict[int, Places | None] = {}
-    work: list[tuple[int, Places | None]] = [(0, ())]
+    depths, names = stack_depths(code), bound(code)
+    found: dict[int, Places] = {}
+    work = [(0, Places(()))]
     while work:
-        position, stack = work.pop()
-        if position in found and (found[position] is None or found[position] == stack):
+        position, here = work.pop()
+        if position in found and (found[position].stack is None or found[position] == here):
             continue
-        stack = stack if position not in found else None
-        found[position] = stack
+        here = here if position not in found else replace(here, stack=None)
+        found[position] = here
         instruction = code.instructions[position]
+        aside = _put_aside(code, instruction, here.taken, *names[instruction.id])
         for successor, jumps in edges.after[position]:
-            work.append((successor, _after(stack, instruction, depths[code.instructions[successor].id], jumps)))
+            stack = _after(here.stack, instruction, depths[code.instructions[successor].id], jumps, aside)
+            work.append((successor, Places(stack, _taken(code, here, instruction))))
         handler, at = edges.handler[position], edges.handler_at[position]
         if handler is not None and at is not None:
             offset = (None,) * handler.push_offset  # where it was raised: another place in a split body
-            work.append((at, None if stack is None else (*stack[: handler.depth], *offset, "value")))
+            stack = None if here.stack is None else (*here.stack[: handler.depth], *offset, "value")
+            work.append((at, Places(stack, here.taken)))
     return found
 
 
-def _after(stack: Places | None, i: Instruction, depth: int, jumps: bool) -> Places | None:
+def _taken(code: Code, before: Places, i: Instruction) -> frozenset[str]:
+    if i.op == "MAKE_CELL" or i.op == "STORE_FAST" and before.stack and before.stack[-1] == "cell":
+        return before.taken - {i.arg}
+    if i.op in ("STORE_FAST", "LOAD_FAST_AND_CLEAR") and i.arg in (*code.cells, *code.frees):
+        return before.taken | {i.arg}
+    return before.taken
+
+
+def _after(
+    stack: tuple[Slot | None, ...] | None, i: Instruction, depth: int, jumps: bool, aside: Slot | None
+) -> tuple[Slot | None, ...] | None:
     if stack is None:
         return () if depth == 0 and i.op != "POP_EXCEPT" else None
+    if i.op == "MAKE_CELL":
+        return stack
     if i.op == "PUSH_NULL":
         return (*stack, "null")
+    if i.op == "LOAD_FAST_AND_CLEAR":
+        return (*stack, aside)
     if i.op == "PUSH_EXC_INFO":
         return (*stack[:-1], "error", "value")
     if i.op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
         return (*stack[: depth - 2], None, None)
-    if i.op == "LOAD_FAST_AND_CLEAR":
-        return (*stack, None)
     if i.op == "SWAP":
         swapped = list(stack)
         swapped[-1], swapped[-i.arg] = swapped[-i.arg], swapped[-1]
@@ -87,8 +107,17 @@ def _after(stack: Places | None, i: Instruction, depth: int, jumps: bool) -> Pla
     else:  # what is under the topmost value that it touches is none of its business; nulls are for calls alone
         consumed = 0 if depth > before else before - depth + (depth == before)
     kept = max(0, before - consumed)
-    made: Places = ("value",) * (depth - kept)
+    made: tuple[Slot, ...] = ("value",) * (depth - kept)
     return (*stack[:kept], *made)
+
+
+def _put_aside(
+    code: Code, i: Instruction, taken: frozenset[str], certain: frozenset[str], possible: frozenset[str]
+) -> Slot | None:
+    """What an inlined comprehension puts on the stack of the variable whose name it has for its own."""
+    if i.arg in (*code.cells, *code.frees) and i.arg not in taken:
+        return "cell"
+    return "value" if i.arg in certain else "null" if i.arg not in possible else None
 
 
 def splits(function: types.FunctionType) -> Iterator[tuple[str, types.CodeType]]:
@@ -96,23 +125,28 @@ def splits(function: types.FunctionType) -> Iterator[tuple[str, types.CodeType]]
     code = decode(function.__code__)
     if code.flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return
-    stacks, names = places(code), bound(code)
-    cells = {*code.cells, *code.frees}
-    for position, stack in sorted(stacks.items()):
+    names, live = bound(code), liveness(code)
+    for position, here in sorted(places(code).items()):
         instruction = code.instructions[position]
         certain, possible = names[instruction.id]
-        if stack is None or None in stack or instruction.op in _NEVER or (possible - certain - cells):
+        cells = {*code.cells, *code.frees} - here.taken
+        uncertain = (possible - certain - cells) & live[instruction.id]
+        if here.stack is None or None in here.stack or instruction.op in _NEVER or uncertain:
             continue
-        if instruction.op == "SWAP" and "error" in stack:  # nothing breaks there
+        named = instruction.op == "STORE_FAST" and instruction.arg in (*code.cells, *code.frees)
+        moved = {"SWAP": here.stack, "STORE_FAST": here.stack[-1:]}.get(instruction.op, ())
+        if named or {*moved} - {"value"}:  # nothing breaks there
             continue
-        yield f"{instruction.id} {instruction.op}", encode(divided(code, position, stack, sorted(certain - cells)))
+        made = divided(code, position, here, sorted(certain - cells))
+        yield f"{instruction.id} {instruction.op}", encode(made)
 
 
-def divided(code: Code, position: int, stack: tuple[Slot, ...], locals: list[str]) -> Code:
+def divided(code: Code, position: int, here: Places, locals: list[str]) -> Code:
     def load(made: Continuation) -> types.CodeType:
         return encode(as_its_own_cells(made.code))
 
-    instructions, _ = split(code, position, stack, locals, base=None, frame="r", load=load)
+    stack, taken = here.stack, sorted(here.taken)
+    instructions, _ = split(code, position, stack, locals, taken, base=None, frame="r", load=load)
     found = [build.store_fast(error_in(place)) for place, slot in enumerate(stack) if slot == "error"]
     handlers = code.handlers
     if found:  # whoever jumps to the instruction comes by what keeps the exceptions
@@ -307,6 +341,57 @@ def expressions() -> Any:
     return d, e, f, g, h, c[1:], e[-1] is True
 
 
+def step(x: int, raises: int = 0) -> int:
+    if x == raises:
+        raise KeyError(x)
+    return x + 1
+
+
+_COMPREHENSION = """
+def comprehension_{number}():
+    {before}
+    out = []
+    try:
+        out = [{comprehension}]
+    except KeyError as error:
+        out = [error.args]
+    try:
+        out = [out, x]
+    except UnboundLocalError as error:
+        out = [out, str(error)]
+    {after}
+    return out
+"""
+_BEFORE = ("x = 'old'", "x = 'old'; del x", "if not step(0): x = 0")
+_AFTER = ("", "get = lambda: x; x = step(1); out = [out, get()]")
+_COMPREHENSIONS = (
+    "[step(x, {raises}) for x in range(1, 4)]",
+    "{{step(x) for x in range(1, 4) if step(x, {raises}) > 2}}",
+    "{{step(x): step(x, {raises}) for x in range(1, 4)}}",
+    "[[step(x, {raises}) + y for y in range(x)] for x in range(1, 4)]",
+    "[{{step(x, {raises}) for x in range(x)}} for x in range(1, 4)]",
+    "[x + y for x in range(1, 4) for y in range(step(x, {raises}))]",
+    "[z for x in range(1, 4) if (z := step(x, {raises})) and z % 2]",
+    "max([step(x, {raises}) for x in range(1, 4)], key=lambda v: -v)",
+    "[x * y for x, y in enumerate(range(step(1), 5)) if step(y, {raises})]",
+    "[(x, [x for x in (step(x, {raises}), 7)], x) for x in range(1, 4)]",
+    "[sum(step(y, {raises}) + x for y in range(step(x))) for x in range(1, 4)]",
+    "[f() + step(x) for f in [lambda: step(x, {raises}) for x in range(1, 4)]]",
+    "[(x, [(lambda: x)() for x in (step(x, {raises}), 7)], x) for x in range(1, 4)]",
+)
+
+
+def inlined_comprehensions(every: bool = False) -> Iterator[Callable[[], Any]]:
+    """Since 3.12 a comprehension is part of the function around it, whose variable of that name it puts aside."""
+    around = list(product(_AFTER, (0, 3)))
+    for number, (text, before) in enumerate(product(_COMPREHENSIONS, _BEFORE)):
+        for after, raises in around if every else [around[(number + number // 4) % 4]]:
+            made: dict[str, Any] = {}
+            parts = {"before": before, "comprehension": text.format(raises=raises), "after": after}
+            exec(_COMPREHENSION.format(number=number, **parts), globals(), made)
+            yield from made.values()
+
+
 class Base:
     def __init__(self) -> None:
         self.seen = ["base"]
@@ -411,7 +496,7 @@ def check_progress() -> int:
 
 
 def main() -> None:
-    places = sum(map(check_program, PROGRAMS)) + sum(map(check_method, METHODS))
+    places = sum(map(check_program, [*PROGRAMS, *inlined_comprehensions()])) + sum(map(check_method, METHODS))
     corpus = check_corpus()
     positions = check_progress()
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"

@@ -727,3 +727,77 @@ def test_names_that_are_deleted_stay_deleted_after_a_break(program):
             return type(error), str(error)
 
     assert outcome(explorer.compile(program, backend="eager")) == outcome(program)
+
+
+BREAKS_IN_COMPREHENSIONS = (
+    "[x.sum().item() for x in xs]",
+    "{{x.sum().item() for x in xs if check(x, {limit}).sum().item() > 0}}",
+    "{{n: check(x, {limit}).sum().item() for n, x in enumerate(xs)}}",
+    "[[check(x, {limit}).sum().item() + n for n in range(2)] for x in xs]",
+    "[[x.item() for x in check(x, {limit})] for x in xs]",
+    "[x + n for x in xs for n in range(int(check(x, {limit}).sum().item()))]",
+    "[z for x in xs if (z := check(x, {limit}).sum().item()) > 2]",
+    "max([check(x, {limit}).sum().item() for x in xs], key=lambda v: -v)",
+    "[sum(check(y, {limit}).item() * n for y in x) + x.sum().item() for n, x in enumerate(xs)]",
+    "[f() for f in [lambda: check(x, {limit}).sum().item() for x in xs]]",
+    "[(x.sum().item(), [(lambda: x)() for x in check(x, {limit})], x) for x in xs]",
+)
+COMPREHENSION_WITH_A_BREAK = """
+def f(xs):
+    {before}
+    first = xs[0] * 2
+    try:
+        out = {comprehension}
+    except KeyError as error:
+        out = error.args
+    try:
+        out = [out, x]
+    except UnboundLocalError as error:
+        out = [out, str(error)]
+    {after}
+    return first + xs[1], out
+"""
+
+
+def check(x, limit):
+    if x.sum().item() > limit:
+        raise KeyError(limit)
+    return x * 2
+
+
+@pytest.mark.parametrize("before", ["x = xs[1].sin()", "x = 1; del x", "if xs is None: x = 1"])
+@pytest.mark.parametrize("number", range(len(BREAKS_IN_COMPREHENSIONS)))
+def test_breaks_in_comprehensions(number: int, before: str) -> None:
+    """Since Python 3.12 a comprehension is part of the function that it stands in: that is split there, not given up.
+    The variable of its name comes back, in cells too."""
+    for after, limit in (("", 5), ("get = lambda: x; x = first; out = [out, get()]", 100)):
+        comprehension = BREAKS_IN_COMPREHENSIONS[number].format(limit=limit)
+        made: dict[str, Any] = {}
+        source = COMPREHENSION_WITH_A_BREAK.format(before=before, comprehension=comprehension, after=after)
+        exec(source, globals(), made)
+        fn, captures = compiled(made["f"])
+        xs = [torch.ones(2), torch.ones(2) * 2, torch.ones(2) * 3]
+        for _ in range(2):
+            assert str(fn(xs)) == str(made["f"](xs))
+        assert captures.fallbacks == [] and captures.graphs
+
+
+def test_a_variable_that_a_function_made_elsewhere_deletes_is_deleted() -> None:
+    def made() -> Any:
+        shared = torch.ones(2)
+
+        def drop() -> None:
+            nonlocal shared
+            del shared
+
+        return drop, lambda: shared
+
+    drop, get = made()
+
+    def f(a):
+        drop()
+        return a + 1
+
+    explorer.compile(f, backend="eager")(torch.ones(2))
+    with pytest.raises(NameError, match="shared"):
+        get()

@@ -20,6 +20,7 @@ _OF_THE_FRAME = frozenset({"locals", "vars", "dir", "eval", "exec"})
 """Builtins that read the frame that calls them."""
 _BINDS = frozenset({"STORE_FAST", "MAKE_CELL", "LOAD_FAST"})  # past a load the name is bound, or the load has raised
 _UNBINDS = frozenset({"DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
+_NULLS = frozenset({"PUSH_NULL", "LOAD_FAST_AND_CLEAR"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,21 +164,23 @@ def _bound(edges: Flow) -> tuple[dict[int, frozenset[str]], dict[int, frozenset[
 
 
 def _null_stores(edges: Flow) -> frozenset[int]:
-    """Positions of the STORE_FASTs that may unbind: they put back what a LOAD_FAST_AND_CLEAR took away."""
+    """Positions of the STORE_FASTs that may unbind: they put back what a LOAD_FAST_AND_CLEAR took away. A continuation
+    finds it on its stack, where a PUSH_NULL put it."""
     instructions = edges.code.instructions
-    if all(i.op != "LOAD_FAST_AND_CLEAR" for i in instructions):
+    if all(i.op not in _NULLS for i in instructions):
         return frozenset()
     depths = _depths(edges)
 
     def across(position: int, nulls: frozenset[int]) -> frozenset[int]:
         """`nulls` are the places on the stack, from the bottom, that may hold a null so taken."""
         instruction, depth = instructions[position], depths[position]
-        if instruction.op == "LOAD_FAST_AND_CLEAR":
+        if instruction.op in _NULLS:
             return nulls | {depth}
         if instruction.op == "SWAP":
             swapped = {depth - 1: depth - instruction.arg, depth - instruction.arg: depth - 1}
             return frozenset(swapped.get(place, place) for place in nulls)
-        return frozenset(place for place in nulls if place < depth + _effect(instruction, False))
+        result = instruction.op in ("CALL", "CALL_FUNCTION_EX")
+        return frozenset(place for place in nulls if place < depth + _effect(instruction, False) - result)
 
     none: frozenset[int] = frozenset()
     before = _forward(edges, none, across, frozenset.union)

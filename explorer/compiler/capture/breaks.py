@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from explorer.compiler.bytecode.flow import handlers_by_position
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.values.base import Frame
 from explorer.core.reasons import Why
 from explorer.ir.bytecode import Code
@@ -35,7 +33,4 @@ def not_splittable(code: Code, frame: Frame) -> Why | None:
         return Why(reasons.FRAME_BREAK, f"at {instruction.op}")
     if any(frame.stack[each.place : each.place + 1] != [each.below] for each in frame.handled):
         return Why(reasons.FRAME_BREAK, "inside an except block that moved what it handles")
-    handler = handlers_by_position(code)[position]
-    if handler is not None and any(value is NULL for value in frame.stack[: handler.depth]):
-        return Why(reasons.FRAME_BREAK, "inside a call's arguments, under a handler")
     return None

@@ -23,6 +23,7 @@ from explorer.compiler.capture.resume import TEMP, Continuation, Slot, error_in,
 from explorer.compiler.capture.saved_inputs import Before, BeforeDrawing, CountedBeforeDrawing
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.functions import CellAside
 from explorer.compiler.capture.values.objects import DELETED, is_shadowed, set_in_dict
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import unsupported
@@ -80,8 +81,9 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
     instruction = code.instructions[position]
     live = liveness(code)
     cells = {*code.cells, *code.frees}
-    needed = [name for name in code.locals if name in live[instruction.id] and name not in cells]
-    bound = [name for name in needed if _is_bound(t, frame, name)]
+    taken = [name for name in (*code.cells, *code.frees) if name not in frame.cells]
+    needed = [name for name in (*code.locals, *taken) if name in live[instruction.id] and name not in frame.cells]
+    bound = [name for name in dict.fromkeys(needed) if _is_bound(t, frame, name)]
     r = Reconstruction(t)
     _draw(t, r)
     handled = {each.place: each.error for each in frame.handled}
@@ -89,31 +91,37 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
     placed: dict[int, str] = {}
     with origin(synthetic("values at the break")):
         for place, value in enumerate(frame.stack):
-            slots.append("null" if value is NULL else "error" if place in handled else "value")
+            kind: Slot = "cell" if isinstance(value, CellAside) else "error" if place in handled else "value"
+            slots.append("null" if value is NULL else kind)
             if value is NULL:
                 continue
             r.value(handled.get(place, value))
             placed[place] = error_in(place) if place in handled else r.temp()
             r.emit("STORE_FAST", placed[place])
-        held: list[tuple[str, str]] = []
-        for name in (name for name in bound if name in frame.locals):  # others stay where they are, without a guard
-            r.value(frame.locals[name])
-            held.append((name, r.temp()))
-            r.emit("STORE_FAST", held[-1][1])
+        # Others stay where they are, without a guard.
+        values: dict[str, Value] = {name: frame.locals[name] for name in bound if name in frame.locals}
+        values |= {name: cell for name, cell in frame.cells.items() if cell.root_name != name}
+        held: dict[str, list[Instruction]] = {}
+        for name, value in values.items():
+            r.value(value)
+            held[name] = [build.load_fast(temp := r.temp()), build.store_fast(name)]
+            r.emit("STORE_FAST", temp)
     _replay(t, r)
     with origin(synthetic("values at the break")):
-        for name, temp in held:
-            r.body += [build.load_fast(temp), build.store_fast(name)]
+        r.body += [step for name, steps in held.items() if name not in cells for step in steps]
         for name in code.locals:
             if name not in cells and name in t.given.locals and not _is_bound(t, frame, name):
                 r.body.append(build.delete_fast(name))
         r.finish_deferred()
+        for name in taken:
+            r.body += [build.instruction("LOAD_FAST_AND_CLEAR", name), build.pop_top()]
+        r.body += [step for name, steps in held.items() if name in cells for step in steps]
         stacked, handlers = restored(slots, lambda place: build.load_fast(placed[place]), f"{t.name}/break")
         r.body += build.at(instruction.span, stacked)
     once = f"{t.name}/once" if comes_back(code, position) else ""
-    if once and (taken := handlers_by_position(code)[position]):
-        handlers.append(replace(taken, start=once, end=once))
-    tail, continuations = _tail(t, frame, slots, bound, once)
+    if once and (handler := handlers_by_position(code)[position]):
+        handlers.append(replace(handler, start=once, end=once))
+    tail, continuations = _tail(t, frame, slots, bound, taken, once)
     return _assemble(t, r, [*r.body, build.jump(once or instruction.id)], tail, tuple(continuations), handlers)
 
 
@@ -128,7 +136,7 @@ def _is_bound(t: Tracer, frame: Frame, name: str) -> bool:
 
 
 def _tail(
-    t: Tracer, frame: Frame, slots: Sequence[Slot], bound: Sequence[str], once: str
+    t: Tracer, frame: Frame, slots: Sequence[Slot], bound: Sequence[str], taken: Sequence[str], once: str
 ) -> tuple[list[Instruction], list[Continuation]]:
     """The original body, with the breaking instruction followed by calls of continuations."""
     if t.code.instructions[frame.position].op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
@@ -142,6 +150,7 @@ def _tail(
         frame.position,
         slots,
         bound,
+        taken,
         base=history.base,
         is_continuation=history.body is not None,
         frame=t.name,
@@ -267,10 +276,11 @@ def _apply(t: Tracer, r: Reconstruction, change: Change, prepared: Any) -> None:
             else:
                 r.emit("LOAD_FAST", held)
                 r.emit("STORE_DEREF", target.root_name)
-        elif held is not None:
-            r.emit("LOAD_FAST", held)
+        else:
+            if held is not None:
+                r.emit("LOAD_FAST", held)
             r.emit("LOAD_FAST", base)
-            r.emit("STORE_ATTR", "cell_contents")
+            r.emit("STORE_ATTR" if held is not None else "DELETE_ATTR", "cell_contents")
     elif change.kind == "class":
         r.emit("LOAD_FAST", prepared)
         r.constant(target)
@@ -356,7 +366,8 @@ def _assemble(
             prologue[-1:-1] = _forget_temporaries(prologue)
     instructions = build.number(f"{t.name}/compiled_bytecode", [*prologue, *tail, *rescue])
     named = [i.arg for i in instructions if i.op in ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR")]
-    locals = tuple(dict.fromkeys((*t.code.locals, *(n for n in named if n not in t.code.cells))))
+    captured = {*t.code.cells, *t.code.frees}
+    locals = tuple(dict.fromkeys((*t.code.locals, *(n for n in named if n not in captured))))
     code = replace(
         t.code,
         instructions=instructions,

@@ -6,6 +6,7 @@ Imports no torch, so that it can be tested on any Python.
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -20,15 +21,21 @@ from explorer.ir.bytecode import Code, Handler, Instruction
 
 STACK = "___stack"
 """How the parameters of a continuation are called that hold what was on the stack."""
+ASIDE = "___aside"
+"""The same of a cell that an inlined comprehension has put aside on the stack."""
+OWN_OF = "___own_"
+"""What stands before a cell's name in that of the parameter for the value that a comprehension has in its place."""
+NO_CELL = types.CellType()
+"""What is in that place until the value is."""
 TEMP = "___t"
 """How temporaries of compiled bytecode are called."""
 ERROR = "___error"
 """How locals are called that hold the exceptions being handled at a break."""
 
 
-Slot = Literal["value", "null", "error"]
-"""What a place of the stack holds: a value; CPython's null; or, in an except block, the exception handled before, where
-the one handled now is what has to be put back."""
+Slot = Literal["value", "null", "cell", "error"]
+"""What a place of the stack holds: a value; CPython's null; a cell that an inlined comprehension has put aside; or, in
+an except block, the exception handled before, where the one handled now is what has to be put back."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +48,13 @@ class Continuation:
     frees: tuple[str, ...]
 
 
-def continuation(original: Code, target: str, stack: Sequence[Slot], bound: Sequence[str]) -> Continuation:
+def continuation(
+    original: Code, target: str, stack: Sequence[Slot], bound: Sequence[str], taken: Sequence[str] = ()
+) -> Continuation:
     """The function that goes on at instruction `target`, given the locals that are bound.
 
-    `stack` says, from the bottom, what its entries are.
+    `stack` says, from the bottom, what its entries are, `taken` in which cells' places an inlined comprehension has a
+    variable of its own.
 
     Cells of the original become free variables, so that functions made before the break still share them. The first
     argument stays the first: super() without arguments looks for it there.
@@ -53,22 +63,29 @@ def continuation(original: Code, target: str, stack: Sequence[Slot], bound: Sequ
     live = liveness(original)[target]
     needed = [name for name in original.locals if name in live and name not in cells]
     locals = [name for name in needed if name in bound]
-    slots = [f"{STACK}{n}" for n, slot in enumerate(stack) if slot != "null"]
+    names = [f"{ASIDE if slot == 'cell' else STACK}{n}" for n, slot in enumerate(stack)]
+    own = [name for name in taken if name in bound]
+    slots = [names[n] for n, slot in enumerate(stack) if slot != "null"] + [OWN_OF + name for name in own]
     arguments = (*locals, *slots)
     name = f"resume_in_{original.name}_at_{target.rpartition('@')[2]}"
-    for kind, word in (("null", "nulls"), ("error", "handling")):
+    for kind, word in (("null", "nulls"), ("cell", "cells"), ("error", "handling")):
         if kind in stack:
             name += f"_{word}_{'_'.join(str(n) for n, slot in enumerate(stack) if slot == kind)}"
     if missing := [name for name in needed if name not in locals]:
         name += f"_without_{'_'.join(missing)}"
+    if taken:
+        name += f"_own_{'_'.join(each if each in own else f'no_{each}' for each in taken)}"
     with origin(synthetic("continuation entry")):
-        entry, handlers = restored(stack, lambda n: build.load_fast(f"{STACK}{n}"), name)
+        entry, handlers = restored(stack, lambda n: build.load_fast(names[n]), name)
+        for each in taken:
+            entry += [build.instruction("LOAD_FAST_AND_CLEAR", each), build.pop_top()]
+            entry += [build.load_fast(OWN_OF + each), build.store_fast(each)] if each in own else []
         # The stack entries themselves must not stay bound twice: what the original drops has to die.
         entry += [build.delete_fast(slot) for slot in slots]
         entry.append(build.jump(target))
     entry = build.at(original.instructions[original.index[target]].span, entry)
     instructions = build.number(name, [*entry, *original.instructions])
-    own = (*original.locals, *_stored(entry))
+    locals = [*original.locals, *(step.arg for step in entry if step.op == "STORE_FAST")]
     code = replace(
         original,
         name=name,
@@ -77,7 +94,7 @@ def continuation(original: Code, target: str, stack: Sequence[Slot], bound: Sequ
         positional_only=0,
         keyword_only=0,
         flags=(original.flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)) | (inspect.CO_NESTED if cells else 0),
-        locals=(*arguments, *dict.fromkeys(n for n in own if n not in arguments and n not in cells)),
+        locals=(*arguments, *dict.fromkeys(n for n in locals if n not in arguments and n not in cells)),
         cells=(),
         frees=cells,
         instructions=instructions,
@@ -126,7 +143,7 @@ def restored(
     for place, slot in enumerate(stack):
         if slot == "null":
             steps.append(build.instruction("PUSH_NULL"))
-        elif slot == "value":
+        elif slot != "error":
             steps.append(load(place))
         else:
             raising = replace(build.raise_top(), id=f"{prefix}/raise{place}")
@@ -141,15 +158,12 @@ def restored(
     return steps, handlers
 
 
-def _stored(steps: Sequence[Instruction]) -> tuple[str, ...]:
-    return tuple(step.arg for step in steps if step.op == "STORE_FAST")
-
-
 def split(
     code: Code,
     position: int,
     stack: Sequence[Slot],
     bound: Sequence[str],
+    taken: Sequence[str] = (),
     *,
     base: Code | None,
     is_continuation: bool = False,
@@ -159,10 +173,11 @@ def split(
 ) -> tuple[list[Instruction], list[Continuation]]:
     """The body of `code` with instruction `position` followed by calls of continuations, one for each way it may go.
 
-    Before the instruction the stack holds what `stack` says, from the bottom, and the locals `bound` are bound; of each
-    "error" the exception that is handled is in the local that `error_in` names. `base` is the function that `code`
-    itself continues, or did when it was compiled before. Where `code` is a continuation, the call is left to what runs
-    that. `load` gives the constant from which the code object of a continuation is read; new ids begin with `frame`.
+    Before the instruction the stack holds what `stack` says, from the bottom, the locals `bound` are bound, and inlined
+    comprehensions have variables of their own in the places of the cells `taken`; of each "error" the exception that
+    is handled is in the local that `error_in` names. `base` is the function that `code` itself continues, or did when
+    it was compiled before. Where `code` is a continuation, the call is left to what runs that. `load` gives the
+    constant from which the code object of a continuation is read; new ids begin with `frame`.
     With `once`, the continuations follow a copy of the instruction of that id: the instruction itself stays as it was,
     for where the body comes back to it, other locals are bound.
     """
@@ -180,11 +195,11 @@ def split(
         stored = instruction.arg if instruction.op == "STORE_FAST" else None
         if stored is not None and stored not in names:
             names.append(stored)
-        made = continuation(base or code, target, there, names)
+        made = continuation(base or code, target, there, names, taken)
         continuations.append(made)
         labels[jumps] = f"{frame}/onward{'_jump' if jumps else ''}"
         how = NextContinuation if is_continuation else run_continuations
-        call_next = _call_continuation(made, load(made), labels[jumps], there, how)
+        call_next = _call_continuation(made, load(made), labels[jumps], there, taken, how)
         calls += build.at(instruction.span, call_next)
     body = list(code.instructions)
     placed = [replace(instruction, id=once or instruction.id, target=labels.get(True))]
@@ -221,7 +236,12 @@ def _kept(instruction: Instruction, jumps: bool, before: int, after: int) -> int
 
 
 def _call_continuation(
-    made: Continuation, constant: Any, label: str, stack: Sequence[Slot], how: Callable[..., Any]
+    made: Continuation,
+    constant: Any,
+    label: str,
+    stack: Sequence[Slot],
+    taken: Sequence[str],
+    how: Callable[..., Any],
 ) -> list[Instruction]:
     """At `label`: the stack's values into temporaries; what `how` makes of the continuation and its arguments."""
     with origin(synthetic("to the continuation")):
@@ -230,7 +250,10 @@ def _call_continuation(
             handled = slot == "error"
             steps.append(build.instruction("POP_EXCEPT") if handled else build.store_fast(f"{TEMP}s{place}"))
         held = {f"{STACK}{n}": error_in(n) if slot == "error" else f"{TEMP}s{n}" for n, slot in enumerate(stack)}
-        function = build.make_function(constant, [("closure", build.closure(made.frees))] if made.frees else [])
+        held |= {f"{ASIDE}{n}": f"{TEMP}s{n}" for n in range(len(stack))} | {OWN_OF + name: name for name in taken}
+        cells = [build.load_const(NO_CELL) if n in taken else build.load_closure(n) for n in made.frees]
+        closure = [*cells, build.build_tuple(len(cells))]
+        function = build.make_function(constant, [("closure", closure)] if cells else [])
         arguments = [[build.load_fast(held.get(name, name))] for name in made.arguments]
         return [*steps, *build.call([build.load_const(how)], [function, *arguments]), build.return_value()]
 

@@ -168,6 +168,7 @@ class Evaluator(Calls, DataModel):
             frame.cells[name] = cell
         for name in self.code.frees:
             frame.cells[name] = CellValue(root_name=name, source=Local(name), given=self.given.cells[name])
+        self._root_cells = dict(frame.cells)
         self.frames.append(frame)
         return frame
 
@@ -539,7 +540,7 @@ class Evaluator(Calls, DataModel):
             found = self.wrapped[id(given)] = CellValue(given=given, source=source)
             for name, real in self.given.cells.items():
                 if real is given:
-                    found = self.wrapped[id(given)] = self.frames[0].cells[name]
+                    found = self.wrapped[id(given)] = self._root_cells[name]
             self.kept.append(given)
         return found
 

@@ -10,7 +10,8 @@ from explorer.compiler.bytecode.normal import NULL_FIRST
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.opcodes.operators import OPCODES
-from explorer.compiler.capture.values.base import Frame, Tracer, Value
+from explorer.compiler.capture.resume import ASIDE
+from explorer.compiler.capture.values.base import Cell, Frame, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, SuperValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import BoundMethod, BuiltinValue, CellAside, CellValue, FunctionValue
@@ -22,7 +23,8 @@ from explorer.ir.capture import Attr
 @OPCODES.rule("LOAD_FAST")
 def load_fast(t: Tracer, f: Frame, i: Instruction) -> None:
     """Push a local."""
-    f.push(t.load_local(f, i.arg))
+    found = t.load_local(f, i.arg)
+    f.push(CellAside(found) if isinstance(found, Cell) and i.arg.startswith(ASIDE) else found)
 
 
 @OPCODES.rule("LOAD_FAST_AND_CLEAR")
@@ -41,8 +43,8 @@ def load_fast_and_clear(t: Tracer, f: Frame, i: Instruction) -> None:
 def store_fast(t: Tracer, f: Frame, i: Instruction) -> None:
     """Bind a local, or put back what an inlined comprehension has put aside."""
     value = f.pop()
+    f.cells.pop(i.arg, None)
     if value is NULL:
-        f.cells.pop(i.arg, None)
         t.unbind(f, i.arg)
     elif isinstance(value, CellAside):
         f.cells[i.arg] = value.cell

@@ -150,8 +150,9 @@ class Value:
 
 
 class Cell(Value):
-    """A closure cell: `given` is the real one, where there is one."""
+    """A closure cell: `given` is the real one, where there is one; `root_name` its name in the root frame."""
 
+    root_name: str
     contents: Value | None
     given: Any
     changed: bool

@@ -71,13 +71,16 @@ class CellValue(Cell):
 
 
 class CellAside(Value):
-    """A cell on the stack while an inlined comprehension has its variable. No graph breaks meanwhile."""
+    """A cell on the stack while an inlined comprehension has a variable of its own in the cell's place."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
 
     def python_type(self) -> type:
         return types.CellType
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        r.value(self.cell)
 
 
 class FunctionValue(Value):
