@@ -1,6 +1,7 @@
 """Where results lie in memory: tensors without data are laid out as the kernels lay out real ones."""
 
 import itertools
+import random
 
 import pytest
 import torch
@@ -195,3 +196,36 @@ def test_strides_that_are_symbols_order_memory_as_in_eager(dynamic):
             torch.manual_seed(0)
             results.append([(y.stride(), y.tolist()) for y in each(given)])
         assert results[0] == results[1]
+
+
+THROUGH_ELEMENTS = {
+    "negative": lambda a, b: -a,
+    "of a number": lambda a, b: (a > 0, a + 1, a.clamp(0.2), torch.where(a > 0, a, 1.0)),
+    "cast": lambda a, b: (a.double() * b, a.int() / 2, a.to(torch.bfloat16)),
+    "of two": lambda a, b: (a * b, torch.maximum(a, b), torch.fmod(a, b)),
+    "of three": lambda a, b: (torch.where(a > 0, a, b), torch.lerp(a, b, 0.5)),
+    "new": lambda a, b: (torch.zeros_like(a), a.clone()),
+    "activation": lambda a, b: (F.gelu(a), a.sigmoid(), a.isnan()),
+}
+
+
+def laid_out_somehow(chance: random.Random) -> torch.Tensor:
+    """Many axes of size 1, whose strides mean nothing and yet decide the order of those of the result."""
+    order = list(range(chance.randint(1, 4)))
+    chance.shuffle(order)
+    made = torch.rand([chance.choice((1, 1, 2, 3, 6)) for _ in order] + [chance.choice((1, 2))])[..., 0].permute(order)
+    return made.unsqueeze(chance.randint(0, made.dim())) if chance.random() < 0.3 else made
+
+
+@pytest.mark.parametrize("kind", THROUGH_ELEMENTS)
+def test_axes_of_size_one(kind):
+    chance, tried = random.Random(kind), 0
+    while tried < 40:
+        a, b = laid_out_somehow(chance), laid_out_somehow(chance)
+        if any(1 not in (n, m) and n != m for n, m in zip(a.shape[::-1], b.shape[::-1], strict=False)):
+            continue
+        tried += 1
+        with MODE:
+            made = THROUGH_ELEMENTS[kind](fake(a), fake(b))
+        for one, other in zip(tensors_in(made), tensors_in(THROUGH_ELEMENTS[kind](a, b)), strict=True):
+            assert one.stride() == other.stride(), (a.shape, a.stride(), b.shape, b.stride())

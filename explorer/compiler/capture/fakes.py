@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._ops import HigherOrderOperator
+from torch._prims_common import make_contiguous_strides_for as contiguous
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._mode_utils import no_dispatch
@@ -44,6 +45,10 @@ SUGGESTED_ON_CPU = frozenset(
 """and those that do so on a CPU."""
 TRANSFORMS = frozenset({aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default})
 """Those whose results lie as the library on this machine writes them."""
+PER_ELEMENT = frozenset(
+    {aten.floor_divide.default, aten._to_copy.default, aten.zeros_like.default, aten.ones_like.default}
+)
+"""Those that go through elements and are not tagged so."""
 COPIES = frozenset({aten.diagonal_scatter.default, aten.select_scatter.default, aten.slice_scatter.default})
 """Those that write into a copy of their first input, with memory for each element."""
 
@@ -115,8 +120,8 @@ Place = tuple[tuple[int, ...], tuple[int, ...]]
 
 def _mixed(func: Any, args: Sequence[Any]) -> list[Place]:
     """Where the inputs are, if the operator goes through several at once that lie in memory in different ways, a number
-    in a tensor among them."""
-    if torch.Tag.pointwise not in func.tags and func is not aten.floor_divide.default or func._schema.is_mutable:
+    in a tensor among them, or through one with an axis of size 1 that has a stride of its own."""
+    if torch.Tag.pointwise not in func.tags and func not in PER_ELEMENT or func._schema.is_mutable:
         return []
     tensors = list(tensors_in(args))
     given = [(tuple(each.shape), each.stride()) for each in tensors if each.dim()]
@@ -124,10 +129,11 @@ def _mixed(func: Any, args: Sequence[Any]) -> list[Place]:
         return []
     if func is aten.ldexp.Tensor and tensors[-1].dim():  # a product with a power of two, which is contiguous
         size = given[-1][0]
-        given[-1] = size, torch._prims_common.make_contiguous_strides_for(size)
+        given[-1] = size, contiguous(size)
     if func is aten.threshold_backward.default:  # its kernel takes them the other way round
         given.reverse()
     apart = len({stride for _, stride in given}) > 1 or len(given) < len(tensors)
+    apart = apart or any(1 in size and stride != contiguous(size) for size, stride in given)
     return given if apart or func is aten.native_dropout_backward.default else []
 
 
@@ -148,28 +154,32 @@ def _stride_of_transform(func: Any, args: Sequence[Any], result: Tensor) -> tupl
 def _stride_of_kernel(
     func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Tensor
 ) -> tuple[int, ...]:
-    """Where the kernel writes what it makes of tensors that lie as these do, of few elements. It compares strides in
-    bytes and casts first, which the rule on tensors without data does not."""
+    """Where the kernel writes what it makes of tensors that lie as these do, of few elements where these have many. It
+    compares strides in bytes and casts first, which the rule on tensors without data does not."""
     others = (*(each for each in args if not isinstance(each, Tensor)), *kwargs.values())
-    known = all(isinstance(each, bool | int | float | complex | str | None) for each in others)
+    known = all(isinstance(each, CONSTANTS) for each in others)
     if result.device.type != "cpu" or not known or not result.numel() or torch.Tag.nondeterministic_seeded in func.tags:
         return ()
+    is_small = result.numel() <= SMALL
     with no_dispatch():
         given = [
-            torch.empty_strided([min(n, FEW) for n in each.shape], each.stride(), dtype=each.dtype).fill_(1)
-            if isinstance(each, Tensor) else each
-            for each in args
-        ]  # fmt: skip
-        return _packed(result, func(*given, **kwargs).stride())
+            torch.empty_strided([n if is_small else min(n, FEW) for n in x.shape], x.stride(), dtype=x.dtype).fill_(1)
+            if isinstance(x, Tensor) else x
+            for x in args
+        ]
+        made: tuple[int, ...] = func(*given, **kwargs).stride()
+        return made if is_small else _packed(result, made)
 
 
 def _packed(result: Tensor, like: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a result without gaps whose axes are in the order of these."""
-    places = sorted(range(len(like)), key=lambda d: like[d])
+    """The strides of a result without gaps whose axes are in the order of these. Of axes with equal strides, those of
+    size 1 are the inner ones."""
+    places = sorted(range(len(like)), key=lambda d: (like[d], result.shape[d] > 1))
     return tuple(math.prod(result.shape[d] for d in places[: places.index(d)]) for d in range(len(like)))
 
 
-FEW = 4
+FEW, SMALL = 4, 4096
+CONSTANTS = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 SUMS: dict[int, Callable[..., Tensor]] = {1: torch.neg, 2: torch.add, 3: torch.addcmul}
 
