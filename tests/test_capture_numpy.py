@@ -175,6 +175,17 @@ def test_results_lie_in_memory_as_numpys_do(layout: str) -> None:
     assert [each.strides for each in ours] == [each.strides for each in eager]
 
 
+def test_arrays_without_elements_as_tensors() -> None:
+    def f(x: torch.Tensor) -> Any:
+        found = []
+        for shape in ((0,), (2, 0, 4), (3, 0), (0, 1, 2)):
+            made = torch.from_numpy(x.new_zeros(shape).numpy() + 1)
+            found.append((made.shape, made.stride(), torch.as_tensor(np.zeros(shape)).stride(), (made + 1).stride()))
+        return found
+
+    assert explorer.compile(f, backend="eager")(torch.ones(2)) == f(torch.ones(2))
+
+
 def test_guards_on_arrays() -> None:
     def function(a: Any, b: Any) -> Any:
         a += 1

@@ -181,6 +181,16 @@ def test_out_is_resized_as_in_eager(backend):
         assert torch.equal(out, expected)
 
 
+@pytest.mark.parametrize("x", [torch.rand(3, 4).T, torch.rand(6).as_strided((2, 3), (1, 1)), torch.rand(3, 4)])
+def test_what_is_told_of_a_resized_out(x):
+    def sine(x):
+        out = torch.tensor(0.75)
+        torch.sin(x, out=out)
+        return out.stride(), (3 - out).stride(), out
+
+    assert explorer.compile(sine)(x)[:2] == sine(x)[:2]
+
+
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_strides_that_are_symbols_order_memory_as_in_eager(dynamic):
     def function(x):

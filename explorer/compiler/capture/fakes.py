@@ -83,7 +83,7 @@ class LaidOut(FakeTensorMode):
         suggested = func in SUGGESTED or func in SUGGESTED_ON_CPU and args[0].device.type == "cpu"
         if suggested or func in CONTIGUOUS or func is aten.angle.default and args[0].is_complex():
             wanted = suggest_memory_format(args[0]) if suggested else torch.contiguous_format
-            tensors = list(tensors_in(result))
+            tensors = tensors_in(result)
             with self:
                 placed = [
                     each if each.shape != tensors[0].shape or each.is_contiguous(memory_format=wanted)
@@ -123,7 +123,7 @@ def _mixed(func: Any, args: Sequence[Any]) -> list[Place]:
     in a tensor among them, or through one with an axis of size 1 that has a stride of its own."""
     if torch.Tag.pointwise not in func.tags and func not in PER_ELEMENT or func._schema.is_mutable:
         return []
-    tensors = list(tensors_in(args))
+    tensors = tensors_in(args)
     given = [(tuple(each.shape), each.stride()) for each in tensors if each.dim()]
     if len(given) not in SUMS or not all(type(n) is int for each in given for n in (*each[0], *each[1])):
         return []

@@ -138,13 +138,11 @@ def _dtypes(values: Iterable[Any]) -> Iterator[torch.dtype]:
             yield value.dtype
 
 
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+def tensors_in(value: Any) -> list[torch.Tensor]:
     """The tensors among arguments, and in the lists among them."""
     if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from tensors_in(item)
+        return [value]
+    return [each for item in value for each in tensors_in(item)] if isinstance(value, (tuple, list)) else []
 
 
 def memory_of(value: Any) -> list[int]:

@@ -43,7 +43,7 @@ def written_by(
     if not (changed or torch.is_inference_mode_enabled() or _name(target).startswith("_foreach_")):
         return changed
     if kwargs.get("out") is not None:
-        return list(tensors_in(kwargs["out"]))  # type: ignore[arg-type]
+        return tensors_in(kwargs["out"])  # type: ignore[return-value]
     places = written_places(target)
     return [each for place in places for each in tensors_in(args[place : place + 1])] or changed  # type: ignore[misc]
 

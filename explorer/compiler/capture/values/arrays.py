@@ -249,8 +249,12 @@ def tensor_of_array(t: Tracer, value: ArrayValue) -> Value:
         unsupported(reasons.NUMPY, f"{value.describe()} is read-only")
     if torch.is_inference_mode_enabled():
         unsupported(reasons.NUMPY, f"{value.describe()} as an inference tensor")
-    held = TensorValue(value.node, value.fake)  # type: ignore[arg-type]
-    return graph_call(t, "call_method", "detach", [held], {})
+    held = graph_call(t, "call_method", "detach", [TensorValue(value.node, value.fake)], {})  # type: ignore[arg-type]
+    size = value.fake.shape
+    if not any(type(n) is int and n == 0 for n in size):
+        return held
+    place = [TupleValue([t.from_python(n) for n in size]), TupleValue([t.from_python(0)] * len(size))]
+    return graph_call(t, "call_method", "as_strided", [held, *place], {})  # NumPy's strides of nothing are all 0
 
 
 # --------------------------------------------------------------------------------------------------------------- calls
