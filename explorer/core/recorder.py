@@ -24,7 +24,8 @@ _everywhere: list[Recorder] = []
 
 @dataclass
 class StageRun:
-    """One call of a stage. Times are seconds on `time.perf_counter`; `error` is the exception that ended it."""
+    """One call of a stage. Times are seconds on `time.perf_counter`; `error` is the exception that ended it. `events`
+    is how many events its compile had when it began."""
 
     name: str
     started: float
@@ -32,6 +33,7 @@ class StageRun:
     depth: int = 0
     artifact: Any = None
     error: BaseException | None = None
+    events: int = 0
 
 
 @dataclass
@@ -108,7 +110,7 @@ class Recorder:
     @contextmanager
     def stage(self, name: str) -> Iterator[StageRun]:
         owner = self._owner()
-        run = StageRun(name, time.perf_counter(), depth=self._depth)
+        run = StageRun(name, time.perf_counter(), depth=self._depth, events=len(owner.events))
         owner.stages.append(run)
         self._tell(self._progress.on_begin, owner, run)
         self._depth += 1

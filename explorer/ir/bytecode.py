@@ -95,7 +95,7 @@ class Code:
     def text(self) -> Text:
         """Line of source, `>>` before what is jumped to, number, instruction; then the exception table."""
         targets = {i.target for i in self.instructions} | {h.target for h in self.handlers}
-        lines = [Line(f"# {self.qualname}({', '.join(_parameters(self))})")]
+        lines = [Line(f"# {self.qualname}({', '.join(parameters(self))})")]
         for kind, names in (("cells", self.cells), ("free", self.frees)):
             if names:
                 lines.append(Line(f"# {kind}: {', '.join(names)}"))
@@ -117,7 +117,7 @@ class Code:
 _LONGEST_CONSTANT = 70
 
 
-def _parameters(code: Code) -> list[str]:
+def parameters(code: Code) -> list[str]:
     """As a `def` lists them; the locals hold *args and **kwargs last."""
     rest = list(code.locals[code.arg_count + code.keyword_only :])
     star = ["*" + rest.pop(0)] if code.flags & inspect.CO_VARARGS else ["*"] if code.keyword_only else []

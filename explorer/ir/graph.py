@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import sympy
 import torch
@@ -98,6 +98,25 @@ def restamp(node: fx.Node, **changes: Any) -> fx.Node:
 def merge_origins(into: fx.Node, *others: fx.Node) -> None:
     """Give `into` the origins of `others` as well: what CSE and pattern rewrites do before they drop a node."""
     restamp(into, origins=union(info(into).origins, *(info(other).origins for other in others)))
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A pass found `pattern` and took the node `gone` out, which read `was`. Its users read `by` instead, which reads
+    `now`; both are "" where it had none. The names are ids."""
+
+    CAP: ClassVar[int] = 20_000
+
+    pattern: str
+    gone: str
+    was: str
+    by: str = ""
+    now: str = ""
+
+    @classmethod
+    def of(cls, pattern: str, node: fx.Node, by: fx.Node | None = None) -> Rewritten:
+        found = cls(pattern, info(node).id, _call(node))
+        return found if by is None else replace(found, by=info(by).id, now=_call(by))
 
 
 @dataclass(frozen=True)

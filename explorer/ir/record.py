@@ -126,6 +126,8 @@ class CodeData(Data, frozen=True):
     file: str
     line: Line
     instructions: tuple[InstructionData, ...]
+    python: str = ""
+    """Of what was rewritten, and of continuations: a text that does the same, where one is known to."""
 
 
 class TensorFactsData(Data, frozen=True):
@@ -522,6 +524,20 @@ class StageData(Data, frozen=True):
         return "" if self.body is None else str(self.body)
 
 
+class RewriteData(Data, frozen=True, array_like=True):
+    """[stage, pattern, gone, was, by, now, why]: a pass found `pattern` in the graph and took the node `gone` out,
+    which read `was`; its users read `by` instead ("" where it had none). Or lowering made operations of it, which
+    are `by`, separated by ", "."""
+
+    stage: str
+    pattern: str
+    gone: str
+    was: str
+    by: str = ""
+    now: str = ""
+    why: WhyData | None = None
+
+
 class EventData(Data, frozen=True):
     """An attempt: its type's name and its fields as text."""
 
@@ -575,6 +591,8 @@ class CompileData(Data, frozen=True):
     """What checking all guards takes, where it was timed: each call that uses the code pays it."""
     rules: dict[str, str] = {}
     """Ids of nodes, loops and kernels that a person's own rule made, and of its name."""
+    rewrites: Annotated[tuple[RewriteData, ...], at_most(500_000)] = ()
+    """What the passes over the graph replaced, and what lowering made of each node, in order."""
     called: str = ""
     """What a person calls a continuation, whose title is a made-up name: "step after line 12"."""
 

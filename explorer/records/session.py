@@ -23,6 +23,7 @@ from explorer.ir.edit import EditedSource
 from explorer.show.view import diagnosis, history, html, report, text
 from explorer.show.view.glance import changes, with_glance
 from explorer.show.view.provenance import file_names
+from explorer.show.view.rewrites import Rewrites, rewrites_of
 from explorer.show.view.size_limit import MOST_BYTES, for_output, within_size_limit
 from explorer.show.view.steps import Steps, of_record
 from explorer.show.view.tries import Tries, tries_of
@@ -154,6 +155,13 @@ class Record:
         return Listing(found, ("\n".join([v.summary(), *map(v.line, range(len(v)))]) for v in found))
 
     @property
+    def rewrites(self) -> Listing[Rewrites]:
+        """What the passes over the graph replaced, one rewrite at a time, and what lowering made of each node; one
+        entry per compile. `find("pass:casts")` says where; `move`, `text` as for steps."""
+        found = rewrites_of(self.data)
+        return Listing(found, ("\n".join([m.summary(), *map(m.line, range(len(m)))]) for m in found))
+
+    @property
     def tries(self) -> Listing[Tries]:
         """What fusion tried, in that order, one entry per half. `find("refused:")` says where; `move`, `text` as for
         steps: a text has the kernels by then."""
@@ -260,7 +268,8 @@ class Record:
     def link(self, pane: str, compile: str = "", stage: str = "", element: str = "") -> str:
         """The end of an address that opens the record there: behind the address of a page written by `to_html`, or of
         JupyterLab with the record's file or notebook. `element` is an id of the compile (a guard's, a kernel's,
-        "f0@12"), "FILE:LINE", or in the pane "bytecode" a step of capture, such as "step31".
+        "f0@12"), "FILE:LINE", or in a pane that is stepped through a step, such as "step31" ("HALF.step31" in a pane
+        that is about one half of the compile).
 
         Raises ValueError for a compile or stage that the record lacks."""
         compiles = {each.id: each for each in self.data.compiles}

@@ -21,9 +21,10 @@ from explorer.compiler.autograd.tape import is_view
 from explorer.compiler.autograd.userpass import call, stamp_added
 from explorer.compiler.autograd.verify import verify_traced
 from explorer.core.origin import Origins, origin, union
+from explorer.core.recorder import note
 from explorer.core.rules import OwnRule, RuleTable, using
 from explorer.core.stage import Stage
-from explorer.ir.graph import Graph, checks_positions, info, merge_origins, restamp, stamp
+from explorer.ir.graph import Graph, Rewritten, checks_positions, info, merge_origins, restamp, stamp
 from explorer.ir.joint import Traced
 
 SEEDED = torch.Tag.nondeterministic_seeded
@@ -46,6 +47,7 @@ def remove_dead(graph: fx.Graph) -> None:
     """Erase nodes without users, without effects and without checks of an index tensor's elements, last first."""
     for node in reversed(graph.nodes):
         if not node.users and not has_effect(node) and not checks_positions(node.target):
+            note(Rewritten.of, "nothing reads it", node)
             graph.erase_node(node)
 
 
@@ -60,8 +62,9 @@ def is_tensor(node: fx.Node) -> bool:
     return isinstance(info(node).value, Tensor)
 
 
-def supersede(node: fx.Node, by: fx.Node) -> None:
-    """Let every user of `node` read `by` instead, and erase it."""
+def supersede(node: fx.Node, by: fx.Node, pattern: str) -> None:
+    """Let every user of `node` read `by` instead, and erase it. `pattern` is what was found, for the record."""
+    note(Rewritten.of, pattern, node, by)
     node.replace_all_uses_with(by)
     node.graph.erase_node(node)
 
@@ -145,7 +148,7 @@ def fold_constants(graph: fx.Graph) -> None:
             known[node] = known[below]
         elif (same := unit_product(node, known)) is not None and may_share(node, same, outputs):
             outputs[root(same)] += outputs.pop(root(node), 0)
-            supersede(node, same)
+            supersede(node, same, "a product or a quotient with ones")
         elif (number := evaluated(node, known)) is not None and info(node).value.is_contiguous():
             value = info(node).value
             causes = union(info(node).origins, *(info(n).origins for n in node.all_input_nodes))
@@ -157,7 +160,7 @@ def fold_constants(graph: fx.Graph) -> None:
             known[made] = number
             if outputs[node]:
                 outputs[made] = outputs.pop(node)
-            supersede(node, made)
+            supersede(node, made, "an elementwise operator of fills")
     remove_dead(graph)
 
 
@@ -229,7 +232,7 @@ def read_back(graph: fx.Graph) -> None:
         written = below.args[1]
         same_part = frozen(without_defaults(node.args[1:])) == frozen(without_defaults(below.args[2:]))
         if same_part and node.kwargs == below.kwargs and fits(written, node):
-            supersede(node, written)
+            supersede(node, written, "a read of the part that was just written")
     remove_dead(graph)
 
 
@@ -269,7 +272,7 @@ def no_ops(graph: fx.Graph) -> None:
             continue
         source = node.args[0]
         if node.target in ALWAYS:
-            supersede(node, source)
+            supersede(node, source, "another name for a value")
             continue
         value = info(node).value
         if not isinstance(value, torch.Tensor) or not isinstance(info(source).value, torch.Tensor):
@@ -277,10 +280,10 @@ def no_ops(graph: fx.Graph) -> None:
         if not same_layout(value, info(source).value):
             continue
         if node.target in SAME_SHAPE and value.storage_offset() == info(source).value.storage_offset():
-            supersede(node, source)
+            supersede(node, source, "a view to the same shape")
         elif is_copy(node) and may_share(node, source, outputs):
             outputs[root(source)] += outputs.pop(root(node), 0)
-            supersede(node, source)
+            supersede(node, source, "a product with one" if node.target in UNITS else "a copy in the same layout")
     remove_dead(graph)
 
 
@@ -315,10 +318,11 @@ def exact_casts(graph: fx.Graph) -> None:
         if before.dtype == after.dtype:
             if same_layout(before, after) and may_share(node, source, outputs):
                 outputs[root(source)] += outputs.pop(root(node), 0)
-                supersede(node, source)
+                supersede(node, source, "a cast that loses nothing, and the cast back")
             continue
         causes = union(info(below).origins, info(node).origins)
-        supersede(node, insert(node, aten._to_copy.default, (source,), {"dtype": after.dtype}, causes))
+        cast = insert(node, aten._to_copy.default, (source,), {"dtype": after.dtype}, causes)
+        supersede(node, cast, "a cast of a cast that loses nothing")
     remove_dead(graph)
 
 
@@ -365,7 +369,7 @@ def views_of_views(graph: fx.Graph) -> None:
         if is_call(node, aten.view.default, aten.expand.default, aten.permute.default) and is_call(below, node.target):
             joined = join(node, below)
             if joined is not None:
-                supersede(node, joined)
+                supersede(node, joined, "a view of a view")
     remove_dead(graph)
 
 
@@ -430,6 +434,7 @@ def shape_only_operands(graph: fx.Graph) -> None:
         restamp(blank, about=f"the shape of {info(operand).id}")
         if order != sorted(order):
             blank = insert(node, aten.permute.default, (blank, inverse(order)), {}, info(node).origins)
+        note(Rewritten.of, f"an operand of {info(node).id} of which only the shape is read", operand, blank)
         node.update_arg(position, blank)
     remove_dead(graph)
 
@@ -462,7 +467,7 @@ def common_subexpressions(graph: fx.Graph) -> None:
         for first_memory, memory in pairs:
             outputs[first_memory] += outputs.pop(memory, 0)
         merge_origins(kept, node)
-        supersede(node, kept)
+        supersede(node, kept, "the same call a second time")
     remove_dead(graph)
 
 

@@ -12,8 +12,9 @@ from explorer.compiler.autograd.reasons import USER_PASS
 from explorer.compiler.config import GraphPass
 from explorer.core.origin import Origins, origin, synthetic, union
 from explorer.core.reasons import Unsupported, Why
+from explorer.core.recorder import note
 from explorer.core.stage import Stage
-from explorer.ir.graph import INFO, Graph, NodeInfo, info, restamp, stamp
+from explorer.ir.graph import INFO, Graph, NodeInfo, Rewritten, info, restamp, stamp
 
 
 def user_pass(function: GraphPass) -> Stage[Graph, Graph]:
@@ -87,6 +88,9 @@ def stamp_added(before: fx.Graph, after: fx.Graph, reason: str) -> None:
         with origin(*origins):
             id = f"fx.{node.name}" if f"fx.{node.name}" not in old else f"fx.{node.name}_new"
             stamp(node, id, None, span=like.span if like else None, module=like.module if like else "", about=reason)
+    for gone in removed:
+        by = next((node for node in reversed(added) if gone in replaced.get(node, ())), None)
+        note(Rewritten.of, reason, gone, by)
 
 
 def same_call(node: fx.Node, old: fx.Node) -> bool:

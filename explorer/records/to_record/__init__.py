@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -14,8 +15,9 @@ from explorer.ir import operators
 from explorer.ir import record as data
 from explorer.ir.attempt import EvaluatorStep
 from explorer.ir.capture import Capture, GuardedCode, GuardFailed
-from explorer.ir.graph import Graph
+from explorer.ir.graph import Graph, Rewritten
 from explorer.ir.joint import Partitioned, Traced
+from explorer.ir.loops import Extern, Loops
 from explorer.ir.program import Compiled
 from explorer.ir.schedule import FusionTried
 from explorer.records.to_record import capture as captured
@@ -107,7 +109,7 @@ def fallback(run: CompileRun) -> data.WhyData | None:
     return None
 
 
-_PLACED = (EvaluatorStep, GuardFailed, FusionTried)
+_PLACED = (EvaluatorStep, GuardFailed, FusionTried, Rewritten)
 """Events that have a place of their own in a compile's data."""
 
 Seconds = Mapping[str, Mapping[str, float]]
@@ -156,7 +158,29 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
         values=tuple(data.ValueData(*each) for each in steps.values),
         made={} if capture is None else captured.made(capture, steps),
         rules=rules,
+        rewrites=tuple(rewrites(run, made)),
     )
+
+
+LOWERED = {
+    "kernel": "computed in loops", "extern": "a library call", "view": "a view: its readers read elsewhere",
+    "constant": "known before it runs", "unused": "nothing reads it",
+}  # fmt: skip
+
+
+def rewrites(run: CompileRun, stages: Sequence[data.StageData]) -> Iterator[data.RewriteData]:
+    """What the passes over the graph replaced, and what lowering made of each node."""
+    begun = [each.events for each in run.stages]
+    for number, happened in enumerate(run.events):
+        if isinstance(happened, Rewritten):
+            yield data.RewriteData(stages[bisect_right(begun, number) - 1].id, *dataclasses.astuple(happened))
+    for stage, ran in zip(stages, run.stages, strict=True):
+        if isinstance(ran.artifact, Loops):
+            made = ran.artifact.operations
+            whys = {each.id: why(each.why if isinstance(each, Extern) else each.buffer.why) for each in made}
+            for id, (kind, into) in ran.artifact.nodes.items():
+                because = whys[into[-1]] if into else None
+                yield data.RewriteData(stage.id, LOWERED[kind], id, "", ", ".join(into), "", because)
 
 
 def _saved(parts: Partitioned) -> tuple[data.SavedData, ...]:

@@ -14,6 +14,7 @@ from explorer.ir.capture import Capture, Guard, GuardedCode, GuardFailed
 from explorer.ir.dynamo import names
 from explorer.ir.graph import info
 from explorer.records.to_record.graphs import shown, span, why
+from explorer.records.to_record.python import python
 
 
 def code(artifact: Code, role: str) -> data.CodeData:
@@ -30,7 +31,8 @@ def code(artifact: Code, role: str) -> data.CodeData:
         )
         for i in artifact.instructions
     )
-    return data.CodeData(artifact.qualname, role, artifact.filename, artifact.first_line, instructions)
+    text = python(artifact) if role in ("rewritten", "continuation") else ""
+    return data.CodeData(artifact.qualname, role, artifact.filename, artifact.first_line, instructions, text)
 
 
 def codes(capture: Capture) -> tuple[data.CodeData, ...]:

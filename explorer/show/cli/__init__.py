@@ -171,6 +171,7 @@ def report_command(file: Path, output: Path | None, as_text: bool) -> None:
 @click.option("--at", type=click.IntRange(min=0), help="Print this step, and end.")
 @click.option("--find", "query", help="List the steps that a query finds, and end; exit with 1 if there is none.")
 @click.option("--values", "what", flag_value="values", help="Go through what kernels wrote, where that was recorded.")
+@click.option("--passes", "what", flag_value="rewrites", help="Go through what graph passes replaced, and lowering.")
 @click.option("--fusion", "what", flag_value="tries", help="Go through what fusion tried, in that order.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_context
@@ -179,7 +180,8 @@ def step_command(
 ) -> None:
     """Go through the capture in a record FILE, forwards and back: what the evaluator held before each instruction,
     which step made each node and guard, and where the graph breaks. Or through what each kernel wrote in one call,
-    beside what eager computes: the first NaN, the first difference; or through the pairs that fusion tried.
+    beside what eager computes: the first NaN, the first difference; or through what the passes
+    over the graph replaced, or the pairs that fusion tried.
 
     \b
     Examples:

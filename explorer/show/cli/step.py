@@ -12,9 +12,6 @@ from explorer.core.text import count
 from explorer.records.session import Record
 from explorer.show.cli.progress import Output, wide_enough
 from explorer.show.view.queries import WAYS, Queried
-from explorer.show.view.steps import Steps
-from explorer.show.view.tries import Tries
-from explorer.show.view.values import Values
 
 
 def manual(steps: Queried[Any, Any]) -> str:
@@ -94,7 +91,7 @@ def step(record: Record, compile: str, at: int | None, query: str | None, what: 
     def told(text: str) -> None:
         console.print(Text(text), soft_wrap=True)
 
-    found: Sequence[Steps | Values | Tries] = getattr(record, what)
+    found: Sequence[Queried[Any, Any]] = getattr(record, what)
     if not found:
         raise ValueError(f"the record of {record.data.title} has no {what}. {WAYS[what]}")
     chosen = next((each for each in found if compile in ("", each.compile.id, each.title())), None)

@@ -29,10 +29,7 @@ from explorer.show.notebook.comparing import ComparingMagics
 from explorer.show.notebook.instrument import Instrument, Watched, mark
 from explorer.show.notebook.live import REPEATED, Live, WhenCompiled
 from explorer.show.notebook.session import Options, Session
-from explorer.show.view.queries import WAYS
-from explorer.show.view.steps import Steps
-from explorer.show.view.tries import Tries
-from explorer.show.view.values import Values
+from explorer.show.view.queries import WAYS, Queried
 
 PANES = (
     "source", "bytecode", "breaks", "guards", "recompiles", "graphs", "schedule", "memory", "code", "timing",
@@ -399,8 +396,8 @@ class ExplorerMagics(Magics):
     def step(self, line: str, cell: str | None = None) -> None:
         """Step through the capture of a cell: explore it with the pane Bytecode open. `%step` prints steps of the last
         record: those that a query finds, or the one of a number; without either, how many there are. `%step --values`
-        does so with what each kernel wrote beside eager (`%%explore --values`), `%step --fusion` with what fusion
-        tried.
+        does so with what each kernel wrote beside eager (`%%explore --values`), `%step --passes` with what the
+        passes over the graph replaced, `%step --fusion` with what fusion tried.
 
         A query is made of terms that all hold: `KEY:TEXT`, `KEY=TEXT`, `NUMBER>3`, with the keys op, line, function,
         depth, node, input, guard, effect, symbol, break, restart, top, stack, local, step, nodes and attempt.
@@ -424,9 +421,9 @@ class ExplorerMagics(Magics):
             raise UsageError("nothing has been explored in this notebook yet")
         record = self.kept[-1].record
         way, _, rest = line.strip().partition(" ")
-        what = {"--values": "values", "--fusion": "tries"}.get(way, "steps")
+        what = {"--values": "values", "--passes": "rewrites", "--fusion": "tries"}.get(way, "steps")
         asked = line.strip() if what == "steps" else rest.strip()
-        found: Sequence[Steps | Values | Tries] = getattr(record, what)
+        found: Sequence[Queried[Any, Any]] = getattr(record, what)
         for steps in found:
             try:
                 hits = [int(asked)] if asked.isdigit() else steps.find(asked) if asked else []

@@ -7,11 +7,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
+from explorer.ir.record import CompileData
+
 TERM = re.compile(r'(\w+)([:=<>])("[^"]*"|\S*)|(\S+)')
 
 WAYS = {
     "steps": "explorer.explore and %%explore record them; a watched program and imported logs have none",
     "values": "explorer.explore(..., values=True) and %%explore --values record them",
+    "rewrites": "explorer.explore and %%explore record them for our own passes; stock's are not recorded",
     "tries": "explorer.explore and %%explore record what fusion tries; stock's is not recorded",
 }
 """What a record is gone through by, each a property of it, and where that comes from."""
@@ -27,6 +30,7 @@ class Queried(Sequence[T], Generic[T, H]):
 
     H is what is known at each entry beside its number, such as the state of an evaluator."""
 
+    compile: CompileData
     keys: ClassVar[tuple[str, ...]]
     numbers: ClassVar[tuple[str, ...]]
     called: ClassVar[str]
@@ -49,6 +53,10 @@ class Queried(Sequence[T], Generic[T, H]):
 
     def title(self) -> str:
         """What it is of, such as "f0"."""
+        raise NotImplementedError
+
+    def summary(self) -> str:
+        """All of it in one line."""
         raise NotImplementedError
 
     def line(self, at: int) -> str:

@@ -83,6 +83,7 @@ export interface CodeData {
   readonly file: string;
   readonly line: number;
   readonly instructions: readonly InstructionData[];
+  readonly python?: string;
 }
 
 /** A tensor's description. `dtype` reads like "float32"; None in `sizes` and `strides` stands for any value;
@@ -390,6 +391,11 @@ export interface StageData {
   readonly halves?: readonly GraphData[];
 }
 
+/** [stage, pattern, gone, was, by, now, why]: a pass found `pattern` in the graph and took the node `gone` out,
+ * which read `was`; its users read `by` instead ("" where it had none). Or lowering made operations of it, which
+ * are `by`, separated by ", ". */
+export type RewriteData = readonly [stage: string, pattern: string, gone: string, was: string, by?: string, now?: string, why?: WhyData | null];
+
 /** An attempt: its type's name and its fields as text. */
 export interface EventData {
   readonly kind: string;
@@ -429,6 +435,7 @@ export interface CompileData {
   readonly run_seconds?: number;
   readonly guard_seconds?: number | null;
   readonly rules?: { readonly [key: string]: string };
+  readonly rewrites?: readonly RewriteData[];
   readonly called?: string;
 }
 

@@ -15,6 +15,7 @@ export function listing(code: CodeData, compile: CompileData, model: Model): { r
   const files = model.files.value;
   const rows: Row[] = [];
   const at = new Map<string, number>();
+  if (code.python) rows.push({ text: "In Python:", style: "heading" }, ...code.python.split("\n").map(text => ({ text: `  ${text}` })), { text: "Instructions:", style: "heading" });
   let [line, said] = ["", ""];
   for (const instruction of code.instructions) {
     const { id, op, arg, target, span, origins } = instruction;
