@@ -23,10 +23,17 @@ async function sheet(path) {
 
 /** The viewer's own properties under shorter names, those used most of one letter, in sheets and scripts alike. */
 const LETTERS = { accent: "a", border: "b", code: "c", edge: "e", fg2: "f", bg: "g", "hot-edge": "h", bg2: "i", fg: "j", hot: "k", font: "o", error: "r", tint: "t", warn: "w" };
+/** Classes that take most room. None is part of another's name, made up when the viewer runs, or looked for by a test. */
+const CLASSES = ("action badge block-edge block-fill branch button cards check choice choices column columns contestant-median contestant-name "
+  + "count detail dialog diff-column diff-list drawing expression facts facts-line field figure flow-head flow-line flow-name "
+  + "folded form graphs gridline guards hidden hint hint-inline hit-detail hit-label life-name link list memory-after "
+  + "memory-before no pad pane picture point point-name reason say schedule select span span-name stage-name stage-note "
+  + "stage-time step step-box table textview tick tools trail-effects trail-pin unsure yes").split(" ");
+
 const short = text => text.replace(/--ex-([\w-]*)/g, (_, name) => {
   if (!name) throw new Error("the name of a property is made up as a whole, so that styles.mjs does not know it");
   return `--${LETTERS[name] ?? `x${name}`}`;
-});
+}).replace(/(?<![\w-])ex-([\w-]+)/g, (whole, name) => (CLASSES.includes(name) ? `q${CLASSES.indexOf(name).toString(36)}` : whole));
 
 /** The same sheet with rules in a row that begin with the same class inside one rule of that class: `.a{…}.a b{…}` is
  * `.a{…b{…}}`. The order stays, and so does what weighs more, as one class is what they are in. */

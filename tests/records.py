@@ -39,6 +39,7 @@ from explorer.ir.record import (
     ReasonData,
     RecompileData,
     RecordData,
+    RewriteData,
     SamplesData,
     SavedData,
     ScheduleData,
@@ -172,6 +173,12 @@ def compiled() -> CompileData:
         steps=(StepData("f0@4", 0, 0, 0, (0,), {"x": 0}), StepData("f0@6", 0, 1, 0, (1,))),
         values=(ValueData("tensor x"), ValueData("tensor mul", 0)),
         made={"fx.mul": 0},
+        rewrites=(
+            RewriteData("f0/2", "nothing reads it", "aten.dead", "aten.neg(x)"),
+            RewriteData("f0/2", "the same call", "aten.twice", "aten.mul(x, scale)", "aten.mul", "aten.mul(x, scale)"),
+            RewriteData("f0/4", "computed in loops", "aten.mul", "", "buf0", "",
+                        (WhyData("lower.output", "The graph returns it"),)),
+        ),
     )  # fmt: skip
 
 

@@ -525,9 +525,9 @@ class StageData(Data, frozen=True):
 
 
 class RewriteData(Data, frozen=True, array_like=True):
-    """[stage, pattern, gone, was, by, now, why]: a pass found `pattern` in the graph and took the node `gone` out,
+    """[stage, pattern, gone, was, by, now, whys]: a pass found `pattern` in the graph and took the node `gone` out,
     which read `was`; its users read `by` instead ("" where it had none). Or lowering made operations of it, which
-    are `by`, separated by ", "."""
+    are `by`, separated by ", "; `whys` is why the last is there."""
 
     stage: str
     pattern: str
@@ -535,7 +535,7 @@ class RewriteData(Data, frozen=True, array_like=True):
     was: str
     by: str = ""
     now: str = ""
-    why: WhyData | None = None
+    whys: tuple[WhyData, ...] = ()
 
 
 class EventData(Data, frozen=True):

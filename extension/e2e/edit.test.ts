@@ -106,7 +106,7 @@ test("what is typed is compiled, and shown in each pane beside what was there", 
     await said.getByText(/operations|kernels/).waitFor();
     await source.getByRole("button", { name: "Run and time", exact: true }).click();
     await said.getByText(/speed/).waitFor({ timeout: CELL_MS });
-    assert.ok((await viewer.locator(".ex-glance").innerText()).includes("than eager"));
+    assert.match(await viewer.locator(".ex-glance").innerText(), /than eager|difference in speed|too noisy/);
     assert.equal(await called(page), before);
     await viewer.scrollIntoViewIfNeeded();
   });
@@ -124,6 +124,30 @@ test("what is typed is compiled, and shown in each pane beside what was there", 
     await source.getByRole("button", { name: "Undo all", exact: true }).click();
     await viewer.locator(".ex-title", { hasNotText: "edited" }).waitFor();
     assert.ok((await text.inputValue()).includes("2.0"));
+  });
+
+  await t.test("a step marks its line in the cell, while the cell reads so, and a breakpoint survives a run of the cell", async () => {
+    const stepped = page.locator(`.jp-Cell[data-windowed-list-index="${CELL}"] .jp-InputArea .ex-stepped`);
+    const bytecode = await openPane(viewer, "bytecode");
+    const breakpoint = bytecode.getByLabel("Breakpoint");
+    await breakpoint.fill("node:softmax");
+    await bytecode.getByRole("button", { name: "Forward (" }).click();
+    assert.match(await bytecode.locator(".ex-step-told").innerText(), /^step \d+ of \d+; 1 hit/);
+    assert.equal((await stepped.innerText()).trim(), "return torch.softmax(v * w * 2.0, -1)");
+    await visit.picture("stepped-light");
+    await page.keyboard.press("Escape");
+    await stepped.waitFor({ state: "detached" });
+    await bytecode.getByRole("slider").press("i");
+    await stepped.waitFor();
+    await runCell(page, CELL);
+    const again = await openPane(await viewerOf(page, CELL), "bytecode");
+    await again.getByText("1 hit").waitFor({ timeout: CELL_MS });
+    assert.equal(await again.getByLabel("Breakpoint").inputValue(), "node:softmax");
+    await again.getByRole("button", { name: "Forward (" }).click();
+    await stepped.waitFor();
+    await page.locator(`.jp-Cell[data-windowed-list-index="${CELL}"] .jp-InputArea .cm-line`).last().click();
+    await page.keyboard.type(" # changed");
+    await stepped.waitFor({ state: "detached" });
   });
 
   assert.deepEqual(visit.errors, []);

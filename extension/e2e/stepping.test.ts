@@ -56,11 +56,9 @@ test("keys and buttons move by what was chosen, and a value leads to the step th
   await keyboard.press("u");
   assert.match(await told.innerText(), /^step 50 of 59/, "out of the inlined function");
   await pane.getByLabel("Breakpoint").fill("step>10 depth:1 top:mul");
-  await pane.getByLabel("Breakpoint").press("Enter");
   await pane.getByRole("button", { name: "Back" }).click();
   assert.match(await told.innerText(), /^step 49 of 59; 30 hits/);
   await pane.getByLabel("Breakpoint").fill("gurd:");
-  await pane.getByLabel("Breakpoint").press("Enter");
   assert.match(await told.innerText(), /No step has gurd; expected one of op/);
   assert.equal(await pane.getByLabel("Breakpoint").getAttribute("aria-invalid"), "true");
   await pane.getByRole("button", { name: "@0", exact: true }).first().click();
@@ -123,7 +121,6 @@ test("what kernels wrote is walked, to the first NaN and the first difference", 
   await pane.locator("tbody tr").nth(0).click();
   assert.match(await told.innerText(), /^step 0 of 3/, "a row that is clicked is gone to");
   await pane.getByLabel("Breakpoint").fill("kernel=k2 error>1");
-  await pane.getByLabel("Breakpoint").press("Enter");
   await pane.getByRole("button", { name: "Forward (" }).click();
   assert.match(await told.innerText(), /^step 2 of 3; 1 hit/);
   assert.ok(await visit.page.evaluate(address => (window as unknown as Bare).open(address), `#values/f0//aten.neg/${encodeURIComponent(record.created)}`));
@@ -146,9 +143,38 @@ test("what fusion tried is walked, with what was together by then", async () => 
     assert.match(await came.innerText(), says);
   }
   await pane.getByLabel("Breakpoint").fill("saves>500");
-  await pane.getByLabel("Breakpoint").press("Enter");
   await pane.getByRole("button", { name: "Forward" }).click();
   assert.match(await told.innerText(), /^step 2 of 2; 1 hit/);
+  const half = long(1).compiles[0]?.halves?.[0]?.name ?? "";
+  await visit.page.getByRole("button", { name: "Copy a link to what is shown" }).click();
+  const address = await visit.page.getByRole("dialog").innerText();
+  assert.match(address, new RegExp(`#schedule/f0/.*/${half}\\.step2/`));
+  await keyboard.press("Escape");
+  assert.ok(await visit.page.evaluate(given => (window as unknown as Bare).open(given), `#schedule/f0//${half}.step0/${encodeURIComponent(long(1).created)}`));
+  assert.match(await came.innerText(), /put off: /, "an address leads to an attempt");
+  assert.deepEqual(visit.errors, []);
+});
+
+test("what passes replaced is walked, rewrite by rewrite, each in the text of its pass", async () => {
+  const record = long(1);
+  await opened(record);
+  const pane = await openPane(visit.page.locator("#viewer"), "text");
+  const { keyboard } = visit.page;
+  const [told, card] = [pane.locator(".ex-step-told"), pane.getByRole("status").filter({ hasText: "−" })];
+  await pane.getByRole("slider").focus();
+  await keyboard.press("d");
+  assert.match(await told.innerText(), /^step 0 of 2; 1 hit/);
+  assert.match(await card.innerText(), /^nothing reads it\s+− aten.dead = aten.neg\(x\)$/);
+  assert.match(await pane.locator(".ex-current").innerText(), /dead = aten.neg/, "its line is marked as removed");
+  await keyboard.press("r");
+  assert.match(await card.innerText(), /the same call\s+− aten.twice = aten.mul\(x, scale\)\s+\+ aten.mul = aten.mul/);
+  await keyboard.press("l");
+  assert.match(await card.innerText(), /computed in loops\s+− aten.mul\s+\+ buf0\s+The graph returns it$/);
+  await pane.getByLabel("Breakpoint").fill("pass:dead node=aten.twice");
+  await pane.getByRole("button", { name: "Back" }).click();
+  assert.match(await told.innerText(), /^step 1 of 2; 1 hit/);
+  assert.ok(await visit.page.evaluate(address => (window as unknown as Bare).open(address), `#text/f0//step0/${encodeURIComponent(record.created)}`));
+  assert.match(await told.innerText(), /^step 0 of 2/, "an address leads to a rewrite");
   assert.deepEqual(visit.errors, []);
 });
 
@@ -172,7 +198,7 @@ test("a move among many steps is done at once", async () => {
     for (const key of moves) await timed(key, () => slider.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })));
     for (const each of [0, 1, 2]) {
       query.value = `depth>0 top:mul step>${each}`;
-      await timed("query", () => query.dispatchEvent(new Event("change")));
+      await timed("query", () => query.dispatchEvent(new Event("input")));
       await timed("c", () => slider.dispatchEvent(new KeyboardEvent("keydown", { key: "c", bubbles: true })));
     }
     return found;

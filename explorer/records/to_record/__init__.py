@@ -172,14 +172,15 @@ def rewrites(run: CompileRun, stages: Sequence[data.StageData]) -> Iterator[data
     """What the passes over the graph replaced, and what lowering made of each node."""
     begun = [each.events for each in run.stages]
     for number, happened in enumerate(run.events):
-        if isinstance(happened, Rewritten):
-            yield data.RewriteData(stages[bisect_right(begun, number) - 1].id, *dataclasses.astuple(happened))
+        at = bisect_right(begun, number) - 1
+        if isinstance(happened, Rewritten) and at >= 0:  # else it was outside of all stages: the preloading of passes
+            yield data.RewriteData(stages[at].id, *dataclasses.astuple(happened))
     for stage, ran in zip(stages, run.stages, strict=True):
         if isinstance(ran.artifact, Loops):
             made = ran.artifact.operations
             whys = {each.id: why(each.why if isinstance(each, Extern) else each.buffer.why) for each in made}
             for id, (kind, into) in ran.artifact.nodes.items():
-                because = whys[into[-1]] if into else None
+                because = tuple(filter(None, (whys.get(id) for id in into[-1:])))
                 yield data.RewriteData(stage.id, LOWERED[kind], id, "", ", ".join(into), "", because)
 
 

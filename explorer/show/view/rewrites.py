@@ -47,7 +47,7 @@ class Rewrites(Queried[RewriteData, None]):
             case "node":
                 return row.gone, *row.by.split(", ")
             case "because":
-                return () if row.why is None else (f"{row.why.title}: {row.why.detail} [{row.why.code}]",)
+                return [f"{why.title}: {why.detail} [{why.code}]" for why in row.whys]
             case "step":
                 return (str(at),)
         came = "lowered" if not row.was else "replaced" if row.by else "dropped"
@@ -75,9 +75,9 @@ class Rewrites(Queried[RewriteData, None]):
             f"  - {row.gone}{f' = {row.was}' if row.was else ''}",
             *([f"  + {row.by}{f' = {row.now}' if row.now else ''}"] if row.by else []),
         ]
-        if row.why is not None:
-            detail = f": {row.why.detail}" if row.why.detail else ""
-            lines.append(f"  {row.by.rpartition(' ')[2]}: {row.why.title}{detail} [{row.why.code}]")
+        for why in row.whys:
+            detail = f": {why.detail}" if why.detail else ""
+            lines.append(f"  {row.by.rpartition(' ')[2]}: {why.title}{detail} [{why.code}]")
         return "\n".join(lines)
 
 

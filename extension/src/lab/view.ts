@@ -96,6 +96,10 @@ abstract class View extends Widget {
       dark: dark(),
       download,
       live: connected,
+      mark: (file, line, text) => {
+        const notebook = this.node.closest(".jp-Notebook");
+        if (notebook) void fetched().then(door => door.markLine(notebook, `${file.replace("In", "")}:`, line, text));
+      },
       link: address => `${URLExt.join(PageConfig.getBaseUrl(), "lab/tree", URLExt.encodeParts(this.place))}${address}`,
     };
   }

@@ -18,3 +18,12 @@ export function openDialog(root: HTMLElement, title: string, side: boolean, ...b
   dialog.showModal();
   return dialog;
 }
+
+/** Puts a text on the clipboard; where the page may not (over plain HTTP there is none), it is shown. */
+export async function copy(near: Element, title: string, text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    openDialog(near.closest<HTMLElement>(".ex-root")!, title, false, h("pre", text));
+  }
+}

@@ -16,6 +16,8 @@ export interface Host {
   readonly live: Readable<Live | null>;
   /** The address at which this record opens as `address` says (Shell.address). */
   link(address: string): string;
+  /** Marks a line of a file where it is edited, if it reads so there, and no other; absent where nothing is edited. */
+  mark?(file: string, line: number, text: string): void;
   /** One HTML file with this record and the viewer; absent where this host cannot make it. */
   report?(): Promise<string>;
 }

@@ -5,6 +5,7 @@ import { h, styled } from "./dom";
 import type { Host } from "./host";
 import { type MethodsData, VERSION as METHODS_VERSION } from "./methods/data";
 import { MethodsData as MethodsKind } from "./methods/kinds";
+export { markLine } from "./linemark";
 import { MethodsShell } from "./methods/shell";
 import { Model } from "./model";
 import { PANES } from "./panes";

@@ -6,8 +6,9 @@ import type { Host, Json } from "./host";
 import type { Model } from "./model";
 import type { Selection } from "./selection";
 import type { Abilities } from "./protocol";
-import type { CompileData } from "./record";
+import type { CompileData, HalfData } from "./record";
 import type { Readable, Signal } from "./signal";
+import type { Walk } from "./walk";
 
 export interface PaneKind {
   /** Also the name that `%%explore --stage` takes. */
@@ -47,6 +48,9 @@ export interface Context {
 }
 
 export interface Pane {
+  /** What it goes through step by step, and which half of a compile it looks at. */
+  readonly walk?: Walk;
+  readonly choice?: { readonly looked: Readable<{ readonly half: HalfData } | null>; showWith(has: (half: HalfData) => boolean): void };
   /** Brings an element into view where this pane shows it; false where it does not. */
   reveal(what: Key): boolean;
   /** What can be saved of it: file name without suffix, and how it is made. */

@@ -391,10 +391,10 @@ export interface StageData {
   readonly halves?: readonly GraphData[];
 }
 
-/** [stage, pattern, gone, was, by, now, why]: a pass found `pattern` in the graph and took the node `gone` out,
+/** [stage, pattern, gone, was, by, now, whys]: a pass found `pattern` in the graph and took the node `gone` out,
  * which read `was`; its users read `by` instead ("" where it had none). Or lowering made operations of it, which
- * are `by`, separated by ", ". */
-export type RewriteData = readonly [stage: string, pattern: string, gone: string, was: string, by?: string, now?: string, why?: WhyData | null];
+ * are `by`, separated by ", "; `whys` is why the last is there. */
+export type RewriteData = readonly [stage: string, pattern: string, gone: string, was: string, by?: string, now?: string, whys?: readonly WhyData[]];
 
 /** An attempt: its type's name and its fields as text. */
 export interface EventData {

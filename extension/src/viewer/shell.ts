@@ -1,11 +1,12 @@
 // The viewer's frame: header, stages, panes, and what they share.
 
 import { page } from "./catalogue";
-import { openDialog } from "./dialog";
+import { copy, openDialog } from "./dialog";
 import { button, h, taken, tool } from "./dom";
 import { Edits } from "./edits";
 import { key, parts, type Key } from "./element";
 import { Follower } from "./follow";
+import { phrase } from "./format";
 import { entry } from "./gather";
 import { glance } from "./glance";
 import { Grid } from "./grid";
@@ -14,7 +15,7 @@ import type { Host, Json } from "./host";
 import { another, kindOf, type Layout, restored, saved, suggested } from "./layout";
 import { type Item, menuButton } from "./menu";
 import type { Model } from "./model";
-import type { Context, PaneKind } from "./pane";
+import type { Context, Pane, PaneKind } from "./pane";
 import type { CompileData, PartData, RecordData } from "./record";
 import { reflowed } from "./reflow";
 import { remembered } from "./remembered";
@@ -131,10 +132,16 @@ export class Shell {
     if (what !== null) pane?.reveal(what);
   }
 
+  get #front(): Pane | undefined {
+    return this.#grid.pane(this.#grid.openTabs.find(each => kindOf(each) === this.#pane) ?? "");
+  }
+
   /** What is looked at: "#PANE/COMPILE/STAGE/ELEMENT/CREATED", as `open` takes it and Record.link of Python makes it. */
   get address(): string {
     const pinned = this.#selection.pinned.value;
-    return `#${[this.#pane, this.#compile.value, this.#stage.value, pinned ? parts(pinned).id : "", this.#model.record.value.created].map(encodeURIComponent).join("/")}`;
+    const { walk, choice } = this.#front ?? {};
+    const id = walk && walk.at >= 0 ? phrase([choice?.looked.value?.half.name, `step${walk.at}`], ".") : pinned ? parts(pinned).id : "";
+    return `#${[this.#pane, this.#compile.value, this.#stage.value, id, this.#model.record.value.created].map(encodeURIComponent).join("/")}`;
   }
 
   /** Opens an address of this record, and says whether it is one; what it names and is not there stays as it was. */
@@ -142,14 +149,14 @@ export class Shell {
     const [pane = "", compile = "", stage = "", id = "", created] = address.replace(/^#/, "").split("/").map(decoded);
     if (created !== this.#model.record.value.created) return false;
     if (this.#model.compile(compile)) this.#compile.value = compile;
-    this.show(pane, id ? key(this.#compile.value, id) : null);
+    const [, half, step] = /^(?:(.+)\.)?step(\d+)$/.exec(id) ?? [];
+    this.show(pane, id && !step ? key(this.#compile.value, id) : null);
     if (this.#looked.value?.stages?.some(each => each.id === stage)) this.#stage.value = stage;
+    if (step) {
+      this.#front?.choice?.showWith(each => each.name === half);
+      this.#front?.walk?.to(+step);
+    }
     return true;
-  }
-
-  #copyLink(): void {
-    const link = this.#host.link(this.address);
-    void navigator.clipboard.writeText(link).catch(() => openDialog(this.#root, "Link", false, h("p", link)));
   }
 
   #firstLayout(): Layout {
@@ -204,7 +211,7 @@ export class Shell {
         "div.ex-tools",
         menuButton("Add a pane", "+ Pane", () => this.#paneItems()),
         menuButton("Save as a file", "Save", () => this.#saveItems()),
-        tool("Link", "Copy a link to what is shown", () => this.#copyLink()),
+        tool("Link", "Copy a link to what is shown", () => void copy(this.#root, "Link", this.#host.link(this.address))),
         button("ex-button", "Why?", () => this.#reason(""), { title: "The reasons that this record names" }),
         tool("?", "Keyboard help", () => this.#help(), "Keys"),
         this.#fold,

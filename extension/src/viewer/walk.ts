@@ -5,12 +5,13 @@ import { own } from "./gather";
 import { count, phrase } from "./format";
 import type { Signal } from "./signal";
 
-/** The moves by their keys: the next one (""), a query, "/" for the breakpoint, or a way of its own. */
+/** The moves by their keys: the next one (""), a query, "/" for the breakpoint, or a way of its own; and their names. */
 export type Moves = { readonly [letter: string]: readonly [to: string, label: string] };
 
 /** What is walked through. */
 export interface Walked {
   readonly name: string;
+  /** Besides those to the next one and to the breakpoint. */
   readonly moves: Moves;
   readonly example: string;
   /** The hits of a query; what is wrong with it where it is none. */
@@ -20,8 +21,10 @@ export interface Walked {
   way?(at: number, to: string, back: boolean): number;
 }
 
-/** Facts by their keys, of what is looked at right now. */
-export type Facts = { readonly [key: string]: () => readonly (string | number)[] };
+type Fact = string | number | false | null | undefined;
+
+/** Facts by their keys, of a step and what is known at it: one, several, or none. */
+export type Facts<T> = { readonly [key: string]: (of: T, at: number) => Fact | readonly Fact[] };
 
 export class Walk {
   readonly element: HTMLElement;
@@ -40,14 +43,16 @@ export class Walk {
   /** Keys work inside of `pane`; `kept` is the breakpoint. */
   constructor(pane: HTMLElement, kept: Signal<string>, of: Walked) {
     this.#of = of;
+    const moves: Moves = { i: ["", of.name.toLowerCase()], ...of.moves, c: ["/", "breakpoint"] };
     this.#slider = h("input", { type: "range", min: 0, step: 1, "aria-label": of.name, oninput: () => of.go(Number(this.#slider.value)) });
-    this.#by = h("select.ex-select", { "aria-label": "Go by", onchange: () => this.#look() }, ...Object.entries(of.moves).map(([letter, [to, label]]) => h("option", { value: to }, `${label} (${letter})`)));
-    this.#query = h("input.ex-select", { type: "search", placeholder: of.example, "aria-label": "Breakpoint", onchange: () => {
+    this.#by = h("select.ex-select", { "aria-label": "Go by", onchange: () => this.#look() }, ...Object.entries(moves).map(([letter, [to, label]]) => h("option", { value: to }, `${label} (${letter})`)));
+    this.#query = h("input.ex-select", { type: "search", placeholder: of.example, "aria-label": "Breakpoint", oninput: () => {
       kept.value = this.#query.value;
       this.#by.value = "/";
       this.#look();
     } });
     this.#query.value = kept.value;
+    if (kept.value) this.#by.value = "/";
     this.element = h(
       "div.ex-walk", { role: "group", "aria-label": `${of.name}s` },
       tool("◀", "Back ( [ )", () => this.#move(true)), h("div.ex-slider", this.#slider, svg("svg.ex-ticks", { preserveAspectRatio: "none", viewBox: "0 0 999 1" }, this.#ticks)),
@@ -56,7 +61,7 @@ export class Walk {
     pane.addEventListener("keydown", event => {
       const { key } = event;
       const letter = key.toLowerCase();
-      const move = own(of.moves, letter);
+      const move = own(moves, letter);
       if (!move && key !== "[" && key !== "]" || event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).matches("input[type=search],select")) return;
       if (move && this.#by.value !== move[0]) {
         this.#by.value = move[0];
@@ -74,6 +79,11 @@ export class Walk {
     this.element.hidden = last < 0;
     this.#slider.max = String(Math.max(0, last));
     this.#look();
+  }
+
+  /** Goes to a step, if there is one. */
+  to(step: number): void {
+    if (step <= this.#last) this.#of.go(step);
   }
 
   get at(): number {
@@ -113,23 +123,24 @@ export class Walk {
   }
 }
 
-/** Where all terms of a query hold, as `facts` tell while `states` go on; what is wrong with it where it is none. */
-export function found(query: string, facts: Facts, states: Iterable<unknown>): number[] | string {
+/** Where all terms of a query hold, as `facts` tell of each step; what is wrong with it where it is none. */
+export function found<T>(query: string, facts: Facts<T>, steps: Iterable<T>): number[] | string {
   const terms = [...query.matchAll(/(\w+)([:=<>])("[^"]*"|\S*)|\S+/g)].map(([word, key = Object.keys(facts)[0]!, relation = ":", given = word]) =>
     [key, own(facts, key), holds(relation, given.replaceAll('"', "").toLowerCase())] as const);
   const unknown = terms.find(([, of]) => !of);
   if (unknown) return `No step has ${unknown[0]}; expected one of ${Object.keys(facts).join(", ")}.`;
   const hits: number[] = [];
   let at = 0;
-  for (const _ of states) {
-    if (terms.every(([, of, fits]) => of!().some(fits))) hits.push(at);
+  for (const step of steps) {
+    if (terms.every(([, of, fits]) => [of!(step, at)].flat().some(fits))) hits.push(at);
     at++;
   }
   return hits;
 }
 
-function holds(relation: string, wanted: string): (fact: string | number) => boolean {
+function holds(relation: string, wanted: string): (fact: Fact) => boolean {
   return fact => {
+    if (!fact && fact !== 0) return false;
     if (relation === "<") return +fact < +wanted;
     if (relation === ">") return +fact > +wanted;
     const text = `${fact}`.trim().toLowerCase();

@@ -1,5 +1,6 @@
 // Where the graph was split, why, and what Python did in between; what failed, and what was compiled again.
 
+import { copy } from "../dialog";
 import { button, h } from "../dom";
 import { key } from "../element";
 import { fileName } from "../filename";
@@ -120,7 +121,7 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
     ...(rewrite.length ? [
       h("p", "Write instead (computes both sides; not run here):"),
       h("pre", ...rewrite.map(line => h("div", { class: line.startsWith("+") ? "ex-row ex-row-added" : "ex-row ex-row-removed" }, line))),
-      button("ex-action", "Copy", () => void navigator.clipboard.writeText(rewrite.filter(line => line.startsWith("+")).map(line => line.slice(1)).join("\n"))),
+      button("ex-action", "Copy", () => void copy(element, "Write instead", rewrite.filter(line => line.startsWith("+")).map(line => line.slice(1)).join("\n"))),
     ] : []),
     h("dl.ex-facts",
       ...(why.detail ? row("What happened", h("code", why.detail)) : []),

@@ -1,13 +1,17 @@
 // The selected stage's artifact as text, or as what it changed in the one before.
 
+import { because } from "../because";
 import { h } from "../dom";
+import { key } from "../element";
+import { phrase } from "../format";
 import { DIFFERS, lineDiff } from "../linediff";
 import type { Context, Pane, PaneKind } from "../pane";
-import type { CompileData, StageData } from "../record";
+import type { CompileData, RewriteData, StageData } from "../record";
 import { rowsOf } from "../rows";
-import { artifact, stageBefore } from "../stages";
+import { artifact, halfName, stageBefore } from "../stages";
 import { type Row, TextView } from "../textview";
 import { fileName } from "../filename";
+import { found, Walk } from "../walk";
 import { TITLES } from "./titles";
 
 export const text: PaneKind = {
@@ -17,7 +21,8 @@ export const text: PaneKind = {
     text:
       "What the selected stage made, in full, as text. Each line has the colour of the source line that caused it; a line with a "
       + "double edge has several. Walk the stages with the arrow keys to see the program change; a pass over a graph can be shown "
-      + "as what it changed in the graph before.",
+      + "as what it changed in the graph before, and walked through rewrite by rewrite; lowering node by node. A breakpoint is a query, "
+      + "such as: pass:casts replaced:",
     paper: "Each stage of TorchDynamo, AOTAutograd and TorchInductor has such an intermediate program.",
     stock: "TORCH_LOGS=\"graph_code,aot_graphs,schedule,output_code\" prints some of these, one kind at a time.",
   },
@@ -28,8 +33,36 @@ export const text: PaneKind = {
     const toggle = h("label", box, "what the pass changed");
     const body = h("div.ex-body-text");
     const nothing = h("p.ex-hint");
-    into.append(h("div.ex-pane", h("div.ex-bar", heading, toggle), nothing, body));
+    const card = h("div.ex-step", { role: "status" });
+    const pane = h("div.ex-pane");
     const view = new TextView(body, context);
+    const rewrites = () => context.looked.value?.rewrites ?? [];
+    let rows: readonly Row[] = [];
+    const walk = new Walk(pane, context.setting<string>("breakpoint", ""), {
+      name: "Rewrite", example: "pass:casts",
+      moves: { r: ["replaced:", "replaced"], d: ["dropped:", "dropped"], l: ["lowered:", "lowered"] },
+      find: query => find(context.looked.value!, query),
+      go: to => {
+        const [stage, , gone] = rewrites()[to]!;
+        changes.value = true;
+        context.stage.value = stage;
+        walk.at = to;
+        context.selection.pinned.value = key(context.compile.value, gone);
+        describe();
+      },
+    });
+    pane.append(h("div.ex-bar", heading, toggle, walk.element), nothing, body, card);
+    into.append(pane);
+    const describe = () => {
+      const [stage, pattern, gone = "", was, by, now, whys = []] = rewrites()[walk.at] ?? [];
+      const here = stage === context.stage.value;
+      card.hidden = !here;
+      view.setCurrent(here ? rows.findIndex(row => row.stands?.[0] === key(context.compile.value, gone)) : -1);
+      const code = (sign: string, id: string | undefined, text: string | undefined) => id && h("div", h("code", `${sign} ${phrase([id, text], " = ")}`));
+      card.replaceChildren(
+        h("strong", pattern), ...[code("−", gone, was), code("+", by, now)].filter(each => each instanceof Node), ...whys.map(each => because(each, context)),
+      );
+    };
     const render = () => {
       const compile = context.looked.value;
       const stage = compile?.stages?.find(each => each.id === context.stage.value);
@@ -38,16 +71,20 @@ export const text: PaneKind = {
       heading.textContent = compile && stage ? said(compile, stage, made) : "";
       toggle.hidden = !before?.body;
       box.checked = changes.value;
-      const rows = compile && made ? rowsOf(made.body, compile, context.model) : [];
-      const shown = changes.value && compile && before ? changed(rowsOf(before.body, compile, context.model), rows) : rows;
+      rows = compile && made ? rowsOf(made.body, compile, context.model) : [];
       nothing.textContent = rows.length > 0 ? "" : why(stage);
       nothing.hidden = rows.length > 0;
       body.hidden = rows.length === 0;
-      view.show({ rows: shown, language: made?.body?.language ?? "text", label: `Text of stage ${stage?.name ?? ""}` });
+      if (changes.value && compile && before) rows = changed(rowsOf(before.body, compile, context.model), rows);
+      view.show({ rows, language: made?.body?.language ?? "text", label: `Text of stage ${stage?.name ?? ""}` });
+      walk.show(rewrites().length - 1);
+      if (rewrites()[walk.at]?.[0] !== context.stage.value) walk.at = Math.max(-1, rewrites().findIndex(each => each[0] === context.stage.value) - 1);
+      describe();
     };
     box.addEventListener("change", () => (changes.value = box.checked));
     const disposers = [context.stage.watch(render), context.looked.watch(render), changes.watch(render)];
     return {
+      walk,
       reveal: what => view.reveal(what),
       exports: () => [{ kind: "txt", name: fileName(`stage ${context.stage.value}`), make: async () => view.text }],
       dispose: () => {
@@ -57,6 +94,17 @@ export const text: PaneKind = {
     };
   },
 };
+
+/** Where all terms of a query hold. */
+function find(compile: CompileData, query: string): number[] | string {
+  const passes = new Map(compile.stages?.map(({ id, name, half = "" }) => [id, phrase([name, halfName(compile, half)], " ")]));
+  const came = (fits: (was: unknown, by: unknown) => unknown) => ([, pattern, , was, by]: RewriteData) => fits(was, by) ? pattern : "";
+  return found(query, {
+    pattern: row => row[1], pass: row => passes.get(row[0]), node: row => [row[2], ...(row[4] ?? "").split(", ")],
+    replaced: came((was, by) => was && by), dropped: came((was, by) => was && !by), lowered: came(was => !was),
+    because: row => row[6]?.map(each => each.title), step: (_, at) => at,
+  }, compile.rewrites ?? []);
+}
 
 function said(compile: CompileData, stage: StageData, made: StageData | undefined): string {
   const name = `${compile.id}: ${stage.name}`;

@@ -26,8 +26,8 @@ export const values: PaneKind = {
 };
 
 class Values implements Pane {
-  readonly #choice: HalfChoice;
-  readonly #walk: Walk;
+  readonly choice: HalfChoice;
+  readonly walk: Walk;
   readonly #table: DataTable<WrittenData>;
   readonly #card = h("div.ex-step", { role: "region", "aria-label": "What was written", tabindex: 0 });
   readonly #end: (() => void)[];
@@ -35,7 +35,7 @@ class Values implements Pane {
 
   constructor(into: HTMLElement, context: Context) {
     this.#context = context;
-    this.#choice = new HalfChoice(context);
+    this.choice = new HalfChoice(context);
     this.#table = new DataTable<WrittenData>("What kernels wrote", [
       { name: "Step", numeric: true, text: row => `${this.#rows.indexOf(row)}` },
       codes("Kernel", row => row.kernel), codes("Node", row => row.node ?? ""),
@@ -43,19 +43,10 @@ class Values implements Pane {
     ], context.selection, { keys: row => [this.#key(row), key(context.compile.value, row.kernel)], look: row => (row.differs || row.nonfinite ? "ex-no" : "ex-yes") });
     const nothing = h("div.ex-empty", h("p", "One call was not run kernel by kernel: explore it with values=True (%%explore --values). It is, where results differ from eager."));
     const pane = h("div.ex-pane");
-    this.#walk = new Walk(pane, context.setting<string>("breakpoint", ""), {
+    this.walk = new Walk(pane, context.setting<string>("breakpoint", ""), {
       name: "Write", example: "kernel=k0 error>0.001",
-      moves: { i: ["", "write"], n: ["nan:", "not finite"], d: ["differs:", "different from eager"], c: ["/", "breakpoint"] },
-      find: query => {
-        let row: WrittenData;
-        const rows = this.#rows;
-        const facts: Facts = {
-          kernel: () => [row.kernel], node: () => [row.node ?? ""].filter(Boolean), buffer: () => [row.buffer], ours: () => [row.ours], eager: () => [row.eager ?? ""].filter(Boolean),
-          differs: () => (row.differs ? ["yes"] : []), nan: () => (row.nonfinite ? [row.began || row.buffer] : []),
-          step: () => [rows.indexOf(row)], error: () => [row.error ?? []].flat(), nonfinite: () => [row.nonfinite ?? 0],
-        };
-        return found(query, facts, function* () { for (row of rows) yield; }());
-      },
+      moves: { n: ["nan:", "not finite"], d: ["differs:", "different from eager"] },
+      find: query => found(query, FACTS, this.#rows),
       go: to => {
         context.step.value = -1;
         context.selection.pinned.value = this.#key(this.#rows[to]!);
@@ -63,21 +54,21 @@ class Values implements Pane {
         this.#at(to);
       },
     });
-    pane.append(h("div.ex-bar", this.#choice.element, this.#walk.element), h("div.ex-body-text.ex-g-scroll", this.#table.element), this.#card);
+    pane.append(h("div.ex-bar", this.choice.element, this.walk.element), h("div.ex-body-text.ex-g-scroll", this.#table.element), this.#card);
     into.append(nothing, pane);
     const follow = () => {
       const pinned = context.selection.pinned.value;
       const to = this.#rows.findIndex(row => this.#key(row) === pinned);
-      if (to >= 0 && (this.#walk.at < 0 || this.#key(this.#rows[this.#walk.at]!) !== pinned)) this.#at(to);
+      if (to >= 0 && (this.walk.at < 0 || this.#key(this.#rows[this.walk.at]!) !== pinned)) this.#at(to);
     };
     this.#end = [
-      this.#choice.looked.watch(() => {
+      this.choice.looked.watch(() => {
         const rows = this.#rows;
         nothing.hidden = !!rows.length;
         pane.hidden = !rows.length;
         this.#table.show(rows);
         this.#at(-1);
-        this.#walk.show(rows.length - 1);
+        this.walk.show(rows.length - 1);
         follow();
       }),
       context.selection.pinned.watch(follow),
@@ -85,22 +76,22 @@ class Values implements Pane {
   }
 
   reveal(what: Key): boolean {
-    this.#choice.showWith(half => half.written?.some(row => this.#key(row) === what) ?? false);
+    this.choice.showWith(half => half.written?.some(row => this.#key(row) === what) ?? false);
     return this.#table.reveal(what);
   }
 
   exports() {
-    return this.#rows.length ? [{ kind: "txt" as const, name: fileName(`${this.#choice.looked.value?.half.name} values`), make: async () => this.#table.text() }] : [];
+    return this.#rows.length ? [{ kind: "txt" as const, name: fileName(`${this.choice.looked.value?.half.name} values`), make: async () => this.#table.text() }] : [];
   }
 
   dispose(): void {
     this.#end.forEach(end => end());
-    this.#choice.dispose();
+    this.choice.dispose();
     this.#table.dispose();
   }
 
   get #rows(): readonly WrittenData[] {
-    return this.#choice.looked.value?.half.written ?? [];
+    return this.choice.looked.value?.half.written ?? [];
   }
 
   /** A node is written once; what has none stands for its kernel. */
@@ -109,7 +100,7 @@ class Values implements Pane {
   }
 
   #at(step: number): void {
-    this.#walk.at = step;
+    this.walk.at = step;
     const row = this.#rows[step];
     this.#card.hidden = !row;
     if (!row) return;
@@ -122,6 +113,12 @@ class Values implements Pane {
     );
   }
 }
+
+const FACTS: Facts<WrittenData> = {
+  kernel: row => row.kernel, node: row => row.node, buffer: row => row.buffer, ours: row => row.ours, eager: row => row.eager,
+  differs: row => row.differs && "yes", nan: row => (row.nonfinite ? row.began || row.buffer : ""),
+  step: (_, at) => at, error: row => row.error, nonfinite: row => row.nonfinite ?? 0,
+};
 
 function said({ node, differs, error, nonfinite }: WrittenData): string {
   const off = typeof error === "number" && error ? ` (off by up to ${writtenError(error)})` : "";

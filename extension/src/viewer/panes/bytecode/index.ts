@@ -19,7 +19,7 @@ const ROLES: { readonly [role: string]: string } = {
 
 const MOVES: Moves = {
   i: ["", "instruction"], l: ["line", "line"], o: ["over", "line, over calls"], u: ["out", "out of function"], n: ["node:", "graph node"],
-  g: ["guard:", "guard"], b: ["break:", "break"], c: ["/", "breakpoint"],
+  g: ["guard:", "guard"], b: ["break:", "break"],
 };
 
 /** Guards, nodes and such that are listed. */
@@ -42,7 +42,7 @@ export const bytecode: PaneKind = {
 
 class Bytecode implements Pane {
   readonly #codes = h("select.ex-select", { "aria-label": "Code object" });
-  readonly #walk: Walk;
+  readonly walk: Walk;
   readonly #details = h("div.ex-step", { role: "region", "aria-label": "Instruction and evaluator state", tabindex: 0 });
   readonly #nothing = h("p.ex-hint");
   readonly #body = h("div.ex-body-text");
@@ -58,29 +58,24 @@ class Bytecode implements Pane {
   constructor(into: HTMLElement, context: Context) {
     this.#context = context;
     const pane = h("div.ex-pane");
-    this.#walk = new Walk(pane, context.setting<string>("breakpoint", ""), {
+    this.walk = new Walk(pane, context.setting<string>("breakpoint", ""), {
       name: "Evaluator step", moves: MOVES, example: "guard:size depth>1",
       find: query => (this.#compile ? find(this.#compile, this.#ops, query) : []),
       go: to => this.#go(to),
       way: (at, to, back) => byLine(this.#compile!, this.#ops, at, to, back),
     });
-    pane.append(h("div.ex-bar", this.#codes, this.#walk.element), this.#nothing, this.#body, this.#details);
+    pane.append(h("div.ex-bar", this.#codes, this.walk.element), this.#nothing, this.#body, this.#details);
     into.append(pane);
     this.#view = new TextView(this.#body, context);
     this.#codes.addEventListener("change", () => this.#showCode(this.#all[Number(this.#codes.value)]));
     const { selection, looked } = context;
     this.#disposers = [
-      looked.watch(() => this.#render()), selection.pinned.watch(pinned => this.#follow(pinned)),
+      looked.watch(() => this.#render()), context.step.watch(() => this.#markCell()), selection.pinned.watch(pinned => this.#follow(pinned)),
     ];
   }
 
   reveal(what: string): boolean {
     const { compile, id } = parts(what);
-    const [, step] = /^step(\d+)$/.exec(id) ?? [];
-    if (step && compile === this.#shownCompile) {
-      this.#go(+step);
-      return true;
-    }
     if (compile === this.#compile?.id && !this.#at.has(id)) this.#showCode(this.#holding(id) ?? this.#code);
     return this.#view.reveal(what);
   }
@@ -130,7 +125,7 @@ class Bytecode implements Pane {
     const same = this.#all.find(code => code.name === this.#code?.name && code.role === this.#code.role);
     this.#showCode(same ?? this.#all[0]);
     const lost = compile?.left_out?.EvaluatorStep ?? 0;
-    this.#walk.show((compile?.trace?.length ?? 0) - 1, lost ? `${count(lost, "later one")} not kept` : "");
+    this.walk.show((compile?.trace?.length ?? 0) - 1, lost ? `${count(lost, "later one")} not kept` : "");
     this.#describe();
   }
 
@@ -145,8 +140,15 @@ class Bytecode implements Pane {
     this.#mark();
   }
 
+  /** Marks the line of the step in the cell that it is of. */
+  #markCell(): void {
+    const { host, model, step } = this.#context;
+    const span = this.#ops.get(this.#compile?.trace?.[step.value]?.[0] ?? "")?.span;
+    host.mark?.(span ? model.files.value.of(span.file) : "", span?.line ?? 0, span ? spanned(model.record.value, span).join("") : "");
+  }
+
   #mark(): void {
-    const id = this.#compile?.trace?.[this.#walk.at]?.[0];
+    const id = this.#compile?.trace?.[this.walk.at]?.[0];
     this.#view.setCurrent(id === undefined ? -1 : (this.#at.get(id) ?? -1));
   }
 
@@ -164,7 +166,7 @@ class Bytecode implements Pane {
   }
 
   #cursor(step: number): void {
-    this.#walk.at = this.#context.step.value = step;
+    this.walk.at = this.#context.step.value = step;
   }
 
   /** A pinned instruction takes the evaluator to where it ran. Where nothing is pinned, panes show all steps. */
@@ -177,19 +179,19 @@ class Bytecode implements Pane {
     const { compile, id } = parts(pinned);
     const steps = this.#compile?.trace ?? [];
     if (compile !== this.#shownCompile) return;
-    const at = steps[this.#walk.at]?.[0] === id ? this.#walk.at : stepOf(steps, id, Math.max(0, this.#walk.at));
+    const at = steps[this.walk.at]?.[0] === id ? this.walk.at : stepOf(steps, id, Math.max(0, this.walk.at));
     if (at < 0 && !this.#at.has(id)) return;
     this.#cursor(at);
     this.#mark();
     this.#describe(id);
   }
 
-  #describe(id = this.#compile?.trace?.[this.#walk.at]?.[0]): void {
+  #describe(id = this.#compile?.trace?.[this.walk.at]?.[0]): void {
     const compile = this.#compile;
     const instruction = this.#ops.get(id ?? "");
     this.#details.hidden = !instruction || !compile;
     if (!instruction || !compile) return;
-    const state = stateAt(compile, this.#walk.at);
+    const state = stateAt(compile, this.walk.at);
     const broke = compile.breaks?.find(each => each.instruction === id);
     const { span } = instruction;
     const [before, inside, after] = span ? spanned(this.#context.model.record.value, span) : ["", "", ""];
@@ -220,10 +222,10 @@ class Bytecode implements Pane {
       rows.length ? [h("section", h("h2", title), h("ol.ex-values", { reversed: true, start }, ...rows.slice(-LISTED).reverse()))] : [];
     const stack = state.stack.map((of, n) => item(n >= state.stack.length - state.freshStack, ...value(of)));
     const locals = [...state.locals].map(([name, of]) => item(state.freshLocals.has(name), `${name} = `, ...value(of)));
-    const does = this.#added.filter(([step]) => step === this.#walk.at);
+    const does = this.#added.filter(([step]) => step === this.walk.at);
     const soFar = ["node", "guard", "effect", "symbol"].flatMap(kind => {
-      const made = this.#added.filter(([step, of]) => of === kind && step < this.#walk.at);
-      return list(`${kind}s so far (${made.length})`, made.slice(-LISTED).map(each => item(each[0] === this.#walk.at - 1, ...this.#link(compile, each))), made.length);
+      const made = this.#added.filter(([step, of]) => of === kind && step < this.walk.at);
+      return list(`${kind}s so far (${made.length})`, made.slice(-LISTED).map(each => item(each[0] === this.walk.at - 1, ...this.#link(compile, each))), made.length);
     });
     return h(
       "div.ex-state",

@@ -104,26 +104,19 @@ export function find(compile: CompileData, codes: Instructions, query: string): 
   const did = new Map<number, Added[]>();
   for (const each of added(compile)) entry(did, each[0], () => []).push(each);
   const typed = said(compile);
-  let at = -1;
-  let held: Held;
-  const code = () => [codes.get(steps[at]![0]) ?? []].flat();
-  const entered = () => steps[at]![1];
-  const facts: { [key: string]: Facts[string] } = {
-    op: () => code().map(each => `${each.op} ${each.arg}`), function: () => [activations[entered()]?.function ?? ""],
-    top: () => held.stack.slice(-1).map(typed), stack: () => held.stack.map(typed),
-    local: () => [...held.locals].map(([name, value]) => `${name} = ${typed(value)}`),
-    step: () => [at], depth: () => [activations[entered()]?.depth ?? 0], nodes: () => [steps[at]![2]],
-    line: () => code().flatMap(each => each.span?.line ?? []), attempt: () => [attempts[entered()] ?? 1],
+  const code = (at: number) => codes.get(steps[at]![0]);
+  const entered = (at: number) => activations[steps[at]![1]];
+  const facts: { [key: string]: Facts<Held>[string] } = {
+    op: (_, at) => code(at) && `${code(at)!.op} ${code(at)!.arg}`, function: (_, at) => entered(at)?.function,
+    top: held => held.stack.slice(-1).map(typed), stack: held => held.stack.map(typed),
+    local: held => [...held.locals].map(([name, value]) => `${name} = ${typed(value)}`),
+    step: (_, at) => at, depth: (_, at) => entered(at)?.depth ?? 0, nodes: (_, at) => steps[at]![2],
+    line: (_, at) => code(at)?.span?.line, attempt: (_, at) => attempts[steps[at]![1]] ?? 1,
   };
   for (const kind of ["input", "node", "guard", "effect", "symbol", "break", "restart"]) {
-    facts[kind] = () => (did.get(at) ?? []).flatMap(([, of, text]) => (of === kind ? [text] : []));
+    facts[kind] = (_, at) => did.get(at)?.map(([, of, text]) => of === kind && (text || kind));
   }
-  return found(query, facts, function* () {
-    for (held of replayed(compile)) {
-      at++;
-      yield;
-    }
-  }());
+  return found(query, facts, replayed(compile));
 }
 
 /** Where a move by line leads, through calls ("line"), past them ("over") or out of the function ("out"); -1 for nowhere. */

@@ -40,7 +40,7 @@ export const schedule: PaneKind = {
 };
 
 class SchedulePane implements Pane {
-  readonly #choice: HalfChoice;
+  readonly choice: HalfChoice;
   readonly #picture: Picture<ItemData>;
   readonly #verdicts: DataTable<FusionData>;
   readonly #facets: Facets;
@@ -55,7 +55,7 @@ class SchedulePane implements Pane {
   readonly #pair: HTMLElement;
   readonly #counted = h("p.ex-say");
   readonly #inside = h("ul.ex-list");
-  readonly #walk: Walk;
+  readonly walk: Walk;
   readonly #came = h("p.ex-say", { role: "status" });
   #picked: string[] = [];
   #pairs: Pairs | null = null;
@@ -64,11 +64,11 @@ class SchedulePane implements Pane {
 
   constructor(into: HTMLElement, context: Context) {
     this.#context = context;
-    this.#choice = new HalfChoice(context);
+    this.choice = new HalfChoice(context);
     const select = (label: string) => h("select.ex-field", { "aria-label": label, onchange: () => this.#pick(this.#selects.map(each => each.value)) });
     this.#selects = [select("First operation"), select("Second operation")];
     const steps = new DataTable<ItemData>("Steps of the schedule", [], context.selection, { keys: item => this.#keysOf(item) });
-    this.#picture = new Picture("What runs, in order", steps, context.selection, context.setting<Shown>("shown", "drawing"), of => this.#clicked(of), this.#choice.element);
+    this.#picture = new Picture("What runs, in order", steps, context.selection, context.setting<Shown>("shown", "drawing"), of => this.#clicked(of), this.choice.element);
     this.#verdicts = new DataTable<FusionData>("Verdicts on pairs of operations", [], context.selection, {
       keys: each => [this.#key(each.first), this.#key(each.second)],
       chosen: each => this.#pick([each.first, each.second]),
@@ -81,18 +81,18 @@ class SchedulePane implements Pane {
     this.#text = new TextView(side, context);
     this.#pair = this.#pairPart();
     const decisions = part("Fusion decisions", [this.#ok.element]);
-    this.#walk = new Walk(decisions, context.setting<string>("breakpoint", ""), {
+    this.walk = new Walk(decisions, context.setting<string>("breakpoint", ""), {
       name: "Attempt", moves: MOVES, example: "refused:reduction", find: query => find(this.#tried, query), go: to => this.#try(to),
     });
-    decisions.append(this.#walk.element, this.#came, this.#facets.element, this.#inside, this.#verdicts.element);
+    decisions.append(this.walk.element, this.#came, this.#facets.element, this.#inside, this.#verdicts.element);
     this.#body = h(
       "div.ex-schedule",
       h("div.ex-main", this.#counted, this.#picture.element, this.#pair, decisions), side,
     );
     into.append(this.#empty, h("div.ex-pad", this.#body));
-    const again = () => this.#render(this.#choice.looked.value);
+    const again = () => this.#render(this.choice.looked.value);
     this.#disposers.push(
-      this.#choice.looked.watch(again),
+      this.choice.looked.watch(again),
       this.#filters.codes.watch(() => this.#showVerdicts()),
       this.#filters.ok.watch(() => this.#showVerdicts()),
     );
@@ -101,22 +101,22 @@ class SchedulePane implements Pane {
   reveal(what: Key): boolean {
     const { compile, id } = parts(what);
     if (compile !== this.#context.compile.value) return false;
-    this.#choice.showWith(half => (half.schedule?.items ?? []).some(item => item.id === id || item.operations.includes(id)));
+    this.choice.showWith(half => (half.schedule?.items ?? []).some(item => item.id === id || item.operations.includes(id)));
     return this.#picture.reveal(what);
   }
 
   exports(): readonly Export[] {
-    const half = this.#choice.looked.value?.half.name ?? "schedule";
+    const half = this.choice.looked.value?.half.name ?? "schedule";
     return [...this.#picture.exports(`${half}-schedule`), { kind: "txt", name: `${half}-verdicts`, make: async () => this.#verdicts.text() }];
   }
 
   dispose(): void {
     this.#disposers.forEach(dispose => dispose());
-    for (const each of [this.#choice, this.#picture, this.#verdicts, this.#text]) each.dispose();
+    for (const each of [this.choice, this.#picture, this.#verdicts, this.#text]) each.dispose();
   }
 
   get #half(): HalfData | undefined {
-    return this.#choice.looked.value?.half;
+    return this.choice.looked.value?.half;
   }
 
   #key(id: string): Key {
@@ -129,7 +129,7 @@ class SchedulePane implements Pane {
 
   /** Shows what one attempt of fusion was, and what was together by then. */
   #try(at: number): void {
-    this.#walk.at = at;
+    this.walk.at = at;
     const tried = this.#tried[at];
     if (!tried) return this.#came.replaceChildren();
     const { first, second, why, score = 0 } = tried;
@@ -179,7 +179,7 @@ class SchedulePane implements Pane {
     const first = half.schedule?.fusions[0];
     this.#pick(kept.length === 2 ? kept : first ? [first.first, first.second] : operations.slice(0, 2));
     this.#try(-1);
-    this.#walk.show(this.#tried.length - 1);
+    this.walk.show(this.#tried.length - 1);
     this.#draw();
     this.#showVerdicts();
     this.#showText(looked);
@@ -229,7 +229,7 @@ class SchedulePane implements Pane {
   }
 
   #draw(): void {
-    const looked = this.#choice.looked.value;
+    const looked = this.choice.looked.value;
     if (!looked) return;
     const facts = { half: looked.half, compile: looked.compile.id, seconds: (item: string) => this.#seconds(looked.half, item), named: (id: string) => this.#named(id) };
     this.#picture.show((width, linked) => {

@@ -5,7 +5,7 @@ import { type Facts, found, type Moves } from "../../walk";
 
 type Groups = ReadonlyMap<string, ReadonlySet<string>>;
 
-export const MOVES: Moves = { i: ["", "attempt"], f: ["fused:", "fused"], p: ["later:", "put off"], r: ["refused:", "refused"], c: ["/", "breakpoint"] };
+export const MOVES: Moves = { f: ["fused:", "fused"], p: ["later:", "put off"], r: ["refused:", "refused"] };
 
 /** For each operation that is in one kernel with others those, after each attempt. The same map changes. */
 function* replayed(tried: readonly FusionData[]): Generator<Groups> {
@@ -31,19 +31,12 @@ export function outcome({ ok, later }: FusionData): "later" | "fused" | "refused
 }
 
 export function find(tried: readonly FusionData[], query: string): number[] | string {
-  let at = -1;
-  let groups: Groups;
-  const row = () => tried[at]!;
-  const because = () => [`${row().why.title}: ${row().why.detail ?? ""} [${row().why.code}]`];
-  const came = (what: string) => () => (outcome(row()) === what ? because() : []);
-  const facts: Facts = {
-    because, operation: () => [row().first, row().second], fused: came("fused"), later: came("later"), refused: came("refused"),
-    kernel: () => [row().first, row().second].flatMap(id => [...(groups.get(id) ?? [])].join(" ") || []), step: () => [at], saves: () => [row().score ?? 0],
+  const because = (_: Groups, at: number) => `${tried[at]!.why.title}: ${tried[at]!.why.detail ?? ""} [${tried[at]!.why.code}]`;
+  const operation = (_: Groups, at: number) => [tried[at]!.first, tried[at]!.second];
+  const came = (what: string) => (of: Groups, at: number) => outcome(tried[at]!) === what && because(of, at);
+  const facts: Facts<Groups> = {
+    because, operation, fused: came("fused"), later: came("later"), refused: came("refused"),
+    kernel: (groups, at) => operation(groups, at).map(id => [...(groups.get(id) ?? [])].join(" ")), step: (_, at) => at, saves: (_, at) => tried[at]!.score ?? 0,
   };
-  return found(query, facts, function* () {
-    for (groups of replayed(tried)) {
-      at++;
-      yield;
-    }
-  }());
+  return found(query, facts, replayed(tried));
 }
