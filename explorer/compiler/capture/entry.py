@@ -237,7 +237,7 @@ class Engine:
 
     def _asked(self, frame: Any) -> Any:
         if not self.wanted(frame.f_code) or is_importing():
-            own = frame.f_code.co_filename.startswith(OWN_FILES) and not self.is_root(frame.f_code)
+            own = frame.f_code.co_filename.startswith((OWN_FILES, *watching())) and not self.is_root(frame.f_code)
             return hook.NEVER_ASK if own else hook.AS_IT_IS
         match hook.stance():
             case "eager_on_recompile":
@@ -347,7 +347,7 @@ class Engine:
         file = code.co_filename
         if (
             code.co_name == "<module>"
-            or file.startswith(_NEVER)
+            or file.startswith((*_NEVER, *watching()))
             or file.startswith(STDLIB_DIR)
             and "site-packages" not in file
         ):
@@ -362,6 +362,16 @@ class Engine:
     @property
     def histories(self) -> tuple[FrameHistory, ...]:
         return tuple(seen.history for seen in self._codes.values())
+
+
+WATCHING = ("pydevd", "coverage")
+"""Modules whose folders hold what runs, line by line, beside a program that is debugged or measured."""
+
+
+def watching() -> tuple[str, ...]:
+    """How the names of the files begin whose functions run in the midst of a program without being called by it."""
+    files = (getattr(sys.modules.get(name), "__file__", None) for name in WATCHING)
+    return tuple(os.path.dirname(file) + os.sep for file in files if file)
 
 
 def is_importing() -> bool:
