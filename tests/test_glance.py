@@ -186,6 +186,21 @@ def test_continuations_are_called_by_their_function_and_line() -> None:
     assert len(glance.named((circle, second, replace(third, breaks=broken("f2", "a:1 in b", "end"))))) == 3
 
 
+def test_a_person_reads_one_name_of_a_continuation() -> None:
+    def loop(x: torch.Tensor) -> torch.Tensor:
+        for i in range(3):
+            x = x + i
+            print("here")
+        return x
+
+    record = explorer.explore(loop, time=False)(torch.ones(3))
+    told = "\n".join(map(str, (record, record.recompiles, record.eager, record.breaks, record.stages, record.steps)))
+    at = loop.__code__.co_firstlineno + 3
+    assert f"loop after line {at}: this guard failed in 2 recompiles" in told
+    assert "and what it prints is shown once" in told
+    assert "resume_in" not in told and "resume_in" not in html.fragment(record.data)
+
+
 def test_a_difference_begins_with_what_is_answered_differently() -> None:
     shown = Record(clean()).diff(Record(replace(clean(), timing=None, calls=()))).text().splitlines()
     assert shown[1] == "  explorer speed: 2x faster than eager (1.9 to 2.1) -> not timed"

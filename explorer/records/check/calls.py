@@ -189,9 +189,12 @@ class Calls:
             "inputs."
         )
         times = {1: "once", 2: "twice"}.get(self.made, f"{self.made} times")
+        said = [kind for kind in ("print", "log", "warn") if kind in self._said]
+        seen = "once" if self.leave == "called" else "not at all"
+        shown = f", and what it {said[0]}s is shown {seen}" if said else ""
         return (
-            f"The function was called {times}; its state was restored before each further call, and is now {state}."
-            + instead * timed,
+            f"The function was called {times}{shown}; its state was restored before each further call, and is now "
+            f"{state}." + instead * timed,
         )
 
 

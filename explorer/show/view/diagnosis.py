@@ -123,7 +123,7 @@ def _told(each: EagerData, record: RecordData) -> bool:
     of = next((compile for compile in record.compiles if compile.id == each.compile), None)
     if of is None:
         return False
-    return each.what == of.title and of.fallback is not None or each.span in [b.span for b in of.breaks]
+    return each.what in (of.title, of.name) and of.fallback is not None or each.span in [b.span for b in of.breaks]
 
 
 def _indented(text: str) -> str:

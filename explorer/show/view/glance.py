@@ -48,7 +48,15 @@ def with_glance(record: RecordData, *, whole: bool = True) -> RecordData:
         msgspec.structs.replace(each, frame=names.get(each.of, each.frame)) for each in record.recompiles
     )
     calls = tuple(msgspec.structs.replace(each, function=_own(each.function)) for each in record.calls)
-    found = msgspec.structs.replace(record, compiles=compiles, recompiles=recompiles, calls=calls)
+    errors = tuple(msgspec.structs.replace(each, title=names.get(each.compile, each.title)) for each in record.errors)
+    whole_frames = {(compile.id, compile.title): compile.name for compile in compiles}
+    eager = tuple(
+        msgspec.structs.replace(each, what=whole_frames.get((each.compile, each.what), each.what))
+        for each in record.eager
+    )
+    found = msgspec.structs.replace(
+        record, compiles=compiles, recompiles=recompiles, calls=calls, errors=errors, eager=eager
+    )
     found = msgspec.structs.replace(found, glance=glance(found, whole=whole), history=history(found))
     return record if found == record else found
 
@@ -258,7 +266,8 @@ def named(compiles: Sequence[CompileData]) -> tuple[CompileData, ...]:
     for compile in compiles:
         parent = known.get(compile.continues)
         breaks = parent.breaks if parent is not None else ()
-        ended = (each for each in breaks if _name(compile.title) in each.continuation.split(", "))
+        titles = {compile.title, _name(compile.title)}  # ours tells the whole name, stock the function's own
+        ended = (each for each in breaks if titles.intersection(each.continuation.split(", ")))
         if (broke := next(iter(ended), None)) is not None and broke.stack and (at := _PLACE.search(broke.stack[0])):
             root = parent
             for _ in known:  # a stranger's record may name compiles in a circle

@@ -261,7 +261,7 @@ def _attempts(record: RecordData) -> str:
     for compile in record.attempts:
         left = [f"{each.why.title}{diagnosis.place(each.span, names)}" for each in compile.breaks]
         said = compile.error or "".join(f"The graph breaks with it: {each}. " for each in left)
-        parts.append(f"<h3>{escape(compile.id)} <small>{escape(compile.title)}</small></h3>")
+        parts.append(f"<h3>{escape(compile.id)} <small>{escape(compile.name)}</small></h3>")
         parts.append(f"<p>{escape(said or 'The graph does not break with it.')}</p>")
         parts += [folded(stage_name(stage), code(stage.body)) for stage in compile.stages if stage.body is not None]
     return f"<section id=r-attempts><h2>Fixes that were tried</h2>{''.join(parts)}</section>"

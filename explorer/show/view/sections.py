@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from explorer.core.text import count
@@ -72,7 +72,7 @@ def compile_section(record: RecordData, compile: CompileData) -> str:
         "</div><div class=right>",
         _codes(compile, file_names(record)),
         _guards(compile, file_names(record)),
-        _breaks(compile, file_names(record)),
+        _breaks(compile, record.compiles, file_names(record)),
         _symbols(compile),
         _effects(compile),
         *_stages(compile),
@@ -152,7 +152,7 @@ def _guards(compile: CompileData, names: Names) -> str:
     return _section(compile, "guards", "Guards", folded(count(len(rows), "guard"), shown, open=len(rows) < 20))
 
 
-def _breaks(compile: CompileData, names: Names) -> str:
+def _breaks(compile: CompileData, compiles: Sequence[CompileData], names: Names) -> str:
     if not compile.breaks:
         return ""
     parts = []
@@ -164,7 +164,8 @@ def _breaks(compile: CompileData, names: Names) -> str:
             parts.append("<p>Write instead (computes both sides; not run here):</p>")
             parts.append(f"<pre>{escape(chr(10).join(b.rewrite))}</pre>")
         parts.append(f"<pre>{escape(chr(10).join(b.stack))}</pre>" if b.stack else "")
-        parts.append(f"<p>Goes on in <code>{escape(b.continuation)}</code>.</p>" if b.continuation else "")
+        onwards = [f"{each.id} {each.name}" for each in compiles if each.title in b.continuation.split(", ")]
+        parts.append(f"<p>Goes on in <code>{escape(', '.join(onwards))}</code>.</p>" if onwards else "")
         parts.append("</article>")
     return _section(compile, "breaks", "Graph breaks", *parts)
 
