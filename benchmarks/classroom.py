@@ -78,7 +78,9 @@ def learner(number: int, folder: str) -> Iterator[Learner]:
     place = Path(folder) / str(number)
     place.mkdir()
     manager = KernelManager(kernel_name="python3")
-    manager.start_kernel(cwd=str(place), env=os.environ | {"IPYTHONDIR": str(Path(folder) / "ipython")})
+    # As where the package is installed, its modules are compiled once.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    manager.start_kernel(cwd=str(place), env=environment | {"IPYTHONDIR": str(Path(folder) / "ipython")})
     client = manager.client()
     client.start_channels()
     try:
