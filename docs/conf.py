@@ -5,6 +5,7 @@ The pages of the course are made of the lessons, and the records that pages open
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import sys
@@ -25,6 +26,8 @@ from answers import PAGE, answer, prelude, questions  # noqa: E402
 
 import explorer  # noqa: E402
 from explorer.course.build import notebook, sources  # noqa: E402
+from explorer.ir.record import MIME  # noqa: E402
+from explorer.records.session import Record  # noqa: E402
 
 project = "Compiler Explorer for PyTorch"
 version = release = explorer.__version__
@@ -63,17 +66,26 @@ def as_prose(app: Sphinx, what: str, name: str, documented: Any, options: Any, l
 
 
 def write_course(app: Sphinx) -> None:
-    folder = HERE / "course"
+    folder, records = HERE / "course", Path(app.outdir) / "records"
     folder.mkdir(exist_ok=True)
+    records.mkdir(parents=True, exist_ok=True)
     for source in sources():
-        text = lesson_page(source, outputs(source) if app.config.with_records else {})
+        cells = outputs(source) if app.config.with_records else {}
+        text = lesson_page(source, cells)
         place = folder / source.name
         if not place.exists() or place.read_text() != text:
             place.write_text(text)
+        for number, (_, packed) in cells.items():
+            if packed:
+                saved = records / "last.explore.json.gz"
+                saved.write_bytes(base64.b64decode(packed))
+                Record.load(saved).to_html(records / record_of(source, number))
+                saved.unlink()
 
 
-def outputs(source: Path) -> dict[int, str]:
-    """What the cells of the solved lesson print, by their numbers; puzzles are left to the reader."""
+def outputs(source: Path) -> dict[int, tuple[str, str]]:
+    """What the cells of the solved lesson print, by their numbers, and the record that each shows, as an output holds
+    it; "" where it shows none. Puzzles are left to the reader."""
     ran = nbformat.from_dict(notebook(source, "solved"))
     with tempfile.TemporaryDirectory() as folder:
         NotebookClient(ran, timeout=300, resources={"metadata": {"path": folder}}).execute()
@@ -81,17 +93,26 @@ def outputs(source: Path) -> dict[int, str]:
     for number, cell in enumerate(ran.cells):
         if cell.cell_type == "code" and not cell.source.startswith("%%puzzle"):
             texts = (each.get("text") or each["data"]["text/plain"] for each in cell.outputs)
-            found[number] = "\n".join(text.rstrip("\n") for text in texts)
+            packed = [each["data"][MIME]["packed"] for each in cell.outputs if MIME in each.get("data", {})]
+            found[number] = "\n".join(text.rstrip("\n") for text in texts), (packed or [""])[-1]
     return found
 
 
-def lesson_page(source: Path, printed: Mapping[int, str]) -> str:
+def record_of(source: Path, number: int) -> str:
+    return f"{source.stem}-{number}.html"
+
+
+def lesson_page(source: Path, cells: Mapping[int, tuple[str, str]]) -> str:
     parts = []
     for number, cell in enumerate(notebook(source, "learner")["cells"]):
         code = cell["cell_type"] == "code"
         parts.append(f"```ipython3\n{cell['source']}\n```" if code else cell["source"])
-        if said := printed.get(number):
-            parts.append(f"<details><summary>What it prints</summary>\n\n```text\n{said}\n```\n\n</details>")
+        printed, packed = cells.get(number, ("", ""))
+        if printed:
+            parts.append(f"<details><summary>What it prints</summary>\n\n```text\n{printed}\n```\n\n</details>")
+        if packed:
+            link = f'<a href="../records/{record_of(source, number)}">Open this record in the viewer</a>'
+            parts.append(f"<details><summary>What it shows</summary>\n\n{link}\n\n</details>")
     first, rest = parts[0].replace("../../CONTRIBUTING.md", "../contributing.md"), "\n\n".join(parts[1:])
     about = (
         f"This page shows the lesson; to work on it, open `notebooks/course/{source.stem}.ipynb`, where the puzzles "

@@ -53,9 +53,12 @@ def test_a_page_of_the_course_shows_what_its_cells_print_and_no_answer_to_a_puzz
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     source = next(each for each in sources() if each.stem == "03_graph_breaks")
-    page = conf.lesson_page(source, conf.outputs(source))
+    cells = conf.outputs(source)
+    page = conf.lesson_page(source, cells)
     assert "```text\nIn[3]:4  call of print [break.print]\n" in page
     assert "✓ print splits the function once" in page and "✓ breaks-1" not in page and "%%predict breaks=?" in page
+    shown = {conf.record_of(source, number) for number, (_, packed) in cells.items() if packed}
+    assert shown and set(re.findall(r'href="\.\./records/([^"]*)"', page)) == shown
 
 
 @pytest.mark.slow
