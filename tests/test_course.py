@@ -179,6 +179,11 @@ def test_each_puzzle_is_in_a_lesson() -> None:
     assert sorted(set(named)) == sorted(PUZZLES)
 
 
+def test_a_lesson_has_three_to_five_puzzles() -> None:
+    for source in SOURCES[:-2]:
+        assert 3 <= len(re.findall(r"^<<(.*)>>$", lesson(source), re.M)) <= 5, source.stem
+
+
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_what_a_lesson_names_exists(source: Path) -> None:
     said = lesson(source)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
+
+import torch
 
 import explorer
 from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.memory import pack
 from explorer.core.reasons import Why
 from explorer.core.rules import Rules, in_force
-from explorer.course.compared import copies, explored, position, ruled
+from explorer.course.compared import bytes_moved, copies, explored, position, ruled, uses, with_rule
 from explorer.course.lessons.planted import planted
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.schedule import Allocation
+from explorer.records.session import Record
 
 # memory-1: a place in the pool
 
@@ -204,4 +207,130 @@ FOUND = Puzzle(
     check=check_bugs,
 )  # fmt: skip
 
-PUZZLES = (REUSE, FOUND)
+# capstone-1: a transformer's block with rules of one's own
+
+BLOCK = '''import torch
+import torch.nn.functional as F
+
+aten = torch.ops.aten
+
+def block(x, qkv, out, up, down):
+    """A transformer's block and its loss: attention with four heads, then two linear layers."""
+    batch, length, width = x.shape
+    q, k, v = (F.layer_norm(x, (width,)) @ qkv).view(batch, length, 3, 4, width // 4).permute(2, 0, 3, 1, 4)
+    weights = torch.softmax(q @ k.transpose(-1, -2) / (width // 4) ** 0.5, dim=-1)
+    x = x + (weights @ v).transpose(1, 2).reshape(batch, length, width) @ out
+    return (x + F.gelu(F.layer_norm(x, (width,)) @ up) @ down).square().mean()
+
+# `rules` is what explorer.workbench(**rules) takes. For example rules = {"rank": rank}, with a function rank.
+'''
+WIDTH = 32
+BLOCKS = {"a batch of 2": (2, 16, WIDTH), "a batch of 3, 7 words": (3, 7, WIDTH)}
+NEEDED = ("decompositions", "rank", "keep", "reuse")
+
+
+def weights(seed: int, shape: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
+    random = torch.Generator().manual_seed(seed)
+    shapes = (shape, (WIDTH, 3 * WIDTH), (WIDTH, WIDTH), (WIDTH, 4 * WIDTH), (4 * WIDTH, WIDTH))
+    return tuple((torch.randn(each, generator=random) / each[-1] ** 0.25).requires_grad_() for each in shapes)
+
+
+def trained(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
+    """The loss, and the gradient of each argument."""
+    leaves = copies(args)
+    loss = function(*leaves)
+    return loss.detach(), *torch.autograd.grad(loss, leaves)
+
+
+def costs(record: Record) -> dict[str, float]:
+    (compile,) = record.data.compiles
+    return {
+        "bytes moved": bytes_moved(record),
+        "bytes kept": sum(saved.bytes for saved in compile.saved if saved.fate == "kept"),
+        "bytes of the pools": sum(half.memory.pool for half in compile.halves if half.memory is not None),
+    }
+
+
+def check_block(answer: Answer) -> tuple[Score, ...]:
+    rules, block = answer["rules"], answer["block"]
+    with answer.at("defined"):
+        if not isinstance(rules, dict) or (missing := [each for each in NEEDED if not rules.get(each)]):
+            said = f"`rules` has no {missing[0]}" if isinstance(rules, dict) else "`rules` is a dict"
+            answer.fail(f"{said}; it has rules for {', '.join(NEEDED)}")
+    record = with_rule(answer, block, weights(answer.seed, BLOCKS["a batch of 2"]), rules)
+    with answer.at("used"):
+        if not any("decomposition" in each for each in uses(record)):
+            answer.fail("none of your decompositions made a node", record, "graphs")
+    for what, shape in BLOCKS.items():
+        args = weights(answer.seed + 1, shape)
+        with answer.at("right", what):
+            with explorer.workbench(**rules):
+                found = trained(explorer.compile(block), args)
+            names = ("the loss", "the gradient of x", *("the gradient of a weight",) * 4)
+            for name, mine, eager in zip(names, found, trained(block, args), strict=True):
+                if differs := position(mine, eager, loose=1e-4):
+                    answer.fail(f"{what}: {name}, {differs}", record, ruled(record))
+    with in_force(Rules()):
+        built_in = costs(explored(block, *weights(answer.seed, BLOCKS["a batch of 2"])))
+    with answer.at("score"):
+        for name, yours in costs(record).items():
+            if yours > 1.25 * built_in[name]:
+                said = f"{yours:g} {name}; the built-in rules have {built_in[name]:g}, and at most 25 % more is asked"
+                answer.fail(said, record, "schedule" if name == "bytes moved" else "memory")
+    return tuple(Score(name, yours, built_in[name]) for name, yours in costs(record).items())
+
+
+def _block(
+    gelu: str = "0.5 * x * (1 + torch.erf(x * 0.5 ** 0.5))",
+    rank: str = "pair.bytes_shared / (4 if pair.across else 1) - pair.distance / 1000",
+    keep: str = "float(2 * value.numel() * value.element_size())",
+    rules: str = '{"decompositions": {aten.gelu.default: gelu}, "rank": rank, "keep": keep, "reuse": reuse}',
+) -> str:
+    return f"""from explorer.ir.graph import info
+
+def gelu(x, approximate="none"):
+    return {gelu}
+
+def rank(pair):
+    return {rank}
+
+def keep(node, results, level):
+    value = info(node).value
+    return {keep} if isinstance(value, torch.Tensor) else 8.0
+
+{REUSE.solution}
+rules = {rules}
+"""
+
+
+CAPSTONE = Puzzle(
+    id="capstone-1",
+    title="A transformer's block, with your rules",
+    task=(
+        "Compile `block` with rules of your own: a decomposition of `gelu`, a `rank`, a `keep` and a `reuse`. Those "
+        "of earlier lessons will do. Loss and gradients must be right, and at most 25 % more bytes than with the "
+        "built-in rules may be moved, kept, and taken for the pools."
+    ),
+    minutes=20,
+    names=("rules",),
+    given=BLOCK,
+    starter='rules = {"decompositions": ..., "rank": ..., "keep": ..., "reuse": ...}\n',
+    solution=_block(),
+    wrong=(
+        Wrong(_block(gelu="0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x**3)))"), "right",
+              "the gradient of x"),
+        Wrong(_block(rank="None"), "score", "bytes moved; the built-in rules have"),
+        Wrong(_block(keep="1.0"), "score", "bytes kept; the built-in rules have"),
+        Wrong(_block(rules='{"rank": rank}'), "defined", "`rules` has no decompositions"),
+        Wrong(_block().replace("aten.gelu", "aten.silu"), "used", "none of your decompositions"),
+    ),
+    hints=(
+        "Begin with the answers to decompose-1, fusion-3, partition-2 and memory-1: what do they say of this block?",
+        "The decomposition is keyed by its operator: {aten.gelu.default: gelu}. gelu(x) is x times the share of a "
+        "normal distribution below x, which torch.erf gives.",
+        "0.5 * x * (1 + torch.erf(x / 2 ** 0.5)); rank by bytes_shared; keep by bytes; reuse takes the tightest gap.",
+    ),
+    check=check_block,
+)  # fmt: skip
+
+PUZZLES = (REUSE, FOUND, CAPSTONE)

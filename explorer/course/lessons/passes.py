@@ -10,7 +10,7 @@ from torch import fx
 
 import explorer
 from explorer.compiler.autograd import TRACE
-from explorer.course.compared import agree, captured, explored, position, refusal, ruled, with_rule
+from explorer.course.compared import agree, captured, copies, explored, position, refusal, ruled, with_rule
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.graph import Graph
 
@@ -275,4 +275,95 @@ aten = torch.ops.aten
     check=check_silu,
 )  # fmt: skip
 
-PUZZLES = (CSE, SILU)
+# passes-3: two passes that are wrong
+
+WRONG_PASSES = '''import torch
+
+aten = torch.ops.aten
+
+def sum_once(graph):
+    """Sums of the same tensor are computed once."""
+    sums = {}
+    for node in list(graph.nodes):
+        if node.target is aten.sum.dim_IntList:
+            first = sums.setdefault(node.args[0], node)
+            if first is not node:
+                node.replace_all_uses_with(first)
+                graph.erase_node(node)
+
+def times_zero(graph):
+    """x * 0 is 0."""
+    for node in list(graph.nodes):
+        if node.target is aten.mul.Tensor and node.args[1] == 0:
+            with graph.inserting_before(node):
+                zeros = graph.call_function(aten.zeros_like.default, (node.args[0],))
+            node.replace_all_uses_with(zeros)
+            graph.erase_node(node)
+'''
+
+
+def check_counterexamples(answer: Answer) -> tuple[Score, ...]:
+    x = answer["x"]
+    with answer.at("defined"):
+        if not isinstance(x, torch.Tensor):
+            answer.fail("`x` is a tensor")
+    for name, wrong in (("sums", answer["sum_once"]), ("zeros", answer["times_zero"])):
+        function = answer[name]
+        with answer.at("verified", name):
+            right = function(*copies((x,)))
+            if position(function(*copies((x,))), right):
+                answer.fail(f"`{name}`: two eager calls differ, so they cannot show that a pass is wrong")
+            if differs := position(explorer.compile(function)(*copies((x,))), right):
+                answer.fail(f"`{name}`: compiled without the pass it differs from eager too: {differs}")
+        rules: dict[str, Any] = {"passes": [wrong]}
+        with answer.at("compiles", name), explorer.workbench(**rules):
+            record = explored(function, *copies((x,)))
+            if why := refusal(record):
+                answer.fail(f"`{name}`: {why}", record, "graphs")
+        with answer.at("used", name):
+            ran = [s for each in record.data.compiles for s in each.stages if s.name == f"pass {wrong.__name__}"]
+            if all(stage.same_as for stage in ran):
+                answer.fail(f"`{name}`: {wrong.__name__} changes nothing in its graph", record, "graphs")
+        with answer.at("right", name), explorer.workbench(**rules):
+            if not position(explorer.compile(function)(*copies((x,))), right):
+                answer.fail(f"`{name}`: with {wrong.__name__} the result is still right", record, ruled(record))
+    return ()
+
+
+def _counter(
+    sums: str = "x.sum(0) - x.sum(1)", zeros: str = "x * 0", x: str = 'torch.tensor([[1.0, 2.0], [3.0, float("inf")]])'
+) -> str:
+    return f"x = {x}\n\ndef sums(x):\n    return {sums}\n\ndef zeros(x):\n    return {zeros}\n"
+
+
+COUNTER = Puzzle(
+    id="passes-3",
+    title="Show that they are wrong",
+    task=(
+        "Two passes are wrong. Write a function for each, and one tensor for both, on which the compiled function "
+        "gives another result than eager."
+    ),
+    minutes=12,
+    names=("x", "sums", "zeros"),
+    given=WRONG_PASSES,
+    starter=_counter("...  # wrong with sum_once", "...  # wrong with times_zero", "..."),
+    solution=_counter(),
+    wrong=(
+        Wrong(_counter(sums="x.sum(0)"), "used", "`sums`: sum_once changes nothing"),
+        Wrong(_counter(sums="x.sum(0).sum() + x.sum(1).sum()"), "right",
+              "`sums`: with sum_once the result is still right"),
+        Wrong(_counter(zeros="x * 2"), "used", "`zeros`: times_zero changes nothing"),
+        Wrong(_counter(x="torch.ones(2, 2) * torch.tensor([1.0, 2.0])"), "right",
+              "`zeros`: with times_zero the result is still right"),
+        Wrong(_counter(sums="torch.rand_like(x).sum(0) - x.sum(1)"), "verified", "two eager calls differ"),
+        Wrong(_counter(x="[1.0, 2.0]"), "defined", "`x` is a tensor"),
+    ),
+    hints=(
+        "sum_once compares the tensor that is summed. What else does a sum have? times_zero: which x is not 0 then?",
+        "Sums over other dimensions of a square tensor have the same shape, so no check of shapes finds it.",
+        "x.sum(0) - x.sum(1), and x * 0 where x holds an infinity or a nan.",
+    ),
+    check=check_counterexamples,
+)  # fmt: skip
+
+PUZZLES = (CSE, SILU, COUNTER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 import explorer
 from explorer.compiler.capture.entry import Forbidden
 from explorer.course.compared import Labelled, agree, explored
+from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 
 # shapes-1: which sizes share the code?
@@ -160,4 +162,80 @@ DYNAMIC = Puzzle(
     check=check_dynamic,
 )  # fmt: skip
 
-PUZZLES = (FITS, DYNAMIC)
+# shapes-3: where a size became a number
+
+LINES = '''import torch
+
+def listed(x):
+    n = x.shape[0]
+    y = x / n
+    parts = [y[i] for i in range(n)]
+    return torch.stack(parts)
+
+def even(x):
+    total = x.sum()
+    if x.shape[0] == 6:
+        total = total * 2
+    return total
+
+def padded(x):
+    room = 8 - x.shape[0]
+    zeros = torch.zeros(room)
+    return torch.cat([x, zeros])
+
+def labelled(x):
+    y = x.relu()
+    label = f"{len(y)} rows"
+    return y * len(label)
+
+def looked(x):
+    y = x * 2
+    by = {6: 0.5}.get(y.shape[0], 2.0)
+    return y * by
+
+functions = [listed, even, padded, labelled, looked]
+x = torch.ones(6)
+'''
+
+
+def find_line(answer: Answer, name: str) -> Found:
+    (function,) = (each for each in answer["functions"] if each.__name__ == name)
+    record = explored(function, answer["x"], dynamic=True)
+    for guard in record.guards:
+        if guard.property == "shape" and guard.span is not None and re.search(r"size\(0\) == \d", guard.expression):
+            line = guard.span.line - function.__code__.co_firstlineno + 1
+            return line, f"it is line {line}", record, record.link("guards", "f0", element=guard.id)
+    return 0, "its size stays a symbol", record, "guards"
+
+
+LINE_OF = Prediction("line", {"listed": 4, "even": 3, "padded": 0, "labelled": 3, "looked": 3}, find_line)
+
+SPECIALISED = Puzzle(
+    id="shapes-3",
+    title="Where a size became a number",
+    task=(
+        "Each function is compiled with `dynamic=True` for an `x` of 6 elements. Which of its lines makes the size the "
+        "number 6, so that other sizes are compiled again? The line with `def` is 1; write 0 where the size stays a "
+        "symbol."
+    ),
+    minutes=8,
+    names=("line",),
+    given=LINES,
+    starter=LINE_OF.starter(),
+    solution=LINE_OF.code(),
+    wrong=(
+        Wrong(LINE_OF.code(listed=2), "right", "`listed`: you said 2, it is line 4"),
+        Wrong(LINE_OF.code(padded=2), "right", "`padded`: you said 2, its size stays a symbol"),
+        Wrong(LINE_OF.code(labelled=4), "right", "`labelled`: you said 4, it is line 3"),
+        Wrong(LINE_OF.code(looked=0), "right", "`looked`: you said 0, it is line 3"),
+        Wrong(LINE_OF.code(even=4), "right", "`even`: you said 4, it is line 3"),
+    ),
+    hints=(
+        "Reading a size, and computing with it, leaves a symbol. What needs to know which number it is?",
+        "To repeat something n times, to compare n with a number, to print n and to look it up in a dict.",
+        "`padded` computes with the size and gives the result to torch.zeros, which takes symbols.",
+    ),
+    check=LINE_OF.check,
+)
+
+PUZZLES = (FITS, DYNAMIC, SPECIALISED)
