@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import tempfile
@@ -18,7 +19,7 @@ from benchmarks.classroom import at_once
 from course_mutants import SEVERAL, drawn
 from explorer.compiler.bytecode.decode import decode
 from explorer.course import PUZZLES, ClaimFailed, check, claim
-from explorer.course.attempts import FILE, Attempts
+from explorer.course.attempts import FILE, RECORDS, Attempts
 from explorer.course.board import lines, page
 from explorer.course.build import FOLDERS, lesson, notebook, section, sources, text
 from explorer.course.check import checked
@@ -306,7 +307,28 @@ def test_the_board_of_a_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with (tmp_path / "a" / FILE).open("a") as file:
         file.write("no JSON\n")
     made = page(lines(tmp_path))
-    assert "2 of 3" in made and "you said 3 (3 times)" in made and "&lt;b&gt;Ada" in made and "<b>" not in made
+    assert "2 of 3" in made and "you said 3 (3 times)" in made and "Open its record" not in made
+    assert "&lt;b&gt;Ada" in made and "<b>" not in made
     assert "learner 1" in made and made.count("nodes 7") == 1
     result = CliRunner().invoke(main, ["class", str(tmp_path), "-o", str(tmp_path / "board.html")])
     assert result.exit_code == 0 and "3 learners" in result.output and (tmp_path / "board.html").read_text() == made
+
+
+def test_a_board_opens_the_record_of_the_most_common_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = checked(PUZZLES["guards-2"], PUZZLES["guards-2"].wrong[0].code, keep=str(tmp_path))
+    saved = gzip.decompress(Path(verdict.record).read_bytes())
+    monkeypatch.setenv("HOME", next(iter(re.findall(r'"(/[\w.-]+)/', saved.decode()))))
+    (tmp_path / "a").mkdir()
+    attempts = Attempts(tmp_path / "a")
+    kept = attempts.keep("guards-2", verdict.record)
+    attempts.add("check", "guards-2", ok=False, said=verdict.said, record=kept, at=verdict.at)
+    out = tmp_path / "board.html"
+    assert CliRunner().invoke(main, ["class", str(tmp_path), "-o", str(out)]).exit_code == 0
+    [link] = re.findall(r'<a href="([^"]*)">Open its record', out.read_text())
+    assert link.startswith("board-guards-2.html#guards/") and (tmp_path / "board-guards-2.html").exists()
+    assert f'"{Path.home()}/'.encode() in saved
+    anonymous = gzip.decompress((tmp_path / "a" / RECORDS / kept).read_bytes())
+    assert str(Path.home()).encode() not in anonymous
+    (tmp_path / "a" / RECORDS / kept).write_text("no record")
+    assert CliRunner().invoke(main, ["class", str(tmp_path), "-o", str(out)]).exit_code == 0
+    assert "Open its record" not in out.read_text()

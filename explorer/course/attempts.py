@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import secrets
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 FILE = ".explorer-course.jsonl"
+RECORDS = ".explorer-course"
 NAME = "EXPLORER_COURSE_NAME"
 """The environment variable by which a learner chooses to be named on a board."""
 
@@ -37,6 +39,18 @@ class Attempts:
                 file.write(json.dumps(line) + "\n")
         except OSError as error:
             print(f"(not written to {self.file}: {error.strerror})")
+
+    def keep(self, puzzle: str, record: str) -> str:
+        """Put the record of a failure beside the lines, without the name of the person's home folder, for the board of
+        a class to open. Returns its name; "" where the folder cannot be written to."""
+        text = gzip.decompress(Path(record).read_bytes()).replace(str(Path.home()).encode(), b"~")
+        place = self.file.parent / RECORDS / f"{puzzle}.explore.json.gz"
+        try:
+            place.parent.mkdir(exist_ok=True)
+            place.write_bytes(gzip.compress(text))
+        except OSError:
+            return ""
+        return place.name
 
     def count(self, what: str, puzzle: str) -> int:
         return sum(each.get("what") == what and each.get("puzzle") == puzzle for each in self.read())

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 from typing import Any
 
 from explorer.core.text import count
-from explorer.course.attempts import FILE, Attempts
+from explorer.course.attempts import FILE, RECORDS, Attempts
 from explorer.course.lessons import PUZZLES
+from explorer.records.session import Record, RecordError
 
 STYLE = """
 body { font: 16px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
@@ -20,34 +22,68 @@ th { text-align: left } td.ok { background: #2a82 } td.not { background: #c632 }
 """
 
 
+Checks = dict[tuple[str, str], list[dict[str, Any]]]
+"""By learner and puzzle."""
+
+
 def lines(folder: Path) -> list[dict[str, Any]]:
     """All lines under a folder, in the order of time."""
-    found = [line for file in sorted(folder.rglob(FILE)) for line in Attempts(file.parent).read()]
+    places = [file.parent for file in sorted(folder.rglob(FILE))]
+    found = [{**line, "folder": str(place)} for place in places for line in Attempts(place).read()]
     return sorted((line for line in found if "who" in line and "puzzle" in line), key=lambda line: line.get("at", 0))
 
 
-def page(found: Iterable[dict[str, Any]]) -> str:
-    """The board as one page of HTML, without scripts. People who chose no name are numbered."""
-    people: dict[str, str] = {}
-    checks: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+def checks_of(found: Iterable[dict[str, Any]]) -> Checks:
+    checks: Checks = defaultdict(list)
+    for line in found:
+        if line.get("what") == "check" and line["puzzle"] in PUZZLES:
+            checks[str(line["who"]), line["puzzle"]].append(line)
+    return checks
+
+
+def commonest(checks: Checks, puzzle: str) -> list[dict[str, Any]]:
+    """The first checks of those who failed a puzzle at first in the most common way."""
+    first = [tried[0] for (_, id), tried in checks.items() if id == puzzle and not tried[0].get("ok")]
+    said = Counter(str(line.get("said", "")) for line in first).most_common(1)
+    return [line for line in first if said and str(line.get("said", "")) == said[0][0]]
+
+
+def examples(found: list[dict[str, Any]], board: Path) -> dict[str, str]:
+    """Write a page beside the board with the record of each puzzle's most common first failure. Returns their names,
+    with the place that they open at, by puzzle."""
+    checks, links = checks_of(found), {}
+    for puzzle in PUZZLES:
+        for line in commonest(checks, puzzle):
+            file = Path(line["folder"]) / RECORDS / Path(str(line.get("record") or "none")).name
+            try:
+                record = Record.load(file)
+            except (OSError, RecordError):
+                continue
+            at = str(line.get("at", ""))
+            place = record.to_html(board.with_name(f"{board.stem}-{puzzle}.html"))
+            links[puzzle] = place.name + (at if at.startswith("#") else record.link(at))
+            break
+    return links
+
+
+def page(found: Iterable[dict[str, Any]], links: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The board as one page of HTML, without scripts. People who chose no name are numbered. `links` are pages with the
+    record of a puzzle's most common failure."""
+    found, people = list(found), dict[str, str]()
     for line in found:
         who = str(line["who"])
         people.setdefault(who, f"learner {len(people) + 1}")
         if line.get("name"):
             people[who] = str(line["name"])
-        if line.get("what") == "check" and line["puzzle"] in PUZZLES:
-            checks[who, line["puzzle"]].append(line)
+    checks = checks_of(found)
     seen = [id for id in PUZZLES if any(puzzle == id for _, puzzle in checks)]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>The class</title>", f"<style>{STYLE}</style>",
         "<h1>The class</h1>", "<h2>Who is where</h2>", _people(people, checks, seen),
-        "<h2>The puzzles</h2>", _puzzles(checks, seen), "<h2>Scores, of those who gave a name</h2>",
+        "<h2>The puzzles</h2>", _puzzles(checks, seen, links), "<h2>Scores, of those who gave a name</h2>",
         _scores({who: name for who, name in people.items() if not name.startswith("learner ")}, checks, seen),
     ]  # fmt: skip
     return "\n".join(parts) + "\n"
-
-
-Checks = dict[tuple[str, str], list[dict[str, Any]]]
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -76,16 +112,17 @@ def _people(people: dict[str, str], checks: Checks, seen: list[str]) -> str:
     return _table(["", *seen], map(row, people))
 
 
-def _puzzles(checks: Checks, seen: list[str]) -> str:
+def _puzzles(checks: Checks, seen: list[str], links: Mapping[str, str]) -> str:
     def row(id: str) -> Iterable[str]:
         tried = [each for (_, puzzle), each in checks.items() if puzzle == id]
         minutes = [(each[at - 1]["at"] - each[0]["at"]) / 60 for each in tried if (at := solved(each))]
-        failures = Counter(str(line.get("said", "")) for each in tried for line in each[:1] if not line.get("ok"))
-        common = failures.most_common(1)
+        common = commonest(checks, id)
         yield f"<th>{escape(id)}: {escape(PUZZLES[id].title)}"
         yield _cell(f"{len(minutes)} of {len(tried)}")
         yield _cell(f"{median(minutes):.0f} min" if minutes else "")
-        yield _cell(f"{common[0][0]} ({common[0][1]} times)" if common else "")
+        said = f"{common[0].get('said', '')} ({count(len(common), 'time')})" if common else ""
+        link = f' <a href="{escape(links[id], quote=True)}">Open its record</a>' if id in links else ""
+        yield _cell(said) + link
 
     return _table(["", "solved", "median, from the first try", "commonest first failure"], map(row, seen))
 

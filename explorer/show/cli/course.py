@@ -67,7 +67,8 @@ def check_command(notebook: Path, as_json: bool, seed: int | None) -> None:
 def class_command(folder: Path, out: Path) -> None:
     """Make the board of a class from the notebooks' folders under FOLDER: who is where, and what fails first.
 
-    Learners are numbered; who sets EXPLORER_COURSE_NAME is named.
+    Learners are numbered; who sets EXPLORER_COURSE_NAME is named. Beside the board lies a page for each puzzle with the
+    record of its most common first failure, which names nobody.
 
     \b
     Examples:
@@ -77,7 +78,7 @@ def class_command(folder: Path, out: Path) -> None:
     if not found:
         raise click.UsageError(visible(f"no notebook under {folder} left a line of the course"))
     try:
-        out.write_text(board.page(found))
+        out.write_text(board.page(found, board.examples(found, out)))
     except OSError as error:
         raise click.ClickException(visible(f"cannot write {out}: {error.strerror}")) from error
     click.echo(f"Board of {count(len({each['who'] for each in found}), 'learner')}: {out}")
