@@ -18,8 +18,8 @@ BUILT = Path("explorer", "labextension")
 INSTALLED = "share/jupyter/labextensions/torch-explorer"
 
 NO_NODE = (
-    "Node.js 20 or newer is needed to build the JupyterLab extension from a git checkout. Install it, or install a "
-    "released wheel or sdist, which hold the extension as it was built."
+    "Node.js 20.19, or 22.12 and newer, is needed to build the JupyterLab extension from a git checkout. Install it, "
+    "or install a released wheel or sdist, which hold the extension as it was built."
 )
 
 

@@ -23,7 +23,7 @@ from explorer.show.view import html, methods, ranks
 
 NOT_BUILT = (
     "This page has no viewer, because it was not built in the checkout that made it. "
-    "Build it with Node.js 20 and: make extension"
+    "Build it with Node.js 20.19, or 22.12 and newer, and: make extension"
 )
 
 
