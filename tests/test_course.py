@@ -37,20 +37,20 @@ SOURCES = sources()
 @pytest.mark.parametrize("id", PUZZLES)
 def test_the_solution_is_right_and_each_wrong_answer_fails_as_meant(id: str) -> None:
     puzzle = PUZZLES[id]
-    verdict = checked(puzzle, puzzle.solution)
+    verdict = check(id, puzzle.solution)
     assert verdict.ok, verdict
-    assert checked(puzzle, puzzle.starter).step == "defined"
+    assert check(id, puzzle.starter).step == "defined"
     assert len(puzzle.wrong) >= 3
     for wrong in puzzle.wrong:
         if "while True" not in wrong.code:
-            verdict = checked(puzzle, wrong.code)
+            verdict = check(id, wrong.code)
             assert (verdict.ok, verdict.step) == (False, wrong.step), verdict
             assert wrong.says in verdict.said, verdict
 
 
 @pytest.mark.parametrize("id", PUZZLES)
 def test_a_solution_is_right_for_other_inputs_too(id: str) -> None:
-    assert checked(PUZZLES[id], PUZZLES[id].solution, seed=7).ok
+    assert check(id, PUZZLES[id].solution, seed=7).ok
 
 
 def test_a_puzzle_is_complete() -> None:
