@@ -341,7 +341,7 @@ class EffectData(Data, frozen=True):
 
 
 class SymbolData(Data, frozen=True):
-    """A symbolic size. `status` is "dynamic" or "specialised"; `why` says what made it so."""
+    """A symbolic size. `status` is "dynamic", "specialised" or "equal to" another; `why` says what made it so."""
 
     name: str
     hint: Whole | None

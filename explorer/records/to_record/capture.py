@@ -67,10 +67,16 @@ def made(capture: Capture, steps: Steps) -> dict[str, int]:
 
 
 def symbols(capture: Capture, steps: Steps) -> tuple[data.SymbolData, ...]:
-    dynamic = (
-        data.SymbolData(s.name, s.hint, s.source.name, f"{s.lower} to {s.upper}", "dynamic", s.why, steps.at(s.step))
-        for s in capture.symbols
-    )
+    environment = None if capture.graph is None else capture.graph.fake_mode.shape_env
+    fixed_at = {} if environment is None else {str(name): to for name, to in environment.replacements.items()}
+    dynamic = []
+    for s in capture.symbols:
+        status, why, fixed = "dynamic", s.why, fixed_at.get(s.name, s.lower if s.lower == s.upper else None)
+        if fixed is not None:
+            status = "specialised" if isinstance(fixed, int) or fixed.is_number else f"equal to {fixed}"
+            why = f"{s.why}, and a guard requires that it equals {fixed}"
+        place = s.source.name, f"{s.lower} to {s.upper}"
+        dynamic.append(data.SymbolData(s.name, s.hint, *place, status, why, steps.at(s.step)))
     fixed = (
         data.SymbolData(
             s.source.name, s.value, s.source.name, f"{s.value} to {s.value}", "specialised", s.why, steps.at(s.step)

@@ -234,7 +234,7 @@ export interface EffectData {
   readonly step?: number;
 }
 
-/** A symbolic size. `status` is "dynamic" or "specialised"; `why` says what made it so. */
+/** A symbolic size. `status` is "dynamic", "specialised" or "equal to" another; `why` says what made it so. */
 export interface SymbolData {
   readonly name: string;
   readonly hint: number | null;
