@@ -9,7 +9,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import torch
 
+import explorer
 from explorer.ir import methods, operators, ranks
 from explorer.ir import record as data
 from explorer.records import session, to_record
