@@ -8,7 +8,7 @@ import io
 import os
 import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from torch import nn
 
 import explorer
 from effects import BY_NAME, PARTS, Made, Runs, made
-from explorer.records.check.process import heard
+from explorer.records.check.process import heard, put_back
 
 ENGINES: tuple[dict[str, Any], ...] = (
     {},
@@ -26,6 +26,13 @@ ENGINES: tuple[dict[str, Any], ...] = (
     {"engine": "both", "stock": {"backend": "eager"}},
 )
 SECONDS = 0.001
+
+
+@pytest.fixture(autouse=True)
+def _settings() -> Iterator[None]:
+    """What a program sets of the process is not for the tests after it."""
+    with put_back():
+        yield
 
 
 def programs() -> list[tuple[tuple[str, ...], bool, dict[str, Any]]]:

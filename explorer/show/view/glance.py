@@ -13,6 +13,7 @@ from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.ir.record import (
     AccuracyData,
+    BreakData,
     CallsData,
     CompileData,
     GuardData,
@@ -255,6 +256,12 @@ def _own(title: str) -> str:
     return title.rpartition("<locals>.")[2]
 
 
+def goes_on_in(broke: BreakData, compile: CompileData) -> bool:
+    """Whether a compile is of a break's continuation, by which ours tells the whole name, and stock the function's
+    own."""
+    return not {compile.title, _name(compile.title)}.isdisjoint(broke.continuation.split(", "))
+
+
 def named(compiles: Sequence[CompileData]) -> tuple[CompileData, ...]:
     """What compiles are called where their title does not say it: a function inside another by its own name, a
     continuation by its function, and the line after whose break it goes on, a graph by the frame that stock captured it
@@ -266,8 +273,7 @@ def named(compiles: Sequence[CompileData]) -> tuple[CompileData, ...]:
     for compile in compiles:
         parent = known.get(compile.continues)
         breaks = parent.breaks if parent is not None else ()
-        titles = {compile.title, _name(compile.title)}  # ours tells the whole name, stock the function's own
-        ended = (each for each in breaks if titles.intersection(each.continuation.split(", ")))
+        ended = (each for each in breaks if goes_on_in(each, compile))
         if (broke := next(iter(ended), None)) is not None and broke.stack and (at := _PLACE.search(broke.stack[0])):
             root = parent
             for _ in known:  # a stranger's record may name compiles in a circle

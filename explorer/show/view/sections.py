@@ -19,6 +19,7 @@ from explorer.ir.record import (
 )
 from explorer.show.view import text
 from explorer.show.view.code import changed, changes, code
+from explorer.show.view.glance import goes_on_in
 from explorer.show.view.provenance import file_names, stretches, used_lines
 
 MACHINE_LINES = 400
@@ -164,8 +165,9 @@ def _breaks(compile: CompileData, compiles: Sequence[CompileData], names: Names)
             parts.append("<p>Write instead (computes both sides; not run here):</p>")
             parts.append(f"<pre>{escape(chr(10).join(b.rewrite))}</pre>")
         parts.append(f"<pre>{escape(chr(10).join(b.stack))}</pre>" if b.stack else "")
-        onwards = [f"{each.id} {each.name}" for each in compiles if each.title in b.continuation.split(", ")]
-        parts.append(f"<p>Goes on in <code>{escape(', '.join(onwards))}</code>.</p>" if onwards else "")
+        onwards = [f"{each.id} {each.name}" for each in compiles if goes_on_in(b, each)]
+        said = ", ".join(onwards) or b.continuation  # which was never compiled
+        parts.append(f"<p>Goes on in <code>{escape(said)}</code>.</p>" if said else "")
         parts.append("</article>")
     return _section(compile, "breaks", "Graph breaks", *parts)
 
