@@ -33,10 +33,7 @@ try {
   });
   const bundles = readdirSync(out).filter(name => name.endsWith(".mjs")).map(name => join(out, name));
   const seconds = folder === "bench" ? 3600 : 300;
-  // A browser's test waits most of the time; what a benchmark measures has the machine alone.
-  const atOnce = folder === "bench" ? 1 : 2;
-  const options = [`--test-concurrency=${atOnce}`, `--test-timeout=${seconds * 1000}`, "--test-reporter=spec"];
-  status = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...options, ...bundles], { stdio: "inherit" }).status ?? 1;
+  status = spawnSync(process.execPath, ["--enable-source-maps", "--test", `--test-timeout=${seconds * 1000}`, "--test-reporter=spec", ...bundles], { stdio: "inherit" }).status ?? 1;
 } finally {
   rmSync(out, { recursive: true, force: true });
 }
