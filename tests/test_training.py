@@ -1184,3 +1184,12 @@ def test_what_a_leaf_made_inside_gives_requires_grad(leaf, backend):
     compiled = explorer.compile(program, backend=backend)
     found = [[each.requires_grad for each in function(torch.ones(2))] for function in (program, compiled)]
     assert found[0] == found[1] == [True, True, False]
+
+
+def test_a_graph_with_a_backward_is_compiled_where_anomaly_mode_is_on() -> None:
+    weight = torch.randn(3, 3, requires_grad=True)
+    with torch.autograd.set_detect_anomaly(True):
+        record = explorer.explore(lambda x: (x @ weight).tanh().sum(), time=False)(torch.randn(2, 3))
+    (compile,) = record.data.compiles
+    assert len(compile.halves) == 2 and compile.fallback is None
+    assert "equal to eager" in repr(record)

@@ -513,6 +513,7 @@ class Tracer:
         with (
             origin(ACCUMULATION),
             torch.autograd.set_multithreading_enabled(False),
+            torch.autograd.set_detect_anomaly(False),  # it looks for NaN in the data; where it is on, eager runs
             torch.enable_grad(),
             torch._C._DisableAutocast(),  # it is for forwards: gradients have the dtypes that those had
         ):
