@@ -24,7 +24,7 @@ from explorer.compiler.autograd import (
     user_pass,
     verify_compiled,
 )
-from explorer.compiler.autograd.aliases import overlap_of, unless_overlapping, written_inputs
+from explorer.compiler.autograd.aliases import overlapping, unless_overlapping, written_inputs
 from explorer.compiler.autograd.reasons import ALIASED_MUTATION, RESIZED
 from explorer.compiler.autograd.tape import inside_inference_mode
 from explorer.compiler.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
@@ -200,7 +200,7 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
     name = getattr(backend, "__name__", type(backend).__name__)
     examples = [info(node).value for node in graph.inputs]
     written = written_inputs(graph)
-    if overlap_of(written, examples):
+    if overlapping(written, {i: each for i, each in enumerate(examples) if isinstance(each, torch.Tensor)}):
         return _run_eagerly((graph, Why(ALIASED_MUTATION, f"for {name}")))
     of_torch = is_of_torch(backend)
     if of_torch and graph.grad_enabled and any(examples[index].requires_grad for index in written):

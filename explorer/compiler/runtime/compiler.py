@@ -156,7 +156,7 @@ def _known(words: tuple[str, ...], identity: tuple[str, ...]) -> Compiler | Why:
     if ended.late:
         return Why(reasons.COMPILER_HUNG, told((*words, "--version"), ended))
     first = ended.output.splitlines()[0][:200] if ended.ok and ended.output else "of an unknown version"
-    number = re.findall(r"\d+(?:\.\d+)+", first)
+    number = re.findall(r"(?<!\d)\d+(?:\.\d+)+", first)
     name = next((Path(word).name for word in words[1:] if shutil.which(word)), Path(words[0]).name)
     shown = "clang" if "clang" in first and "clang" not in name else name
     clang = "clang" in first

@@ -41,7 +41,7 @@ from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import Line, LineWriter, Text
 from explorer.ir.program import BuildStep, Generated, Program
 
-_LABEL = re.compile(r"^([A-Za-z_]\w*)(?:[.\w]*):")
+_LABEL = re.compile(r"^([A-Za-z_]\w*+)(?:[.\w]*):")
 _LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
 _LOCAL = re.compile(r"^\.L\w+:")
 _OPERATION = re.compile(r"^\s+[a-z]\w*")

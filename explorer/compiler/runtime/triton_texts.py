@@ -84,7 +84,7 @@ def assembly(text: str, kind: str, cause: Cause) -> Text:
     """PTX and AMD assembly: `.loc file line column` holds until the next one."""
     files = {
         number: f"{folder}/{name}" if folder else name
-        for number, folder, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?: "([^"]*)")?', text, re.M)
+        for number, folder, name in re.findall(r'^[ \t]*\.file\s+(\d+)\s+"([^"]*)"(?: "([^"]*)")?', text, re.M)
     }
     files |= {number: path.rstrip("/") for number, path in files.items()}
     current: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,11 +35,7 @@ def half(compile: str, name: str, text: str, nodes: Mapping[str, str]) -> HalfDa
     lines = text.splitlines()
     within: dict[int, str] = {}
     """The kernel that each line is part of."""
-    try:
-        statements = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        statements = []
-    for statement in statements:
+    for statement in _statements(text):
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             found = _kernel(statement.value)
             if found is not None:
@@ -150,13 +147,19 @@ def _nodes(
     return list(nodes.values()), outputs, by_line
 
 
+def _statements(text: str) -> list[ast.stmt]:
+    """Those of a Python file; none where it cannot be read. No warnings: they are about another's program."""
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            return ast.parse(text).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return []
+
+
 def _forward(text: str) -> ast.FunctionDef | None:
-    try:
-        tree = ast.parse(text.replace("class <lambda>(", "class Lambda("))  # what a graph without a name is called
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    found = (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.name == "forward")
-    return next(found, None)
+    statements = _statements(text.replace("class <lambda>(", "class Lambda("))  # what a graph without a name is called
+    nodes = (node for statement in statements for node in ast.walk(statement))
+    return next((each for each in nodes if isinstance(each, ast.FunctionDef) and each.name == "forward"), None)
 
 
 def _annotation(written: ast.expr | None) -> str:

@@ -111,7 +111,7 @@ def _captured(made: Any) -> Captured:
 
 def _place(line: str) -> str:
     """The place that the graph's printed lines end with: "# FILE:LINE:COLUMN"."""
-    found = re.search(r" # (.+):(\d+):\d+$", line)
+    found = re.fullmatch(r"(.+):(\d+):\d+", line.rpartition(" # ")[2])
     return f"{found[1]}:{found[2]}" if found and is_program(found[1]) else ""
 
 

@@ -98,7 +98,7 @@ def parsed_message(message: str, stack: tuple[FrameSummary, ...], kind: str = ""
     head, _, rest = last.strip().partition("\n  Explanation: ")
     title = kind or head.strip().rpartition("\n")[2]
     rest, _, context = rest.partition("\n\n  Developer debug context:")
-    explanation, *hints = re.split(r"\n\s*Hint: ", rest)
+    explanation, *hints = re.split(r"\n[ \t]*Hint: ", rest)
     return BreakMessage(
         title,
         " ".join(explanation.split()),

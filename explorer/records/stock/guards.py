@@ -84,7 +84,7 @@ PROPERTIES = {
 MANAGER = "torch._dynamo.guards:CheckFunctionManager.__init__"
 UNKNOWN_SOURCE = re.compile(r"\(unknown source .*please file a bug\)")
 AS_CAPTURED = "the graph was made for inputs that lie in memory like this"
-_COMMENT = re.compile(r"\s+# ")
+_COMMENT = re.compile(r"(?<!\s)\s+# ")
 _HINT = re.compile(r"\(HINT: (.*)\)\s*$", re.DOTALL)
 _TYPE = re.compile(r"type=<class '([^']+)'>")
 
@@ -162,9 +162,10 @@ def _guard(check: Check, asked: defaultdict[str, list[Any]]) -> data.GuardData:
         property, relation, shape = "shape", "holds", expression(expression_text)
     why = hint[1] if hint else UNKNOWN_SOURCE.sub(AS_CAPTURED, user_line)
     fields: dict[str, Any] = _facts(property, relation, expression_text)
-    named = re.search(r"([^,()\s]+\[.*)$", expression_text.partition(" ==")[0]) if property == "shape" else None
+    before, bracket, rest = expression_text.partition(" ==")[0].partition("[")
+    named = re.split(r"[,()\s]", before)[-1] + bracket + rest if property == "shape" and bracket else ""
     return data.GuardData(
-        check.id, source or (named[1] if named else ""), property,
+        check.id, source or named, property,
         fields.pop("relation", relation), _value(expression_text), expression_text,
         why, span=span_of(place) if place else None, shape=shape,
         cause="" if place else "synthetic:torch's own check of ambient state", **fields,

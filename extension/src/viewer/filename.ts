@@ -1,4 +1,4 @@
 /** A name that any file system takes. */
 export function fileName(title: string): string {
-  return title.replace(/[^\w.-]+/g, "_").replace(/^_+|_+$/g, "") || "record";
+  return title.split(/[^A-Za-z0-9.-]+/).filter(part => part).join("_") || "record";
 }

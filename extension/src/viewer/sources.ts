@@ -54,7 +54,7 @@ export function stretchesOf({ sources, compiles = [] }: Pick<RecordData, "source
 function functionsOf(compiles: readonly CompileData[]): { readonly name: string; readonly file: string; readonly line: number; last: number }[] {
   const found = new Map<string, { readonly name: string; readonly file: string; readonly line: number; last: number }>();
   for (const { name, file, line, instructions } of compiles.flatMap(each => each.codes ?? [])) {
-    const known = entry(found, `${file}:${line}`, () => ({ name: name.replace(/.*<locals>\./, ""), file, line, last: line }));
+    const known = entry(found, `${file}:${line}`, () => ({ name: name.replace(/^.*<locals>\./, ""), file, line, last: line }));
     for (const { span } of instructions) if (span?.file === file && span.end_line > known.last) known.last = span.end_line;
   }
   return [...found.values()];

@@ -97,15 +97,25 @@ export function tokens(line: string, name: string, inside = ""): readonly Token[
   return found;
 }
 
+const QUOTE = /#|"""|'''|"(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?/g;
+
 /** For each line of a Python text, the triple quote of the string that it begins in, or "". */
 export function quotes(lines: readonly string[]): string[] {
   let inside = "";
   return lines.map(line => {
     const began = inside;
-    for (const [quote] of line.matchAll(/#|"""|'''|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'/g)) {
-      if (quote === "#" && !inside) break;
-      if (inside ? quote === inside : quote === '"""' || quote === "'''") inside = inside ? "" : quote;
+    let from = 0;
+    for (;;) {
+      if (inside) {
+        const end = line.indexOf(inside, from);
+        if (end < 0) return began;
+        from = end + inside.length;
+      }
+      QUOTE.lastIndex = from;
+      const [found] = QUOTE.exec(line) ?? [""];
+      from = QUOTE.lastIndex;
+      if (found === "" || found === "#") return began;
+      inside = found === '"""' || found === "'''" ? found : "";
     }
-    return began;
   });
 }

@@ -76,7 +76,7 @@ const DTYPES = new Map([
 
 /** "f32" of "f32[4, 8]"; "several" for results of different types; "" for what is no tensor. */
 function dtypeOf(type: string): string {
-  const found = new Set([...type.slice(0, 400).matchAll(/([a-z]+\d+)\[/g)].map(match => match[1]!));
+  const found = new Set([...type.slice(0, 400).matchAll(/(?<![a-z])([a-z]+\d+)\[/g)].map(match => match[1]!));
   return found.size > 1 ? "several" : ([...found][0] ?? "");
 }
 

@@ -19,7 +19,9 @@ const MOST_DIMS = 64;
 export function parseSizes(text: string): number[] {
   const inner = text.trim().replace(/^[([]|[)\]]$/g, "").trim();
   if (inner === "") return [];
-  const parts = inner.replace(/,\s*$/, "").split(inner.includes(",") ? /\s*,\s*/ : /\s*[x×]\s*|\s+/);
+  const parts = inner.includes(",")
+    ? inner.replace(/,$/, "").split(",").map(part => part.trim())
+    : inner.split(/[x×]/).flatMap(part => part.trim().split(/\s+/));
   if (parts.length > MOST_DIMS) throw new Mistyped(`expected at most ${MOST_DIMS} dimensions`);
   return parts.map(part => {
     const size = /^\d+$/.test(part) ? Number(part) : NaN;
