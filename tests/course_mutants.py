@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from explorer.course import PUZZLES, check
 
 SEVERAL = {
-    "capture-1": "any input on which the trace is silently wrong",
+    "capture-2": "any input on which the trace is silently wrong",
     "guards-2": "any sound guard that accepts enough",
     "fusion-2": "any rule that is safe and finds enough",
     "fusion-3": "any rank that moves few bytes; what is legal is not its business",
-    "partition-2": "any cost that keeps few bytes; gradients are right with each",
+    "partition-3": "any cost that keeps few bytes; gradients are right with each",
     "memory-1": "any places that do not overlap in a small pool",
     "passes-3": "any program on which the pass is wrong",
     "capstone-1": "any rules that give right gradients and few bytes",

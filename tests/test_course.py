@@ -109,11 +109,11 @@ def test_checks_at_once_are_neither_lost_nor_wrong() -> None:
 
 
 def test_the_seed_is_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = PUZZLES["partition-1"].solution.replace("    s =", "    print(float(x.sum()))\n    s =")
+    code = PUZZLES["partition-2"].solution.replace("    s =", "    print(float(x.sum()))\n    s =")
     found = []
     for seed in ("0", "0", "5"):
         monkeypatch.setenv("EXPLORER_COURSE_SEED", seed)
-        found.append(check("partition-1", code).printed)
+        found.append(check("partition-2", code).printed)
     assert found[0] == found[1] != found[2]
 
 
@@ -133,7 +133,7 @@ def test_a_message_names_what_an_answer_may_use() -> None:
 
 def test_a_failure_opens_the_record_where_it_is() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for id, at in (("guards-2", 0), ("decompose-1", 0), ("partition-2", 0), ("fusion-3", 0), ("breaks-2", 2)):
+        for id, at in (("guards-2", 0), ("decompose-1", 0), ("partition-3", 0), ("fusion-3", 0), ("breaks-2", 2)):
             verdict = checked(PUZZLES[id], PUZZLES[id].wrong[at].code, keep=folder)
             pane, compile, _, element, created = map(unquote, verdict.at.removeprefix("#").split("/"))
             record = Record.load(verdict.record)
@@ -178,6 +178,14 @@ def test_the_notebooks_are_in_step_with_their_source(source: Path) -> None:
 def test_each_puzzle_is_in_a_lesson() -> None:
     named = [id for source in SOURCES for id in re.findall(r"^<<(.*)>>$", lesson(source), re.M)]
     assert sorted(set(named)) == sorted(PUZZLES)
+
+
+def test_the_puzzles_of_a_lesson_are_numbered_in_order() -> None:
+    for source in SOURCES[:-2]:
+        seen: dict[str, int] = {}
+        for name, number in re.findall(r"^<<(\w+)-(\d)>>$", lesson(source), re.M):
+            seen[name] = seen.get(name, 0) + 1
+            assert int(number) == seen[name], (source.stem, name)
 
 
 def test_a_lesson_has_three_to_five_puzzles() -> None:
@@ -266,9 +274,9 @@ def test_gradients_are_late_where_nobody_waits() -> None:
 
 @pytest.mark.slow
 def test_nearly_all_mutants_of_the_solutions_are_refused() -> None:
-    asked = [(id, code) for id, code in drawn(48) if id not in SEVERAL]
-    passed = [(id, code) for id, code in asked if check(id, code, seconds=60).ok]
-    assert len(asked) > 30 and len(passed) <= 0.05 * len(asked), passed
+    """A sample, the same each time; `python tests/course_mutants.py 200` checks many."""
+    asked = [(id, code) for id, code in drawn(48)[::4] if id not in SEVERAL]
+    assert len(asked) >= 8 and not [(id, code) for id, code in asked if check(id, code, seconds=60).ok]
 
 
 # The command line, and a class.

@@ -216,7 +216,8 @@ def test_keep_and_reuse() -> None:
         return weight(node, results, level)
 
     def apart(need: int, rivals: list[Any]) -> int:
-        return max((rival.offset + int(rival.bytes) + 64 for rival in rivals), default=0) // 64 * 64 + 64
+        assert {type(need), *(type(rival.bytes) for rival in rivals)} == {int}
+        return max((rival.offset + rival.bytes + 64 for rival in rivals), default=0)
 
     def step(x: torch.Tensor) -> torch.Tensor:
         y = (x.tanh() @ x.exp()).softmax(-1)
@@ -248,6 +249,14 @@ def test_what_breaks_the_check_of_a_stage_names_the_rules() -> None:
         torch.testing.assert_close(explorer.compile(rows)(X.view(3, 4)), rows(X.view(3, 4)))
         fallback = explored(rows, X.view(3, 4)).compiles[0].fallback
     assert fallback.code == "rules.yours_failed" and "fusion legal" in fallback.detail
+
+
+@pytest.mark.parametrize("place", [None, -64, 1, 64.0, "0"])
+def test_a_place_that_is_none_names_the_rule(place: Any) -> None:
+    with explorer.workbench(reuse=lambda need, rivals: place):
+        torch.testing.assert_close(explorer.compile(rows)(X.view(3, 4)), rows(X.view(3, 4)))
+        fallback = explored(rows, X.view(3, 4)).compiles[0].fallback
+    assert fallback.code == "rules.yours_failed" and f"`reuse` gave {place!r}" in fallback.detail
 
 
 def test_an_opcode_rule_that_loses_the_stack_costs_no_result() -> None:

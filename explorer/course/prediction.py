@@ -36,7 +36,7 @@ class Prediction:
                 answer.fail(f"`{self.name}` has no number for {', '.join(missing)}")
             if more := [key for key in said if key not in self.right]:
                 answer.fail(f"`{self.name}` has {more[0]!r}, which is none of {', '.join(self.right)}")
-            if strange := [key for key, number in said.items() if type(number) is not int]:
+            if strange := [key for key, number in said.items() if not _is_whole(number)]:
                 answer.fail(f"`{strange[0]}`: {said[strange[0]]!r} is not a whole number")
         wrong: list[tuple[str, Found]] = []
         for key in self.right:
@@ -50,3 +50,7 @@ class Prediction:
                 also = "".join(f"\n`{other}` is wrong too" for other, _ in wrong[1:])
                 answer.fail(f"`{key}`: you said {said[key]}, {words}{also}", record, at)
         return ()
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and float(number).is_integer()

@@ -14,7 +14,81 @@ from explorer.course.compared import copies, explored, position
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 
-# capture-1: where a trace is silently wrong
+# capture-1: what is left of Python?
+
+PYTHON = '''import torch
+
+def loop(x):
+    for _ in range(4):
+        x = x + 1
+    return x
+
+def lookup(x):
+    scales = {"small": 0.5, "large": 2.0}
+    return x * scales["large"]
+
+def sized(x):
+    if x.dim() > 1:
+        x = x.sum(0)
+    return x * 2
+
+class Scale:
+    def __init__(self, by):
+        self.by = by + 1
+
+    def __call__(self, x):
+        return torch.relu(x * self.by)
+
+def called(x):
+    return Scale(2)(x)
+
+def unused(x):
+    y = x.exp()
+    return x + 1
+
+x = torch.arange(1.0, 6.0)
+functions = [loop, lookup, sized, called, unused]
+'''
+
+
+def find_nodes(answer: Answer, name: str) -> Found:
+    (function,) = (each for each in answer["functions"] if each.__name__ == name)
+    record = explored(function, answer["x"])
+    count = figures(record.data)["nodes"].number
+    return count, f"the captured graph has {count} operation{'s' * (count != 1)}", record, record.link("graphs", "f0")
+
+
+NODES_OF = Prediction("nodes", {"loop": 4, "lookup": 1, "sized": 1, "called": 2, "unused": 2}, find_nodes)
+
+LEFT = Puzzle(
+    id="capture-1",
+    title="What is left of Python?",
+    task=(
+        "Each function is captured once, with `x`. Predict how many operations the captured graph has, before any "
+        "pass. Inputs and the output do not count."
+    ),
+    minutes=6,
+    names=("nodes",),
+    given=PYTHON,
+    starter=NODES_OF.starter(),
+    solution=NODES_OF.code(),
+    wrong=(
+        Wrong(NODES_OF.code(loop=1), "right", "`loop`: you said 1, the captured graph has 4"),
+        Wrong(NODES_OF.code(lookup=2), "right", "`lookup`: you said 2, the captured graph has 1"),
+        Wrong(NODES_OF.code(sized=2), "right", "`sized`: you said 2, the captured graph has 1"),
+        Wrong(NODES_OF.code(called=3), "right", "`called`: you said 3, the captured graph has 2"),
+        Wrong(NODES_OF.code(unused=1), "right", "`unused`: you said 1, the captured graph has 2"),
+    ),
+    hints=(
+        "Python runs while the graph is captured. Which of its steps compute a tensor?",
+        "A loop over a range is unrolled. Dictionaries, objects and numbers are gone once they are used.",
+        "`sized`: x has one dimension, so the branch is not taken. `unused`: capture keeps what nobody reads; a later "
+        "pass drops it.",
+    ),
+    check=NODES_OF.check,
+)
+
+# capture-2: where a trace is silently wrong
 
 TRACED = '''import torch
 
@@ -69,7 +143,7 @@ def _inputs(gate: str, padded: str) -> str:
 
 
 WRONG_TRACE = Puzzle(
-    id="capture-1",
+    id="capture-2",
     title="Silently wrong",
     task=(
         "`torch.jit.trace` runs a function once and keeps the operators that ran. Find an input for each "
@@ -94,7 +168,7 @@ WRONG_TRACE = Puzzle(
     check=check_wrong_trace,
 )  # fmt: skip
 
-# capture-2: exact, wrong or refused?
+# capture-3: exact, wrong or refused?
 
 METHODS = '''import torch
 
@@ -168,7 +242,7 @@ def _outcomes(**changed: str) -> str:
 
 
 SORTED = Puzzle(
-    id="capture-2",
+    id="capture-3",
     title="Exact, wrong or refused?",
     task=(
         "Say of each function and each method: `\"exact\"` (the captured function gives what eager gives for "
@@ -193,75 +267,4 @@ SORTED = Puzzle(
     check=check_methods,
 )  # fmt: skip
 
-# capture-3: what is left of Python?
-
-PYTHON = '''import torch
-
-def loop(x):
-    for _ in range(4):
-        x = x + 1
-    return x
-
-def lookup(x):
-    scales = {"small": 0.5, "large": 2.0}
-    return x * scales["large"]
-
-def sized(x):
-    if x.dim() > 1:
-        x = x.sum(0)
-    return x * 2
-
-class Scale:
-    def __init__(self, by):
-        self.by = by + 1
-
-    def __call__(self, x):
-        return torch.relu(x * self.by)
-
-def called(x):
-    return Scale(2)(x)
-
-def unused(x):
-    y = x.exp()
-    return x + 1
-
-x = torch.arange(1.0, 6.0)
-functions = [loop, lookup, sized, called, unused]
-'''
-
-
-def find_nodes(answer: Answer, name: str) -> Found:
-    (function,) = (each for each in answer["functions"] if each.__name__ == name)
-    record = explored(function, answer["x"])
-    count, counts, _ = figures(record.data)["nodes"]
-    return count, f"the record has {count} {counts}", record, record.link("graphs", "f0")
-
-
-NODES_OF = Prediction("nodes", {"loop": 4, "lookup": 1, "sized": 1, "called": 2, "unused": 2}, find_nodes)
-
-LEFT = Puzzle(
-    id="capture-3",
-    title="What is left of Python?",
-    task="Each function is captured once, with `x`. Predict how many operations its graph has.",
-    minutes=6,
-    names=("nodes",),
-    given=PYTHON,
-    starter=NODES_OF.starter(),
-    solution=NODES_OF.code(),
-    wrong=(
-        Wrong(NODES_OF.code(loop=1), "right", "`loop`: you said 1, the record has 4"),
-        Wrong(NODES_OF.code(lookup=2), "right", "`lookup`: you said 2, the record has 1"),
-        Wrong(NODES_OF.code(sized=2), "right", "`sized`: you said 2, the record has 1"),
-        Wrong(NODES_OF.code(called=3), "right", "`called`: you said 3, the record has 2"),
-        Wrong(NODES_OF.code(unused=1), "right", "`unused`: you said 1, the record has 2"),
-    ),
-    hints=(
-        "Python runs while the graph is captured. Which of its steps compute a tensor?",
-        "A loop over a range is unrolled. Dictionaries, objects and numbers are gone once they are used.",
-        "`sized`: x has one dimension, so the branch is not taken. `unused`: capture keeps what nobody reads; a later "
-        "pass drops it.",
-    ),
-    check=NODES_OF.check,
-)
-
-PUZZLES = (WRONG_TRACE, SORTED, LEFT)
+PUZZLES = (LEFT, WRONG_TRACE, SORTED)

@@ -107,103 +107,7 @@ LOGSUMEXP = Puzzle(
     forbidden=frozenset({"logsumexp", "softmax", "log_softmax", "logaddexp"}),
 )  # fmt: skip
 
-# decompose-2: nothing in place
-
-IN_PLACE = '''import torch
-
-def step(x, b):
-    """Changes x in place, and returns a number."""
-    x.mul_(2)
-    first = x[0]
-    first.add_(b)
-    x[:, 1] = 0
-    return x.sum()
-'''
-
-
-class Watching(TorchDispatchMode):
-    """Remembers the operators that write."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.writes: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func._schema.is_mutable:
-            self.writes.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
-def check_functional(answer: Answer) -> tuple[Score, ...]:
-    random = torch.Generator().manual_seed(answer.seed)
-    for size in ((1, 2), (2, 2), (3, 5), (7, 3)):
-        args = (torch.randn(*size, generator=random), torch.randn(size[1], generator=random))
-        what = f"x of shape {size}"
-        with answer.at("verified", what):
-            given = copies(args)
-            with Watching() as watching:
-                made = answer["functional"](*given)
-            if watching.writes:
-                answer.fail(f"on {what}, {watching.writes[0]} writes to a tensor")
-            if not isinstance(made, tuple) or len(made) != 2:
-                answer.fail("returns the new x and the number")
-        with answer.at("right", what):
-            x, b = copies(args)
-            number = answer["step"](x, b)
-            if differs := position(made[0], x):
-                answer.fail(f"on {what}, in the new x, {differs}")
-            if differs := position(made[1], number):
-                answer.fail(f"on {what}, in the number, {differs}")
-    return ()
-
-
-FUNCTIONAL = Puzzle(
-    id="decompose-2",
-    title="Nothing in place",
-    task=(
-        "Write `step` without a write: a function that returns the new `x` beside what `step` returns. This "
-        "is what functionalization does."
-    ),
-    minutes=12,
-    names=("functional",),
-    given=IN_PLACE,
-    starter='''def functional(x, b):
-    """The new x, and what step returns. No operator may write to a tensor."""
-    return ..., ...
-''',
-    solution='''def functional(x, b):
-    doubled = x * 2
-    new = torch.cat([(doubled[0] + b).unsqueeze(0), doubled[1:]])
-    new = torch.cat([new[:, :1], torch.zeros_like(new[:, 1:2]), new[:, 2:]], dim=1)
-    return new, new.sum()
-''',
-    wrong=(
-        Wrong("def functional(x, b):\n    x = x.clone()\n    return x, step(x, b)\n", "verified", "writes to a tensor"),
-        Wrong('''def functional(x, b):
-    new = x * 2
-    new = torch.cat([new[:, :1], torch.zeros_like(new[:, 1:2]), new[:, 2:]], dim=1)
-    return new, new.sum()
-''', "right", "in the new x, at [0, 0]"),
-        Wrong('''def functional(x, b):
-    doubled = x * 2
-    new = torch.cat([(doubled[0] + b).unsqueeze(0), doubled[1:]])
-    return torch.cat([new[:, :1], torch.zeros_like(new[:, 1:2]), new[:, 2:]], dim=1), new.sum()
-''', "right", "in the number"),
-        Wrong('''def functional(x, b):
-    doubled = x * 2
-    new = torch.cat([(doubled[0] + b).unsqueeze(0), doubled[1:]])
-    return new, new.sum()
-''', "right", "in the new x, at [0, 1]"),
-    ),
-    hints=(
-        "Give each version of x a name of its own. `first` is a view: what is added to it is added to x.",
-        "A row replaced: torch.cat([new_row.unsqueeze(0), x[1:]]). A column: torch.cat along dim 1.",
-        "The order matters: column 1 of row 0 is zero in the end, for b was added before.",
-    ),
-    check=check_functional,
-)  # fmt: skip
-
-# decompose-3: layer norm
+# decompose-2: layer norm
 
 
 def check_layer_norm(answer: Answer) -> tuple[Score, ...]:
@@ -239,7 +143,7 @@ def check_layer_norm(answer: Answer) -> tuple[Score, ...]:
 
 
 LAYER_NORM = Puzzle(
-    id="decompose-3",
+    id="decompose-2",
     title="Layer norm in a few nodes",
     task="Write a decomposition of `aten.native_layer_norm` with at most 14 nodes.",
     minutes=15,
@@ -293,4 +197,100 @@ LAYER_NORM = Puzzle(
     forbidden=frozenset({"layer_norm", "native_layer_norm", "batch_norm", "group_norm", "LayerNorm", "functional"}),
 )  # fmt: skip
 
-PUZZLES = (LOGSUMEXP, FUNCTIONAL, LAYER_NORM)
+# decompose-3: nothing in place
+
+IN_PLACE = '''import torch
+
+def step(x, b):
+    """Changes x in place, and returns a number."""
+    x.mul_(2)
+    first = x[0]
+    first.add_(b)
+    x[:, 1] = 0
+    return x.sum()
+'''
+
+
+class Watching(TorchDispatchMode):
+    """Remembers the operators that write."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.writes: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._schema.is_mutable:
+            self.writes.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def check_functional(answer: Answer) -> tuple[Score, ...]:
+    random = torch.Generator().manual_seed(answer.seed)
+    for size in ((1, 2), (2, 2), (3, 5), (7, 3)):
+        args = (torch.randn(*size, generator=random), torch.randn(size[1], generator=random))
+        what = f"x of shape {size}"
+        with answer.at("verified", what):
+            given = copies(args)
+            with Watching() as watching:
+                made = answer["functional"](*given)
+            if watching.writes:
+                answer.fail(f"on {what}, {watching.writes[0]} writes to a tensor")
+            if not isinstance(made, tuple) or len(made) != 2:
+                answer.fail("returns the new x and the number")
+        with answer.at("right", what):
+            x, b = copies(args)
+            number = answer["step"](x, b)
+            if differs := position(made[0], x):
+                answer.fail(f"on {what}, in the new x, {differs}")
+            if differs := position(made[1], number):
+                answer.fail(f"on {what}, in the number, {differs}")
+    return ()
+
+
+FUNCTIONAL = Puzzle(
+    id="decompose-3",
+    title="Nothing in place",
+    task=(
+        "Write `step` without a write: a function that returns the new `x` beside what `step` returns. This "
+        "is what functionalization does."
+    ),
+    minutes=12,
+    names=("functional",),
+    given=IN_PLACE,
+    starter='''def functional(x, b):
+    """The new x, and what step returns. No operator may write to a tensor."""
+    return ..., ...
+''',
+    solution='''def functional(x, b):
+    doubled = x * 2
+    new = torch.cat([(doubled[0] + b).unsqueeze(0), doubled[1:]])
+    new = torch.cat([new[:, :1], torch.zeros_like(new[:, 1:2]), new[:, 2:]], dim=1)
+    return new, new.sum()
+''',
+    wrong=(
+        Wrong("def functional(x, b):\n    x = x.clone()\n    return x, step(x, b)\n", "verified", "writes to a tensor"),
+        Wrong('''def functional(x, b):
+    new = x * 2
+    new = torch.cat([new[:, :1], torch.zeros_like(new[:, 1:2]), new[:, 2:]], dim=1)
+    return new, new.sum()
+''', "right", "in the new x, at [0, 0]"),
+        Wrong('''def functional(x, b):
+    doubled = x * 2
+    new = torch.cat([(doubled[0] + b).unsqueeze(0), doubled[1:]])
+    return torch.cat([new[:, :1], torch.zeros_like(new[:, 1:2]), new[:, 2:]], dim=1), new.sum()
+''', "right", "in the number"),
+        Wrong('''def functional(x, b):
+    doubled = x * 2
+    new = torch.cat([(doubled[0] + b).unsqueeze(0), doubled[1:]])
+    return new, new.sum()
+''', "right", "in the new x, at [0, 1]"),
+    ),
+    hints=(
+        "Give each version of x a name of its own. `first` is a view: what is added to it is added to x.",
+        "A row replaced: torch.cat([new_row.unsqueeze(0), x[1:]]). A column: torch.cat along dim 1.",
+        "The order matters: column 1 of row 0 is zero in the end, for b was added before.",
+    ),
+    check=check_functional,
+)  # fmt: skip
+
+PUZZLES = (LOGSUMEXP, LAYER_NORM, FUNCTIONAL)

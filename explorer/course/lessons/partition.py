@@ -13,7 +13,72 @@ from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.records.session import Record
 
-# partition-1: a backward rule
+# partition-1: what is kept?
+
+KEPT = '''import torch
+
+def scaled(x, w):
+    return (x * 3).sum()
+
+def chained(x, w):
+    return (x.exp() * x.sin()).tanh().sum()
+
+def softmax(x, w):
+    return torch.softmax(x, dim=-1).square().sum()
+
+def product(x, w):
+    return torch.tanh(x @ w).sum()
+
+def dropped(x, w):
+    return (torch.nn.functional.dropout(x, 0.5) * x).sum()
+
+x = torch.linspace(0.1, 1, 64 * 32).view(64, 32).requires_grad_()  # 8192 bytes
+w = torch.linspace(-1, 1, 32 * 16).view(32, 16).requires_grad_()  # 2048 bytes
+functions = [scaled, chained, softmax, product, dropped]
+'''
+
+
+def find_kept(answer: Answer, name: str) -> Found:
+    (function,) = (each for each in answer["functions"] if each.__name__ == name)
+    record = explored(function, answer["x"], answer["w"])
+    saved = [each for each in record.data.compiles[0].saved if each.fate == "kept"]
+    at = record.link("graphs", "f0", element=saved[0].id) if saved else "graphs"
+    names = ", ".join(f"{each.id} ({each.why.title})" for each in saved) or "nothing"
+    return kept(record), f"the record has {kept(record)}: {names}", record, at
+
+
+KEPT_OF = Prediction(
+    "kept", {"scaled": 0, "chained": 0, "softmax": 512, "product": 4096, "dropped": 2048}, find_kept
+)
+
+BYTES = Puzzle(
+    id="partition-1",
+    title="What is kept?",
+    task=(
+        "Predict how many bytes each function keeps for its backward. Its inputs are alive anyway and do not count. A "
+        "float32 takes 4 bytes, a bool 1."
+    ),
+    minutes=8,
+    names=("kept",),
+    given=KEPT,
+    starter=KEPT_OF.starter(),
+    solution=KEPT_OF.code(),
+    wrong=(
+        Wrong(KEPT_OF.code(scaled=8192), "right", "`scaled`: you said 8192, the record has 0"),
+        Wrong(KEPT_OF.code(chained=16384), "right", "`chained`: you said 16384, the record has 0"),
+        Wrong(KEPT_OF.code(softmax=8192), "right", "`softmax`: you said 8192, the record has 512"),
+        Wrong(KEPT_OF.code(product=0), "right", "`product`: you said 0, the record has 4096"),
+        Wrong(KEPT_OF.code(dropped=0), "right", "`dropped`: you said 0, the record has 2048"),
+    ),
+    hints=(
+        "What does the backward of each operation need, and what does it cost to compute that again from the inputs?",
+        "Pointwise values are computed again. A matrix product is kept, and so is what is random.",
+        "softmax: a maximum and a sum for each of 64 rows. dropped: a mask of bools, one for each element.",
+    ),
+    check=KEPT_OF.check,
+)
+
+# partition-2: a backward rule
 
 
 def check_backward(answer: Answer) -> tuple[Score, ...]:
@@ -37,7 +102,7 @@ def check_backward(answer: Answer) -> tuple[Score, ...]:
 
 
 BACKWARD = Puzzle(
-    id="partition-1",
+    id="partition-2",
     title="A backward rule",
     task=(
         "Write the backward of `swish` by hand, from `x` and the incoming gradient alone. It must be right "
@@ -77,7 +142,7 @@ def swish(x):
     forbidden=frozenset({"autograd", "grad_fn", "requires_grad_", "vjp", "jvp"}),
 )  # fmt: skip
 
-# partition-2: what to keep
+# partition-3: what to keep
 
 KEEP = '''import torch
 from explorer.ir.graph import info
@@ -145,7 +210,7 @@ def check_keep(answer: Answer) -> tuple[Score, ...]:
 
 
 COST = Puzzle(
-    id="partition-2",
+    id="partition-3",
     title="Within the budget",
     task=(
         "The min-cut keeps the cheapest set of values for the backward. Write what keeping a value costs, so "
@@ -179,69 +244,4 @@ COST = Puzzle(
     check=check_keep,
 )  # fmt: skip
 
-# partition-3: what is kept?
-
-KEPT = '''import torch
-
-def scaled(x, w):
-    return (x * 3).sum()
-
-def chained(x, w):
-    return (x.exp() * x.sin()).tanh().sum()
-
-def softmax(x, w):
-    return torch.softmax(x, dim=-1).square().sum()
-
-def product(x, w):
-    return torch.tanh(x @ w).sum()
-
-def dropped(x, w):
-    return (torch.nn.functional.dropout(x, 0.5) * x).sum()
-
-x = torch.linspace(-1, 1, 64 * 32).view(64, 32).requires_grad_()  # 8192 bytes
-w = torch.linspace(-1, 1, 32 * 16).view(32, 16).requires_grad_()  # 2048 bytes
-functions = [scaled, chained, softmax, product, dropped]
-'''
-
-
-def find_kept(answer: Answer, name: str) -> Found:
-    (function,) = (each for each in answer["functions"] if each.__name__ == name)
-    record = explored(function, answer["x"], answer["w"])
-    saved = [each for each in record.data.compiles[0].saved if each.fate == "kept"]
-    at = record.link("graphs", "f0", element=saved[0].id) if saved else "graphs"
-    names = ", ".join(each.id for each in saved) or "nothing"
-    return kept(record), f"the record has {kept(record)}: {names}", record, at
-
-
-KEPT_OF = Prediction(
-    "kept", {"scaled": 0, "chained": 0, "softmax": 512, "product": 4096, "dropped": 2048}, find_kept
-)
-
-BYTES = Puzzle(
-    id="partition-3",
-    title="What is kept?",
-    task=(
-        "Predict how many bytes each function keeps for its backward. Its inputs are alive anyway and do not count. A "
-        "float32 takes 4 bytes, a bool 1."
-    ),
-    minutes=8,
-    names=("kept",),
-    given=KEPT,
-    starter=KEPT_OF.starter(),
-    solution=KEPT_OF.code(),
-    wrong=(
-        Wrong(KEPT_OF.code(scaled=8192), "right", "`scaled`: you said 8192, the record has 0"),
-        Wrong(KEPT_OF.code(chained=16384), "right", "`chained`: you said 16384, the record has 0"),
-        Wrong(KEPT_OF.code(softmax=8192), "right", "`softmax`: you said 8192, the record has 512"),
-        Wrong(KEPT_OF.code(product=0), "right", "`product`: you said 0, the record has 4096"),
-        Wrong(KEPT_OF.code(dropped=0), "right", "`dropped`: you said 0, the record has 2048"),
-    ),
-    hints=(
-        "What does the backward of each operation need, and what does it cost to compute that again from the inputs?",
-        "Pointwise values are computed again. A matrix product is kept, and so is what is random.",
-        "softmax: a maximum and a sum for each of 64 rows. dropped: a mask of bools, one for each element.",
-    ),
-    check=KEPT_OF.check,
-)
-
-PUZZLES = (BACKWARD, COST, BYTES)
+PUZZLES = (BYTES, BACKWARD, COST)

@@ -11,7 +11,7 @@ from torch import fx
 import explorer
 from explorer.compiler.autograd import TRACE
 from explorer.course.compared import agree, captured, copies, explored, position, refusal, ruled, with_rule
-from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
+from explorer.course.puzzle import Answer, Puzzle, Score, Wrong, explained
 from explorer.ir.graph import Graph
 
 aten = torch.ops.aten
@@ -310,7 +310,13 @@ def check_counterexamples(answer: Answer) -> tuple[Score, ...]:
     for name, wrong in (("sums", answer["sum_once"]), ("zeros", answer["times_zero"])):
         function = answer[name]
         with answer.at("verified", name):
-            right = function(*copies((x,)))
+            try:
+                right = function(*copies((x,)))
+            except Exception as error:
+                answer.fail(f"`{name}`: eager raises {type(error).__name__}: {explained(error, answer.names)}")
+            results = right if isinstance(right, tuple | list) else (right,)
+            if other := [type(each).__name__ for each in results if not isinstance(each, torch.Tensor)]:
+                answer.fail(f"`{name}` returns a {other[0]}; return a tensor, or a tuple of tensors")
             if position(function(*copies((x,))), right):
                 answer.fail(f"`{name}`: two eager calls differ, so they cannot show that a pass is wrong")
             if differs := position(explorer.compile(function)(*copies((x,))), right):
@@ -319,14 +325,16 @@ def check_counterexamples(answer: Answer) -> tuple[Score, ...]:
         with answer.at("compiles", name), explorer.workbench(**rules):
             record = explored(function, *copies((x,)))
             if why := refusal(record):
-                answer.fail(f"`{name}`: {why}", record, "graphs")
+                said = f"with {wrong.__name__} there is no compiled code to compare (did it change a shape?)"
+                answer.fail(f"`{name}`: {said}: {why}", record, "graphs")
         with answer.at("used", name):
             ran = [s for each in record.data.compiles for s in each.stages if s.name == f"pass {wrong.__name__}"]
             if all(stage.same_as for stage in ran):
                 answer.fail(f"`{name}`: {wrong.__name__} changes nothing in its graph", record, "graphs")
         with answer.at("right", name), explorer.workbench(**rules):
-            if not position(explorer.compile(function)(*copies((x,))), right):
-                answer.fail(f"`{name}`: with {wrong.__name__} the result is still right", record, ruled(record))
+            if not position(found := explorer.compile(function)(*copies((x,))), right):
+                said = f"with {wrong.__name__} the result is still right"
+                answer.fail(f"`{name}`: {said}\neager: {right}\ncompiled: {found}", record, ruled(record))
     return ()
 
 
@@ -357,6 +365,9 @@ COUNTER = Puzzle(
               "`zeros`: with times_zero the result is still right"),
         Wrong(_counter(sums="torch.rand_like(x).sum(0) - x.sum(1)"), "verified", "two eager calls differ"),
         Wrong(_counter(x="[1.0, 2.0]"), "defined", "`x` is a tensor"),
+        Wrong(_counter(zeros='{"y": x * 0}'), "verified", "`zeros` returns a dict; return a tensor"),
+        Wrong(_counter(sums="x.sum(2)"), "verified", "`sums`: eager raises IndexError"),
+        Wrong(_counter(sums="x.sum((0, 1)) - x.sum(0)[0]"), "compiles", "did it change a shape?"),
     ),
     hints=(
         "sum_once compares the tensor that is summed. What else does a sum have? times_zero: which x is not 0 then?",

@@ -96,73 +96,7 @@ FITS = Puzzle(
     check=check_fits,
 )  # fmt: skip
 
-# shapes-2: keep it dynamic
-
-FIXED = '''import torch
-
-def weighted(x):                 # compiled again for each number of rows
-    rows = []
-    for i in range(x.shape[0]):
-        rows.append(x[i] * (i + 1))
-    return torch.stack(rows)
-
-before = weighted
-'''
-
-
-def check_dynamic(answer: Answer) -> tuple[Score, ...]:
-    inputs: list[Labelled] = [(f"{n} rows", (torch.arange(3.0 * n).view(n, 3) - 4,)) for n in (1, 2, 3, 5, 8, 13)]
-    agree(answer, answer["weighted"], answer["before"], inputs)
-    compiled = explorer.compile(answer["weighted"], dynamic=True)
-    with answer.at("compiles"), explorer.watch() as log:
-        for _, args in inputs[1:]:
-            compiled(*args)
-    agree(answer, compiled, answer["before"], inputs)
-    count = len(log.record.data.compiles)
-    with answer.at("score"):
-        if count > 1:
-            failed = log.record.recompiles[0]
-            said = f"compiled {count} times for 2, 3, 5, 8 and 13 rows; once is enough"
-            answer.fail(said, log.record, log.record.link("guards", failed.of, element=failed.guard))
-    return (Score("compiles", count, 1),)
-
-
-DYNAMIC = Puzzle(
-    id="shapes-2",
-    title="Keep it dynamic",
-    task="Rewrite `weighted` so that with `dynamic=True` one compile serves every number of rows from 2 on.",
-    minutes=10,
-    names=("weighted",),
-    given=FIXED,
-    starter="def weighted(x):\n    ...\n",
-    solution='''def weighted(x):
-    return x * torch.arange(1, x.shape[0] + 1).unsqueeze(1)
-''',
-    wrong=(
-        Wrong('''def weighted(x):
-    return torch.stack([row * (i + 1) for i, row in enumerate(x)])
-''', "score", "compiled 5 times"),
-        Wrong('''def weighted(x):
-    return x * torch.arange(x.shape[0]).unsqueeze(1)
-''', "right", "on 1 rows"),
-        Wrong('''def weighted(x):
-    return x * torch.arange(1, x.shape[0] + 1)
-''', "right", "RuntimeError on 2 rows"),
-        Wrong('''def weighted(x):
-    if x.shape[0] in (2, 3, 5, 8, 13):
-        return x * torch.arange(1, x.shape[0] + 1).unsqueeze(1)
-    return before(x)
-''', "score", "compiled 5 times"),
-    ),
-    hints=(
-        "A loop over range(n) is unrolled: n nodes for each row are in the graph, so n is a fact.",
-        "One operator for all rows: multiply by a column 1, 2, 3, ...",
-        "torch.arange(1, x.shape[0] + 1).unsqueeze(1)",
-    ),
-    check=check_dynamic,
-)  # fmt: skip
-
-# shapes-3: where a size became a number
+# shapes-2: where a size became a number
 
 LINES = '''import torch
 
@@ -204,19 +138,20 @@ def find_line(answer: Answer, name: str) -> Found:
     for guard in record.guards:
         if guard.property == "shape" and guard.span is not None and re.search(r"size\(0\) == \d", guard.expression):
             line = guard.span.line - function.__code__.co_firstlineno + 1
-            return line, f"it is line {line}", record, record.link("guards", "f0", element=guard.id)
+            said = f"it is line {line}: {guard.expression}, since {guard.why}"
+            return line, said, record, record.link("guards", "f0", element=guard.id)
     return 0, "its size stays a symbol", record, "guards"
 
 
 LINE_OF = Prediction("line", {"listed": 4, "even": 3, "padded": 0, "labelled": 3, "looked": 3}, find_line)
 
 SPECIALISED = Puzzle(
-    id="shapes-3",
+    id="shapes-2",
     title="Where a size became a number",
     task=(
         "Each function is compiled with `dynamic=True` for an `x` of 6 elements. Which of its lines makes the size the "
-        "number 6, so that other sizes are compiled again? The line with `def` is 1; write 0 where the size stays a "
-        "symbol."
+        "number 6, so that other sizes are compiled again? The line with `def` is 1. Write 0 where the size stays a "
+        "symbol, also if a few special sizes are compiled again."
     ),
     minutes=8,
     names=("line",),
@@ -232,10 +167,76 @@ SPECIALISED = Puzzle(
     ),
     hints=(
         "Reading a size, and computing with it, leaves a symbol. What needs to know which number it is?",
-        "To repeat something n times, to compare n with a number, to print n and to look it up in a dict.",
+        "A loop of n steps, a test `n == 6` that is true, n as text, and n as a key of a dict.",
         "`padded` computes with the size and gives the result to torch.zeros, which takes symbols.",
     ),
     check=LINE_OF.check,
 )
 
-PUZZLES = (FITS, DYNAMIC, SPECIALISED)
+# shapes-3: keep it dynamic
+
+FIXED = '''import torch
+
+def weighted(x):                 # compiled again for each number of rows
+    rows = []
+    for i in range(x.shape[0]):
+        rows.append(x[i] * (i + 1))
+    return torch.stack(rows)
+
+before = weighted
+'''
+
+
+def check_dynamic(answer: Answer) -> tuple[Score, ...]:
+    inputs: list[Labelled] = [(f"{n} rows", (torch.arange(3.0 * n).view(n, 3) - 4,)) for n in (1, 2, 3, 5, 8, 13)]
+    agree(answer, answer["weighted"], answer["before"], inputs)
+    compiled = explorer.compile(answer["weighted"], dynamic=True)
+    with answer.at("compiles"), explorer.watch() as log:
+        for _, args in inputs[1:]:
+            compiled(*args)
+    agree(answer, compiled, answer["before"], inputs)
+    count = len(log.record.data.compiles)
+    with answer.at("score"):
+        if count > 1:
+            failed = log.record.recompiles[0]
+            said = f"compiled {count} times for 2, 3, 5, 8 and 13 rows; once is enough"
+            answer.fail(said, log.record, log.record.link("guards", failed.of, element=failed.guard))
+    return (Score("compiles", count, 1),)
+
+
+DYNAMIC = Puzzle(
+    id="shapes-3",
+    title="Keep it dynamic",
+    task="Rewrite `weighted` so that with `dynamic=True` one compile serves every number of rows from 2 on.",
+    minutes=10,
+    names=("weighted",),
+    given=FIXED,
+    starter="def weighted(x):\n    ...\n",
+    solution='''def weighted(x):
+    return x * torch.arange(1, x.shape[0] + 1).unsqueeze(1)
+''',
+    wrong=(
+        Wrong('''def weighted(x):
+    return torch.stack([row * (i + 1) for i, row in enumerate(x)])
+''', "score", "compiled 5 times"),
+        Wrong('''def weighted(x):
+    return x * torch.arange(x.shape[0]).unsqueeze(1)
+''', "right", "on 1 rows"),
+        Wrong('''def weighted(x):
+    return x * torch.arange(1, x.shape[0] + 1)
+''', "right", "RuntimeError on 2 rows"),
+        Wrong('''def weighted(x):
+    if x.shape[0] in (2, 3, 5, 8, 13):
+        return x * torch.arange(1, x.shape[0] + 1).unsqueeze(1)
+    return before(x)
+''', "score", "compiled 5 times"),
+    ),
+    hints=(
+        "A loop over range(n) is unrolled: n nodes for each row are in the graph, so n is a fact.",
+        "One operator for all rows: multiply by a column 1, 2, 3, ...",
+        "torch.arange(1, x.shape[0] + 1).unsqueeze(1)",
+    ),
+    check=check_dynamic,
+)  # fmt: skip
+
+PUZZLES = (FITS, SPECIALISED, DYNAMIC)
