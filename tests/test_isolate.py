@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import importlib.util
 import io
 import logging
 import os
@@ -18,6 +19,7 @@ import pytest
 import torch
 from torch import nn
 
+from explorer.records.check import isolate
 from explorer.records.check.isolate import NotIsolated, reached, undone
 from explorer.records.check.process import Outside, kept_inside
 from explorer.records.check.trial import COPIES, Repetition, Trial, check_memory, unnoticed
@@ -331,6 +333,25 @@ def methods(model, x):
 @pytest.mark.parametrize(("call", "args"), [(talking, {"x": torch.ones(2)}), (methods, {"model": Net(), "x": 1})])
 def test_what_is_harmless_is_not_refused(call, args):
     reached(call, args).copied()
+
+
+@pytest.mark.parametrize("name", ["transformers", "timm", "a_package_of_nobody"])
+def test_an_installed_package_is_read_as_the_program_is(name, tmp_path, monkeypatch):
+    folders = isolate._folders()
+    monkeypatch.setattr(isolate, "_folders", lambda: ((f"{tmp_path}{os.sep}", *folders[0]), folders[1]))
+    (tmp_path / f"{name}.py").write_text("SEEN = []\ndef layer(x):\n    SEEN.append(1)\n    return x + len(SEEN)\n")
+    specification = importlib.util.spec_from_file_location(name, tmp_path / f"{name}.py")
+    package = importlib.util.module_from_spec(specification)
+    monkeypatch.setitem(sys.modules, name, package)
+    specification.loader.exec_module(package)
+
+    def call(x):
+        return package.layer(x)
+
+    state = reached(call, {"x": torch.ones(2)}).copied()
+    with state.in_place():
+        assert call(state.args["x"])[0] == 2 and call(state.args["x"])[0] == 3
+    assert package.SEEN == []
 
 
 def test_a_method_that_is_not_called_does_not_count():

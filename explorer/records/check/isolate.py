@@ -29,6 +29,7 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from explorer.core.classes import is_written_in_c
 from explorer.core.package import PACKAGE
@@ -48,13 +49,13 @@ BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDesc
 SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 HARMLESS = frozenset(
-    "torch torchvision torchaudio triton numpy scipy sympy networkx einops transformers timm tqdm explorer builtins "
-    "math cmath operator _operator functools _functools itertools collections _collections _collections_abc typing "
-    "types dataclasses contextlib copy enum abc re string time datetime random statistics decimal fractions numbers "
-    "json logging warnings _warnings zlib hashlib base64 binascii struct bisect heapq inspect posixpath ntpath "
-    "genericpath textwrap pprint weakref".split()
+    "torch triton numpy scipy explorer builtins math cmath operator _operator functools _functools itertools "
+    "collections _collections _collections_abc typing types dataclasses contextlib copy enum abc re string time "
+    "datetime random statistics decimal fractions numbers json logging warnings _warnings zlib hashlib base64 binascii "
+    "struct bisect heapq inspect posixpath ntpath genericpath textwrap pprint weakref".split()
 )
-"""Packages whose functions change their arguments, their output and random generators, and nothing else."""
+"""Packages, mostly of compiled code, whose functions change their arguments, their output and random generators, and
+nothing else. Others are read as the program is."""
 
 HARMFUL = (
     "torch.serialization", "torch.distributed", "torch.multiprocessing", "torch.hub", "torch.onnx", "torch.package",
@@ -194,6 +195,8 @@ def _parts(value: Any, path: str) -> Iterator[tuple[Any, str]]:
             if not name.startswith("__"):
                 yield item, f"{path}.{name}"
     elif isinstance(value, torch.Tensor):
+        if is_traceable_wrapper_subclass(value):
+            raise NotIsolated(f"{path} is a {type(value).__name__}, a tensor that holds others")
         if value.is_leaf or value.retains_grad:
             yield value.grad, f"{path}.grad"
         yield value._backward_hooks, f"the hooks of {path}"
