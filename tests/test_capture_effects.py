@@ -240,6 +240,52 @@ def test_instances_made_inside() -> None:
     assert captures.breaks == []
 
 
+CLASS_BODIES = {
+    "call": "a = count(x)", "call of a local": "def a(): seen.append(2)\n  a()", "decorator": "@count\n  def a(): pass",
+    "operator": "a = counted + 1", "item": "a = counted[0]", "attribute": "a = counted.field", "error": "a = 1 // 0",
+    "loop": "for a in counted: pass", "store": "counted.field = 2", "item set": "counted[0] = 2", "raise": "assert 0",
+    "import": "import a_module_of_nowhere", "slots": "__slots__ = ('a',)\n  a = 1", "annotation": "a: count(1) = 2",
+    "replaced": "property = count\n  @property\n  def a(): 0", "default": "def a(self, b=count(2)): 0",
+    "f-string": "f'{counted}'", "lambda": "a = (lambda: seen.append(2))()", "constant": "@1\n  def a(): pass",
+    "lambda over": "@lambda f: seen.append(2)\n  def a(): pass", "name": "@__name__\n  def a(): pass",
+    "setter": "@property\n  def a(): 0\n  @a.setter\n  def a(): 0", "twice": "@property\n  @count\n  def a(): 0",
+    "constants": "a, b = 1, [2]\n  @staticmethod\n  def c(): return x",
+}  # fmt: skip
+
+
+class Counted:
+    def __init__(self, seen):
+        object.__setattr__(self, "seen", seen)
+
+    def note(self, *args):
+        self.seen.append(args)
+        return 0
+
+    __add__ = __getitem__ = __getattr__ = __str__ = __setattr__ = __setitem__ = __call__ = note
+
+    def __format__(self, how):
+        return str(self.note(how))
+
+    def __iter__(self):
+        return iter([self.note()])
+
+
+@pytest.mark.parametrize("name", CLASS_BODIES)
+def test_class_bodies_take_effect(name) -> None:
+    source = f"def f(x, seen, count, counted):\n y = x + 1\n class K:\n  {CLASS_BODIES[name]}\n return y"
+    exec(source, space := {})
+
+    def outcome(function):
+        seen: list[Any] = []
+        try:
+            function(torch.ones(2), seen, Counted(seen).note, Counted(seen))
+        except Exception as error:
+            seen.append(type(error))
+        return [each if isinstance(each, type) else "noted" for each in seen]
+
+    assert outcome(explorer.compile(space["f"], backend="eager")) == outcome(space["f"])
+
+
 def test_functions_made_inside() -> None:
     def f(x, n):
         def plus(y, *, k=2.0):

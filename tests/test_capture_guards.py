@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from capturing import compiled
+from explorer.compiler.capture.guards import ShapeHolds
 from explorer.ir.capture import Guard
 from explorer.ir.description import described, global_state
 from explorer.records.to_record.capture import guard_data
@@ -286,8 +287,23 @@ def test_equal_sizes_share_a_symbol_and_are_guarded() -> None:
     fn(torch.randn(4), torch.randn(4))
     fn(torch.randn(6), torch.randn(6))
     assert len(captures.made) == 1
+    assert [g.why for g in captures.made[0].guards].count("sizes that were equal share a symbol") == 1
     with pytest.raises(RuntimeError, match="must match"):
         fn(torch.randn(4), torch.randn(6))
+
+
+@pytest.mark.parametrize(
+    "asked", [lambda n: n == 6, lambda n: n * 2 == 12, lambda n: 6 == n, lambda n: n > 3, lambda n: n - 6 == 0]
+)
+def test_one_size_is_not_said_to_equal_another(asked: Callable[[int], bool]) -> None:
+    fn, captures = compiled(lambda x: x.sum() if asked(x.shape[0]) else x, dynamic=True)
+    fn(torch.randn(6))
+    shapes = [(g.condition, g.why) for g in captures.made[0].guards if isinstance(g.condition, ShapeHolds)]
+    found = [(condition.expression, why) for condition, why in shapes]
+    assert found and len(dict(found)) == len(found)
+    assert not [why for _, why in found if "share a symbol" in why]
+    fn(torch.randn(2))
+    assert len(captures.made) == 2
 
 
 @dataclasses.dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import itertools
+import operator
 import types
 from collections import deque
 from collections.abc import Mapping
@@ -343,3 +344,32 @@ def test_iterators_of_c_are_no_generators(make, name):
         with pytest.raises(AttributeError, match=name):
             call(torch.ones(2))
         assert STEPS == [1]
+
+
+ODD: tuple[Any, ...] = (0.5, -1, None, "a", True, (), 0, 3, -2, 5, 1 << 70, torch.tensor(2))
+GIVEN_ODD = {
+    "islice(stop)": lambda o: list(itertools.islice([1, 2, 3], o)),
+    "islice(start)": lambda o: list(itertools.islice([1, 2, 3], o, 2)),
+    "islice(step)": lambda o: list(itertools.islice([1, 2, 3], 0, 3, o)),
+    "index(start)": lambda o: [1, 2, 3].index(2, o),
+    "index(end)": lambda o: (1, 2, 3).index(2, 0, o),
+    "index(start, end)": lambda o: deque([1, 2, 3, 2]).index(2, o, 4),
+    "hasattr(name)": lambda o: hasattr([], o),
+    "tee(n)": lambda o: len(itertools.tee([1], o if o != 1 << 70 else 1)),
+    "length_hint(default)": lambda o: operator.length_hint(object(), o if o != 1 << 70 else 1),
+    "divmod(number, other)": lambda o: divmod(7, o),
+    "divmod(other, number)": lambda o: divmod(o, 2),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN_ODD)
+def test_odd_arguments_of_builtins(name):
+    for odd in ODD:
+        found = []
+        for call in (GIVEN_ODD[name], explorer.compile(lambda x, o: (x + 1, GIVEN_ODD[name](o))[1], backend="eager")):
+            try:
+                result = call(*((torch.ones(2), odd) if found else (odd,)))
+                found.append((type(result), result))
+            except Exception as error:
+                found.append((type(error), str(error)))
+        assert found[0] == found[1], odd

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import explorer
+from explorer.compiler.capture.saved_inputs import Before
 
 FAR = torch.tensor([9])
 
@@ -473,5 +474,45 @@ def test_a_loop_comes_back_to_the_break_after_its_exception_was_handled(program,
         except (RuntimeError, NameError) as error:
             found = str(error)
         return str((found, given))
+
+    assert outcome(explorer.compile(program, backend="eager")) == outcome(program)
+
+
+def _assigned(x):
+    x.data = x.data * x.data
+
+
+def _transposed(x):
+    x.data = x.data.t()
+
+
+UNCOUNTED = [
+    _assigned, _transposed, lambda x: x.data.mul_(3), lambda x: x.detach().mul_(3), lambda x: x.data.t_(),
+    lambda x: x.data.zero_().add_(x.numel()), lambda x: torch._foreach_mul_([x.data], 3),
+    lambda x: torch.mul(x.data, 3, out=x.data), lambda x: x.view(-1).data.mul_(3),
+]  # fmt: skip
+REFUSED_LATE = [
+    lambda x: torch.ones(3)[[x.shape]], lambda x: torch.ones(3).index_select(0, torch.tensor([9])),
+    lambda x: torch.linalg.cholesky(-torch.eye(3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kept", [Before.most_kept, -1])
+@pytest.mark.parametrize("refused", REFUSED_LATE)
+@pytest.mark.parametrize("write", UNCOUNTED)
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
+def test_what_no_version_counts_is_written_once(write, refused, kept, monkeypatch) -> None:
+    monkeypatch.setattr(Before, "most_kept", kept)
+
+    def outcome(function):
+        x = torch.full((3, 3), 2.0, requires_grad=True)
+        x.data[0, 1] = 5
+        with pytest.raises((IndexError, RuntimeError)):
+            function(x)
+        return x.detach().tolist()
+
+    def program(x):
+        write(x)
+        return refused(x) + x.sum()
 
     assert outcome(explorer.compile(program, backend="eager")) == outcome(program)

@@ -412,6 +412,11 @@ def test_texts_of_other_forms():
     assert graph("g", "g", "not Python (")[1] is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_code_of_a_log_gives_no_warnings():
+    graph("s0", "c0", "def forward(self, x):\n  '\\d'\n  assert (x, 1)\n  y = 1 if x is 2 else 0\n  return (y,)")
+
+
 LOGS = Path(__file__).parent / "logs"
 """What two ranks of SCRIPT left under torch 2.11; the second one compiled a function more."""
 

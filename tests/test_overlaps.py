@@ -205,3 +205,54 @@ def test_a_tensor_is_folded_in_a_later_call_only():
         given = [torch.arange(20.0).as_strided((2, 3), stride) for _ in range(2)]
         assert torch.equal(compiled(given[0]), program(given[1]))
         assert torch.equal(*given)
+
+
+BESIDE = {
+    "an array": lambda x: x.numpy(),
+    "a row of the array": lambda x: x.numpy()[1:],
+    "another tensor": lambda x: torch.from_numpy(x.numpy()),
+    "a row of another tensor": lambda x: torch.from_numpy(x.numpy()[1:]),
+    "every other column": lambda x: torch.from_numpy(x.numpy()[:, ::2]),
+    "through DLPack": lambda x: torch.from_dlpack(x),
+    "its bytes": lambda x: torch.frombuffer(memoryview(x.numpy()).cast("B"), dtype=torch.uint8),
+    "a row before": lambda x: torch.from_numpy(x.numpy()[:1]),
+}
+ONE_WRITTEN = {
+    "then read": lambda x, other: (x.add_(2), x.sum(1), other.sum())[1:],
+    "the second": lambda x, other: (other.__imul__(2), other.sum(), x.sum(1))[1:],
+    "both": lambda x, other: (x[1:].mul_(3), other.__iadd__(1), x.sum(), other.sum())[2:],
+}
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("write", ONE_WRITTEN)
+def test_two_storages_over_the_same_memory(write, beside):
+    """Also where the first call's were apart."""
+    program = ONE_WRITTEN[write]
+    for first_apart in (False, True):
+        compiled = explorer.compile(program)
+        expected, found = torch.ones(2, 4), torch.ones(2, 4)
+        if first_apart:
+            compiled(found.clone(), BESIDE[beside](found.clone()))
+        wanted, got = program(expected, BESIDE[beside](expected)), compiled(found, BESIDE[beside](found))
+        assert torch.equal(expected, found)
+        assert all(map(torch.equal, map(torch.as_tensor, wanted), map(torch.as_tensor, got)))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("apart", [True, False])
+def test_only_inputs_apart_are_handed_to_another_back_end(apart):
+    """Which is told without an address: a fake tensor has none."""
+    handed = []
+
+    def backend(graph, inputs):
+        handed.append(graph)
+        return graph
+
+    program = lambda x, other: (x.add_(2), other * 1)[1]  # noqa: E731
+    found, expected = torch.ones(4), torch.ones(4)
+    compiled = explorer.compile(program, backend=backend, fullgraph=True)
+    place = slice(2, 4) if apart else slice(1, 3)
+    assert torch.equal(compiled(found[:2], found[place]), program(expected[:2], expected[place]))
+    assert torch.equal(found, expected)
+    assert len(handed) == apart

@@ -191,6 +191,18 @@ def test_wrappers_like_eager(name, backend):
         assert inside((call(x), x)) == inside((function(y), y))
 
 
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_wrappers_are_explored(name):
+    function, make = WRAPPERS[name]
+    make = (lambda: torch.ones(3)) if make is torch.ones else make
+    given, once = make(), make()
+    record = explorer.explore(function, time=False)(given)
+    function(once)
+    assert "against eager" in str(record) and "differs" not in str(record)
+    assert ("a tensor that holds others" in str(record)) == isinstance(given, (TwoTensor, Scaled))
+    assert inside(given) == inside(once)
+
+
 def test_another_wrapper_compiles_again():
     call = explorer.compile(lambda x: x.data_ * x.scale, backend="aot_eager")
     assert [call(Scaled(torch.ones(n), n)).sum().item() for n in (3, 4, 5)] == [9, 16, 25]

@@ -258,3 +258,21 @@ def test_a_condition_on_sizes_is_a_bool(name: str, dynamic: bool | None) -> None
         given = [torch.ones(size) for size in sizes]
         found, expected = compiled(*given)[1], program(*given)[1]
         assert [(type(each), each) for each in found] == [(type(each), each) for each in expected]
+
+
+NOT_KNOWN_TO_BE_REAL = {
+    "and": lambda n: n & 6, "or": lambda n: n | 1, "xor": lambda n: n ^ 3, "root": math.sqrt, "sine": math.sin,
+    "of such": lambda n: (n & 3) * 2 + n,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_KNOWN_TO_BE_REAL)
+def test_numbers_that_differ_by_a_constant_are_compared(name: str) -> None:
+    def program(x: torch.Tensor) -> Any:
+        a = NOT_KNOWN_TO_BE_REAL[name](x.shape[0])
+        pairs = [(a, a), (a, a + 1), (a + 1, a), (a - 2, a)]
+        return x + 1, [(b < c, b <= c, b > c, b >= c, b == c, b != c) for b, c in pairs]
+
+    compiled = explorer.compile(program, dynamic=True, backend="eager")
+    for size in (3, 4, 7):
+        assert compiled(torch.ones(size))[1] == program(torch.ones(size))[1]

@@ -1,6 +1,5 @@
 """What torch's own functions set and ask for in compiled functions: eager's results, and as few graphs as stock's."""
 
-import sys
 import threading
 
 import pytest
@@ -176,7 +175,7 @@ def left_alone(x):
         (lambda x: left_alone(x.sin()) + 1, 2),
         (with_a_break, 1),
         (in_a_loop, 3),
-        (in_a_comprehension, 3 if sys.version_info < (3, 12) else 0),  # where it is part of the frame, it is eager
+        (in_a_comprehension, 3),
     ],
     ids=["break", "disabled", "inference mode", "loop", "comprehension"],
 )

@@ -203,6 +203,12 @@ def root(node: fx.Node) -> fx.Node:
     return node
 
 
+def overlapping(written: Sequence[int], fakes: Mapping[int, Tensor]) -> tuple[int, int] | None:
+    """The first input of those `written` that may share memory with another, and that one."""
+    pairs = ((i, j) for i in written for j in fakes if i != j and overlap(fakes[i], fakes[j]))
+    return next(pairs, None)
+
+
 def overlap(a: Tensor, b: Tensor) -> bool:
     """Whether two inputs may share memory: same storage, and ranges of it that meet."""
     if storage_of(a) != storage_of(b):
@@ -355,27 +361,30 @@ def fill(shape: Any, leaves: Any) -> Any:
 
 
 def overlaps(inputs: Values, written: Sequence[int], others: Sequence[int]) -> bool:
-    """Whether an input that is written shares bytes with another input."""
-    owners = {inputs[i].untyped_storage()._cdata for i in written}
-    if len(owners) == len(written):
-        shared = [i for i in others if inputs[i].untyped_storage()._cdata in owners]
-        if len(shared) == len(written):
-            return False
-    return any(i != j and meet(inputs[i], inputs[j]) for i in written for j in others)
+    """Whether an input that is written shares memory with another input: by address, since two storages may be over
+    the same memory, as those of two torch.from_numpy() are."""
+    changed = frozenset(written)
+    reached = reached_by_writes = 0
+    for first, i in sorted([(inputs[i].data_ptr(), i) for i in changed.union(others)]):
+        is_written = i in changed
+        if first < reached and (is_written or first < reached_by_writes) and inputs[i].numel():
+            return True
+        end = first + bytes_spanned(inputs[i]) if first else 0
+        if end > reached:
+            reached = end
+        if is_written and end > reached_by_writes:
+            reached_by_writes = end
+    return False
 
 
-def meet(a: Tensor, b: Tensor) -> bool:
-    """Whether the byte ranges of two tensors meet in one storage (a range, not its elements: gaps count)."""
-    if a.untyped_storage()._cdata != b.untyped_storage()._cdata or not a.numel() or not b.numel():
-        return False
-    (first, last), (start, end) = byte_range(a), byte_range(b)
-    return bool(first < end and start < last)
-
-
-def byte_range(value: Tensor) -> tuple[Any, Any]:
+def bytes_spanned(value: Tensor) -> int:
+    """From its first element to its last; gaps count."""
+    if value.is_contiguous():
+        return value.nbytes
+    if not value.numel():
+        return 0
     reach = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
-    first = value.storage_offset() * value.element_size()
-    return first, first + (reach + 1) * value.element_size()
+    return (reach + 1) * value.element_size()
 
 
 def writes(node: fx.Node) -> bool:
@@ -413,16 +422,12 @@ def _unwrapped(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def overlap_of(written: Sequence[int], values: Values) -> bool:
-    """Whether one of the inputs that are written shares bytes with another input."""
-    return overlaps(values, written, [i for i, value in enumerate(values) if isinstance(value, Tensor)])
-
-
 def unless_overlapping(captured: Graph, call: Callable[..., Any], written: Sequence[int]) -> Callable[..., Any]:
     """`call`, made for inputs that share no memory with those `written`; by eager kernels where they do."""
     eager = functools.cache(captured.module)
+    tensors = [i for i, node in enumerate(captured.inputs) if isinstance(info(node).value, Tensor)]
 
     def run(*inputs: Any) -> Any:
-        return (eager() if overlap_of(written, inputs) else call)(*inputs)
+        return (eager() if overlaps(inputs, written, tensors) else call)(*inputs)
 
     return run

@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wr
 from torch.utils._pytree import tree_leaves
 
 from explorer.compiler.autograd import aliases
-from explorer.compiler.autograd.aliases import Live, overlap, place
+from explorer.compiler.autograd.aliases import Live, overlapping, place
 from explorer.compiler.autograd.grad_functions import ACCUMULATION, Attribution, record
 from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, laid_out_as, places
 from explorer.compiler.autograd.reasons import (
@@ -497,11 +497,8 @@ class Tracer:
     def check_overlap(self, written: list[int]) -> None:
         """Raise Unsupported where a written input may share memory with another."""
         fakes = {index: info(self.captured.inputs[index]).value for index in self.inputs}
-        for index in written:
-            for other, fake in fakes.items():
-                if other != index and overlap(fakes[index], fake):
-                    pair = f"{self.placeholders[index].name} and {self.placeholders[other].name}"
-                    raise Unsupported(Why(ALIASED_MUTATION, pair))
+        if pair := overlapping(written, fakes):
+            raise Unsupported(Why(ALIASED_MUTATION, " and ".join(self.placeholders[each].name for each in pair)))
 
     # The backward.
 

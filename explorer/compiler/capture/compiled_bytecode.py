@@ -399,10 +399,11 @@ def _versions(t: Tracer, r: Reconstruction) -> list[Instruction] | None:
     if not written and not drew:
         return [build.load_const(())]
     loaded = [r.load(source) for source in written]
+    counted = all(map(t.tape.counts_writes, written))
     if late or drew:
         keep = (BeforeDrawing if late else CountedBeforeDrawing) if drew else Before
-        return [*build.call([build.load_const(keep)], loaded)]
-    if any(t.tape.reals[source].is_inference() for source in written):
+        return [*build.call([build.load_const(keep)], [[build.load_const(counted)], *loaded])]
+    if not counted:
         return None
     counters = [step for load in loaded for step in (*load, build.load_attr("_version"))]
     return [*counters, build.build_tuple(len(written))]

@@ -55,13 +55,15 @@ COPIES = frozenset({aten.diagonal_scatter.default, aten.select_scatter.default, 
 
 class LaidOut(FakeTensorMode):
     """Fake tensors with the strides of real ones, that refuse the sizes that real ones do. `written` counts the writes
-    in inference mode by storage: its tensors have no version. `drew`: an operator has drawn random numbers."""
+    by storage: inference tensors have no version, and `x.data` has another than `x`. `drew`: an operator has drawn
+    random numbers."""
 
     supports_higher_order_operators = True
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.written = Counter[int]()
+        self._kept: list[torch.UntypedStorage] = []  # the memory of another may not get its number
         self.drew = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -73,7 +75,7 @@ class LaidOut(FakeTensorMode):
         return func.python_key_table[FakeTensorMode](self, *args, **kwargs or {})  # found by the mode's exact class
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if torch.is_inference_mode_enabled() and func._schema.is_mutable:
+        if func._schema.is_mutable:
             self._count_writes(func._schema.arguments, args, kwargs or {})
         self.drew |= torch.Tag.nondeterministic_seeded in func.tags
         if check := CHECKS.get(func):
@@ -110,8 +112,13 @@ class LaidOut(FakeTensorMode):
         named = [(each, kwargs.get(each.name)) for each in arguments[len(args) :]]
         for argument, value in (*zip(arguments, args, strict=False), *named):
             if argument.is_write:
-                found = (each for each in tensors_in((value,)) if each.layout is torch.strided)
-                self.written.update(each.untyped_storage()._cdata for each in found)
+                for each in tensors_in((value,)):
+                    self.count_write(each)
+
+    def count_write(self, tensor: Tensor) -> None:
+        if tensor.layout is torch.strided:
+            self._kept.append(tensor.untyped_storage())
+            self.written[self._kept[-1]._cdata] += 1
 
 
 Place = tuple[tuple[int, ...], tuple[int, ...]]

@@ -12,6 +12,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import sympy
 import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -434,6 +435,8 @@ class DataModel(Tracer, Protocol):
         if not isinstance(found, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return self.from_python(found)
         made, expr = SizeValue(found), found.node.expr
+        if isinstance(expr, sympy.Rel) and (apart := expr.lhs - expr.rhs).is_number:
+            expr = expr.func(apart, 0)  # ShapeEnv takes 0 < 0 for true where sympy does not know that a number is real
         if expr.is_number or expr in (True, False):
             return Constant(made.python_type()(expr))
         if isinstance(found, torch.SymInt) and is_unbacked(found):

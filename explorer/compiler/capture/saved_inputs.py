@@ -15,15 +15,16 @@ from explorer.ir.settings import generators, set_generators
 
 
 class Before:
-    """The tensors, what each was a view of, and its memory."""
+    """The tensors, what each was a view of, and its memory. `counted`: each write changes a version."""
 
-    __slots__ = ("kept", "tensors", "versions")
+    __slots__ = ("counted", "kept", "tensors", "versions")
 
     most_kept: ClassVar = 1 << 18
     """Bytes. Of a graph that writes more only the version counters are kept."""
 
     @unwatched  # on the path of each call, where each of torch's frames would be asked about
-    def __init__(self, *tensors: Tensor) -> None:
+    def __init__(self, counted: bool, *tensors: Tensor) -> None:
+        self.counted = counted
         storages = [each.untyped_storage() for each in tensors]
         self.kept: list[Any] | None = None
         self.tensors, self.versions = tensors, list(map(version, tensors))
@@ -37,12 +38,12 @@ class Before:
     def put_back(self) -> bool:
         """Whether all are again what they were."""
         if self.kept is None:
-            return None not in self.versions and self.versions == list(map(version, self.tensors))
+            return self.counted and self.versions == list(map(version, self.tensors))
         if any(tensor.grad_fn is not made_by for tensor, _, _, made_by in self.kept):
             return False
         for tensor, alias, storage, _ in self.kept:
             with torch.no_grad(), nullcontext() if tensor.is_inference() else preserved_version(tensor):
-                if tensor.data_ptr() != alias.data_ptr() or tensor.shape != alias.shape:
+                if _place(tensor) != _place(alias):
                     tensor.data = alias
                 _bytes(alias.untyped_storage())[: storage.nbytes()].copy_(_bytes(storage))
         return True
@@ -54,8 +55,8 @@ class BeforeDrawing(Before):
     __slots__ = ("random",)
 
     @unwatched
-    def __init__(self, *tensors: Tensor) -> None:
-        super().__init__(*tensors)
+    def __init__(self, counted: bool, *tensors: Tensor) -> None:
+        super().__init__(counted, *tensors)
         self.random = generators(torch.cuda.is_initialized())
 
     def put_back(self) -> bool:
@@ -71,6 +72,10 @@ class CountedBeforeDrawing(BeforeDrawing):
 
 def version(tensor: Tensor) -> int | None:
     return None if tensor.is_inference() else tensor._version
+
+
+def _place(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tensor.shape, tensor.stride()
 
 
 def _bytes(storage: torch.UntypedStorage) -> Tensor:

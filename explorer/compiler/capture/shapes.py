@@ -50,7 +50,7 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
         found.append(Symbol(str(symbol), int(value), source, lower, upper, reason, tape.symbol_steps[symbol]))
         if lower is not None:
             bounds = (synthetic("the range of a size"),)
-            why = "0 and 1 are compiled separately" if lower == 2 else f"compiled for numbers from {lower} on"
+            why = "0 and 1 are compiled separately" if lower == 2 else "other guards on this number imply it"
             add(sympy.Ge(symbol, lower, evaluate=False), {}, bounds, None, why)
     _equalities(t, add)
     tape.note_shape_guards("the number was needed for what the frame returns")
@@ -85,16 +85,24 @@ def of_compile(capture: Capture, assumed: tuple[Assumed, ...]) -> tuple[Guard, .
 
 
 def _equalities(t: Tracer, add: Callable[..., None]) -> None:
-    """Sizes that share a symbol with another, and sizes and strides that are expressions of symbols."""
+    """Sizes that share a symbol with another, and sizes and strides that are expressions of symbols. ShapeEnv replaces
+    a symbol that the program compared: that guard is there already, or the equality follows from others."""
+    symbols = {source: symbol for symbol, source in t.tape.symbol_sources.items()}
+    asked = {guard.expr for guard in t.tape.shape_env.guards}
     for source, changed in t.tape.fakes.items():
         fake = t.tape.given[id(changed)]  # the program may have transposed it since
         for dim, size in enumerate(fake.shape):
             if isinstance(size, torch.SymInt):
-                own = Size(source, dim)
-                if t.tape.symbol_sources.get(size.node.expr) != own:
-                    same = sympy.Eq(sympy.Symbol(f"={own.name}", integer=True), size.node.expr, evaluate=False)
-                    now = {own: int(t.tape.hint(size.node.expr))}
-                    add(same, now, (synthetic("equal sizes"),), None, "sizes that were equal share a symbol")
+                own, expr = Size(source, dim), size.node.expr
+                mine = symbols.get(own)
+                if mine == expr or mine is not None and not asked.isdisjoint(
+                    {sympy.Eq(mine, expr, evaluate=False), sympy.Eq(expr, mine, evaluate=False)}
+                ):
+                    continue
+                same = sympy.Eq(sympy.Symbol(f"={own.name}", integer=True), expr, evaluate=False)
+                now = {own: int(t.tape.hint(expr))}
+                why = "sizes that were equal share a symbol" if mine is None else "other guards on sizes imply it"
+                add(same, now, (synthetic("equal sizes"),), None, why)
         for dim, stride in enumerate(fake.stride()):
             if isinstance(stride, torch.SymInt):
                 step = Stride(source, dim)

@@ -165,13 +165,19 @@ class Tape:
         return any(known is fake and not self._is_written(source, fake) for source, known in self.fakes.items())
 
     def _is_written(self, source: Source, fake: FakeTensor) -> bool:
-        if self.mode.written and fake.layout is torch.strided and fake.untyped_storage()._cdata in self.mode.written:
-            return True
-        return version(fake) != self._versions[source]
+        return version(fake) != self._versions[source] or self._writes(fake) > 0
+
+    def _writes(self, fake: FakeTensor) -> int:
+        return self.mode.written[fake.untyped_storage()._cdata] if fake.layout is torch.strided else 0
+
+    def counts_writes(self, source: Source) -> bool:
+        """Whether each write of the input changes its version: one of `x.data` does not."""
+        before, after = self._versions[source], version(fake := self.fakes[source])
+        return before is not None and after is not None and after - before >= self._writes(fake)
 
     def writes(self) -> int:
         """How often the graph has written inputs by now."""
-        return sum(version(fake) or 0 for fake in self.fakes.values()) + self.mode.written.total()
+        return sum((version(fake) or 0) + self._writes(fake) for fake in self.fakes.values())
 
     def sharing(self, fake: torch.Tensor) -> Iterator[tuple[Source, torch.Tensor, FakeTensor]]:
         """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
@@ -291,6 +297,8 @@ class Tape:
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
             unsupported(reasons.DYNAMIC_OUTPUT, f"{getattr(target, '__name__', target)} yields {unknown}")
         if refused := refusal(target, fake_args, fake_kwargs, result, self._hint):
+            if changed:
+                self.whole = "an operator is refused that has changed a tensor"  # also the one of the trace
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {refused}")
         return result
 

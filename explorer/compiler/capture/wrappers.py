@@ -63,9 +63,10 @@ def making(cls: Any) -> Callable[..., torch.Tensor]:
 
 
 def _named(function: Any, cls: type) -> Callable[..., torch.Tensor]:
-    """The function as a node's target. What it calls of the class is not compiled: that would call it again."""
+    """The function as a node's target, of this module: FX writes what is of torch's as an attribute of torch. What it
+    calls of the class is not compiled: that would call it again."""
     made: Any = hook.unwatched(function)
-    made.__module__ = cls.__module__
+    made.__module__ = __name__
     made.__name__ = made.__qualname__ = f"{function.__name__}_{cls.__name__}"
     return made  # type: ignore[no-any-return]
 

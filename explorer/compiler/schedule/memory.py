@@ -75,8 +75,8 @@ def peak(plan: Mapping[str, Allocation], places: tuple[str, ...], hints: Mapping
 
 
 def _packed(plan: Mapping[str, Allocation], alone: Collection[str]) -> tuple[dict[str, Allocation], int]:
-    """The plan with offsets in the pool, and the pool's size: the largest buffers first, each in the tightest gap
-    between those alive at the same time. Those in `alone` get tensors of their own."""
+    """The plan with offsets in the pool, and the pool's size: the largest buffers first, each where `reuse` puts it
+    among those alive at the same time. Those in `alone` get tensors of their own."""
     made = dict(plan)
     for name in alone:
         made[name] = replace(plan[name], where="own", why=Why(reasons.SHORT_LIVED))
@@ -86,13 +86,18 @@ def _packed(plan: Mapping[str, Allocation], alone: Collection[str]) -> tuple[dic
     reuse = MEMORY["reuse"]
     for a, (first, last) in sorted(wanted, key=lambda pair: (-int(pair[0].bytes), pair[1])):
         rivals = sorted((b for b, (start, end) in slots if start <= last and first <= end), key=lambda b: b.offset)
-        made[a.buffer] = replace(a, offset=reuse(_aligned(int(a.bytes)), rivals))
-        slots.append((made[a.buffer], (first, last)))
-    return made, max((_end(a) for a, _ in slots), default=0)
+        slot = replace(a, bytes=_aligned(int(a.bytes)))
+        offset = reuse(slot.bytes, rivals)
+        if type(offset) is not int or offset < 0 or offset % ALIGNMENT:
+            said = f"`reuse` gave {offset!r} for {slot.bytes} bytes of {a.buffer}"
+            raise TypeError(f"{said}; a place is an int, 0 or a positive multiple of {ALIGNMENT}")
+        made[a.buffer] = replace(a, offset=offset)
+        slots.append((replace(slot, offset=offset), (first, last)))
+    return made, max((slot.offset + slot.bytes for slot, _ in slots), default=0)
 
 
 MEMORY: RuleTable[str, Callable[[int, list[Allocation]], int]] = RuleTable("memory", {"reuse"}.__contains__)
-"""reuse(need, rivals): where in the pool a buffer goes."""
+"""reuse(need, rivals): where in the pool a buffer goes. Bytes are ints, and rounded up to ALIGNMENT."""
 
 
 @MEMORY.rule("reuse")
@@ -103,12 +108,8 @@ def tightest_gap(need: int, rivals: list[Allocation]) -> int:
     for rival in rivals:
         if rival.offset - top >= need:
             gaps.append((rival.offset - top, top))
-        top = max(top, _end(rival))
+        top = max(top, rival.offset + rival.bytes)
     return min(gaps)[1] if gaps else top
-
-
-def _end(a: Allocation) -> int:
-    return a.offset + _aligned(int(a.bytes))
 
 
 def _aligned(size: int) -> int:

@@ -84,6 +84,8 @@ def _getattr(t: Tracer, value: Value, name: Value, default: Value | None = None)
 def _hasattr(t: Tracer, value: Value, name: Value) -> Value:
     """Whether reading raises AttributeError."""
     wanted = t.constant_of(name)
+    if not isinstance(wanted, str):
+        t.raise_(TypeError, f"attribute name must be string, not '{type(wanted).__name__}'")
     return Constant(t.attr_or_none(value, wanted) is not None)
 
 

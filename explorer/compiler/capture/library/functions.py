@@ -57,7 +57,7 @@ def _reduce(t: Tracer, function: Value, items: Value, start: Value | None = None
 @positional(builtins.__build_class__)
 def _build_class(t: Tracer, *args: Value, **kwargs: Value) -> Value:
     """A class statement. In the root frame, the class may be left unmade as long as no break asks for it."""
-    made = unmade_class(list(args), kwargs)
+    made = unmade_class(t, list(args), kwargs)
     if len(t.frames) == 1:
         if not t.may_leave_classes:
             unsupported(reasons.OPCODE, "LOAD_BUILD_CLASS")

@@ -6,6 +6,7 @@ They are bodies for the evaluator, which reads no other code of this package.
 from __future__ import annotations
 
 import operator
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -79,7 +80,7 @@ def pairwise(iterable: Iterable[Any]) -> Iterator[Any]:
 
 def islice(iterable: Iterable[Any], *bounds: Any) -> Iterator[Any]:
     part = slice(*bounds)
-    start, stop, step = part.start or 0, part.stop, 1 if part.step is None else part.step
+    start, stop, step = _bound(part.start, 0), _bound(part.stop, None), _bound(part.step, 1)
     if stop == -1:
         raise ValueError("Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
     if start < 0 or (stop is not None and stop < 0):
@@ -101,6 +102,17 @@ def islice(iterable: Iterable[Any], *bounds: Any) -> Iterator[Any]:
     return chosen()
 
 
+def _bound(given: Any, absent: Any) -> Any:
+    """A bound of islice: -1 for what is none."""
+    if given is None:
+        return absent
+    try:
+        bound = operator.index(given)
+    except TypeError:
+        return -1
+    return bound if abs(bound) <= sys.maxsize else -1
+
+
 def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[Any]:
     rest = [iter(each) for each in iterables]
     alive = [True] * len(rest)
@@ -118,6 +130,8 @@ def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[An
 
 
 def tee(iterable: Iterable[Any], n: int = 2) -> tuple[Iterator[Any], ...]:
+    if n < 0:
+        raise ValueError("n must be >= 0")
     items = iter(iterable)
     waiting: list[deque[Any]] = [deque() for _ in range(n)]
 
@@ -200,6 +214,7 @@ def call(obj: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def length_hint(obj: Any, default: int = 0) -> int:
+    default = operator.index(default)
     if hasattr(obj, "__len__"):
         return len(obj)
     return int(obj.__length_hint__()) if hasattr(obj, "__length_hint__") else default

@@ -230,6 +230,9 @@ def _divmod(t: Tracer, left: Value, right: Value) -> Value:
     for value, other, name in ((left, right, "__divmod__"), (right, left, "__rdivmod__")):
         if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
             return value.special(t, name, [other])
+    if isinstance(left, TensorValue) or isinstance(right, TensorValue):  # which have no __divmod__
+        kinds = " and ".join(f"'{each.python_type().__name__}'" for each in (left, right))
+        t.raise_(TypeError, f"unsupported operand type(s) for divmod(): {kinds}")
     return TupleValue([t.binary("//", left, right), t.binary("%", left, right)])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import sys
 import types
 from typing import Any
@@ -14,6 +13,7 @@ from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.objects import DELETED, MISSING, is_library, owner_of
 from explorer.compiler.capture.values.slots import checked, lacks
 from explorer.core.reasons import unsupported
+from explorer.ir.bytecode import Code
 from explorer.ir.capture import Attr, Global, Item, Known, Source
 
 
@@ -144,25 +144,46 @@ class UnmadeClass(Value):
         return f"class {self.name}"
 
 
-def unmade_class(args: list[Value], kwargs: dict[str, Value]) -> Value:
+def unmade_class(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What a class statement makes, where making it has no effect that can be seen."""
     body, name, *bases = args
-    code = getattr(body, "code", None)
-    plain = code is not None and all(name in _WITHOUT_EFFECT or _is_stored(code, name) for name in code.co_names)
+    code, space = getattr(body, "code", None), getattr(body, "globals", {})
     known = all(isinstance(base, ClassValue) and base.cls.__module__.partition(".")[0] in _OWN for base in bases)
-    if not plain or not known or kwargs or not isinstance(name, Constant):
+    plain = known and not kwargs and _DECORATORS.isdisjoint(space)
+    if not plain or code is None or not isinstance(name, Constant) or not _is_harmless(t.decode(code)):
         unsupported(reasons.OPCODE, "LOAD_BUILD_CLASS")
     return UnmadeClass(name.value)
 
 
-_WITHOUT_EFFECT = frozenset("__name__ __module__ __qualname__ __doc__ staticmethod classmethod property".split())
+def _is_harmless(body: Code) -> bool:
+    """Whether a class body only binds constants, and functions that are at most decorated by a name of _DECORATORS: it
+    runs no code that could do more."""
+    stack: list[str] = []
+    for each in body.instructions:
+        match each.op, each.arg:
+            case "NOP" | "RETURN_VALUE", _:
+                pass
+            case "LOAD_CONST" | "LOAD_CLOSURE", _:
+                stack.append("constant")
+            case "LOAD_NAME", name if name == "__name__" or name in _DECORATORS:
+                stack.append(name)
+            case "STORE_NAME", name if name != "__slots__" and name not in _DECORATORS:
+                stack.pop()
+            case "BUILD_TUPLE" | "BUILD_LIST", count:
+                stack[len(stack) - count :] = ["constant"]
+            case "MAKE_FUNCTION", parts:
+                stack[len(stack) - len(parts) - 1 :] = ["function"]
+            case "COPY", depth:
+                stack.append(stack[-depth])
+            case "CALL", (0, ()) if stack[-1] == "function" and stack[-2] in _DECORATORS:
+                stack[-2:] = ["function"]
+            case _:
+                return False
+    return True
+
+
+_DECORATORS = frozenset({"staticmethod", "classmethod", "property"})
 _OWN = ("torch", "builtins")
-
-
-def _is_stored(code: types.CodeType, name: str) -> bool:
-    """Whether the class body defines the name before anything can be read by it."""
-    stores = [i for i in dis.get_instructions(code) if i.argval == name and i.opname in ("STORE_NAME", "LOAD_NAME")]
-    return bool(stores) and stores[0].opname == "STORE_NAME"
 
 
 class PyModuleValue(Value):

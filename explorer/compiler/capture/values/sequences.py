@@ -143,8 +143,10 @@ class SequenceValue(ObjectValue):
             case "__contains__":
                 return Constant(any(t.same_or_equal(item, args[0]) for item in t.items(self)))
             case "index":
-                for position, item in enumerate(t.items(self)):
-                    if t.same_or_equal(item, args[0]):
+                items = t.items(self)
+                first, end = ([_bound(t, each) for each in args[1:3]] + [0, len(items)][len(args) - 1 :])[:2]
+                for position in range(len(items))[first:end]:
+                    if t.same_or_equal(items[position], args[0]):
                         return Constant(position)
                 if issubclass(self.cls, tuple):
                     t.raise_(ValueError, "tuple.index(x): x not in tuple")
@@ -160,6 +162,13 @@ class SequenceValue(ObjectValue):
             case "__hash__":
                 return t.from_python(hash(self.key()))
         return super().method(t, name, args, kwargs)
+
+
+def _bound(t: Tracer, value: Value) -> int:
+    """A bound of sequence.index()."""
+    if t.look_up(value.python_type(), "__index__") is MISSING:
+        t.raise_(TypeError, "slice indices must be integers or have an __index__ method")
+    return t.index(value)
 
 
 class TupleValue(SequenceValue):

@@ -217,6 +217,7 @@ class TensorValue(Value):
             return
         if name == "data" and isinstance(value, TensorValue):
             t.tape.call("call_function", setattr, (), {}, (self.fake, name, value.fake), {})
+            t.tape.mode.count_write(self.fake)
             t.tape.add("call_function", setattr, (self.node, name, value.node), {}, None)
             return
         if not hasattr(torch.Tensor, name):
@@ -568,6 +569,8 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     positional = [to_graph(t, a) for a in args]
     named = {k: to_graph(t, v) for k, v in placed(t, target, kwargs).items()}
     fx_args, fx_kwargs = tuple(p[0] for p in positional), {k: p[0] for k, p in named.items()}
+    absolute = getattr(target, "__name__", target) in _ABSOLUTE and args and isinstance(args[0], TensorValue)
+    size = args[0].fake.untyped_storage().nbytes() if absolute else 0  # type: ignore[attr-defined]  # the call may grow it
     result = t.tape.call(
         kind, target, fx_args, fx_kwargs, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()}
     )
@@ -576,8 +579,8 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
         return NumberValue(result, t.tape.add(kind, target, fx_args, fx_kwargs, result))
     if result is not None and not has_tensor(result):
         return _answer(t, getattr(target, "__name__", target), args, result)
-    if getattr(target, "__name__", target) in _ABSOLUTE and isinstance(args[0], TensorValue):
-        _counted_from_storage(t, args[0], result)
+    if absolute:
+        _counted_from_storage(t, args[0], result, size)  # type: ignore[arg-type]
     node = t.tape.add(kind, target, fx_args, fx_kwargs, result)
     return from_fake(t, node, result)
 
@@ -608,14 +611,16 @@ def hold(t: Tracer, value: TensorValue, name: str, shared: bool) -> None:
             unsupported(reasons.ATTRIBUTE, f"tensor.{name} of {value.describe()}")
 
 
-def _counted_from_storage(t: Tracer, base: TensorValue, result: Any) -> None:
-    """The view of an input by its place in the storage: for this offset of the input, and inside the input alone,
-    since nothing else of the storage is given to the graph."""
-    for _, _, fake in t.tape.sharing(base.fake):
+def _counted_from_storage(t: Tracer, base: TensorValue, result: Any, size: Any) -> None:
+    """A view by its place in the storage, of `size` bytes: inside of it, of an input for this offset, and inside of the
+    input alone, since nothing else of the storage is given to the graph."""
+    memory = [(0, size // base.fake.element_size() - 1)]
+    for _, _, given in t.tape.sharing(base.fake):
         hold(t, base, "storage_offset", shared=True)
-        (low, high), (first, last) = _span(result), _span(fake)
-        if low < first or high > last:
-            unsupported(reasons.UNTRACEABLE_CALL, "as_strided that reaches outside of an input")
+        memory.append(_span(given))
+    low, high = _span(result)
+    if result.numel() and any(low < first or high > last for first, last in memory):
+        unsupported(reasons.UNTRACEABLE_CALL, "as_strided that reaches outside of the tensor's memory")
 
 
 def _span(tensor: torch.Tensor) -> tuple[Any, Any]:
