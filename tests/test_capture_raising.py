@@ -516,3 +516,28 @@ def test_what_no_version_counts_is_written_once(write, refused, kept, monkeypatc
         return refused(x) + x.sum()
 
     assert outcome(explorer.compile(program, backend="eager")) == outcome(program)
+
+
+BATCH_NORMS = [
+    lambda stats, x: torch.nn.functional.batch_norm(x, *stats, training=True),
+    lambda stats, x: torch.nn.functional.instance_norm(x, *stats, use_input_stats=True),
+    lambda stats, x: torch.batch_norm(x, None, None, *stats, True, 0.5, 1e-5, False),
+    lambda stats, x: torch.native_batch_norm(x, None, None, *stats, True, 0.5, 1e-5)[0],
+]
+
+
+@pytest.mark.parametrize("refused", REFUSED_LATE)
+@pytest.mark.parametrize("norm", BATCH_NORMS)
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
+def test_running_statistics_are_updated_once_where_the_graph_raises(norm, refused) -> None:
+    def outcome(function):
+        stats = [torch.zeros(3), torch.ones(3)]
+        with pytest.raises((IndexError, RuntimeError)):
+            function(stats, torch.arange(18.0).view(2, 3, 3))
+        return [each.tolist() for each in stats]
+
+    def program(stats, x):
+        return norm(stats, x).sum() + refused(x)
+
+    assert outcome(explorer.compile(program, backend="eager")) == outcome(program)
+    assert outcome(explorer.compile(program)) == outcome(program)

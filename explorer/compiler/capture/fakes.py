@@ -51,6 +51,14 @@ PER_ELEMENT = frozenset(
 """Those that go through elements and are not tagged so."""
 COPIES = frozenset({aten.diagonal_scatter.default, aten.select_scatter.default, aten.slice_scatter.default})
 """Those that write into a copy of their first input, with memory for each element."""
+BATCH_NORMS = frozenset(
+    {
+        aten.native_batch_norm.default, aten.cudnn_batch_norm.default, aten.miopen_batch_norm.default,
+        aten.batch_norm_gather_stats.default, aten.batch_norm_gather_stats_with_counts.default,
+        aten.batch_norm_update_stats.default,
+    }
+)  # fmt: skip
+"""Those that write the running statistics while they train, though their schemas do not say so."""
 
 
 class LaidOut(FakeTensorMode):
@@ -75,8 +83,8 @@ class LaidOut(FakeTensorMode):
         return func.python_key_table[FakeTensorMode](self, *args, **kwargs or {})  # found by the mode's exact class
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func._schema.is_mutable:
-            self._count_writes(func._schema.arguments, args, kwargs or {})
+        if func._schema.is_mutable or func in BATCH_NORMS:
+            self._count_writes(func, args, kwargs or {})
         self.drew |= torch.Tag.nondeterministic_seeded in func.tags
         if check := CHECKS.get(func):
             with self:
@@ -108,11 +116,13 @@ class LaidOut(FakeTensorMode):
                     return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
         return result
 
-    def _count_writes(self, arguments: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        named = [(each, kwargs.get(each.name)) for each in arguments[len(args) :]]
-        for argument, value in (*zip(arguments, args, strict=False), *named):
-            if argument.is_write:
-                for each in tensors_in((value,)):
+    def _count_writes(self, func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        arguments = func._schema.arguments
+        given = {argument.name: value for argument, value in zip(arguments, args, strict=False)} | dict(kwargs)
+        trains = func in BATCH_NORMS and given.get("training", True)
+        for argument in arguments:
+            if argument.is_write or trains and argument.name in ("running_mean", "running_var"):
+                for each in tensors_in((given.get(argument.name),)):
                     self.count_write(each)
 
     def count_write(self, tensor: Tensor) -> None:
