@@ -72,7 +72,9 @@ def test_nearly_all_guards_can_be_made_untrue() -> None:
     assert sum(n for kind, n in found.items() if "no means" in kind) < 0.2 * found.total(), found
 
 
-TODAYS = random.Random(datetime.date.today().isoformat()).sample([p for p in ZOO if "training" not in p.tags], 12)
+# the counter of mutates_globals is one for both
+ALONE = [p for p in ZOO if "training" not in p.tags and p.name != "mutates_globals"]
+TODAYS = random.Random(datetime.date.today().isoformat()).sample(ALONE, 12)
 
 
 @pytest.mark.parametrize("program", TODAYS, ids=lambda p: p.name)
@@ -87,7 +89,10 @@ def test_a_changed_property_of_an_input_is_guarded_or_irrelevant(program: Progra
 
 
 def with_changed(program: Program, place: int, name: str) -> Any:
-    """The inputs with another tensor at one place, which differs in the property named."""
+    """The inputs with another tensor at one place, which differs in the property named. Attention has no other sizes:
+    torch's kernel for a CPU reads past a key that is shorter than its value."""
+    if "attention" in program.tags and "size" in name:
+        return None
     args, kwargs = program.inputs()
     made = TENSOR_CHANGES[name](args[place]) if isinstance(args[place], torch.Tensor) else None
     return None if made is None else ((*args[:place], made, *args[place + 1 :]), kwargs)
