@@ -34,6 +34,12 @@ ROOT = Path(__file__).parent.parent
 SOURCES = sources()
 
 
+def test_an_answer_gets_the_same_verdict_each_time() -> None:
+    lists = "import torch\n\ndef prepare(xs):\n    raise ValueError(float(xs[0][0]))\n\nstep = pooled = prepare\n"
+    first, again, other = (check("guards-3", lists, seed).said for seed in (0, 0, 1))
+    assert first == again != other, (first, other)
+
+
 @pytest.mark.parametrize("id", PUZZLES)
 def test_the_solution_is_right_and_each_wrong_answer_fails_as_meant(id: str) -> None:
     puzzle = PUZZLES[id]

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import torch
 
 from explorer.course.check import Verdict, checked
 from explorer.course.lessons import PUZZLES
@@ -197,6 +199,8 @@ def _child(asked: dict[str, Any]) -> None:
     def reached(step: str, at: str) -> None:
         (folder / "step").write_text(f"{step}\n{at}")
 
+    random.seed(asked["seed"])
+    torch.manual_seed(asked["seed"])
     try:
         verdict = checked(PUZZLES[asked["id"]], asked["source"], asked["seed"], reached, str(folder))
         (folder / "verdict.tmp").write_bytes(msgspec.json.encode(verdict))

@@ -249,6 +249,10 @@ before = pooled
 '''
 
 
+SIGNED = torch.tensor([[-1.0, 2.0, -3.0, 4.0], [5.0, -6.0, 7.0, -8.0]])
+"""A list of two, each with both signs."""
+
+
 def check_two(answer: Answer) -> tuple[Score, ...]:
     calls = [(list(xs),) for xs in answer["calls"]()]
     inputs = [(f"a list of {len(args[0])}", args) for args in calls]
@@ -257,8 +261,8 @@ def check_two(answer: Answer) -> tuple[Score, ...]:
         made = [answer["prepare"](*args) for args in calls]
     agree(answer, lambda xs: answer["step"](answer["prepare"](xs)), answer["before"], inputs)
     with answer.at("used"):
-        turned = answer["before"]([-x for x in calls[1][0]])
-        if position(answer["step"](tree_map(_negative, made[1])), turned):
+        prepared, turned = answer["prepare"](list(SIGNED)), answer["before"]([-x for x in SIGNED])
+        if position(answer["step"](tree_map(_negative, prepared)), turned):
             answer.fail("the work is in `prepare`, which is not compiled; `step` is given what is computed already")
     with answer.at("score"):
         record = watched(answer["step"], [(each,) for each in made])
