@@ -22,7 +22,7 @@ export const breaks: PaneKind = {
       "The places where one graph had to end, because what comes next cannot be part of it: each with its reason, what one can do "
       + "about it, and the function that goes on behind it, which is captured anew. Errors and recompiles stand above, each with the "
       + "program's line; below is what ran in plain Python.",
-    paper: "Graph breaks and resume functions of TorchDynamo (section 3.5).",
+    paper: "Graph breaks and resume functions of TorchDynamo (section 3.8).",
     stock: "torch._dynamo.explain(f)(x); TORCH_LOGS=\"graph_breaks\".",
   },
   open(into: HTMLElement, context: Context): Pane {

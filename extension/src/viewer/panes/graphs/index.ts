@@ -13,7 +13,7 @@ export const graphs: PaneKind = {
       + "after each pass, and cut into a forward and a backward half. Boxes are nodes, or groups of them by module or by the kernel that they "
       + "ended in; a double click opens and closes a group. Signs mark what a pass added (+), removed (−) and changed (~), and what is saved (●) "
       + "for the backward or recomputed there (↻). Nothing moves from pass to pass, so that what changes can be seen.",
-    paper: "The FX graph of TorchDynamo (section 3), AOTAutograd's joint graph and its partition (section 4.1).",
+    paper: "The FX graph of TorchDynamo (section 3), AOTAutograd's joint graph and its partition (section 3.9).",
     stock: "torch.fx.Graph; torch/_functorch/aot_autograd.py, partitioners.py; TORCH_LOGS=\"graph_code,aot_joint_graph,aot_graphs\".",
   },
   open: (into, context) => new GraphsPane(into, context),

@@ -23,7 +23,7 @@ export const memory: PaneKind = {
       + "are never alive at the same time share bytes of one pool; some overwrite a buffer that is not needed again. The "
       + "curves count the bytes in use at each step: with memory of its own for each buffer, and as planned. Inputs are "
       + "the caller's and not counted.",
-    paper: "Wrapper codegen and buffer reuse (section 4.5)",
+    paper: "Memory planning, a part of scheduling (section 4.4)",
     stock: "torch/_inductor/codegen/wrapper.py (MemoryPlanningState), codegen/memory_planning.py; config.memory_planning",
   },
   open: (into, context) => new MemoryPane(into, context),

@@ -33,7 +33,7 @@ export const schedule: PaneKind = {
       + "that what one computes is used by the next without a trip through memory. The drawing shows the steps in the order "
       + "in which they run and the buffers that flow between them; below it stands, for any two operations, why they are or "
       + "are not in one kernel.",
-    paper: "Scheduling and fusion (section 4.3): every pair of nodes that may be fused is scored by the memory traffic it saves.",
+    paper: "Scheduling and fusion (section 4.4): every pair of nodes that may be fused is scored by the memory traffic it saves.",
     stock: "torch/_inductor/scheduler.py: Scheduler.fuse_nodes, can_fuse, score_fusion; TORCH_LOGS=fusion prints refusals",
   },
   open: (into, context) => new SchedulePane(into, context),
