@@ -20,8 +20,8 @@ from explorer.core.text import count
 from explorer.core.untrusted import regular, visible
 from explorer.ir import record as data
 from explorer.ir.edit import EditedSource
-from explorer.show.view import diagnosis, history, html, report, text
-from explorer.show.view.glance import changes, with_glance
+from explorer.show.view import changes, diagnosis, history, html, report, text
+from explorer.show.view.glance import with_glance
 from explorer.show.view.provenance import file_names
 from explorer.show.view.rewrites import Rewrites, rewrites_of
 from explorer.show.view.size_limit import MOST_BYTES, for_output, within_size_limit
@@ -488,10 +488,15 @@ class Difference:
         """The stages whose texts differ."""
         return tuple(name for name, lines in self.stages if lines)
 
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """What differs beside the texts: versions and machine, settings, answers, graphs, kernels, times."""
+        return tuple(changes.lines(self.records.before, self.records.after))
+
     def text(self) -> str:
         titles = f"{self.records.before.title} -> {self.records.after.title}"
         parts = [f"{titles}: {len(self.changed)} of {len(self.stages)} stages differ"]
-        parts += [f"  {line}" for line in changes(self.records.before, self.records.after)]
+        parts += [f"  {line}" for line in self.summary]
         for name, lines in self.stages:
             parts += [f"\n=== {name}", *lines] if lines else [f"    {name}: same"]
         return "\n".join(parts)

@@ -273,7 +273,8 @@ def show_ranks(console: Console, ranks: Ranks) -> None:
 @click.option("--lines", type=click.IntRange(min=0), default=2000, show_default=True, help="The most lines to show.")
 @click.pass_context
 def diff_command(context: click.Context, before: Path, after: Path, exit_code: bool, lines: int) -> None:
-    """Compare two records stage by stage: what changed in which stage's text.
+    """Compare two records, perhaps of two versions of torch or two machines: versions, settings, graphs, kernels and
+    times, then stage by stage what changed in its text.
 
     \b
     Examples:
@@ -282,6 +283,7 @@ def diff_command(context: click.Context, before: Path, after: Path, exit_code: b
     """
     found = _load(before).diff(_load(after))
     console = wide_enough()
+    console.print(Text("\n".join(found.summary)), soft_wrap=True)
     shown = Table(header_style="bold")
     for heading in ("stage", "lines added", "lines removed"):
         shown.add_column(heading)

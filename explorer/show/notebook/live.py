@@ -35,7 +35,8 @@ from explorer.show.notebook import protocol
 from explorer.show.notebook.edit import ExploredCell
 from explorer.show.notebook.output import Output, Samples
 from explorer.show.notebook.widget import ExplorerWidget, ToKernel
-from explorer.show.view.glance import changes, with_glance
+from explorer.show.view.changes import answers
+from explorer.show.view.glance import with_glance
 from explorer.show.view.size_limit import for_output
 
 MOST_BYTES = 1 << 32
@@ -312,7 +313,7 @@ class Live:
                 **({} if asked.dynamic is None else {"dynamic": asked.dynamic}),
             )  # fmt: skip
         self._whole = made.data
-        lines = tuple(changes(output.record, made.data))
+        lines = tuple(answers(output.record, made.data))
         self.edited = protocol.Edited(asked.run, for_output(made.data), lines)
         with self._order:
             self.widget.say(self.edited)

@@ -95,13 +95,6 @@ def lines(record: RecordData) -> list[str]:
     return found
 
 
-def changes(before: RecordData, after: RecordData) -> list[str]:
-    """What two records answer differently."""
-    old, new = ({(part.engine, part.what): part.said for part in record.glance} for record in (before, after))
-    keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
-    return [f"{' '.join(filter(None, key))}: {old.get(key, 'none')} -> {new.get(key, 'none')}" for key in keys]
-
-
 def _failures(record: RecordData) -> Iterator[PartData]:
     names = file_names(record)
     for each in record.errors:

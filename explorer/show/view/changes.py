@@ -1,0 +1,82 @@
+"""What differs between two records, perhaps of two machines or versions of torch, before the texts of their stages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from explorer.core.text import count
+from explorer.ir.record import CompileData, RecordData
+from explorer.show.view.amounts import duration
+
+SHOWN = 20
+"""Values of one kind that are named; the rest is counted."""
+
+LONGEST = 200
+"""Characters of one value."""
+
+
+def lines(before: RecordData, after: RecordData) -> list[str]:
+    """First where the two were made, then what was asked of the compiler, then what came of it and how long it took."""
+    made = _values("", before.environment, after.environment, "absent")
+    found = [*made, *_values("setting ", before.config, after.config, "default")]
+    found += answers(before, after)
+    found += _values("graph of ", _graphs(before), _graphs(after), "absent")
+    found += _kernels(before, after)
+    return found + _times(before, after, elsewhere=bool(made))
+
+
+def _values(kind: str, old: Mapping[str, str], new: Mapping[str, str], absent: str) -> list[str]:
+    changed = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
+    found = [f"{kind}{n}: {_short(old.get(n, absent))} -> {_short(new.get(n, absent))}" for n in changed[:SHOWN]]
+    return found + ([f"... and {count(len(changed) - SHOWN, 'more difference')}"] if len(changed) > SHOWN else [])
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= LONGEST else f"{value[:LONGEST]}..."
+
+
+def answers(before: RecordData, after: RecordData) -> list[str]:
+    """What the two answer differently."""
+    old, new = ({(part.engine, part.what): part.said for part in record.glance} for record in (before, after))
+    keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    return [f"{' '.join(filter(None, key))}: {old.get(key, 'none')} -> {new.get(key, 'none')}" for key in keys]
+
+
+def _graphs(record: RecordData) -> dict[str, str]:
+    """By compile: how often the captured graph calls what."""
+    return {f"{each.id} {each.title}": _operations(each) for each in record.compiles if each.operations}
+
+
+def _operations(compile: CompileData) -> str:
+    graph = next(stage.graph for stage in compile.stages if stage.graph is not None)
+    calls = Counter(node.target for node in graph.nodes if node.op.startswith("call"))
+    return ", ".join(f"{times} {target}" for target, times in sorted(calls.items()))
+
+
+def _kernels(before: RecordData, after: RecordData) -> list[str]:
+    """Kernels that one of the two lacks, by their functions."""
+    old, new = (
+        Counter(kernel.function for compile in record.compiles for half in compile.halves for kernel in half.kernels)
+        for record in (before, after)
+    )
+    found = []
+    for said, names in (("only before", old - new), ("only after", new - old)):
+        if names:
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            found.append(f"kernels {said}: {', '.join(list(names)[:SHOWN])}{more}")
+    return found
+
+
+def _times(before: RecordData, after: RecordData, *, elsewhere: bool) -> list[str]:
+    """A call's time in each; a ratio only beside eager's, which tells whether the machine is another."""
+    old, new = (
+        {each.name: each.median for each in record.timing.contestants} if record.timing is not None else {}
+        for record in (before, after)
+    )
+    both = [name for name in old if name in new and old[name] > 0]
+    found = [f"a call of {n}: {duration(old[n])} -> {duration(new[n])} ({new[n] / old[n]:.2f} times)" for n in both]
+    if both:
+        where = "on machines or versions that differ" if elsewhere else "at two moments"
+        found.append(f"(the two were timed apart, {where}: compare eager's change first)")
+    return found

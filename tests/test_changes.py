@@ -1,0 +1,64 @@
+"""What `explorer diff` says before the stages: where two records were made, what was asked, what came of it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+import torch
+
+import explorer
+from explorer.ir.record import RecordData
+from explorer.records.session import Record
+from explorer.show.view.changes import LONGEST, lines
+from records import sample
+
+
+def changed(**fields: object) -> list[str]:
+    before = sample()
+    return lines(before, msgspec.structs.replace(before, **fields))
+
+
+def test_equal_records_differ_in_nothing_but_perhaps_in_time() -> None:
+    assert [line for line in changed() if not line.startswith(("a call of", "(the two"))] == []
+
+
+@pytest.mark.parametrize("name", list(sample().environment))
+def test_each_fact_of_the_environment_is_compared(name: str) -> None:
+    environment = sample().environment
+    assert f"{name}: {environment[name]} -> 0.0 (other)" in changed(environment={**environment, name: "0.0 (other)"})
+    left = {key: value for key, value in environment.items() if key != name}
+    assert f"{name}: {environment[name]} -> absent" in changed(environment=left)
+
+
+def test_settings_of_either_side_are_told() -> None:
+    before = sample()
+    added = msgspec.structs.replace(before, config={**before.config, "torch inductor max_autotune": "True"})
+    assert "setting torch inductor max_autotune: default -> True" in lines(before, added)
+    assert "setting torch inductor max_autotune: True -> default" in lines(added, before)
+
+
+def test_what_strangers_wrote_is_cut() -> None:
+    assert max(map(len, changed(config={"a": "x" * 10**6}))) < 2 * LONGEST
+    many = changed(environment={f"gpu {n}": "x" for n in range(10_000)})
+    assert len(many) < 100 and "more differences" in "".join(many)
+
+
+def test_two_programs_differ_in_graph_kernels_and_time() -> None:
+    x = torch.ones(8)
+    first = explorer.explore(lambda x: torch.relu(x) * 2, time=0.05)(x)
+    other = explorer.explore(lambda x: torch.sigmoid(x) * 2, time=0.05)(x)
+    found = first.diff(other).summary
+    graph = next(line for line in found if line.startswith("graph of"))
+    assert "1 torch.relu -> " in graph and graph.endswith("1 torch.sigmoid")
+    assert any(line.startswith("kernels only before: k0_") for line in found)
+    times = [line for line in found if line.startswith("a call of ")]
+    assert [line.split()[3].rstrip(":") for line in times] == ["eager", "explorer"]
+    assert "at two moments" in found[-1]
+    moved = msgspec.structs.replace(other.data, environment={**other.data.environment, "torch": "9.9"})
+    assert "machines or versions that differ" in first.diff(Record(moved)).summary[-1]
+
+
+def test_the_terminal_and_the_text_begin_with_it() -> None:
+    before = sample()
+    after: RecordData = msgspec.structs.replace(before, environment={**before.environment, "torch": "9.9"})
+    assert "torch: " in Record(before).diff(Record(after)).text().splitlines()[1]
