@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from explorer.show.notebook.magics import PANES
+from explorer.show.view.panes import PANES
 from explorer.show.notebook.widget import MODULE, MODULE_VERSION
 
 ROOT = Path(__file__).parent.parent

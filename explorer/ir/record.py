@@ -805,6 +805,14 @@ class PartData(Data, frozen=True):
     engine: str = ""
 
 
+class PaneData(Data, frozen=True):
+    """What a pane of the viewer shows; the term of the PyTorch 2 paper, and what stock torch has for it ("": nothing)."""
+
+    text: str
+    paper: str
+    stock: str
+
+
 class RecordData(Data, frozen=True):
     version: Whole
     title: str
@@ -834,6 +842,8 @@ class RecordData(Data, frozen=True):
     calls: tuple[CallsData, ...] = ()
     glance: Annotated[tuple[PartData, ...], at_most(100)] = ()
     """What came of it, as view/glance.py puts it into words."""
+    panes: dict[str, PaneData] = {}
+    """What the panes of the viewer show, by their names, as view/panes.py says it."""
     history: tuple[ServedData, ...] = ()
     """The calls of what was compiled more than once, as view/history.py works them out."""
     cut: bool = False

@@ -29,13 +29,8 @@ from explorer.show.notebook.comparing import ComparingMagics
 from explorer.show.notebook.instrument import Instrument, Watched, mark
 from explorer.show.notebook.live import REPEATED, Live, WhenCompiled
 from explorer.show.notebook.session import Options, Session
+from explorer.show.view.panes import PANES
 from explorer.show.view.queries import WAYS, Queried
-
-PANES = (
-    "source", "bytecode", "breaks", "guards", "recompiles", "graphs", "schedule", "memory", "code", "timing",
-    "values", "timeline", "text", "diff",
-)  # fmt: skip
-"""As extension/src/viewer/panes/index.ts."""
 
 KEPT_RECORDS = 30
 """The notebook's last explorations, which are live and which %explore_diff and %explore_report know."""

@@ -25,6 +25,7 @@ from explorer.ir.record import (
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.diagnosis import frames_of_graphs
 from explorer.show.view.history import history
+from explorer.show.view.panes import PANES
 from explorer.show.view.provenance import file_names
 
 FIRST = ("wrong", "attention")
@@ -58,7 +59,7 @@ def with_glance(record: RecordData, *, whole: bool = True) -> RecordData:
     found = msgspec.structs.replace(
         record, compiles=compiles, recompiles=recompiles, calls=calls, errors=errors, eager=eager
     )
-    found = msgspec.structs.replace(found, glance=glance(found, whole=whole), history=history(found))
+    found = msgspec.structs.replace(found, glance=glance(found, whole=whole), history=history(found), panes=PANES)
     return record if found == record else found
 
 

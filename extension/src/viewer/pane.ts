@@ -14,15 +14,7 @@ export interface PaneKind {
   /** Also the name that `%%explore --stage` takes. */
   readonly id: string;
   readonly title: string;
-  readonly about: About;
   open(into: HTMLElement, context: Context): Pane;
-}
-
-/** "What am I looking at": a few sentences, the term in the PyTorch 2 paper, and stock torch's counterpart. */
-export interface About {
-  readonly text: string;
-  readonly paper: string;
-  readonly stock: string;
 }
 
 export interface Context {

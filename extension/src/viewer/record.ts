@@ -617,6 +617,13 @@ export interface PartData {
   readonly engine?: string;
 }
 
+/** What a pane of the viewer shows; the term of the PyTorch 2 paper, and what stock torch has for it ("": nothing). */
+export interface PaneData {
+  readonly text: string;
+  readonly paper: string;
+  readonly stock: string;
+}
+
 export interface RecordData {
   readonly version: number;
   readonly title: string;
@@ -640,6 +647,7 @@ export interface RecordData {
   readonly eager?: readonly EagerData[];
   readonly calls?: readonly CallsData[];
   readonly glance?: readonly PartData[];
+  readonly panes?: { readonly [key: string]: PaneData };
   readonly history?: readonly ServedData[];
   readonly cut?: boolean;
 }

@@ -7,7 +7,7 @@ import { Edits } from "./edits";
 import { key, parts, type Key } from "./element";
 import { Follower } from "./follow";
 import { phrase } from "./format";
-import { entry } from "./gather";
+import { entry, own } from "./gather";
 import { glance } from "./glance";
 import { Grid } from "./grid";
 import { helpPage } from "./help";
@@ -241,7 +241,7 @@ export class Shell {
   }
 
   #about(kind: PaneKind): void {
-    const { text, paper, stock } = kind.about;
+    const { text, paper, stock } = own(this.#model.record.value.panes, kind.id) ?? { text: "An earlier version made this record: it does not explain the pane." };
     const facts = h(
       "dl.ex-facts",
       ...(paper ? [h("dt", "In the PyTorch 2 paper (Ansel et al. 2024)"), h("dd", paper)] : []),

@@ -4,7 +4,7 @@ import { lineDiff, type Run } from "../linediff";
 
 const WORD = /[A-Za-z_]\w*/g;
 /** "sum_1: f32[4] = …", "float v1 = …", "out0[x0] = …": what is left of the sign is a name that the text gives. */
-const GIVEN = /\b([A-Za-z_]\w*)(?:\[[^\]]{0,200}\])?(?: = |: )/g;
+const GIVEN = /\b([A-Za-z_]\w*)(?:\[[^\]]{0,60}\])?(?: = |: )/g;
 
 /** Runs of lines that are the same, or the same with each name on one side in the place of one on the other; `alike` says
  * whether the texts as a whole are. */

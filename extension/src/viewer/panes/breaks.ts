@@ -17,14 +17,6 @@ import { TITLES } from "./titles";
 export const breaks: PaneKind = {
   id: "breaks",
   title: TITLES.breaks,
-  about: {
-    text:
-      "The places where one graph had to end, because what comes next cannot be part of it: each with its reason, what one can do "
-      + "about it, and the function that goes on behind it, which is captured anew. Errors and recompiles stand above, each with the "
-      + "program's line; below is what ran in plain Python.",
-    paper: "Graph breaks and resume functions of TorchDynamo (section 3.8).",
-    stock: "torch._dynamo.explain(f)(x); TORCH_LOGS=\"graph_breaks\".",
-  },
   open(into: HTMLElement, context: Context): Pane {
     const body = h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Graph breaks" });
     into.append(body);

@@ -11,14 +11,6 @@ import { TITLES } from "./titles";
 export const diff: PaneKind = {
   id: "diff",
   title: TITLES.diff,
-  about: {
-    text:
-      "Two compiles, stage by stage: the one that is selected, and another one of this record (a recompile, the other engine's) or "
-      + "one of a record from a file. Stages whose texts differ are marked. Lines keep the colour of their source line, "
-      + "the same on both sides, and what is selected on one side is lit up on the other.",
-    paper: "",
-    stock: "Comparing the directories of two runs with TORCH_TRACE by hand; tlparse shows one run.",
-  },
   open: (into, context) => new Diff(into, context),
 };
 

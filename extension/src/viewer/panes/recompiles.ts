@@ -11,13 +11,6 @@ import { TITLES } from "./titles";
 export const recompiles: PaneKind = {
   id: "recompiles",
   title: TITLES.recompiles,
-  about: {
-    text: "The calls of each function that was compiled more than once, in order: the compiles that served a call and, where it was "
-      + "compiled again, the guards that failed, the line that made each, and what would keep it from failing. Calls are counted "
-      + "where the program was watched (%%explore of a cell that compiles functions itself, explorer.watch); elsewhere the compiles stand alone.",
-    paper: "Guards (section 3.3); dynamic shapes (section 5)",
-    stock: "TORCH_LOGS=recompiles, torch._dynamo.config.recompile_limit",
-  },
   open(into: HTMLElement, context: Context): Pane {
     const compile = (id: string) => h("span", button("ex-link", id, () => (context.compile.value = id)), " ");
     const place = ({ span }: ChangeData) => (span ? ` at ${context.model.files.value.place(span.file, span.line)}` : "");

@@ -14,16 +14,6 @@ import { TITLES } from "./titles";
 export const source: PaneKind = {
   id: "source",
   title: TITLES.source,
-  about: {
-    text:
-      "The Python that was compiled: every line that became part of a graph, with the functions that were called along the way, in "
-      + "the order of their first call, libraries' after yours. "
-      + "A line's colour is the colour of all that it caused, in every pane. In the margin: ⤶ where the graph breaks, ⛨ and how many "
-      + "guards come from the line (if asked for), and a bar for the kernels' measured time. A kernel often serves several "
-      + "lines: ≤38 % means that all of it is shared, 20–58 % that 20 % is the line's own.",
-    paper: "TorchDynamo captures graphs from Python bytecode, so that the source needs no changes (section 3).",
-    stock: "Stack traces in node.meta[\"stack_trace\"]; TORCH_LOGS=\"graph_breaks,guards\" for the marks.",
-  },
   open(into: HTMLElement, context: Context): Pane {
     const files = h("select.ex-select", { "aria-label": "Go to a function" });
     const marks = h("select.ex-select", { "aria-label": "Go to a mark" });

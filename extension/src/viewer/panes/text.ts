@@ -17,15 +17,6 @@ import { TITLES } from "./titles";
 export const text: PaneKind = {
   id: "text",
   title: TITLES.text,
-  about: {
-    text:
-      "What the selected stage made, in full, as text. Each line has the colour of the source line that caused it; a line with a "
-      + "double edge has several. Walk the stages with the arrow keys to see the program change; a pass over a graph can be shown "
-      + "as what it changed in the graph before, and walked through rewrite by rewrite; lowering node by node. A breakpoint is a query, "
-      + "such as: pass:casts replaced:",
-    paper: "Each stage of TorchDynamo, AOTAutograd and TorchInductor has such an intermediate program.",
-    stock: "TORCH_LOGS=\"graph_code,aot_graphs,schedule,output_code\" prints some of these, one kind at a time.",
-  },
   open(into: HTMLElement, context: Context): Pane {
     const changes = context.setting<boolean>("changes", false);
     const heading = h("span");

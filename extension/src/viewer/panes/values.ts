@@ -15,13 +15,6 @@ import { TITLES } from "./titles";
 export const values: PaneKind = {
   id: "values",
   title: TITLES.values,
-  about: {
-    text: "One call, run kernel by kernel: what each kernel and library call wrote, beside what eager operators compute for the same node "
-      + "of the graph. The first NaN and the first difference are one key away. Recorded where values=True (%%explore --values) asks for it, and "
-      + "where results differ from eager. A breakpoint is a query, such as: kernel=k0 error>0.001",
-    paper: "",
-    stock: "torch.utils._debug_mode.DebugMode; TORCHINDUCTOR_DUMP_LAUNCH_PARAMS; the accuracy minifier (TORCHDYNAMO_REPRO_LEVEL=4)",
-  },
   open: (into, context) => new Values(into, context),
 };
 

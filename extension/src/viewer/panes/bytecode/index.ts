@@ -28,15 +28,6 @@ const LISTED = 60;
 export const bytecode: PaneKind = {
   id: "bytecode",
   title: TITLES.bytecode,
-  about: {
-    text:
-      "The instructions of the function, in a set that is the same for all versions of Python; what runs instead once the graph is "
-      + "compiled; what goes on after a graph break; and what was inlined. The slider walks through the symbolic evaluation; "
-      + "◀ and ▶ go by what is chosen beside them; its letter does, too, and as a "
-      + "capital letter goes back. A breakpoint is a query, such as: op:CALL line:12 guard:size depth>1 top:tensor",
-    paper: "Symbolic evaluation and code generation of TorchDynamo (sections 3.4 to 3.8).",
-    stock: "torch/_dynamo/symbolic_convert.py, InstructionTranslator; TORCH_LOGS=\"bytecode,trace_bytecode\".",
-  },
   open: (into, context) => new Bytecode(into, context),
 };
 

@@ -16,14 +16,6 @@ import { TITLES } from "../titles";
 export const code: PaneKind = {
   id: "code",
   title: TITLES.code,
-  about: {
-    text:
-      "The generated kernels, the wrapper that allocates memory and calls them, and what the compilers below made of each kernel, down "
-      + "to machine code. Every line has the colour of the source line that caused it; lines without one say why. Above the "
-      + "code is the exact command that built it. A second code pane beside this one shows two levels at once.",
-    paper: "TorchInductor's code generation: Triton, C++/OpenMP (sections 4.5 and 4.6), and the wrapper.",
-    stock: "torch/_inductor/codegen/; TORCH_LOGS=\"output_code,kernel_code\", files under /tmp/torchinductor_USER.",
-  },
   open: (into, context) => new Code(into, context),
 };
 

@@ -18,14 +18,6 @@ import { TITLES } from "../titles";
 export const guards: PaneKind = {
   id: "guards",
   title: TITLES.guards,
-  about: {
-    text: "What the compiled code assumes about its inputs and about the world. Each is checked before the code is used; a "
-      + "call that breaks one is recompiled, or finds an earlier compile that accepts it. Try another call in the form to "
-      + "see every guard that it would break: nothing is run and no tensor is made. What only the running process knows, "
-      + "such as which object something is, is listed as not decided here.",
-    paper: "Guards (section 3.3); recompilation and dynamic shapes (section 5)",
-    stock: "torch/_dynamo/guards.py; TORCH_LOGS=guards,recompiles; torch._dynamo.config.recompile_limit",
-  },
   open: (into, context) => new GuardsPane(into, context),
 };
 

@@ -18,14 +18,6 @@ import { TITLES } from "../titles";
 export const memory: PaneKind = {
   id: "memory",
   title: TITLES.memory,
-  about: {
-    text: "Each buffer that the program makes, from the step that first writes it to the last that needs it. Buffers that "
-      + "are never alive at the same time share bytes of one pool; some overwrite a buffer that is not needed again. The "
-      + "curves count the bytes in use at each step: with memory of its own for each buffer, and as planned. Inputs are "
-      + "the caller's and not counted.",
-    paper: "Memory planning, a part of scheduling (section 4.4)",
-    stock: "torch/_inductor/codegen/wrapper.py (MemoryPlanningState), codegen/memory_planning.py; config.memory_planning",
-  },
   open: (into, context) => new MemoryPane(into, context),
 };
 

@@ -28,14 +28,6 @@ const MOST_NAMED = 3;
 export const schedule: PaneKind = {
   id: "schedule",
   title: TITLES.schedule,
-  about: {
-    text: "Each operation of the graph became a loop or a library call. Loops that are worth joining run as one kernel, so "
-      + "that what one computes is used by the next without a trip through memory. The drawing shows the steps in the order "
-      + "in which they run and the buffers that flow between them; below it stands, for any two operations, why they are or "
-      + "are not in one kernel.",
-    paper: "Scheduling and fusion (section 4.4): every pair of nodes that may be fused is scored by the memory traffic it saves.",
-    stock: "torch/_inductor/scheduler.py: Scheduler.fuse_nodes, can_fuse, score_fusion; TORCH_LOGS=fusion prints refusals",
-  },
   open: (into, context) => new SchedulePane(into, context),
 };
 

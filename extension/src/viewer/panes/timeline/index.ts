@@ -15,12 +15,6 @@ import { most } from "../../gather";
 export const timeline: PaneKind = {
   id: "timeline",
   title: TITLES.timeline,
-  about: {
-    text: "Compile time by stage: each compile of the record as a bar, its stages below it, and below those what ran inside "
-      + "them. Click a stage to look at it in all panes; zoom in on what is too short to read.",
-    paper: "Compile time is discussed in section 6; the stages are those of figure 1.",
-    stock: "TORCH_LOGS=compilation_metrics, torch._dynamo.utils.compile_times(), tlparse's Chrome trace",
-  },
   open: (into, context) => new TimelinePane(into, context),
 };
 

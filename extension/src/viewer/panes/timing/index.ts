@@ -21,13 +21,6 @@ import { least, most } from "../../gather";
 export const timing: PaneKind = {
   id: "timing",
   title: TITLES.timing,
-  about: {
-    text: "Whole calls of eager, of this compiler and of stock torch.compile, taken in turn so that a machine whose speed "
-      + "drifts is unfair to none; each dot is a sample. Then each kernel by itself: its time, what it moves and computes, "
-      + "and how near that comes to the machine's measured peaks. The time that no kernel takes is told apart.",
-    paper: "Experimental results (section 6): speedup over eager, here with its spread",
-    stock: "torch.utils.benchmark, TORCHINDUCTOR_PROFILE=1 (bandwidth of each kernel), torch.profiler",
-  },
   open: (into, context) => new TimingPane(into, context),
 };
 
