@@ -7,8 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-from explorer.show.view.panes import PANES
 from explorer.show.notebook.widget import MODULE, MODULE_VERSION
+from explorer.show.view.panes import PANES
 
 ROOT = Path(__file__).parent.parent
 EXTENSION = ROOT / "extension"

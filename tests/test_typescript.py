@@ -5,8 +5,8 @@ import re
 import pytest
 
 from explorer.ir import methods, record
-from explorer.show.view.panes import PANES
 from explorer.show.notebook.types import VIEWER, texts
+from explorer.show.view.panes import PANES
 from explorer.show.view.typescript import checked, written
 
 

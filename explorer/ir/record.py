@@ -806,7 +806,7 @@ class PartData(Data, frozen=True):
 
 
 class PaneData(Data, frozen=True):
-    """What a pane of the viewer shows; the term of the PyTorch 2 paper, and what stock torch has for it ("": nothing)."""
+    """What a pane of the viewer shows, the PyTorch 2 paper's term, and what stock torch has for it ("": nothing)."""
 
     text: str
     paper: str

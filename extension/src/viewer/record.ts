@@ -617,7 +617,7 @@ export interface PartData {
   readonly engine?: string;
 }
 
-/** What a pane of the viewer shows; the term of the PyTorch 2 paper, and what stock torch has for it ("": nothing). */
+/** What a pane of the viewer shows, the PyTorch 2 paper's term, and what stock torch has for it ("": nothing). */
 export interface PaneData {
   readonly text: string;
   readonly paper: string;
