@@ -272,6 +272,16 @@ class GuardData(Data, frozen=True):
     """That made it; -1 where none did, or where it is not known."""
 
 
+class GuardCostData(Data, frozen=True):
+    """What the `checks` of one `source` add to a call, reading it included; "" is what is asked of torch's state and of
+    several values at once. `whole`: with all that is read from it."""
+
+    source: str
+    checks: Whole
+    seconds: float
+    whole: bool = False
+
+
 class RecompileData(Data, frozen=True):
     """Why the earlier compile `of` the same frame did not accept this call: a guard of it that failed ("" where it
     cannot be told which), and how, with the values. One for each such guard. `seen` is what the guard's source was at
@@ -589,6 +599,8 @@ class CompileData(Data, frozen=True):
     run_seconds: float = 0.0
     guard_seconds: float | None = None
     """What checking all guards takes, where it was timed: each call that uses the code pays it."""
+    guard_costs: tuple[GuardCostData, ...] = ()
+    """Of it, by source, dearest first, where calls were timed."""
     rules: dict[str, str] = {}
     """Ids of nodes, loops and kernels that a person's own rule made, and of its name."""
     rewrites: Annotated[tuple[RewriteData, ...], at_most(500_000)] = ()

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from explorer.core.package import OWN_FILES
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.core.text import count
 from explorer.ir import record as data
-from explorer.ir.capture import Frame, GuardedCode
+from explorer.ir.capture import Capture, Frame, GuardedCode
 from explorer.ir.program import CPU, Target
 from explorer.records import to_record
 from explorer.records.assembly import assembled, compiles_of, settings_of
@@ -31,6 +31,7 @@ from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import Calls, InPlace, Leave
 from explorer.records.check.captured import Captured, GraphTrial, Once
 from explorer.records.check.first_divergence import first_divergence, searched
+from explorer.records.check.guard_costs import guard_costs
 from explorer.records.check.isolate import undone
 from explorer.records.check.process import Outside, put_back
 from explorer.records.check.profile import peak_bytes, profile
@@ -271,9 +272,11 @@ def beside(
             entrants.append(Entrant("stock", contestant, theirs.seconds, note))
     measured = untimed(found) if ran else None
     seconds: Mapping[str, to_record.Seconds] = {}
+    guards: GuardCosts = {}
     if budget and found and timed.measurable:
         recorder = None if ours is None else ours.recorder
         measured = measure(entrants, found, recorder, budget, progress, timed)
+        guards = {**measured.guards, **costs_of(theirs.guard_roots())}
         if ran:
             with timed.timed():
                 seconds = profile_stock(replace(theirs, contestant=contestant, trial=timed))
@@ -289,7 +292,7 @@ def beside(
     if fixes and called_once:
         notes.append("No fix of a graph break was tried, because that needs more calls of the function.")
     tried = attempts(theirs) if fixes and not called_once else []
-    compiles = (*own, *with_outcomes(theirs.compiles(seconds), tried))
+    compiles = with_guard_costs((*own, *with_outcomes(theirs.compiles(seconds), tried)), guards)
     settings = {**({} if first is None else settings_of(config)), **theirs.settings(stock)}
     engine = "stock" if first is None else "explorer and stock"
     made = assembled(
@@ -450,18 +453,39 @@ def _note(stock: Stock) -> str:
     return f"{count(stock.breaks, 'break')}, {duration(stock.warm_seconds)} with full caches"
 
 
+GuardCosts = Mapping[str, tuple[float, tuple[data.GuardCostData, ...]]]
+"""What one check of a compile's guards takes, and of that each source, by the compile's id."""
+
+
+def costs_of(guards: Mapping[str, tuple[Any, Mapping[str, Any]]]) -> GuardCosts:
+    """Of root guard managers with the locals of their frames, by compile."""
+    found = ((id, guard_costs(root, given)) for id, (root, given) in guards.items())
+    return {id: costs for id, costs in found if costs is not None}
+
+
+def with_guard_costs(compiles: tuple[data.CompileData, ...], costs: GuardCosts) -> tuple[data.CompileData, ...]:
+    def of(compile: data.CompileData) -> data.CompileData:
+        if compile.id not in costs:
+            return compile
+        seconds, parts = costs[compile.id]
+        return msgspec.structs.replace(compile, guard_seconds=seconds, guard_costs=parts)
+
+    return tuple(map(of, compiles))
+
+
 @dataclass(frozen=True)
 class Measured:
-    """Measured times: of whole calls, and of the kernels of each compile by its id."""
+    """Measured times: of whole calls, and of the kernels and guards of each compile by its id."""
 
     timing: data.TimingData
     kernels: Mapping[str, to_record.Seconds]
+    guards: GuardCosts = field(default_factory=dict)
 
     def with_overhead(self, spent: float) -> Measured:
         """With what a call of stock takes outside its kernels, which took `spent` seconds."""
         median = next(each.median for each in self.timing.contestants if each.name == "stock")
         overhead = median - spent if 0 < spent < median else None
-        return Measured(msgspec.structs.replace(self.timing, overhead=overhead), self.kernels)
+        return replace(self, timing=msgspec.structs.replace(self.timing, overhead=overhead))
 
 
 def contents(
@@ -469,6 +493,7 @@ def contents(
 ) -> data.RecordData:
     """Record data of everything that `recorder` saw; `error` is what the call raised."""
     compiles = compiles_of(recorder, measured.kernels if measured else {})
+    compiles = with_guard_costs(compiles, measured.guards if measured else {})
     said = "" if error is None else f"{type(error).__name__}: {error}"
     timing = measured.timing if measured else None
     lines = config.edit.source.lines
@@ -542,7 +567,20 @@ def measure(
         method="; ".join((METHOD, *failures, *((NO_PEAKS,) if machine is None else ()))),
         stock_accuracy=compared.stock_accuracy,
     )
-    return Measured(timing, kernels)
+    progress.on_phase("timing guards")
+    return Measured(timing, kernels, costs_of({} if recorder is None else roots_of(recorder)))
+
+
+def roots_of(recorder: Recorder) -> dict[str, tuple[Any, Mapping[str, Any]]]:
+    """The guard managers of our compiles, with the locals that each frame was captured with."""
+    found = {}
+    for run in recorder.compiles:
+        made = [stage.artifact for stage in run.stages]
+        linked = next((each for each in made if isinstance(each, GuardedCode) and each.manager is not None), None)
+        captured = next((each for each in made if isinstance(each, Capture) and each.frame is not None), None)
+        if linked is not None and captured is not None and captured.frame is not None:
+            found[run.id] = linked.manager.root, captured.frame.locals
+    return found
 
 
 def untimed(accuracy: Mapping[str, Comparison]) -> Measured:

@@ -129,9 +129,11 @@ class Record:
 
     @property
     def guards(self) -> Listing[data.GuardData]:
-        """The guards of the compiled code, those on the program's own values first."""
+        """The guards of the compiled code, those on the program's own values first; behind them what they cost a call,
+        source by source, where calls were timed (`CompileData.guard_costs`)."""
         found = [guard for compile in self.data.compiles for guard in compile.guards]
-        return Listing(found, text.guard_lines(found, file_names(self.data)))
+        costs = text.guard_costs(self.data.compiles)
+        return Listing(found, (*text.guard_lines(found, file_names(self.data)), *costs))
 
     @property
     def breaks(self) -> Listing[data.BreakData]:

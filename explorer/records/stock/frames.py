@@ -133,6 +133,7 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
         return
     if seen.calls is None:
         compile.guard_managers.append(guarded.guard_manager)
+        compile.given.update(call.args[2])
     compile.guard_seconds = seconds_of(guarded.guard_manager, call.args[2])
     made = partial(add_code, compile, guarded.code, f"{compile.id}.rewritten", "rewritten")
     compile.stage_later(COMPILE, "rewritten bytecode", made, ended=call.started + call.seconds)

@@ -196,6 +196,8 @@ class Compile(CollectedCompile):
     guard_seconds: float | None = None
     guard_managers: list[Any] = field(default_factory=list)
     """Of Dynamo's, alive, to let go of the compiled code when the exploration ends."""
+    given: dict[str, Any] = field(default_factory=dict)
+    """The locals that the frame was compiled for, as long as the managers are there."""
     skipped: bool = False
     running: bool = False
     """Whether its frame is being compiled now; the backward is compiled later."""

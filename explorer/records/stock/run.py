@@ -98,6 +98,11 @@ class StockRun:
         """Everything that was seen. `seconds` are measured times by compile, half, and id of kernel or library call."""
         return self.observation.frozen(seconds)
 
+    def guard_roots(self) -> dict[str, tuple[Any, Mapping[str, Any]]]:
+        """The guard managers by compile, with the locals that each frame was compiled for."""
+        seen = self.observation.compiles
+        return {each.id: (each.guard_managers[-1].root, each.given) for each in seen if each.guard_managers}
+
     def settings(self, given: Mapping[str, Any]) -> dict[str, str]:
         """What the compile depended on: the arguments of torch.compile that really applied, and what the process
         changed in torch's configuration."""
@@ -266,6 +271,7 @@ def release(observation: Observation) -> None:
             if entry is not None and state is not None and observation.had_entries(compile.code):
                 state.invalidate(entry, _ended())
         compile.guard_managers.clear()
+        compile.given.clear()
         if compile.code is not None and compile.skipped and observation.had_entries(compile.code):
             default = c_eval_frame._FrameAction.DEFAULT
             c_eval_frame.set_code_exec_strategy(compile.code, c_eval_frame._FrameExecStrategy(default, default))

@@ -150,7 +150,9 @@ def _guards(compile: CompileData, names: Names) -> str:
         for guard in sorted(compile.guards, key=lambda guard: guard.of_torch)
     ]  # fmt: skip
     shown = table(("guard", "because", "from"), rows)
-    return _section(compile, "guards", "Guards", folded(count(len(rows), "guard"), shown, open=len(rows) < 20))
+    costs = "".join(f"<pre>{escape(chr(10).join(lines))}</pre>" for lines in [text.guard_costs([compile])] if lines)
+    listed = folded(count(len(rows), "guard"), shown, open=len(rows) < 20)
+    return _section(compile, "guards", "Guards", listed, costs)
 
 
 def _breaks(compile: CompileData, compiles: Sequence[CompileData], names: Names) -> str:

@@ -64,6 +64,31 @@ def guard_lines(guards: Sequence[GuardData], files: diagnosis.Names) -> list[str
     return [*lines, f"and {len(own)} on torch's state:", *map(_guard, own)] if own else lines
 
 
+DEAREST = 10
+"""Sources of guards whose cost is told one by one."""
+
+
+def guard_costs(compiles: Sequence[CompileData]) -> list[str]:
+    """What guards cost a call, beside its kernels, where that was timed: the dearest sources first."""
+    lines = []
+    for each in compiles:
+        if not each.guard_costs or each.guard_seconds is None:
+            continue
+        timed = [kernel.seconds for half in each.halves for kernel in half.kernels if kernel.seconds is not None]
+        timed += [seconds for half in each.halves for seconds in half.extern_seconds.values()]
+        beside = f", its kernels and library calls {duration(sum(timed))}" if timed else ""
+        whole = f"checking the guards takes {duration(each.guard_seconds)} a call{beside}"
+        lines.append(f"{each.id}: {whole}; a call without the checks of one source saves")
+        for cost in each.guard_costs[:DEAREST]:
+            source = dynamo.names(cost.source) if cost.source else "torch's state, and values together"
+            below = " and what is read from it" if cost.whole else ""
+            lines.append(f"  {duration(cost.seconds):>8}  {source}{below} ({count(cost.checks, 'check')})")
+        rest = each.guard_costs[DEAREST:]
+        if rest:
+            lines.append(f"  {duration(sum(cost.seconds for cost in rest)):>8}  {count(len(rest), 'other source')}")
+    return lines
+
+
 def _guard(guard: GuardData) -> str:
     return f"{guard.id:<8} {guard.words or dynamo.names(guard.expression)}"
 

@@ -185,6 +185,15 @@ export interface GuardData {
   readonly step?: number;
 }
 
+/** What the `checks` of one `source` add to a call, reading it included; "" is what is asked of torch's state and of
+ * several values at once. `whole`: with all that is read from it. */
+export interface GuardCostData {
+  readonly source: string;
+  readonly checks: number;
+  readonly seconds: number;
+  readonly whole?: boolean;
+}
+
 /** Why the earlier compile `of` the same frame did not accept this call: a guard of it that failed ("" where it
  * cannot be told which), and how, with the values. One for each such guard. `seen` is what the guard's source was at
  * this call, where that can be told; `words` what failed, where `why` does not say it as a person would. */
@@ -434,6 +443,7 @@ export interface CompileData {
   readonly runs?: number;
   readonly run_seconds?: number;
   readonly guard_seconds?: number | null;
+  readonly guard_costs?: readonly GuardCostData[];
   readonly rules?: { readonly [key: string]: string };
   readonly rewrites?: readonly RewriteData[];
   readonly called?: string;
