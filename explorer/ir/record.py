@@ -548,6 +548,19 @@ class RewriteData(Data, frozen=True, array_like=True):
     whys: tuple[WhyData, ...] = ()
 
 
+class CacheKeyData(Data, frozen=True):
+    """A key that stock looked for in one of its caches, by its parts, each a hash and the beginning of its text. Where
+    `like` names the nearest key before it (its `id`), `parts` are those that differ from it, and `lacks` those that
+    only the earlier one has."""
+
+    id: str
+    cache: str
+    key: str
+    parts: Annotated[dict[str, str], at_most(5000)]
+    like: str = ""
+    lacks: tuple[str, ...] = ()
+
+
 class EventData(Data, frozen=True):
     """An attempt: its type's name and its fields as text."""
 
@@ -605,6 +618,8 @@ class CompileData(Data, frozen=True):
     """Ids of nodes, loops and kernels that a person's own rule made, and of its name."""
     rewrites: Annotated[tuple[RewriteData, ...], at_most(500_000)] = ()
     """What the passes over the graph replaced, and what lowering made of each node, in order."""
+    cache_keys: tuple[CacheKeyData, ...] = ()
+    """What was looked for in stock's caches, of a program that was watched."""
     called: str = ""
     """What a person calls a continuation, whose title is a made-up name: "step after line 12"."""
 

@@ -20,7 +20,7 @@ from explorer.core.text import count
 from explorer.core.untrusted import regular, visible
 from explorer.ir import record as data
 from explorer.ir.edit import EditedSource
-from explorer.show.view import changes, diagnosis, history, html, report, text
+from explorer.show.view import caches, changes, diagnosis, history, html, report, text
 from explorer.show.view.glance import with_glance
 from explorer.show.view.provenance import file_names
 from explorer.show.view.rewrites import Rewrites, rewrites_of
@@ -134,6 +134,14 @@ class Record:
         found = [guard for compile in self.data.compiles for guard in compile.guards]
         costs = text.guard_costs(self.data.compiles)
         return Listing(found, (*text.guard_lines(found, file_names(self.data)), *costs))
+
+    @property
+    def caches(self) -> Listing[data.CacheKeyData]:
+        """What caches answered: hit, miss or bypassed, and on a miss the parts of the key that differ from the nearest
+        key before it; and which kernels were found built. Stock's caches are asked where a program is watched
+        (`explorer.watch`): an exploration passes them by."""
+        found = (key for compile in self.data.compiles for key in compile.cache_keys)
+        return Listing(found, caches.lines(self.data.compiles))
 
     @property
     def breaks(self) -> Listing[data.BreakData]:

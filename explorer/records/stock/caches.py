@@ -5,8 +5,9 @@ which an exploration leaves as they were.
 from __future__ import annotations
 
 import copy
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch._dynamo.utils import counters
 from torch._functorch import config as functorch
 from torch._inductor import config as inductor
 
+from explorer.ir import record as data
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
@@ -76,12 +78,50 @@ def asked(seen: Observation) -> Iterator[None]:
                     compile.event("Cache", cache=cache, state=SAID[answer])
 
 
-def around_key(seen: Observation, call: Call) -> Iterator[None]:
-    """Why a graph has no key in the FX graph cache."""
+def around_fx_key(seen: Observation, call: Call) -> Iterator[None]:
+    """The key of a graph in the FX graph cache, or why it has none."""
     yield
-    info = call.result[1] if call.error is None and seen.calls is not None else None
+    if call.error is not None or seen.calls is None:
+        return
+    found, info = call.result
     if info and (why := info.get("cache_bypass_reason")):
         seen.compile().event("Cache", cache="FX graph cache", state=f"has no key: {why}")
+    if found is not None:
+        add_key(seen, "FX graph cache", *found)
+
+
+def around_autograd_key(seen: Observation, call: Call) -> Iterator[None]:
+    yield
+    if seen.calls is not None and call.error is None:
+        add_key(seen, "AOTAutograd cache", *call.result)
+
+
+MOST_KEYS = 64
+"""Of all caches together, that a new one is compared with."""
+
+LONGEST_PART = 160
+"""Characters of the text of one part of a key."""
+
+_PART = re.compile(r"\[(?P<hash>[^\]]*)\] (?P<name>[^:]*): (?P<text>.*)", re.DOTALL)
+
+
+def add_key(seen: Observation, cache: str, key: str, details: Sequence[str]) -> None:
+    """`details` are torch's lines on the parts, "[hash] name: text"."""
+    compile = seen.compile()
+    parts = {}
+    for line in details:
+        if (told := _PART.fullmatch(line)) is not None:
+            parts[told["name"]] = f"{told['hash'][:12]} {told['text'][:LONGEST_PART]}"
+    own = f"{compile.id}.key{len(compile.cache_keys)}"
+    made = data.CacheKeyData(own, cache, key, parts)
+    earlier = [(each, other) for each, other in seen.cache_keys if each.cache == cache]
+    if earlier:
+        near, other = min(reversed(earlier), key=lambda pair: len(parts.items() ^ pair[1].items()))
+        changed = {name: said for name, said in parts.items() if other.get(name) != said}
+        lacks = tuple(name for name in other if name not in parts)
+        made = data.CacheKeyData(own, cache, key, changed, near.id, lacks)
+    compile.cache_keys.append(made)
+    seen.cache_keys = [*seen.cache_keys, (made, parts)][-MOST_KEYS:]
 
 
 HOOK = Hook(
@@ -91,7 +131,8 @@ HOOK = Hook(
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     patches=(
         Patch("torch._inductor.compile_fx:compile_fx", around_compile),
-        Patch("torch._inductor.codecache:FxGraphCache.prepare_key", around_key),
+        Patch("torch._inductor.codecache:FxGraphCache.prepare_key", around_fx_key),
+        Patch("torch._functorch._aot_autograd.autograd_cache:autograd_cache_key", around_autograd_key),
     ),
 )
 

@@ -198,6 +198,7 @@ class Compile(CollectedCompile):
     """Of Dynamo's, alive, to let go of the compiled code when the exploration ends."""
     given: dict[str, Any] = field(default_factory=dict)
     """The locals that the frame was compiled for, as long as the managers are there."""
+    cache_keys: list[data.CacheKeyData] = field(default_factory=list)
     skipped: bool = False
     running: bool = False
     """Whether its frame is being compiled now; the backward is compiled later."""
@@ -334,6 +335,7 @@ class Compile(CollectedCompile):
             fallback=self.fallback,
             continues=self.continues,
             guard_seconds=self.guard_seconds,
+            cache_keys=tuple(self.cache_keys),
             activations=tuple(self.activations),
             steps=tuple(self.steps),
             values=tuple(self.values),
@@ -373,6 +375,8 @@ class Observation:
         self.probing = 0
         self.building: Half | None = None
         self.bypassing = False
+        self.cache_keys: list[tuple[data.CacheKeyData, dict[str, str]]] = []
+        """The last keys that were looked for in torch's caches, with all parts of each."""
         self.continuations: dict[types.CodeType, str] = {}
         """The compile whose break made each resume function."""
         self.entries_before: dict[int, tuple[types.CodeType, int]] = {}

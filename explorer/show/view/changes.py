@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from explorer.core.text import count
 from explorer.ir.record import CompileData, RecordData
 from explorer.show.view.amounts import duration
+from explorer.show.view.caches import whole_keys
 
 SHOWN = 20
 """Values of one kind that are named; the rest is counted."""
@@ -21,6 +22,9 @@ def lines(before: RecordData, after: RecordData) -> list[str]:
     made = _values("", before.environment, after.environment, "absent")
     found = [*made, *_values("setting ", before.config, after.config, "default")]
     found += answers(before, after)
+    old, new = whole_keys(before), whole_keys(after)
+    for id, cache in sorted(old.keys() & new.keys()):
+        found += _values(f"part of the key {id} in the {cache}: ", old[id, cache], new[id, cache], "absent")
     found += _values("graph of ", _graphs(before), _graphs(after), "absent")
     found += _kernels(before, after)
     return found + _times(before, after, elsewhere=bool(made))

@@ -405,6 +405,18 @@ export interface StageData {
  * are `by`, separated by ", "; `whys` is why the last is there. */
 export type RewriteData = readonly [stage: string, pattern: string, gone: string, was: string, by?: string, now?: string, whys?: readonly WhyData[]];
 
+/** A key that stock looked for in one of its caches, by its parts, each a hash and the beginning of its text. Where
+ * `like` names the nearest key before it (its `id`), `parts` are those that differ from it, and `lacks` those that
+ * only the earlier one has. */
+export interface CacheKeyData {
+  readonly id: string;
+  readonly cache: string;
+  readonly key: string;
+  readonly parts: { readonly [key: string]: string };
+  readonly like?: string;
+  readonly lacks?: readonly string[];
+}
+
 /** An attempt: its type's name and its fields as text. */
 export interface EventData {
   readonly kind: string;
@@ -446,6 +458,7 @@ export interface CompileData {
   readonly guard_costs?: readonly GuardCostData[];
   readonly rules?: { readonly [key: string]: string };
   readonly rewrites?: readonly RewriteData[];
+  readonly cache_keys?: readonly CacheKeyData[];
   readonly called?: string;
 }
 
