@@ -1177,13 +1177,30 @@ def test_views_belong_to_the_grad_mode_they_were_taken_in(program, mode):
     "leaf", ["x.clone().requires_grad_()", "nn.Parameter(x.clone())", "torch.ones(2, requires_grad=True)"]
 )
 @pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
-def test_what_a_leaf_made_inside_gives_requires_grad(leaf, backend):
+@pytest.mark.parametrize(
+    "way",
+    [
+        "leaf * 2",
+        "leaf[0]",
+        "leaf.unbind()[0]",
+        "torch.split(leaf, 1)[1] + x",
+        "x.clone().add_(leaf)",
+        "x.mul_(leaf)",
+        "torch.stack([x, leaf])[0]",
+        "torch.vmap(torch.sum)(leaf[None])",
+        "torch.func.vjp(torch.sin, leaf)[1](leaf)[0]",
+        "(leaf * x).detach()",
+    ],
+)
+def test_what_a_leaf_made_inside_gives_requires_grad(leaf, way, backend):
     namespace = {"torch": torch, "nn": torch.nn}
-    exec(f"def program(x):\n    leaf = {leaf}\n    return leaf * 2, leaf[0], (leaf * x).detach()", namespace)
+    exec(f"def program(x):\n    leaf = {leaf}\n    return {way}", namespace)
     program = namespace["program"]
-    compiled = explorer.compile(program, backend=backend)
-    found = [[each.requires_grad for each in function(torch.ones(2))] for function in (program, compiled)]
-    assert found[0] == found[1] == [True, True, False]
+    given = torch.ones(2), torch.ones(2)
+    found = [program(given[0]), explorer.compile(program, backend=backend)(given[1])]
+    assert found[0].requires_grad == found[1].requires_grad == ("detach" not in way)
+    assert given[0].requires_grad == given[1].requires_grad == ("mul_" in way)
+    assert torch.equal(*found)
 
 
 def test_a_graph_with_a_backward_is_compiled_where_anomaly_mode_is_on() -> None:

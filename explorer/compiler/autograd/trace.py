@@ -111,13 +111,42 @@ def only_eager(captured: Graph) -> Why | None:
         name = getattr(node.target, "__name__", str(node.target))
         if node.target is setattr or name == "enter_InferenceMode" or name.startswith("unsafe_"):
             return Why(NOT_FUNCTIONAL, node.name)
-    made: set[fx.Node] = set()
-    for node in captured.graph.nodes:
-        if node.op not in ("placeholder", "get_attr", "output") and isinstance(value := info(node).value, Tensor):
-            if value.requires_grad and (value.is_leaf or not made.isdisjoint(node.all_input_nodes)):
-                made.add(node)
-    returned = next((node for node in captured.outputs if isinstance(node, fx.Node) and node in made), None)
-    return None if returned is None else Why(NEW_LEAF, str(returned))
+    if not (leaves := new_leaves(captured)):
+        return None
+    memory = [storage_of(value) for each in captured.inputs for value in in_memory(each)]
+    nodes = [node for node in captured.graph.nodes if node.op != "output"]
+    written = [node for node in nodes if any(storage_of(value) in memory for value in in_memory(node))]
+    left = [node for node in captured.outputs if isinstance(node, fx.Node)]
+    found = next((node for node in (*written, *left) if reaches(tree_leaves(info(node).value), leaves)), None)
+    return None if found is None else Why(NEW_LEAF, str(found))
+
+
+def in_memory(node: fx.Node) -> list[Tensor]:
+    """The tensors that the node yields, without those of a transform's level, which have no memory of their own."""
+    values = [value for value in tree_leaves(info(node).value) if isinstance(value, Tensor) and is_plain(value)]
+    return [value for value in values if not torch._C._functorch.is_functorch_wrapped_tensor(value)]
+
+
+def new_leaves(captured: Graph) -> dict[int, Tensor]:
+    """The leaves made inside, by id."""
+    made = (node for node in captured.graph.nodes if node.op not in ("placeholder", "get_attr", "output"))
+    values = [value for node in made for value in in_memory(node)]
+    return {id(value): value for value in values if value.requires_grad and value.is_leaf}
+
+
+def reaches(values: list[Any], leaves: Mapping[int, Tensor]) -> bool:
+    """Whether a gradient of these values arrives at one of the leaves."""
+    tensors = [value for value in values if isinstance(value, Tensor) and value.requires_grad]
+    pending = [value.grad_fn for value in tensors if value.grad_fn is not None]
+    seen = set(pending)
+    while pending:
+        function = pending.pop()
+        if id(getattr(function, "variable", None)) in leaves:
+            return True
+        following = {each for each, _ in function.next_functions if each is not None} - seen
+        seen |= following
+        pending += following
+    return any(id(value) in leaves for value in tensors)
 
 
 def is_unbacked(node: fx.Node) -> bool:
