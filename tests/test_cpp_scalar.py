@@ -9,7 +9,7 @@ import torch
 
 from compiling import compile_fx
 from explorer.compiler.codegen.cpp_scalar import literal
-from explorer.ir.loops import OPS
+from explorer.ir.scalar import OPS
 
 INF, NAN = float("inf"), float("nan")
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 88.0, 89.5, -87.0, -104.0, 1e-8, 1e-40, -1e-40, 1e10, 3e38]
@@ -27,13 +27,17 @@ INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 
 
 def torch_op(name: str):
-    return {
-        "truncdiv": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
-        "floordiv": lambda a, b: torch.div(a, b, rounding_mode="floor"),
-        "mod": torch.remainder,
-        "shl": torch.bitwise_left_shift,
-        "shr": torch.bitwise_right_shift,
-    }.get(name) or getattr(torch, name, None) or getattr(torch.special, name)
+    return (
+        {
+            "truncdiv": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+            "floordiv": lambda a, b: torch.div(a, b, rounding_mode="floor"),
+            "mod": torch.remainder,
+            "shl": torch.bitwise_left_shift,
+            "shr": torch.bitwise_right_shift,
+        }.get(name)
+        or getattr(torch, name, None)
+        or getattr(torch.special, name)
+    )
 
 
 def apply_all(names: list[str], *values: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -114,7 +118,6 @@ def test_integer_operations_equal_eager(dtype: torch.dtype) -> None:
         (sorted(divides), a[keep].contiguous(), b[keep].contiguous()),
         (["pow"], a[b >= 0].contiguous(), b[b >= 0].contiguous() % 9),
     ):
-
         every = partial(apply_all, names)
         for name, mine, eager in zip(names, compile_fx(every, x, y)(x, y), every(x, y), strict=True):
             inside = (y >= 0) & (y < info.bits) if name in ("shl", "shr") else torch.ones_like(x, dtype=torch.bool)

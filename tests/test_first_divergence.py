@@ -16,10 +16,10 @@ from torch import Tensor, fx, nn
 import explorer
 from explorer.api import configure
 from explorer.compiler.autograd import decompositions
-from explorer.compiler.codegen import cpp_scalar
 from explorer.compiler.lower.table import LOWERINGS
 from explorer.ir.program import BuildOptions
 from explorer.ir.record import DivergenceData
+from explorer.ir.scalar import OPS
 from explorer.records.check.first_divergence import first_divergence
 from explorer.records.check.trial import Trial
 from explorer.records.session import Record
@@ -129,7 +129,7 @@ def test_a_wrong_lowering_rule() -> None:
 
 
 def test_wrong_generated_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(cpp_scalar._FLOAT32, "exp", "exp_float({0} * 1.001f)")
+    monkeypatch.setitem(OPS["exp"].cpp, "float32", "exp_float({0} * 1.001f)")
     options = {"build": BuildOptions(cache_dir=tmp_path)}
     first = found(blended, *inputs(), options=options)
     assert first is not None and first.node.startswith("aten.exp")

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from torch import Tensor
 
 import explorer
-from explorer.compiler.codegen import cpp_scalar
+from explorer.ir.scalar import OPS
 from explorer.records.session import Record
 from explorer.show.cli import main
 from explorer.show.view.values import Values
@@ -61,7 +61,7 @@ def test_both_halves_are_run() -> None:
 
 def test_a_wrong_kernel_is_where_values_begin_to_differ(monkeypatch) -> None:
     """Also without being asked, since results differ then."""
-    monkeypatch.setitem(cpp_scalar._FLOAT32, "tanh", "tanhf({0} * 1.5f)")
+    monkeypatch.setitem(OPS["tanh"].cpp, "float32", "tanhf({0} * 1.5f)")
     x, w = inputs()
     record = explorer.explore(lambda x, w: torch.relu(torch.tanh(x @ w) @ w) * 2, time=False)(x, w)
     (values,) = record.values

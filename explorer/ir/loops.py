@@ -1,6 +1,4 @@
-"""The loop-level IR: buffers, scalar expressions, loops and calls of library operators, and every scalar operation that
-lowering may emit and every code generator must know.
-"""
+"""The loop-level IR: buffers, scalar expressions, loops and calls of library operators."""
 
 from __future__ import annotations
 
@@ -15,52 +13,7 @@ from explorer.core.origin import Origins, origins, union
 from explorer.core.reasons import Why
 from explorer.core.text import Line, Text
 from explorer.ir.graph import DTYPE_NAMES
-
-Yields = Literal["same", "bool"]
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarOp:
-    """`yields`: the dtype of the result, that of the operands or bool. `flops`: the cost counted for one evaluation."""
-
-    name: str
-    arity: int
-    yields: Yields
-    meaning: str
-    flops: int = 1
-
-
-OPS: dict[str, ScalarOp] = {}
-
-
-def _define(arity: int, yields: Yields, flops: int, *names: str) -> None:
-    for name in names:
-        OPS[name] = ScalarOp(name, arity, yields, f"torch.{_TORCH.get(name, name)}", flops)
-
-
-_TORCH = {
-    "truncdiv": "div(rounding_mode='trunc')",
-    "floordiv": "div(rounding_mode='floor')",
-    "mod": "remainder",
-    "shl": "bitwise_left_shift",
-    "shr": "bitwise_right_shift",
-    "exp2": "special.exp2",
-}
-
-_define(1, "same", 1, "neg", "abs", "floor", "ceil", "trunc", "round", "sign", "reciprocal", "relu", "bitwise_not")
-_define(1, "same", 8, "sqrt", "rsqrt")
-_define(
-    1, "same", 16,
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
-    "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "sigmoid",
-)  # fmt: skip
-_define(1, "bool", 1, "isnan", "isinf", "signbit", "logical_not")
-_define(2, "same", 1, "add", "sub", "mul", "minimum", "maximum", "copysign")
-_define(2, "same", 4, "div", "truncdiv", "floordiv", "mod", "fmod")
-_define(2, "same", 32, "pow", "atan2", "hypot", "nextafter")
-_define(2, "same", 1, "bitwise_and", "bitwise_or", "bitwise_xor", "shl", "shr")
-_define(2, "bool", 1, "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor")
-_define(3, "same", 1, "where")
+from explorer.ir.scalar import OPS
 
 Combine = Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "xor_sum"]
 """How a reduction joins values. max and min propagate NaN; argmax and argmin yield the first linear position."""
@@ -418,18 +371,13 @@ def _with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
     raise AssertionError(f"{type(expr).__name__} has no operands")
 
 
-def computing_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which values of `dtype` are computed: float32 for the 16-bit floats, itself for others."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-
-
 def apply(op: str, *args: Expr) -> Expr:
-    """An `Apply` with its dtype from the vocabulary and the ambient origin (fusion keeps the parts' own)."""
+    """An `Apply` with its dtype from the table and the ambient origin (fusion keeps the parts' own)."""
     from_ops = OPS[op]
     assert len(args) == from_ops.arity, f"{op} takes {from_ops.arity} operands, not {len(args)}"
     operands = args[1:] if op == "where" else args
     assert len({a.dtype for a in operands}) == 1, f"{op} on mixed {[str(a.dtype) for a in operands]}"
-    dtype = torch.bool if from_ops.yields == "bool" else operands[0].dtype
+    dtype = torch.bool if from_ops.is_test else operands[0].dtype
     return Apply(dtype, origins(), op, args)
 
 

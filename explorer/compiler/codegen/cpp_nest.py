@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from explorer.compiler.codegen.cpp_scalar import CPP_TYPES, DIVIDES
+from explorer.compiler.codegen.cpp_scalar import CPP_TYPES
 from explorer.compiler.codegen.cpp_values import Parameters, Values, always_evaluated
 from explorer.compiler.codegen.exprs import PRODUCT
 from explorer.compiler.codegen.kernel import Body, Reduced, Write, flops
 from explorer.core.origin import origin
 from explorer.core.text import LineWriter
 from explorer.ir.loops import Apply, Axis, Buffer, Check, Const, Expr, Load, Size, walk
+from explorer.ir.scalar import DIVIDES
 
 PARALLEL_WORK = 32768
 """Scalar operations below which starting threads costs more than it brings."""

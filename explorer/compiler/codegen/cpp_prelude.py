@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from explorer.compiler.codegen.cpp_scalar import LIBM
 from explorer.core.origin import Origins, origin, synthetic, union
 from explorer.core.text import Line, LineWriter, Text
+from explorer.ir.scalar import LIBM, LIBM_BINARY
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _COMMENT = re.compile(r"//.*")
@@ -326,17 +326,16 @@ void PyEval_RestoreThread(void*);
     }""",
 }
 
-_TWO_OPERANDS = frozenset({"pow", "atan2", "hypot", "nextafter", "fmod"})
 _SCALAR_ONLY = frozenset({"nextafter", "fmod"})
 
 
 def _declarations() -> dict[str, str]:
     """The C library's functions, with their vector variants (libmvec) where it has them."""
     found = {}
-    for name in sorted(LIBM):
+    for name in sorted((*LIBM, *LIBM_BINARY)):
         vector = "" if name in _SCALAR_ONLY else " VECTOR_MATH"
         for type_name, suffix in (("float", "f"), ("double", "")):
-            parameters = ", ".join([type_name] * (2 if name in _TWO_OPERANDS else 1))
+            parameters = ", ".join([type_name] * (2 if name in LIBM_BINARY else 1))
             found[name + suffix] = f'extern "C" {type_name} {name}{suffix}({parameters}){vector};'
     return found
 

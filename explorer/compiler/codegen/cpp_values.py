@@ -9,17 +9,7 @@ from dataclasses import dataclass, field
 import sympy
 import torch
 
-from explorer.compiler.codegen.cpp_scalar import (
-    CPP_TYPES,
-    DIVIDES,
-    PRINTERS,
-    apply_text,
-    cast,
-    cpp_type,
-    literal,
-    load,
-    store,
-)
+from explorer.compiler.codegen.cpp_scalar import CPP_TYPES, PRINTERS, apply_text, cast, cpp_type, literal, load, store
 from explorer.compiler.codegen.exprs import PRODUCT, index_text
 from explorer.compiler.codegen.kernel import Body, Reduced, Write
 from explorer.core.origin import Origins, origin, union
@@ -37,6 +27,7 @@ from explorer.ir.loops import (
     Size,
     children,
 )
+from explorer.ir.scalar import DIVIDES
 
 ZERO_DIVISION = "ZeroDivisionError"
 """What eager says, as a RuntimeError, on an integer division by zero."""

@@ -16,7 +16,6 @@ import torch
 
 from explorer.core.origin import Origins, union
 from explorer.ir.loops import (
-    OPS,
     Apply,
     Cast,
     Check,
@@ -28,13 +27,11 @@ from explorer.ir.loops import (
     Masked,
     Size,
     children,
-    computing_dtype,
     rewrite,
     walk,
 )
+from explorer.ir.scalar import HALVES, OPS, computing_dtype
 from explorer.ir.schedule import FusedKernel
-
-HALVES = (torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,12 +22,13 @@ from explorer.compiler.codegen.triton_exprs import (
     type_name,
 )
 from explorer.compiler.codegen.triton_tiling import Tiling
-from explorer.compiler.codegen.triton_values import HALVES, LITERAL, NONE, Pending, Value, Values, divides, unmasked
+from explorer.compiler.codegen.triton_values import LITERAL, NONE, Pending, Value, Values, divides, unmasked
 from explorer.core.origin import Origins, origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import LineWriter, Text
 from explorer.ir.loops import Loop, Size, walk
 from explorer.ir.program import Argument
+from explorer.ir.scalar import HALVES
 
 
 @dataclass(frozen=True, slots=True)

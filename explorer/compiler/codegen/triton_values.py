@@ -14,11 +14,12 @@ import torch
 
 from explorer.compiler.codegen.exprs import ATOM, PRODUCT, index_text
 from explorer.compiler.codegen.kernel import Body, Reduced
-from explorer.compiler.codegen.triton_exprs import INFIX, apply_text, cast, literal, pointer_type, type_name, typed
+from explorer.compiler.codegen.triton_exprs import apply_text, cast, literal, pointer_type, type_name, typed
 from explorer.compiler.codegen.triton_tiling import Dim, Tiling, accesses
 from explorer.core.origin import Origins, union
 from explorer.ir.loops import Apply, Cast, Check, Const, Expr, IndexValue, Load, Masked, Size, children, walk
 from explorer.ir.program import Argument
+from explorer.ir.scalar import HALVES, INFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,6 @@ class Condition:
 
 
 NONE: frozenset[str] = frozenset()
-HALVES = (torch.float16, torch.bfloat16)
 LITERAL = (torch.float32, torch.int32, torch.int64, torch.bool)
 """Dtypes whose constants keep their value and meaning as Python literals beside a tensor."""
 

@@ -46,9 +46,9 @@ from explorer.ir.loops import (
     View,
     all_origins,
     children,
-    computing_dtype,
     walk,
 )
+from explorer.ir.scalar import computing_dtype
 from explorer.ir.sizes import Sizes
 
 Key = tuple[Any, ...]

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from explorer.core.origin import origins
-from explorer.ir.loops import Cast, Const, Expr, computing_dtype
+from explorer.ir.loops import Cast, Const, Expr
+from explorer.ir.scalar import computing_dtype
 
 LOOP_DTYPES = frozenset({
     torch.float32, torch.float64, torch.float16, torch.bfloat16,

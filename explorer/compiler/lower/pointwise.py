@@ -16,7 +16,8 @@ from explorer.compiler.lower.sizes import number
 from explorer.compiler.lower.table import LOWERINGS
 from explorer.compiler.lower.tensors import Element, Tensor
 from explorer.core.origin import origins
-from explorer.ir.loops import Const, Expr, apply, computing_dtype
+from explorer.ir.loops import Const, Expr, apply
+from explorer.ir.scalar import computing_dtype
 
 aten, prims = torch.ops.aten, torch.ops.prims
 

@@ -12,7 +12,8 @@ from explorer.compiler.lower import reasons
 from explorer.compiler.lower.builder import Lowering
 from explorer.compiler.lower.indexing import ZERO, Point, product
 from explorer.compiler.lower.tensors import Tensor
-from explorer.ir.loops import OPS, Apply, Load, walk
+from explorer.ir.loops import Apply, Load, walk
+from explorer.ir.scalar import OPS
 
 HEAVY = 16
 """Operations for one element from which computing it twice costs more than storing it."""

@@ -22,7 +22,8 @@ from explorer.compiler.lower.policy import realize
 from explorer.compiler.lower.sizes import index_value, number
 from explorer.compiler.lower.table import LOWERINGS
 from explorer.compiler.lower.tensors import Tensor
-from explorer.ir.loops import Expr, apply, computing_dtype
+from explorer.ir.loops import Expr, apply
+from explorer.ir.scalar import computing_dtype
 
 aten = torch.ops.aten
 

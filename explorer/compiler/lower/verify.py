@@ -7,22 +7,8 @@ from collections.abc import Mapping
 import torch
 
 from explorer.compiler.lower.driver import views_in
-from explorer.ir.loops import (
-    OPS,
-    Apply,
-    Buffer,
-    Cast,
-    Check,
-    Extern,
-    IndexValue,
-    Load,
-    Loop,
-    Loops,
-    Masked,
-    View,
-    computing_dtype,
-    walk,
-)
+from explorer.ir.loops import Apply, Buffer, Cast, Check, Extern, IndexValue, Load, Loop, Loops, Masked, View, walk
+from explorer.ir.scalar import OPS, computing_dtype
 
 
 def verify_loops(loops: Loops) -> None:

@@ -23,16 +23,12 @@ from triton.runtime.interpreter import InterpreterOptions, ReduceOps, TensorHand
 from explorer.compiler.runtime.stepwise import execute
 from explorer.compiler.runtime.triton_build import module, write_module
 from explorer.ir.program import Generated, TritonKernel
+from explorer.ir.scalar import OPS
 
 SUBSTITUTES: dict[str, Callable[..., torch.Tensor]] = {
-    name: getattr(torch, name)
-    for name in (
-        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
-        "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "rsqrt", "trunc", "copysign",
-        "fmod", "pow", "atan2", "hypot", "nextafter",
-    )
-} | {"rint": torch.round}  # fmt: skip
-"""What computes each libdevice function that generated code calls."""
+    **{name: op.reference for name, op in OPS.items() if hasattr(libdevice, name)}, "rint": torch.round
+}  # fmt: skip
+"""What computes the libdevice functions that generated code calls."""
 
 
 def install() -> None:

@@ -30,6 +30,7 @@ from explorer.ir.loops import (
     Size,
     View,
 )
+from explorer.ir.scalar import OPS
 
 
 def run_loops(loops: Loops, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -209,7 +210,7 @@ class Grid:
             case Cast(value=value, to=to):
                 return self.value(value, mask).to(to).to(expr.dtype)
             case Apply(op=op, args=args):
-                made = _APPLY[op](*(self.value(arg, mask) for arg in args))
+                made = OPS[op].reference(*(self.value(arg, mask) for arg in args))
                 assert made.dtype == expr.dtype, f"{op} made {made.dtype}, not {expr.dtype}"
                 return made
             case Masked(condition=condition, value=value, other=other):
@@ -262,27 +263,6 @@ def _evaluate(value: Any, symbols: dict[sympy.Symbol, Any]) -> Any:
     # What else sizes are made of (Max of sizes, powers, divisions of floats) has no axis in it.
     found = value.func(*map(_number, args))
     return int(found) if found.is_integer else float(found)
-
-
-_APPLY: dict[str, Callable[..., torch.Tensor]] = {
-    "neg": torch.neg, "abs": torch.abs, "floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc,
-    "round": torch.round, "sign": torch.sign, "reciprocal": torch.reciprocal, "relu": torch.relu,
-    "bitwise_not": torch.bitwise_not, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "exp": torch.exp,
-    "exp2": torch.special.exp2, "expm1": torch.expm1, "log": torch.log, "log2": torch.log2, "log10": torch.log10,
-    "log1p": torch.log1p, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan, "asin": torch.asin, "acos": torch.acos,
-    "atan": torch.atan, "sinh": torch.sinh, "cosh": torch.cosh, "tanh": torch.tanh, "asinh": torch.asinh,
-    "acosh": torch.acosh, "atanh": torch.atanh, "erf": torch.erf, "erfc": torch.erfc, "erfinv": torch.erfinv,
-    "lgamma": torch.lgamma, "digamma": torch.digamma, "sigmoid": torch.sigmoid, "isnan": torch.isnan,
-    "isinf": torch.isinf, "signbit": torch.signbit, "logical_not": torch.logical_not, "add": torch.add,
-    "sub": torch.sub, "mul": torch.mul, "minimum": torch.minimum, "maximum": torch.maximum, "copysign": torch.copysign,
-    "div": torch.div, "truncdiv": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
-    "floordiv": lambda a, b: torch.div(a, b, rounding_mode="floor"), "mod": torch.remainder, "fmod": torch.fmod,
-    "pow": torch.pow, "atan2": torch.atan2, "hypot": torch.hypot, "nextafter": torch.nextafter,
-    "bitwise_and": torch.bitwise_and, "bitwise_or": torch.bitwise_or, "bitwise_xor": torch.bitwise_xor,
-    "shl": torch.bitwise_left_shift, "shr": torch.bitwise_right_shift, "eq": torch.eq, "ne": torch.ne, "lt": torch.lt,
-    "le": torch.le, "gt": torch.gt, "ge": torch.ge, "logical_and": torch.logical_and, "logical_or": torch.logical_or,
-    "logical_xor": torch.logical_xor, "where": torch.where,
-}  # fmt: skip
 
 
 def _xor_sum(value: torch.Tensor) -> torch.Tensor:
