@@ -14,10 +14,11 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import explorer
-from explorer.compiler.lower.indexing import Indexing, contiguous, split_axes
+from explorer.compiler.lower.indexing import Indexing, split_axes
 from explorer.compiler.lower.reasons import UNBOUND_SIZE, UNPROVEN
 from explorer.compiler.lower.view import matching_groups
 from explorer.core.reasons import Unsupported
+from explorer.ir.index import contiguous
 from explorer.ir.loops import Load, Loop, walk
 from explorer.records.check.loops import run_loops
 from lowering import lowered

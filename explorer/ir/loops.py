@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import sympy
@@ -41,6 +41,14 @@ class Layout:
     @property
     def numel(self) -> Size:
         return sympy.Mul(*self.size)
+
+    @property
+    def extent(self) -> Size:
+        """Elements from position 0 to the last one; 0 where there is none."""
+        if 0 in self.size:
+            return sympy.S.Zero
+        reach = (stride * (size - 1) for size, stride in zip(self.size, self.stride, strict=True))
+        return sympy.Add(self.offset, 1, *reach)
 
     def __str__(self) -> str:
         shape = ", ".join(map(str, self.size))
@@ -181,6 +189,20 @@ class Loop:
     def writes(self) -> tuple[Buffer, ...]:
         return (self.buffer,)
 
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """The value, and the indices of the store that come from data."""
+        return (self.value, *(value for _, value in self.indirect))
+
+    @property
+    def loads(self) -> Iterator[Load]:
+        return (expr for expr in walk(*self.roots) if isinstance(expr, Load))
+
+    @property
+    def ranges(self) -> dict[sympy.Symbol, Size]:
+        """The size of each axis."""
+        return {axis.symbol: axis.size for axis in (*self.axes, *self.reduced)}
+
 
 @dataclass(frozen=True, slots=True)
 class Extern:
@@ -210,8 +232,30 @@ class Extern:
     def writes(self) -> tuple[Buffer, ...]:
         return tuple(buffer for buffer in self.outputs if buffer is not None)
 
+    @property
+    def views(self) -> Iterator[View]:
+        """The tensor arguments."""
+        pending = [*self.args, *(value for _, value in self.kwargs)]
+        while pending:
+            value = pending.pop(0)
+            if isinstance(value, View):
+                yield value
+            elif isinstance(value, tuple):
+                pending[:0] = value
+
 
 Operation = Loop | Extern
+
+
+def storages(buffers: Mapping[str, Buffer]) -> dict[str, str]:
+    """The buffer that owns the storage of each buffer, `alias_of` followed to its end."""
+    found: dict[str, str] = {}
+    for name in buffers:
+        owner = name
+        while (alias := buffers[owner].alias_of) is not None:
+            owner = alias
+        found[name] = owner
+    return found
 
 
 @dataclass(frozen=True)
@@ -270,7 +314,7 @@ def print_operation(operation: Operation, indent: str = "  ") -> list[Line]:
     why = f"  # {operation.buffer.why}" if operation.buffer.why else ""
     lines = [Line(head + why, operation.id, operation.origins)]
     names: dict[Expr, str] = {}
-    for expr in walk(operation.value, *(value for _, value in operation.indirect)):
+    for expr in walk(*operation.roots):
         names[expr] = f"v{len(names)}"
         text = f"{indent}  {names[expr]} = {print_expr(expr, names)}"
         lines.append(Line(text, f"{operation.id}.{names[expr]}", expr.origins))
@@ -325,8 +369,13 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     return ()
 
 
-def walk(*roots: Expr) -> Iterator[Expr]:
-    """Every distinct expression under `roots`, operands before users."""
+def evaluated(expr: Expr) -> tuple[Expr, ...]:
+    """Those of its children that are computed wherever `expr` is: not what a Masked computes under its condition."""
+    return (expr.condition, expr.other) if isinstance(expr, Masked) else children(expr)
+
+
+def walk(*roots: Expr, below: Callable[[Expr], tuple[Expr, ...]] = children) -> Iterator[Expr]:
+    """Every distinct expression under `roots`, operands before users. `below` says what is under an expression."""
     seen: set[Expr] = set()
     stack = [(root, False) for root in reversed(roots)]
     while stack:
@@ -336,39 +385,79 @@ def walk(*roots: Expr) -> Iterator[Expr]:
         elif expr not in seen:
             seen.add(expr)
             stack.append((expr, True))
-            stack += [(child, False) for child in reversed(children(expr)) if child not in seen]
+            stack += [(child, False) for child in reversed(below(expr)) if child not in seen]
 
 
-def rewrite(root: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """A copy of the tree in which `change` replaced what it does not return None for; operands are rewritten first."""
-    return rewrite_all((root,), change)[0]
+def value_key(expr: Expr, operands: tuple[int, ...]) -> tuple[Any, ...]:
+    """The same for expressions that are computed alike from the same operands, which numbers stand for."""
+    match expr:
+        case Const(value=value):
+            return Const, expr.dtype, repr(value)
+        case IndexValue(index=index):
+            return IndexValue, expr.dtype, index
+        case Load(buffer=buffer, index=index, indirect=indirect):
+            return Load, expr.dtype, buffer, index, tuple(symbol for symbol, _ in indirect), operands
+        case Cast(to=to):
+            return Cast, to, operands
+        case Apply(op=op):
+            return Apply, op, operands
+        case Masked():
+            return Masked, operands
+        case Check(size=size, what=what, wrap=wrap):
+            return Check, size, what, wrap, operands
+    raise AssertionError(f"unknown expression {type(expr).__name__}")
 
 
-def rewrite_all(roots: tuple[Expr, ...], change: Callable[[Expr], Expr | None]) -> tuple[Expr, ...]:
-    """`rewrite` of several trees; what they share stays shared."""
-    done: dict[Expr, Expr] = {}
-    for expr in walk(*roots):
-        rebuilt = _with_children(expr, tuple(done[child] for child in children(expr)))
-        done[expr] = change(rebuilt) or rebuilt
-    return tuple(done[root] for root in roots)
-
-
-def _with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
-    if all(a is b for a, b in zip(children(expr), new, strict=True)):
+def rebuilt(expr: Expr, new: Sequence[Expr], causes: Origins) -> Expr:
+    """`expr` with these operands and origins; itself where nothing changes."""
+    if causes == expr.origins and all(a is b for a, b in zip(children(expr), new, strict=True)):
         return expr
     match expr:
         case Load(indirect=indirect):
             pairs = tuple((symbol, value) for (symbol, _), value in zip(indirect, new, strict=True))
-            return Load(expr.dtype, expr.origins, expr.buffer, expr.index, pairs)
+            return Load(expr.dtype, causes, expr.buffer, expr.index, pairs)
         case Cast(to=to):
-            return Cast(expr.dtype, expr.origins, new[0], to)
+            return Cast(expr.dtype, causes, new[0], to)
         case Check(size=size, what=what, wrap=wrap):
-            return Check(expr.dtype, expr.origins, new[0], size, what, wrap)
+            return Check(expr.dtype, causes, new[0], size, what, wrap)
         case Apply(op=op):
-            return Apply(expr.dtype, expr.origins, op, new)
+            return Apply(expr.dtype, causes, op, tuple(new))
         case Masked():
-            return Masked(expr.dtype, expr.origins, *new)
-    raise AssertionError(f"{type(expr).__name__} has no operands")
+            return Masked(expr.dtype, causes, *new)
+    return replace(expr, origins=causes)
+
+
+def rewrite(roots: Sequence[Expr], change: Callable[[Expr], Expr | None]) -> list[Expr]:
+    """Copies of the trees in which `change` replaced what it does not return None for, operands first. What they share
+    stays shared."""
+    done: dict[Expr, Expr] = {}
+    for expr in walk(*roots):
+        made = rebuilt(expr, [done[child] for child in children(expr)], expr.origins)
+        done[expr] = change(made) or made
+    return [done[root] for root in roots]
+
+
+def merged(roots: Sequence[Expr]) -> list[Expr]:
+    """The roots over shared operands: values that are computed alike are one object, with the origins of all. Two
+    constants of a program stay two, so that each is shown where it comes from. (Local value numbering.)"""
+    number: dict[Expr, int] = {}
+    numbers: dict[tuple[Any, ...], int] = {}
+    first: list[Expr] = []
+    causes: list[Origins] = []
+    for expr in walk(*roots):
+        key = value_key(expr, tuple(number[child] for child in children(expr)))
+        if isinstance(expr, Const):
+            key += (expr.origins,)
+        found = number[expr] = numbers.setdefault(key, len(first))
+        if found == len(first):
+            first.append(expr)
+            causes.append(expr.origins)
+        elif expr.origins != causes[found]:
+            causes[found] = union(causes[found], expr.origins)
+    made: list[Expr] = []
+    for expr, cause in zip(first, causes, strict=True):
+        made.append(rebuilt(expr, [made[number[child]] for child in children(expr)], cause))
+    return [made[number[root]] for root in roots]
 
 
 def apply(op: str, *args: Expr) -> Expr:

@@ -17,6 +17,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from explorer.core.origin import Origins, origins
+from explorer.ir.index import hint
 
 Operation = Callable[..., Any]
 
@@ -48,9 +49,6 @@ WHOLE = frozenset(
     "BitwiseFn_bitwise_and BitwiseFn_bitwise_or BitwiseFn_bitwise_xor".split()
 )
 """Those that make integers of integers."""
-
-UNKNOWN = 4096
-"""The weight of a symbol that has no example value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +104,7 @@ class Relations(list[Any]):
 
     def since(self, known: int) -> tuple[Assumed, ...]:
         """The relations after the first `known`."""
-        return tuple(
-            Assumed(guard.expr, cause) for guard, cause in zip(self[known:], self.causes[known:], strict=True)
-        )
+        return tuple(Assumed(guard.expr, cause) for guard, cause in zip(self[known:], self.causes[known:], strict=True))
 
 
 def relations(env: ShapeEnv | None) -> Relations:
@@ -133,10 +129,7 @@ class Sizes:
 
     def weight(self, size: Any) -> int:
         """A number to compare costs by: the size for the example values. It decides nothing that results depend on."""
-        if size.is_Integer:
-            return int(size)
-        values = {symbol: sympy.Integer(self.hints.get(symbol, UNKNOWN)) for symbol in size.free_symbols}
-        return int(size.xreplace(values))
+        return hint(size, self.hints)
 
     def holds(self, relation: sympy.Basic | bool) -> bool:
         """Whether a relation holds. Where the guards so far do not say it, it is decided by the example, and guarded.

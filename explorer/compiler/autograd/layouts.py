@@ -16,6 +16,7 @@ from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 from explorer.compiler.autograd.reasons import DATA_DEPENDENT
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import info, stamp
+from explorer.ir.index import UNKNOWN
 from explorer.ir.sizes import Operation, computed
 
 aten = torch.ops.aten
@@ -131,7 +132,7 @@ def expression(value: Any) -> Any:
 def size_weight(value: Any) -> int:
     """A number to compare costs by: the size in the example. It decides nothing that results depend on."""
     if isinstance(value, torch.SymInt):
-        return int(value.node.hint) if value.node.has_hint() else 64
+        return int(value.node.hint) if value.node.has_hint() else UNKNOWN
     return int(value)
 
 

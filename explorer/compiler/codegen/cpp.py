@@ -14,7 +14,8 @@ from explorer.compiler.codegen.kernel import Body, body, flops
 from explorer.compiler.codegen.wrapper import Storage
 from explorer.core.origin import origin
 from explorer.core.text import LineWriter, Text
-from explorer.ir.loops import Buffer, Load, Size, walk
+from explorer.ir.index import points
+from explorer.ir.loops import Buffer, Load, Size
 from explorer.ir.program import Argument, CppKernel, EntryPoint
 from explorer.ir.schedule import FusedKernel
 
@@ -131,27 +132,23 @@ def _subject(kernel: FusedKernel) -> str:
 def work(passes: Body, buffers: Mapping[str, Buffer]) -> tuple[Size, Size]:
     """What one call of the kernel moves at least, in bytes, and computes, in operations."""
     sizes = {axis.symbol: axis.size for axis in (*passes.kernel.outer, *passes.kernel.inner)}
-    outer = sympy.Mul(*(axis.size for axis in passes.kernel.outer))
-    inner = sympy.Mul(*(axis.size for axis in passes.kernel.inner))
+    outer, inner = points(passes.kernel.outer), points(passes.kernel.inner)
 
-    def touched(buffer: str, index: Size, free: frozenset[sympy.Symbol]) -> Size:
+    def touched(buffer: str, free: frozenset[sympy.Symbol]) -> Size:
         layout = buffers[buffer].layout
-        points = sympy.Mul(*(sizes[symbol] for symbol in free & sizes.keys()))
+        reached = sympy.Mul(*(sizes[symbol] for symbol in free & sizes.keys()))
         whole = layout.numel
-        if points.is_Integer and whole.is_Integer:
-            points = min(points, whole)
-        return points * layout.dtype.itemsize
+        if reached.is_Integer and whole.is_Integer:
+            reached = min(reached, whole)
+        return reached * layout.dtype.itemsize
 
     touches: dict[tuple[str, Size], Size] = {}
-    roots = [root for p in passes.passes for root in (*p.once_roots, *p.sweep_roots)]
     computed = sympy.S.Zero
-    for value in walk(*roots):
+    for value in passes.values:
         if isinstance(value, Load):
-            touches[value.buffer, value.index] = touched(value.buffer, value.index, passes.symbols[value])
+            touches[value.buffer, value.index] = touched(value.buffer, passes.symbols[value])
         computed += flops(value) * outer * (inner if passes.varies_inside(value) else 1)
-    for p in passes.passes:
-        computed += len(p.reductions) * outer * inner
-        for write in (*p.once, *p.writes):
-            loop = write.loop
-            touches[loop.buffer.name, loop.index] = touched(loop.buffer.name, loop.index, loop.index.free_symbols)
+    computed += sum(len(p.reductions) for p in passes.passes) * outer * inner
+    for loop in (write.loop for write in passes.writes):
+        touches[loop.buffer.name, loop.index] = touched(loop.buffer.name, loop.index.free_symbols)
     return sympy.Add(*touches.values()), computed

@@ -12,10 +12,9 @@ import sympy
 
 from explorer.compiler.codegen.cpp_nest import PARALLEL_POINTS, For, Nest
 from explorer.compiler.codegen.cpp_reduce import Accumulator
-from explorer.compiler.codegen.cpp_values import always_evaluated
 from explorer.compiler.codegen.exprs import PRODUCT
 from explorer.compiler.codegen.kernel import Pass, flops
-from explorer.ir.loops import Axis, Expr, children, walk
+from explorer.ir.loops import Axis, Expr, children, evaluated, walk
 
 COLUMNS = 128
 """Neighbouring outer points whose running values are kept together."""
@@ -75,7 +74,7 @@ class Columns(Nest):
         """Store what is known at each outer point, and put what the sweep takes from there in arrays."""
         edges = {child: None for value in self.body.in_sweep(number) for child in children(value)}
         edges |= {root: None for root in current.sweep_roots}
-        always = set(always_evaluated(current.sweep_roots))
+        always = set(walk(*current.sweep_roots, below=evaluated))
         arrays = {value: self.values.fresh("col") for value in edges if value in always and self._worth_array(value)}
         for value, name in arrays.items():
             self.declare(value, self.type_name(value), f"{name}[{COLUMNS}]")

@@ -11,14 +11,14 @@ from functools import cached_property
 import sympy
 
 from explorer.compiler.codegen.cpp_columns import Columns
-from explorer.compiler.codegen.cpp_nest import PARALLEL_POINTS, PARALLEL_WORK, For, Nest, step
+from explorer.compiler.codegen.cpp_nest import PARALLEL_POINTS, PARALLEL_WORK, For, Nest
 from explorer.compiler.codegen.cpp_rows import Rows, Split
 from explorer.compiler.codegen.cpp_scalar import CPP_TYPES
-from explorer.compiler.codegen.cpp_values import always_evaluated
 from explorer.compiler.codegen.kernel import Body, Pass
 from explorer.core.origin import origin
 from explorer.core.text import LineWriter, Text
-from explorer.ir.loops import Axis, Buffer, Load, walk
+from explorer.ir.index import hint, points, step
+from explorer.ir.loops import Axis, Buffer, Load, evaluated, walk
 
 CHUNK = 8192
 """Elements of a vector loop that a thread takes at a time."""
@@ -66,7 +66,7 @@ class Points(Nest):
         if not self.outer or any(write.indirect or write.loop.store != "set" for write in self.writes):
             return found
         vector = self.outer[-1]
-        for value in always_evaluated(self._only.once_roots):
+        for value in walk(*self._only.once_roots, below=evaluated):
             if not isinstance(value, Load) or value.indirect or not vector.size.is_Integer or vector.size < 16:
                 continue
             along = step(value.index, vector.symbol)
@@ -185,8 +185,8 @@ def arrangement(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sympy.
         return Points
     if outer and _contiguous_bytes(body, buffers, outer[-1]) > _contiguous_bytes(body, buffers, inner[-1]):
         return Columns
-    points, inside = (int(sympy.Mul(*(a.size for a in axes)).xreplace(dict(hints))) for axes in (outer, inner))
-    return Split if points < PARALLEL_POINTS and points * inside > 4 * PARALLEL_WORK else Rows
+    rows, row = (hint(points(axes), hints) for axes in (outer, inner))
+    return Split if rows < PARALLEL_POINTS and rows * row > 4 * PARALLEL_WORK else Rows
 
 
 def _contiguous_bytes(body: Body, buffers: Mapping[str, Buffer], axis: Axis) -> int:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import sympy
 
 from explorer.compiler.codegen.cpp_scalar import CPP_TYPES
-from explorer.compiler.codegen.cpp_values import Parameters, Values, always_evaluated
+from explorer.compiler.codegen.cpp_values import Parameters, Values
 from explorer.compiler.codegen.exprs import PRODUCT
 from explorer.compiler.codegen.kernel import Body, Reduced, Write, flops
 from explorer.core.origin import origin
 from explorer.core.text import LineWriter
-from explorer.ir.loops import Apply, Axis, Buffer, Check, Const, Expr, Load, Size, walk
+from explorer.ir.index import hint, points, step
+from explorer.ir.loops import Apply, Axis, Buffer, Check, Const, Expr, Load, evaluated, walk
 from explorer.ir.scalar import DIVIDES
 
 PARALLEL_WORK = 32768
@@ -54,9 +55,9 @@ class Nest:
         self.writer = LineWriter(kernel.id, "cpp")
         written = frozenset(step.loop.buffer.name for step in kernel.steps)
         self.values = Values(body, dict(buffers), self.writer, Parameters(written), self.axes)
-        self.roots = tuple(root for p in body.passes for root in (*p.once_roots, *p.sweep_roots))
+        self.roots = tuple(root for p in body.passes for root in p.roots)
         self.all = list(walk(*self.roots))
-        self.writes = [write for p in body.passes for write in (*p.once, *p.writes)]
+        self.writes = body.writes
         self.can_fail = any(map(can_fail, self.all))
 
     def write(self) -> None:
@@ -81,7 +82,7 @@ class Nest:
 
     def hint(self, axes: Iterable[Axis]) -> int:
         """The number of points, by the example values of the size symbols."""
-        return int(sympy.Mul(*(axis.size for axis in axes)).xreplace(dict(self.hints)))
+        return hint(points(axes), self.hints)
 
     def size(self, axis: Axis, within: int = 0) -> str:
         return self.values.index(axis.size, within=within)
@@ -129,7 +130,7 @@ class Nest:
 
     def hoist(self, roots: Iterable[Expr], bound: frozenset[sympy.Symbol], level: int) -> None:
         """Compute the values that depend on the axes of the open loops alone."""
-        for value in always_evaluated(roots):
+        for value in walk(*roots, below=evaluated):
             known = self.body.level[value] <= level and not isinstance(value, (Const, Reduced))
             if known and (self.body.symbols[value] & self.axes) <= bound:
                 self.values.value(value)
@@ -142,15 +143,15 @@ class Nest:
         if not all(apart(write, axis) for write in self.writes for axis in shared):
             return ""
         per_point = max(1, sum(2 if isinstance(v, Load) else flops(v) for v in self.all) // 2)
-        points = sympy.Mul(*(axis.size for axis in (*self.outer, *self.inner)))
+        total = points((*self.outer, *self.inner))
         least = PARALLEL_WORK // per_point
-        if points.is_Integer and points < least:
+        if total.is_Integer and total < least:
             return ""
         parts = ["#pragma omp parallel for num_threads(threads)"]
         if count > 1:
             parts.append(f"collapse({count})")
-        if not points.is_Integer:
-            parts.append(f"if ({self.values.index(points, within=PRODUCT)} > {least})")
+        if not total.is_Integer:
+            parts.append(f"if ({self.values.index(total, within=PRODUCT)} > {least})")
         if self.can_fail:
             parts.append("reduction(|:bad)")
         return " ".join(parts)
@@ -175,7 +176,7 @@ class Nest:
         if not self.can_fail:
             return False
         level, symbols = self.body.level, self.body.symbols
-        before = {v for v in always_evaluated(self.roots) if level[v] == 0 and axis.symbol not in symbols[v]}
+        before = {v for v in walk(*self.roots, below=evaluated) if level[v] == 0 and axis.symbol not in symbols[v]}
         return any(can_fail(value) and value not in before for value in self.all)
 
     # Stores.
@@ -199,18 +200,6 @@ def can_fail(value: Expr) -> bool:
     if isinstance(value, Apply):
         return value.op in DIVIDES and not value.args[0].dtype.is_floating_point
     return isinstance(value, Check)
-
-
-def step(index: Size, symbol: sympy.Symbol) -> Size | None:
-    """How far an index moves when `symbol` grows by one; None where that is not the same everywhere."""
-    moved = sympy.S.Zero
-    for term in sympy.Add.make_args(index):
-        if symbol in term.free_symbols:
-            factor = term / symbol
-            if symbol in factor.free_symbols:
-                return None
-            moved += factor
-    return moved
 
 
 def apart(write: Write, axis: Axis) -> bool:

@@ -14,10 +14,10 @@ import sympy
 
 from explorer.compiler.codegen.cpp_nest import For, Nest
 from explorer.compiler.codegen.cpp_reduce import Accumulator
-from explorer.compiler.codegen.cpp_values import always_evaluated
 from explorer.compiler.codegen.exprs import PRODUCT
 from explorer.compiler.codegen.kernel import Pass, cost, kept_between_passes
-from explorer.ir.loops import Axis, Expr, walk
+from explorer.ir.index import points
+from explorer.ir.loops import Axis, Expr, evaluated, walk
 
 RUN = 4096
 """Elements that one run of vector lanes sums."""
@@ -48,7 +48,7 @@ class Rows(Nest):
 
     def _row(self) -> None:
         for value, name in self.kept.items():
-            self.declare(value, self.type_name(value), f"{name}[{sympy.Mul(*(axis.size for axis in self.inner))}]")
+            self.declare(value, self.type_name(value), f"{name}[{points(self.inner)}]")
         for number, current in enumerate(self.body.passes):
             self.hoist((*current.once_roots, *current.sweep_roots), self.bound, number)
             self.store(current.once)
@@ -58,10 +58,10 @@ class Rows(Nest):
     @cached_property
     def kept(self) -> dict[Expr, str]:
         """Arrays for values that more than one pass needs, as many as there is room for, the costliest first."""
-        size = sympy.Mul(*(axis.size for axis in self.inner))
+        size = points(self.inner)
         if not size.is_Integer:
             return {}
-        always = [set(always_evaluated(p.sweep_roots)) for p in self.body.passes]
+        always = [set(walk(*p.sweep_roots, below=evaluated)) for p in self.body.passes]
         shared = kept_between_passes(self.body, KEEP_COST)
         wanted = [value for value, number in shared.items() if value in always[number]]
         wanted.sort(key=lambda value: -cost(value, self.body))
@@ -131,8 +131,8 @@ class Rows(Nest):
         """A second sweep for positions: which point holds the extreme that the first one found."""
         if not positional:
             return
-        points = sympy.Mul(*(axis.size for axis in self.inner))
-        end, type_name = self.values.index(points), "int" if points.is_Integer and points < 2**31 else "long"
+        total = points(self.inner)
+        end, type_name = self.values.index(total), "int" if total.is_Integer and total < 2**31 else "long"
         found = {a: f"{a.name}_found" for a in positional}
         for a, name in found.items():
             self.caused(a.reduce.result, f"{type_name} {name} = {end};")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -215,20 +215,3 @@ class Values:
             with origin(*self.causes(value)):
                 self.writer.line(f"{name} = {inner};")
         return name
-
-
-def always_evaluated(roots: Iterable[Expr]) -> list[Expr]:
-    """The values under `roots` that are computed whatever the masks say, operands first."""
-    seen: set[Expr] = set()
-    found: list[Expr] = []
-    stack = [(root, False) for root in reversed(list(roots))]
-    while stack:
-        value, ready = stack.pop()
-        if ready:
-            found.append(value)
-        elif value not in seen:
-            seen.add(value)
-            below = (value.condition, value.other) if isinstance(value, Masked) else children(value)
-            stack.append((value, True))
-            stack += [(child, False) for child in reversed(below) if child not in seen]
-    return found

@@ -18,16 +18,14 @@ from explorer.core.origin import Origins, union
 from explorer.ir.loops import (
     Apply,
     Cast,
-    Check,
-    Const,
     Expr,
     IndexValue,
     Load,
     Loop,
-    Masked,
     Size,
     children,
     rewrite,
+    value_key,
     walk,
 )
 from explorer.ir.scalar import HALVES, OPS, computing_dtype
@@ -82,6 +80,10 @@ class Pass:
     def once_roots(self) -> tuple[Expr, ...]:
         return tuple(root for write in self.once for root in write.roots)
 
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        return (*self.once_roots, *self.sweep_roots)
+
 
 @dataclass(frozen=True)
 class Body:
@@ -97,13 +99,18 @@ class Body:
     symbols: Mapping[Expr, frozenset[sympy.Symbol]]
     level: Mapping[Expr, int]
 
-    @property
-    def inner_symbols(self) -> frozenset[sympy.Symbol]:
-        return frozenset(axis.symbol for axis in self.kernel.inner)
-
     def varies_inside(self, value: Expr) -> bool:
         """Whether the value differs between points of a sweep."""
-        return not self.symbols[value].isdisjoint(self.inner_symbols)
+        return not self.symbols[value].isdisjoint(axis.symbol for axis in self.kernel.inner)
+
+    @property
+    def values(self) -> Iterator[Expr]:
+        """All values, operands first."""
+        return walk(*(root for current in self.passes for root in current.roots))
+
+    @property
+    def writes(self) -> list[Write]:
+        return [write for current in self.passes for write in (*current.once, *current.writes)]
 
     def in_sweep(self, number: int) -> list[Expr]:
         """The values that a sweep needs and that differ between its points, operands first."""
@@ -184,28 +191,18 @@ def kept_between_passes(body: Body, threshold: int) -> dict[Expr, int]:
     each first: what a generator keeps a row of. A Reduced leaf costs nothing, a load 2."""
     kept: dict[Expr, int] = {}
     first: dict[Expr, int] = {}
+
+    def below(value: Expr) -> tuple[Expr, ...]:
+        return () if value in first and cost(value, body) >= threshold else children(value)
+
     for number, current in enumerate(body.passes):
-        for value in _down_to(current.sweep_roots, lambda v: v in first and cost(v, body) >= threshold):
+        for value in walk(*current.sweep_roots, below=below):
             if value in first and body.varies_inside(value) and cost(value, body) >= threshold:
                 kept[value] = first[value]
         for value in walk(*current.sweep_roots):
             if body.varies_inside(value):
                 first.setdefault(value, number)
     return kept
-
-
-def _down_to(roots: Iterable[Expr], stop: Callable[[Expr], bool]) -> Iterator[Expr]:
-    """The values under `roots`, not going below those at which `stop` holds."""
-    seen: set[Expr] = set()
-    stack = list(roots)
-    while stack:
-        value = stack.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        yield value
-        if not stop(value):
-            stack += children(value)
 
 
 def cost(root: Expr, body: Body) -> int:
@@ -244,7 +241,7 @@ class _Values:
 
     def join(self, root: Expr) -> Expr:
         """`root` with reads of what this kernel wrote replaced by the values themselves."""
-        return rewrite(root, self._take)
+        return rewrite((root,), self._take)[0]
 
     def reduced(self, loop: Loop, value: Expr) -> Expr:
         dtype = torch.int64 if loop.combine in ("argmax", "argmin") else value.dtype
@@ -256,7 +253,7 @@ class _Values:
 
     def written(self, loop: Loop, value: Expr) -> None:
         seen = read_back(value, loop.buffer.layout.dtype)
-        self.buffers[loop.buffer.name] = (loop.index, seen if seen is value else self._enter(seen, _key(seen)))
+        self.buffers[loop.buffer.name] = (loop.index, seen if seen is value else self._take(seen))
 
     def _take(self, value: Expr) -> Expr:
         if isinstance(value, Reduced):
@@ -265,7 +262,7 @@ class _Values:
             index, written = self.buffers[value.buffer]
             assert index == value.index, f"{value.buffer} is read at {value.index} but written at {index}"
             return written
-        return self._enter(value, _key(value))
+        return self._enter(value, value_key(value, tuple(map(id, children(value)))))
 
     def _enter(self, value: Expr, key: tuple[Any, ...]) -> Expr:
         known = self.table.setdefault(key, value)
@@ -273,32 +270,8 @@ class _Values:
         if known is value:
             below = children(value)
             indirect = {symbol for symbol, _ in value.indirect} if isinstance(value, Load) else set()
-            own = frozenset(_index_of(value).free_symbols - indirect)
+            index = value.index if isinstance(value, (Load, IndexValue)) else sympy.S.Zero
+            own = frozenset(index.free_symbols - indirect)
             self.symbols[value] = own.union(*(self.symbols[child] for child in below))
             self.level[value] = max((self.level[child] for child in below), default=0)
         return known
-
-
-def _index_of(value: Expr) -> Size:
-    return value.index if isinstance(value, (Load, IndexValue)) else sympy.S.Zero
-
-
-def _key(value: Expr) -> tuple[Any, ...]:
-    """Equal for values that are computed alike from the same operands."""
-    below = tuple(map(id, children(value)))
-    match value:
-        case Const(value=number):
-            return ("const", value.dtype, type(number).__name__, repr(number))
-        case IndexValue(index=index):
-            return ("index", value.dtype, index)
-        case Load(buffer=buffer, index=index, indirect=indirect):
-            return ("load", value.dtype, buffer, index, tuple(symbol for symbol, _ in indirect), below)
-        case Cast(to=to):
-            return ("cast", to, below)
-        case Apply(op=op):
-            return ("apply", op, value.dtype, below)
-        case Masked():
-            return ("masked", below)
-        case Check(size=size, what=what, wrap=wrap):
-            return ("check", size, what, wrap, below)
-    raise AssertionError(f"unknown expression {type(value).__name__}")

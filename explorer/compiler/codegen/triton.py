@@ -19,7 +19,8 @@ from explorer.compiler.codegen.triton_tiling import tiling
 from explorer.compiler.codegen.wrapper import POOL, Storage, Wrapper, variable
 from explorer.core.origin import Origins, origin, synthetic, union
 from explorer.core.text import LineWriter, Text
-from explorer.ir.loops import Buffer, Extern, Layout, Load, Size, walk
+from explorer.ir.index import points
+from explorer.ir.loops import Buffer, Extern, Load
 from explorer.ir.program import Generated, Generation, Target, TritonKernel
 from explorer.ir.schedule import FusedKernel, MemoryPlan, Schedule
 
@@ -181,20 +182,11 @@ def triton_kernels(schedule: Schedule, plan: MemoryPlan, target: Target) -> Laun
 
 def wide(arranged: Body, buffers: Mapping[str, Buffer]) -> bool:
     """Whether a position may not fit in 32 bits; sizes that are symbolic may be anything."""
-    touched = {write.loop.buffer.name for current in arranged.passes for write in (*current.once, *current.writes)}
-    for current in arranged.passes:
-        touched |= {v.buffer for v in walk(*current.once_roots, *current.sweep_roots) if isinstance(v, Load)}
-    reach = [extent(buffers[name].layout) for name in touched]
-    reach.append(sympy.Mul(*(axis.size for axis in arranged.kernel.outer + arranged.kernel.inner)))
+    touched = {write.loop.buffer.name for write in arranged.writes}
+    touched |= {value.buffer for value in arranged.values if isinstance(value, Load)}
+    reach = [buffers[name].layout.extent for name in touched]
+    reach.append(points(arranged.kernel.outer + arranged.kernel.inner))
     return any(not sympy.sympify(size).is_Integer or int(size) > INT32 for size in reach)
-
-
-def extent(layout: Layout) -> Size:
-    """Elements from position 0 of the buffer to its last one."""
-    if any(size == 0 for size in layout.size):
-        return sympy.S.Zero
-    reach = (stride * (size - 1) for size, stride in zip(layout.size, layout.stride, strict=True))
-    return sympy.Add(layout.offset, 1, *reach)
 
 
 def _kernel(

@@ -22,11 +22,12 @@ from explorer.compiler.codegen.triton_exprs import (
     type_name,
 )
 from explorer.compiler.codegen.triton_tiling import Tiling
-from explorer.compiler.codegen.triton_values import LITERAL, NONE, Pending, Value, Values, divides, unmasked
+from explorer.compiler.codegen.triton_values import LITERAL, NONE, Pending, Value, Values, divides
 from explorer.core.origin import Origins, origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import LineWriter, Text
-from explorer.ir.loops import Loop, Size, walk
+from explorer.ir.index import points
+from explorer.ir.loops import Loop, Size, evaluated, walk
 from explorer.ir.program import Argument
 from explorer.ir.scalar import HALVES
 
@@ -79,8 +80,7 @@ class Workspace:
 
 def needs_serial(body: Body) -> bool:
     """Whether an update is of single bytes, which no instruction compares and swaps: points go one after another."""
-    writes = [write for current in body.passes for write in (*current.once, *current.writes)]
-    return any(w.loop.store != "set" and w.loop.buffer.layout.dtype.itemsize == 1 for w in writes)
+    return any(w.loop.store != "set" and w.loop.buffer.layout.dtype.itemsize == 1 for w in body.writes)
 
 
 def functions(
@@ -156,12 +156,11 @@ class _Writer(Values):
         if sweep:
             self.line("split = tl.program_id(0) % SPLITS")
             self.line("chunk = tl.cdiv(tl.cdiv(rnumel, SPLITS), RBLOCK) * RBLOCK")
-        roots = (*current.once_roots, *current.sweep_roots)
-        if any(isinstance(value, Reduced) for value in walk(*roots)):
+        earlier = [value for value in walk(*current.roots) if isinstance(value, Reduced)]
+        if earlier:
             self.line("parts = xindex * SPLITS + tl.arange(0, SPLITS)[None, :]")
-        for value in walk(*roots):
-            if isinstance(value, Reduced):
-                self.value(value)
+        for value in earlier:
+            self.value(value)
         self._writes(current.once, frozenset("x"), "(split == 0)" if sweep else "")
         left: dict[Reduced, tuple[Workspace, ...]] = {}
         if sweep:
@@ -251,7 +250,7 @@ class _Writer(Values):
     def _loop(self, number: int, steps: str) -> dict[Reduced, tuple[str, ...]]:
         """One sweep in steps of RBLOCK. Returns the names of each reduction's accumulators."""
         current = self.body.passes[number]
-        for value in unmasked(current.sweep_roots):
+        for value in walk(*current.sweep_roots, below=evaluated):
             if not self.body.varies_inside(value):
                 self.value(value)
         accumulators = {reduction.result: self._accumulators(reduction) for reduction in current.reductions}
@@ -345,7 +344,7 @@ class _Writer(Values):
         causes = self._causes(reduction)
         kernel = self.body.kernel.id
         dtypes = [reduction.value.dtype, torch.int64][: len(values)]
-        rows = sympy.Mul(*(axis.size for axis in self.body.kernel.outer)) * self.tiling.splits
+        rows = points(self.body.kernel.outer) * self.tiling.splits
         made = []
         row = self._reduce_parts(reduction, values)
         for position, (part, dtype) in enumerate(zip(row, dtypes, strict=True)):

@@ -12,6 +12,7 @@ from typing import Literal
 import sympy
 
 from explorer.compiler.codegen.kernel import Body
+from explorer.ir.index import hint, points, step
 from explorer.ir.loops import Axis, Load, Size, walk
 from explorer.ir.program import Target
 
@@ -43,7 +44,7 @@ class Dim:
 
     @property
     def numel(self) -> Size:
-        return sympy.Mul(*(axis.size for axis in self.axes))
+        return points(self.axes)
 
     @property
     def parameter(self) -> str:
@@ -83,7 +84,7 @@ def tiling(body: Body, hints: Mapping[sympy.Symbol, int], target: Target, serial
     if not sweeps or not per_row:
         axes = kernel.outer + kernel.inner if sweeps else kernel.outer
         return Tiling("serial", (Dim("x", axes, 1),), 1) if serial else _pointwise(body, axes, hints, processors)
-    rows, length = (hint(sympy.Mul(*(a.size for a in axes)), hints) for axes in (kernel.outer, kernel.inner))
+    rows, length = (hint(points(axes), hints) for axes in (kernel.outer, kernel.inner))
     if serial:
         return Tiling("serial", (Dim("x", kernel.outer, 1), Dim("r", kernel.inner, 1024)), 4)
     across = _contiguous_across(body)
@@ -120,11 +121,6 @@ def _held(body: Body, rows: int, length: int, processors: int) -> bool:
     return power(length) * loads <= REGISTERS
 
 
-def hint(size: Size, hints: Mapping[sympy.Symbol, int]) -> int:
-    """A size as a number, by the example values of its symbols."""
-    return int(sympy.sympify(size).xreplace({symbol: sympy.Integer(value) for symbol, value in hints.items()}))
-
-
 def power(n: int) -> int:
     """The least power of two that is not below `n`, at least 1."""
     return 1 << max(0, n - 1).bit_length()
@@ -133,7 +129,7 @@ def power(n: int) -> int:
 def _pointwise(body: Body, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, int], processors: int) -> Tiling:
     if (cut := _cut(body, axes, hints)) is not None:
         return Tiling("pointwise", (Dim("y", axes[:cut], 32), Dim("x", axes[cut:], 32)), 4)
-    numel = hint(sympy.Mul(*(axis.size for axis in axes)), hints)
+    numel = hint(points(axes), hints)
     block = 1024
     while block > 128 and numel < block * processors:
         block //= 2
@@ -146,10 +142,10 @@ def _cut(body: Body, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, int]) 
     if len(axes) < 2 or hint(axes[-1].size, hints) < 16:
         return None
     for index in accesses(body):
-        if _step(index, axes[-1].symbol) in (0, 1):
+        if step(index, axes[-1].symbol) in (0, 1):
             continue
         for position, axis in enumerate(axes[:-1]):
-            if _step(index, axis.symbol) == 1 and hint(axis.size, hints) >= 16:
+            if step(index, axis.symbol) == 1 and hint(axis.size, hints) >= 16:
                 return position + 1
     return None
 
@@ -162,28 +158,16 @@ def _contiguous_across(body: Body) -> bool:
         return False
     votes = 0
     for index in accesses(body):
-        along, across = _step(index, inner[-1].symbol), _step(index, outer[-1].symbol)
+        along, across = step(index, inner[-1].symbol), step(index, outer[-1].symbol)
         if along != 0 and across != 0:
             votes += (across == 1) - (along == 1)
     return votes > 0
 
 
-def _step(index: Size, axis: sympy.Symbol) -> Size | None:
-    """How far one step along `axis` moves an index; None where that varies."""
-    if axis not in index.free_symbols:
-        return 0
-    step = sympy.expand(index).coeff(axis)
-    return step if sympy.expand(index - step * axis).has(axis) is False else None
-
-
 def accesses(body: Body) -> Iterator[Size]:
     """The index of every load and store of a kernel."""
-    for current in body.passes:
-        for value in walk(*current.once_roots, *current.sweep_roots):
-            if isinstance(value, Load):
-                yield value.index
-        for write in (*current.once, *current.writes):
-            yield write.loop.index
+    yield from (value.index for value in body.values if isinstance(value, Load))
+    yield from (write.loop.index for write in body.writes)
 
 
 def _warps(elements: int, per_warp: int) -> int:

@@ -5,7 +5,7 @@ Inductor: codegen/triton.py, TritonKernel (load, indexing, CSE).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +17,7 @@ from explorer.compiler.codegen.kernel import Body, Reduced
 from explorer.compiler.codegen.triton_exprs import apply_text, cast, literal, pointer_type, type_name, typed
 from explorer.compiler.codegen.triton_tiling import Dim, Tiling, accesses
 from explorer.core.origin import Origins, union
-from explorer.ir.loops import Apply, Cast, Check, Const, Expr, IndexValue, Load, Masked, Size, children, walk
+from explorer.ir.loops import Apply, Cast, Check, Const, Expr, IndexValue, Load, Masked, Size, children
 from explorer.ir.program import Argument
 from explorer.ir.scalar import HALVES, INFIX
 
@@ -81,10 +81,7 @@ class Values:
         self.cause = self.body.kernel.ids
         self.dims = {dim.name: dim for dim in self.tiling.dims}
         self.axes = frozenset(symbol for dim in self.tiling.dims for symbol in dim.symbols)
-        used = [*accesses(self.body)]
-        for current in self.body.passes:
-            every = walk(*current.once_roots, *current.sweep_roots)
-            used += [value.index for value in every if isinstance(value, IndexValue)]
+        used = [*accesses(self.body), *(value.index for value in self.body.values if isinstance(value, IndexValue))]
         self.flat = {index: self.flatten(index) for index in used}
         self.used_axes = frozenset[sympy.Symbol]().union(*(index.free_symbols for index in self.flat.values()))
 
@@ -354,20 +351,6 @@ class Values:
 
     def _join(self, result: Reduced) -> Value:
         raise AssertionError(f"{result.loop} is read before its reduction is over")
-
-
-def unmasked(roots: Iterable[Expr]) -> Iterator[Expr]:
-    """The values under `roots` that are computed at every point, operands first: not those inside a Masked."""
-    seen: set[Expr] = set()
-    stack = [(root, False) for root in roots]
-    while stack:
-        expr, ready = stack.pop()
-        if ready:
-            yield expr
-        elif expr not in seen:
-            seen.add(expr)
-            below = (expr.condition, expr.other) if isinstance(expr, Masked) else children(expr)
-            stack += [(expr, True), *((child, False) for child in below)]
 
 
 def divides(numel: Size, block: int) -> bool:

@@ -26,10 +26,24 @@ from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import TensorReferenceAnalysis
 
 from explorer.compiler.lower import reasons
-from explorer.compiler.lower.builder import key
-from explorer.compiler.lower.indexing import ONE, ZERO, last
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.loops import Apply, Buffer, Check, Expr, IndexValue, Load, Loop, Masked, Size, View, children, walk
+from explorer.ir.index import ONE, ZERO, divided_terms, rejoined
+from explorer.ir.loops import (
+    Apply,
+    Buffer,
+    Check,
+    Expr,
+    IndexValue,
+    Load,
+    Loop,
+    Masked,
+    Size,
+    View,
+    children,
+    evaluated,
+    value_key,
+    walk,
+)
 from explorer.ir.sizes import Sizes
 
 
@@ -42,27 +56,15 @@ def missing(checks: Iterable[Loop], others: Iterable[Loop]) -> set[str]:
 
 def _checked(loop: Loop, numbers: dict[Any, int]) -> Iterator[int]:
     """A number for each check that the loop makes at all its points: the same for checks of the same elements."""
-    axes = {axis.symbol: axis.size for axis in (*loop.axes, *loop.reduced)}
-    roots = list(_always(loop.value, *(value for _, value in loop.indirect)))
+    axes = loop.ranges
     number: dict[Expr, int] = {}
-    for expr in walk(*roots):
-        kind = key(expr, tuple(number[child] for child in children(expr)))
+    always = set(walk(*loop.roots, below=evaluated))
+    for expr in walk(*always):
+        key = value_key(expr, tuple(number[child] for child in children(expr)))
         if isinstance(expr, (Load, IndexValue)):
-            kind = (type(expr), expr.dtype, _reached(expr.index, axes), *kind[3:], getattr(expr, "buffer", ""))
-        number[expr] = numbers.setdefault(kind, len(numbers))
-    yield from (number[expr] for expr in roots if isinstance(expr, Check))
-
-
-def _always(*roots: Expr) -> Iterator[Expr]:
-    """The expressions under `roots` that are evaluated at each point of their loop."""
-    seen: set[Expr] = set()
-    pending = list(roots)
-    while pending:
-        expr = pending.pop()
-        if expr not in seen:
-            seen.add(expr)
-            yield expr
-            pending += (expr.condition,) if isinstance(expr, Masked) else children(expr)
+            key = tuple(_reached(each, axes) if each is expr.index else each for each in key)
+        number[expr] = numbers.setdefault(key, len(numbers))
+    yield from (number[expr] for expr in always if isinstance(expr, Check))
 
 
 def _reached(index: Size, axes: dict[sympy.Symbol, Size]) -> Any:
@@ -118,10 +120,10 @@ class Inside:
         """Raises Unsupported where an access may lie outside of its buffer."""
         if any(axis.size == 0 for axis in (*loop.axes, *loop.reduced)):
             return
-        ranges = {axis.symbol: axis.size for axis in (*loop.axes, *loop.reduced)}
+        ranges = loop.ranges
         self._access(loop.id, loop.index, loop.indirect, ranges, ())
         seen: set[tuple[Expr, Conditions]] = set()
-        pending: list[tuple[Expr, Conditions]] = [(root, ()) for root in (loop.value, *(v for _, v in loop.indirect))]
+        pending: list[tuple[Expr, Conditions]] = [(root, ()) for root in loop.roots]
         while pending:
             expr, given = each = pending.pop()
             if each in seen:
@@ -140,7 +142,7 @@ class Inside:
         layout = view.layout
         if ZERO in layout.size or layout == self._buffers[view.buffer].layout:
             return
-        inside = self._holds(layout.offset) and self._holds(self._reach(view.buffer) - last(layout))
+        inside = self._holds(layout.offset) and self._holds(self._reach(view.buffer) - layout.extent + 1)
         if not inside:
             raise Unsupported(Why(reasons.UNPROVEN, f"{view}"))
 
@@ -150,7 +152,7 @@ class Inside:
             buffer = self._buffers[name]
             while buffer.alias_of is not None and buffer.kind == "loop":
                 buffer = self._buffers[buffer.alias_of]
-            self._last[name] = last(buffer.layout)
+            self._last[name] = buffer.layout.extent - 1
         return self._last[name]
 
     def _access(
@@ -180,9 +182,7 @@ class Inside:
             raise Unsupported(Why(reasons.UNPROVEN, f"{name}[{index}]{said}, which has {reach} + 1 elements"))
         self._proven.add(key)
 
-    def _at_all_points(
-        self, index: Size, reach: Size, ranges: Mapping[sympy.Symbol, Size], given: Conditions
-    ) -> bool:
+    def _at_all_points(self, index: Size, reach: Size, ranges: Mapping[sympy.Symbol, Size], given: Conditions) -> bool:
         """Whether an index over constant ranges is inside at each point where the conditions hold: all are tried."""
         symbols = sorted(set().union(index.free_symbols, *(condition.free_symbols for condition, _ in given)), key=str)
         sizes = [ranges.get(symbol, sympy.oo) for symbol in symbols]
@@ -351,42 +351,8 @@ def between(index: Size, ranges: Mapping[sympy.Symbol, Size], reach: Size) -> bo
 
 def divided(a: Size, b: Size) -> Size:
     """a // b, with what b divides taken out of the quotient."""
-    whole: list[Size] = []
-    rest: list[Size] = []
-    for term in sympy.Add.make_args(sympy.expand(a)):
-        quotient = term / b
-        (whole if quotient.is_integer and not quotient.as_numer_denom()[1].free_symbols else rest).append(quotient * b)
+    whole, rest = divided_terms(a, b)
     left = sympy.Add(*rest)
     if left.is_Integer and (b.is_Integer or left == 0 or left == -1):
-        return sympy.Add(*(w / b for w in whole)) + (left // b if b.is_Integer else left)
-    return sympy.Add(*(w / b for w in whole)) + FloorDiv(left, b)
-
-
-def rejoined(index: Size) -> Size:
-    """`index` without pairs c * (x // d % m) + c * m * (x // (d * m)), which are c * (x // d)."""
-    if not index.is_Add or not index.has(ModularIndexing):
-        return index
-    terms = {term: coefficient_of(term) for term in index.args}
-    for term, (c, part) in terms.items():
-        if not isinstance(part, ModularIndexing):
-            continue
-        x, d, m = part.args
-        for other, (k, outer) in terms.items():
-            if other is term or sympy.expand(k - c * m) != 0:
-                continue
-            if isinstance(outer, FloorDiv) and outer.args == (x, d * m):
-                joint = x if d == 1 else FloorDiv(x, d)
-            elif isinstance(outer, ModularIndexing) and outer.args[:2] == (x, d * m):
-                joint = ModularIndexing(x, d, m * outer.args[2])
-            else:
-                continue
-            return rejoined(sympy.expand(index - term - other + c * joint))
-    return index
-
-
-def coefficient_of(term: Size) -> tuple[Size, Size]:
-    """A term as a factor times a quotient or remainder, where it has one."""
-    for part in sympy.Mul.make_args(term):
-        if isinstance(part, (ModularIndexing, FloorDiv)):
-            return term / part, part
-    return term, ONE
+        return sympy.Add(*whole, left // b if b.is_Integer else left)
+    return sympy.Add(*whole, FloorDiv(left, b))

@@ -13,7 +13,7 @@ import torch
 from explorer.compiler.lower import reasons
 from explorer.compiler.lower.builder import Lowering, shape
 from explorer.compiler.lower.dtypes import cast
-from explorer.compiler.lower.indexing import ZERO, Point, certainly, integer, strides
+from explorer.compiler.lower.indexing import strides
 from explorer.compiler.lower.pointwise import broadcast
 from explorer.compiler.lower.policy import HEAVY, cost
 from explorer.compiler.lower.sizes import index_value, number
@@ -22,6 +22,7 @@ from explorer.compiler.lower.tensors import Tensor
 from explorer.compiler.lower.view import bounded, position
 from explorer.core.origin import origins
 from explorer.core.reasons import Why
+from explorer.ir.index import ZERO, Point, certainly, integer
 from explorer.ir.loops import Buffer, Expr, Layout, Load, Masked, Size, apply, walk
 
 aten = torch.ops.aten

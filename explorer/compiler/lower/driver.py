@@ -27,7 +27,7 @@ from explorer.compiler.lower.tensors import Tensor
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, NodeInfo, checks_positions, info
-from explorer.ir.loops import Buffer, Extern, Layout, Load, Loop, Loops, Operation, Size, View, walk
+from explorer.ir.loops import Buffer, Extern, Layout, Loop, Loops, Operation, Size, View
 from explorer.ir.sizes import Sizes
 
 aten = torch.ops.aten
@@ -80,7 +80,7 @@ class _Walk:
         inside = Inside(self.lower.buffers, self.lower.sizes)
         for operation in operations:
             if isinstance(operation, Extern):
-                for view in views_in((operation.args, tuple(value for _, value in operation.kwargs))):
+                for view in operation.views:
                     inside.view(view)
             else:
                 inside.loop(operation)
@@ -382,16 +382,4 @@ def _has_effect(operation: Operation) -> bool:
 
 
 def _reads(operation: Operation) -> set[str]:
-    if isinstance(operation, Extern):
-        return {view.buffer for view in views_in((operation.args, tuple(v for _, v in operation.kwargs)))}
-    roots = (operation.value, *(value for _, value in operation.indirect))
-    return {expr.buffer for expr in walk(*roots) if isinstance(expr, Load)}
-
-
-def views_in(value: Any) -> Iterator[View]:
-    """The tensor arguments in the arguments of a library call."""
-    if isinstance(value, View):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from views_in(item)
+    return {each.buffer for each in (operation.views if isinstance(operation, Extern) else operation.loads)}

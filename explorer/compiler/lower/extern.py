@@ -14,10 +14,11 @@ import torch
 
 from explorer.compiler.lower import reasons
 from explorer.compiler.lower.builder import Lowering, shape
-from explorer.compiler.lower.indexing import ZERO, integer, integers, last, strides
+from explorer.compiler.lower.indexing import strides
 from explorer.compiler.lower.tensors import Tensor
 from explorer.core.origin import origins
 from explorer.core.reasons import Unsupported, Why
+from explorer.ir.index import ZERO, integer, integers
 from explorer.ir.loops import Buffer, Layout
 
 aten = torch.ops.aten
@@ -106,7 +107,7 @@ def _in_own_storage(
     offset = ZERO if given.get("storage_offset") is None else integer(given["storage_offset"]) - view.layout.offset
     layout = Layout(x.dtype, x.device, x.size, view.layout.stride)
     reached = replace(layout, size=integers(given["size"]), stride=integers(given["stride"]), offset=offset)
-    inside = lower.sizes.proven(offset >= 0) and lower.sizes.proven(x.numel > last(reached))
+    inside = lower.sizes.proven(offset >= 0) and lower.sizes.proven(x.numel >= reached.extent)
     if not inside or lower.dense(x.size, layout.stride) != layout.stride:
         raise Unsupported(Why(reasons.PAST_ELEMENTS, f"{target} from element {offset} of {x.numel}"))
     why = Why(reasons.LIBRARY_ARGUMENT, "a storage of its own")

@@ -14,7 +14,7 @@ from explorer.compiler.lower import reasons
 from explorer.compiler.lower.builder import Lowering, shape
 from explorer.compiler.lower.create import masked
 from explorer.compiler.lower.dtypes import cast
-from explorer.compiler.lower.indexing import ONE, ZERO, Point, certainly, integer, integers, strides
+from explorer.compiler.lower.indexing import strides
 from explorer.compiler.lower.pointwise import broadcast, where
 from explorer.compiler.lower.policy import realize_gathered
 from explorer.compiler.lower.sizes import number
@@ -22,6 +22,7 @@ from explorer.compiler.lower.table import LOWERINGS
 from explorer.compiler.lower.tensors import Element, Tensor
 from explorer.core.origin import origins
 from explorer.core.reasons import Unsupported, Why
+from explorer.ir.index import ONE, ZERO, Point, certainly, integer, integers
 from explorer.ir.loops import Apply, Check, Const, Expr, IndexValue, Size, apply
 
 aten = torch.ops.aten

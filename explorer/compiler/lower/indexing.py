@@ -5,30 +5,15 @@ split where a view takes their index apart: [0, 768) read as i // 64 and i % 64 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv, Max, Min, ModularIndexing
 
-from explorer.ir.loops import Axis, Expr, IndexValue, Layout, Load, Size, walk
-
-Point = tuple[Size, ...]
-ZERO, ONE = sympy.S.Zero, sympy.S.One
-
-
-def integer(value: Any) -> Size:
-    """A size or index as sympy: from an int, a SymInt or an expression."""
-    if isinstance(value, int):
-        return sympy.Integer(value)
-    if isinstance(value, sympy.Basic):
-        return value
-    return sympy.sympify(value.node.expr)
-
-
-def integers(values: Sequence[Any]) -> Point:
-    return tuple(integer(value) for value in values)
+from explorer.ir.index import ONE, ZERO, Point, below, bounds, certainly, contiguous, integer
+from explorer.ir.loops import Axis, Expr, IndexValue, Load, Size, walk
 
 
 def strides(tensor: torch.Tensor) -> Point:
@@ -44,33 +29,6 @@ def _without_bound(stride: Size) -> Size:
         lambda part: isinstance(part, Max) and ONE in part.args and len(part.args) == 2,
         lambda part: next(arg for arg in part.args if arg != 1),
     )
-
-
-def equal(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal for all values of their symbols, as far as can be seen."""
-    return bool(a == b or (not (a.is_number and b.is_number) and sympy.expand(a - b) == 0))
-
-
-def product(sizes: Sequence[Size]) -> Size:
-    return sympy.Mul(*sizes)
-
-
-def contiguous(size: Sequence[Size]) -> Point:
-    """The strides of a contiguous tensor, as torch computes them (a dimension of size 0 counts as 1)."""
-    strides: list[Size] = []
-    step: Size = ONE
-    for n in reversed(size):
-        strides.append(step)
-        if n != 0:
-            step = step * n
-    return tuple(reversed(strides))
-
-
-def last(layout: Layout) -> Size:
-    """The position of the last element in memory."""
-    if ZERO in layout.size:
-        return layout.offset - 1
-    return layout.offset + sum((n - 1) * step for n, step in zip(layout.size, layout.stride, strict=True))
 
 
 class Indexing:
@@ -201,56 +159,20 @@ class Indexing:
         return a, sympy.Integer(b)
 
     def _below(self, a: Size, limit: Size) -> bool:
-        """Whether 0 <= a < limit is certain."""
-        bounds = self.bounds(a)
-        return bounds is not None and certainly(bounds[0]) and certainly(limit - 1 - bounds[1])
-
-    def clamped(self, a: Size, size: Size) -> Size:
-        """The index, or the nearest one into `size` elements where it is outside of them."""
-        bounds = self.bounds(a)
-        if bounds is None or not certainly(bounds[0]):
-            a = Max(ZERO, a)
-        if bounds is None or not certainly(size - 1 - bounds[1]):
-            a = Min(a, size - 1)
-        return a
+        return below(a, limit, self.ranges)
 
     def bounds(self, a: Size) -> tuple[Size, Size] | None:
         """Smallest and largest value of an index, in size symbols; None where unknown."""
-        if a.is_Integer:
-            return a, a
-        if a.is_Symbol:
-            size = self.ranges.get(a)
-            return (a, a) if size is None else (ZERO, size - 1)
-        if a.is_Add:
-            parts = [self.bounds(term) for term in a.args]
-            if any(part is None for part in parts):
-                return None
-            return sympy.Add(*(p[0] for p in parts if p)), sympy.Add(*(p[1] for p in parts if p))
-        if a.is_Mul:
-            factor, others = a.as_coeff_Mul()
-            if factor.is_Integer and factor != 1:
-                part = self.bounds(others)
-                if part is None:
-                    return None
-                ends = (factor * part[0], factor * part[1])
-                return ends if factor > 0 else (ends[1], ends[0])
-            parts = [self.bounds(f) for f in a.args]
-            if any(part is None or not certainly(part[0]) for part in parts):
-                return None
-            return sympy.Mul(*(p[0] for p in parts if p)), sympy.Mul(*(p[1] for p in parts if p))
-        if isinstance(a, ModularIndexing):
-            return ZERO, a.args[2] - 1
-        if isinstance(a, FloorDiv):
-            part = self.bounds(a.args[0])
-            if part is None or not a.args[1].is_Integer or not part[1].is_Integer or not certainly(part[0]):
-                return None
-            return part[0] // a.args[1] if part[0].is_Integer else ZERO, part[1] // a.args[1]
-        return None if a.free_symbols & self.ranges.keys() else (a, a)
+        return bounds(a, self.ranges)
 
-
-def certainly(a: Size) -> bool:
-    """Whether a >= 0 for all values of its symbols, as far as can be seen."""
-    return bool(a >= 0) if a.is_Integer else bool(a.is_nonnegative)
+    def clamped(self, a: Size, size: Size) -> Size:
+        """The index, or the nearest one into `size` elements where it is outside of them."""
+        ends = self.bounds(a)
+        if ends is None or not certainly(ends[0]):
+            a = Max(ZERO, a)
+        if ends is None or not certainly(size - 1 - ends[1]):
+            a = Min(a, size - 1)
+        return a
 
 
 def _coefficient(term: Size) -> Size:

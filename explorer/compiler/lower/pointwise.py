@@ -10,12 +10,12 @@ import torch
 
 from explorer.compiler.lower.builder import Lowering, shape
 from explorer.compiler.lower.dtypes import cast, promoted, rounded
-from explorer.compiler.lower.indexing import ZERO, Point
 from explorer.compiler.lower.policy import realize_broadcast
 from explorer.compiler.lower.sizes import number
 from explorer.compiler.lower.table import LOWERINGS
 from explorer.compiler.lower.tensors import Element, Tensor
 from explorer.core.origin import origins
+from explorer.ir.index import ZERO, Point
 from explorer.ir.loops import Const, Expr, apply
 from explorer.ir.scalar import computing_dtype
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import sympy
+
 from explorer.compiler.lower import reasons
 from explorer.compiler.lower.builder import Lowering
-from explorer.compiler.lower.indexing import ZERO, Point, product
 from explorer.compiler.lower.tensors import Tensor
+from explorer.ir.index import ZERO, Point
 from explorer.ir.loops import Apply, Load, walk
 from explorer.ir.scalar import OPS
 
@@ -44,7 +46,7 @@ def cost(lower: Lowering, tensor: Tensor) -> Cost:
             operations += OPS[expr.op].flops
         elif isinstance(expr, Load):
             all_loads += 1
-            if 2 * lower.weight(product(lower.buffers[expr.buffer].layout.size)) >= elements:
+            if 2 * lower.weight(lower.buffers[expr.buffer].layout.numel) >= elements:
                 loads.add((expr.buffer, expr.index))
     return Cost(operations, len(loads), all_loads)
 
@@ -66,7 +68,7 @@ def realize(lower: Lowering, tensor: Tensor, readers: int) -> None:
 
 def realize_broadcast(lower: Lowering, tensor: Tensor, size: Point) -> None:
     """Store a value that is costly and would be computed again for each element it is broadcast to."""
-    if tensor.in_memory() or lower.weight(product(size)) < 2 * lower.weight(tensor.numel):
+    if tensor.in_memory() or lower.weight(sympy.Mul(*size)) < 2 * lower.weight(tensor.numel):
         return
     found = cost(lower, tensor)
     if found.operations >= HEAVY_BROADCAST:
@@ -75,7 +77,7 @@ def realize_broadcast(lower: Lowering, tensor: Tensor, size: Point) -> None:
 
 def realize_gathered(lower: Lowering, tensor: Tensor, size: Point) -> None:
     """Store a value that is costly and is read at as many positions from data as it has, or more."""
-    if tensor.in_memory() or lower.weight(product(size)) < lower.weight(tensor.numel):
+    if tensor.in_memory() or lower.weight(sympy.Mul(*size)) < lower.weight(tensor.numel):
         return
     if cost(lower, tensor).operations >= HEAVY:
         lower.memory(tensor, reasons.GATHERED)

@@ -17,11 +17,11 @@ import torch
 from explorer.compiler.lower.builder import Lowering, shape
 from explorer.compiler.lower.create import within
 from explorer.compiler.lower.dtypes import cast, rounded
-from explorer.compiler.lower.indexing import ONE, ZERO, Point, integer
 from explorer.compiler.lower.policy import realize
 from explorer.compiler.lower.sizes import index_value, number
 from explorer.compiler.lower.table import LOWERINGS
 from explorer.compiler.lower.tensors import Tensor
+from explorer.ir.index import ONE, ZERO, Point, integer
 from explorer.ir.loops import Expr, apply
 from explorer.ir.scalar import computing_dtype
 

@@ -10,11 +10,12 @@ import torch
 from explorer.compiler.lower import reasons
 from explorer.compiler.lower.builder import Lowering
 from explorer.compiler.lower.dtypes import cast
-from explorer.compiler.lower.indexing import ONE, Point, strides
+from explorer.compiler.lower.indexing import strides
 from explorer.compiler.lower.pointwise import convert
 from explorer.compiler.lower.table import LOWERINGS
 from explorer.compiler.lower.tensors import Tensor
 from explorer.core.reasons import Why
+from explorer.ir.index import ONE, Point
 from explorer.ir.loops import Combine, Expr, Layout
 
 aten, prims = torch.ops.aten, torch.ops.prims

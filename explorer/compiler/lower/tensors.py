@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import sympy
 import torch
 
-from explorer.compiler.lower.indexing import Point, product
 from explorer.core.origin import Origins, origin, origins
+from explorer.ir.index import Point
 from explorer.ir.loops import Expr, Layout, Size, View
 
 Element: TypeAlias = Callable[[Point], Expr]
@@ -43,7 +44,7 @@ class Tensor:
 
     @property
     def numel(self) -> Size:
-        return product(self.size)
+        return sympy.Mul(*self.size)
 
     def at(self, point: Point) -> Expr:
         """The element at `point`: loaded where the tensor is in memory, computed otherwise (once for each point)."""

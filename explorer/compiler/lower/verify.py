@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import torch
 
-from explorer.compiler.lower.driver import views_in
 from explorer.ir.loops import Apply, Buffer, Cast, Check, Extern, IndexValue, Load, Loop, Loops, Masked, View, walk
 from explorer.ir.scalar import OPS, computing_dtype
 
@@ -38,13 +37,13 @@ def verify_loops(loops: Loops) -> None:
 
 
 def _verify_extern(call: Extern, written: set[str]) -> None:
-    for view in views_in((call.args, tuple(value for _, value in call.kwargs))):
+    for view in call.views:
         assert view.buffer in written, f"{call.id} reads {view.buffer} before it is written"
 
 
 def _verify_loop(buffers: Mapping[str, Buffer], loop: Loop, written: set[str]) -> None:
-    axes = {axis.symbol for axis in (*loop.axes, *loop.reduced)}
-    sizes = {symbol for axis in (*loop.axes, *loop.reduced) for symbol in axis.size.free_symbols}
+    axes = loop.ranges.keys()
+    sizes = {symbol for size in loop.ranges.values() for symbol in size.free_symbols}
     assert not (axes & sizes), f"{loop.id}: an axis is its own size"
     assert bool(loop.combine) or not loop.reduced, f"{loop.id} reduces without a combination"
     made = {"argmax": "int64", "argmin": "int64", "any": "bool", "all": "bool"}.get(loop.combine or "")
@@ -52,7 +51,7 @@ def _verify_loop(buffers: Mapping[str, Buffer], loop: Loop, written: set[str]) -
     assert str(stored).endswith(made) if made else loop.value.dtype == stored, (
         f"{loop.id} stores {loop.value.dtype} in {loop.buffer.layout}"
     )
-    for expr in walk(loop.value, *(value for _, value in loop.indirect)):
+    for expr in walk(*loop.roots):
         assert expr.origins, f"{loop.id}: {type(expr).__name__} without an origin"
         match expr:
             case Load(buffer=name, index=index, indirect=indirect):

@@ -11,11 +11,11 @@ import torch
 from explorer.compiler.lower import reasons
 from explorer.compiler.lower.builder import Lowering, shape
 from explorer.compiler.lower.extern import library
-from explorer.compiler.lower.indexing import ONE, ZERO, Point, contiguous, equal, integer, integers, last
 from explorer.compiler.lower.policy import realize_broadcast
 from explorer.compiler.lower.table import LOWERINGS, VIEWS
 from explorer.compiler.lower.tensors import Tensor
 from explorer.core.reasons import Unsupported, Why
+from explorer.ir.index import ONE, ZERO, Point, contiguous, equal, integer, integers
 from explorer.ir.loops import Expr, Layout, Size, View, apply
 
 aten = torch.ops.aten
@@ -259,7 +259,7 @@ def as_strided(
         return made
     start = place.layout.offset if storage_offset is None else integer(storage_offset)
     layout, held = Layout(x.dtype, x.device, shape(out), integers(stride), start), lower.buffers[place.buffer].layout
-    if not (lower.sizes.proven(start >= 0) and lower.sizes.proven(last(held) >= last(layout))):
+    if not (lower.sizes.proven(start >= 0) and lower.sizes.proven(held.extent >= layout.extent)):
         raise Unsupported(Why(reasons.PAST_ELEMENTS, f"{layout} of {place.buffer}: {held}"))
     view = Tensor(x.dtype, x.device, layout.size, x.element, base=x)
     view.put(View(place.buffer, layout), lower.load)

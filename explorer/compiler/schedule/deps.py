@@ -5,10 +5,10 @@ Inductor: dependencies.py (MemoryDep, StarDep) and scheduler.py (Scheduler.compu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from explorer.ir.loops import Axis, Buffer, Extern, Load, Loop, Loops, View, walk
+from explorer.ir.loops import Axis, Extern, Loop, Loops, storages
 from explorer.ir.schedule import Access, Dependencies
 
 
@@ -51,40 +51,18 @@ def dependencies(loops: Loops) -> Dependencies:
     return Dependencies(loops, reads, writes, after, {buffer: tuple(ids) for buffer, ids in users.items()})
 
 
-def storages(buffers: Mapping[str, Buffer]) -> dict[str, str]:
-    """The buffer that owns the storage of each buffer, `alias_of` followed to its end."""
-    found: dict[str, str] = {}
-    for name in buffers:
-        owner = name
-        while (alias := buffers[owner].alias_of) is not None:
-            owner = alias
-        found[name] = owner
-    return found
-
-
-def views(argument: Any) -> Iterator[View]:
-    """Every View in nested arguments of a library call."""
-    if isinstance(argument, View):
-        yield argument
-    elif isinstance(argument, tuple):
-        for part in argument:
-            yield from views(part)
-
-
 def _reads(operation: Loop | Extern) -> Iterator[Access]:
     if isinstance(operation, Extern):
-        named = [view.buffer for view in views((operation.args, tuple(value for _, value in operation.kwargs)))]
-        for buffer in dict.fromkeys(named):
+        for buffer in dict.fromkeys(view.buffer for view in operation.views):
             yield Access(buffer, None, ())
         return
     axes = operation.axes + operation.reduced
     seen: set[Access] = set()
-    for expr in walk(operation.value, *(value for _, value in operation.indirect)):
-        if isinstance(expr, Load):
-            access = Access(expr.buffer, None if expr.indirect else expr.index, axes)
-            if access not in seen:
-                seen.add(access)
-                yield access
+    for load in operation.loads:
+        access = Access(load.buffer, None if load.indirect else load.index, axes)
+        if access not in seen:
+            seen.add(access)
+            yield access
     if operation.store != "set" and operation.buffer.alias_of is not None:
         yield Access(operation.buffer.alias_of, *_target(operation))
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 
 import sympy
 
-from explorer.compiler.schedule.affine import Affine, affine, bounds, number, substitute
-from explorer.ir.loops import Axis, Expr, IndexValue, Load, Loop, Size, walk
+from explorer.ir.index import Affine, affine, number, ranges, substitute
+from explorer.ir.loops import Axis, IndexValue, Load, Loop, Size, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Group:
 
     def moved(self, outer: tuple[Axis, ...], inner: tuple[Axis, ...], images: Mapping[sympy.Symbol, Affine]) -> Group:
         """The same loops over other axes; `images` gives each old axis in terms of the new ones."""
-        sizes = bounds(outer + inner)
+        sizes = ranges(outer + inner)
         return Group(outer, inner, tuple(p.moved(images, sizes) for p in self.placed))
 
 
@@ -130,21 +130,15 @@ def put(
     loop: Loop, position: int, place: Mapping[sympy.Symbol, Affine], axes: tuple[Axis, ...], inner: bool
 ) -> ScheduledLoop:
     """Place `loop` in the group's `axes`: `place` gives each of its own axes over these."""
-    sizes = bounds(axes)
-    own = bounds(loop.axes + loop.reduced)
+    sizes = ranges(axes)
     reads: dict[Element, None] = {}
     indices = {loop.index: None}
-    for expr in expressions(loop):
+    for expr in walk(*loop.roots):
         if isinstance(expr, Load):
             reads[Element(expr.buffer, expr.index, not expr.indirect)] = None
             indices[expr.index] = None
         elif isinstance(expr, IndexValue):
             indices[expr.index] = None
-    at = {index: substitute(affine(index, own), place, sizes) for index in indices}
+    at = {index: substitute(affine(index, loop.ranges), place, sizes) for index in indices}
     write = Element(loop.buffer.name, loop.index, not loop.indirect)
     return ScheduledLoop(loop, position, inner, tuple(reads), write, at)
-
-
-def expressions(loop: Loop) -> Iterator[Expr]:
-    """Every scalar expression of a loop, operands before users."""
-    return walk(loop.value, *(value for _, value in loop.indirect))

@@ -8,17 +8,16 @@ Inductor: codegen/simd.py (SIMDKernel.map_kernel_groups_to_node_sizes) and sched
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import sympy
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from explorer.compiler.schedule.affine import Affine, bounds, number
 from explorer.compiler.schedule.group import Group, GroupAccess, Names, ScheduledLoop
+from explorer.ir.index import Affine, Ranges, hint, number, points, ranges
 from explorer.ir.loops import Axis, Size
 
-Sizes = Mapping[sympy.Symbol, Size]
 Pairs = dict[sympy.Symbol, sympy.Symbol]
 
 
@@ -126,7 +125,7 @@ def with_affine_indices(group: Group, names: Names) -> Group:
 
 
 def _divided(group: Group) -> _Split | None:
-    sizes = bounds(group.axes)
+    sizes = ranges(group.axes)
     for placed in group.placed:
         for index in placed.at.values():
             for division in () if index.non_affine is None else index.non_affine.atoms(FloorDiv, ModularIndexing):
@@ -138,7 +137,7 @@ def _divided(group: Group) -> _Split | None:
     return None
 
 
-def _digits(base: Size, limit: Size, sizes: Sizes) -> Iterable[tuple[sympy.Symbol, int]]:
+def _digits(base: Size, limit: Size, sizes: Ranges) -> Iterable[tuple[sympy.Symbol, int]]:
     """Axes of `base` that `limit` cuts, with the size of the part below the cut."""
     for axis, size in sizes.items():
         coefficient = base.coeff(axis)
@@ -150,7 +149,7 @@ def _digits(base: Size, limit: Size, sizes: Sizes) -> Iterable[tuple[sympy.Symbo
 
 def _pair_axes(a: Group, b: Group, links: Sequence[Link]) -> Pairs | _Split | None:
     """The axis of `a` for each axis of `b`, a split that is needed first, or None."""
-    sizes = {**bounds(a.axes), **bounds(b.axes)}
+    sizes = {**ranges(a.axes), **ranges(b.axes)}
     pairs: Pairs = {}
     for link in links:
         at_a, at_b = a.at(link.a), b.at(link.b)
@@ -164,7 +163,7 @@ def _pair_axes(a: Group, b: Group, links: Sequence[Link]) -> Pairs | _Split | No
     taken = set(pairs.values())
     rest_a = [axis for axis in a.axes if axis.symbol not in taken]
     rest_b = [axis for axis in b.axes if axis.symbol not in pairs]
-    if rest_a and rest_b and _numel(rest_a) == _numel(rest_b):
+    if rest_a and rest_b and number(points(rest_a)) == number(points(rest_b)):
         found = _match(_row_major(rest_a), _row_major(rest_b), sizes)
         if isinstance(found, _Split):
             return found
@@ -172,7 +171,7 @@ def _pair_axes(a: Group, b: Group, links: Sequence[Link]) -> Pairs | _Split | No
     return pairs
 
 
-def _match(a: Affine, b: Affine, sizes: Sizes) -> Pairs | _Split | None:
+def _match(a: Affine, b: Affine, sizes: Ranges) -> Pairs | _Split | None:
     """Axes of `b` to axes of `a` that make the two indices equal."""
     if a.non_affine is not None or b.non_affine is not None or a.offset != b.offset:
         return None
@@ -194,21 +193,17 @@ def _match(a: Affine, b: Affine, sizes: Sizes) -> Pairs | _Split | None:
     return pairs if len(digits_a) == len(digits_b) else None
 
 
-def _digits_of(index: Affine, sizes: Sizes) -> list[tuple[sympy.Symbol, Size]]:
+def _digits_of(index: Affine, sizes: Ranges) -> list[tuple[sympy.Symbol, Size]]:
     """The terms, from the least coefficient up."""
-    return sorted(index.terms.items(), key=lambda digit: (_magnitude(digit[1]), _magnitude(sizes[digit[0]])))
+    # Any positive values of the symbols will do to sort by, for `_fits` is what decides.
+    return sorted(index.terms.items(), key=lambda digit: (hint(digit[1], {}), hint(sizes[digit[0]], {})))
 
 
-def _mixed_radix(digits: list[tuple[sympy.Symbol, Size]], sizes: Sizes) -> bool:
+def _mixed_radix(digits: list[tuple[sympy.Symbol, Size]], sizes: Ranges) -> bool:
     """Whether no two points have one index: each step is at least as long as the digits below it reach."""
-    if digits and _magnitude(digits[0][1]) < 0:
+    if digits and hint(digits[0][1], {}) < 0:
         return False
     return all(_fits(step * sizes[axis], above) for (axis, step), (_, above) in zip(digits, digits[1:], strict=False))
-
-
-def _magnitude(size: Size) -> int:
-    """A number to sort sizes by; any positive value of the symbols will do, for `_fits` is what decides."""
-    return size if isinstance(size, int) else int(size.xreplace(dict.fromkeys(size.free_symbols, sympy.Integer(97))))
 
 
 def _fits(reach: Size, step: Size) -> bool:
@@ -232,7 +227,7 @@ def _flat(a: Group, b: Group, links: Sequence[Link], names: Names) -> tuple[Grou
     link = next((link for link in links if link.needed), None)
     if link is None or a.inner or b.inner:
         return None
-    axis = names.axis(_numel(a.axes))
+    axis = names.axis(number(points(a.axes)))
     flat_a = _linear(a, a.at(link.a), axis)
     flat_b = _linear(b, b.at(link.b), axis)
     return (flat_a, flat_b) if flat_a is not None and flat_b is not None else None
@@ -240,7 +235,7 @@ def _flat(a: Group, b: Group, links: Sequence[Link], names: Names) -> tuple[Grou
 
 def _linear(group: Group, index: Affine, axis: Axis) -> Group | None:
     """The group over `axis`, the position in a buffer that `index` walks over densely."""
-    sizes = bounds(group.axes)
+    sizes = ranges(group.axes)
     digits = _digits_of(index, sizes)
     if index.non_affine is not None or index.offset != 0 or len(digits) != len(group.axes):
         return None
@@ -262,10 +257,6 @@ def _row_major(axes: Sequence[Axis]) -> Affine:
         terms[axis.symbol] = step
         step = number(sympy.sympify(step * axis.size))
     return Affine(terms)
-
-
-def _numel(axes: Iterable[Axis]) -> Size:
-    return number(sympy.Mul(*(axis.size for axis in axes)))
 
 
 def _consistent(pairs: Pairs, found: Pairs) -> bool:

@@ -8,16 +8,14 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cmp_to_key
-from typing import Any
 
 import sympy
 
-from explorer.compiler.schedule.affine import Affine, number
-from explorer.compiler.schedule.deps import storages
 from explorer.compiler.schedule.group import Group, Names, ScheduledLoop, put
 from explorer.core.origin import union
 from explorer.core.reasons import Verdict
-from explorer.ir.loops import Axis, Expr, Extern, IndexValue, Load, View, rewrite_all
+from explorer.ir.index import Affine, hint, number, points
+from explorer.ir.loops import Axis, Expr, Extern, IndexValue, Load, View, rewrite, storages
 from explorer.ir.schedule import Dependencies, Fused, FusedKernel, Fusion, Step
 
 
@@ -44,17 +42,6 @@ def placed_again(fused: FusedKernel, position: Mapping[str, int], names: Names) 
     return Group(outer, inner, placed)
 
 
-UNKNOWN = sympy.Integer(64)
-"""What a size symbol without an example value (a count found in data) is taken for."""
-
-
-def size_hint(size: Any, hints: Mapping[sympy.Symbol, int]) -> int:
-    """A size as a number, by the example values of its symbols."""
-    if isinstance(size, int):
-        return size
-    return int(sympy.sympify(size).xreplace({symbol: hints.get(symbol, UNKNOWN) for symbol in size.free_symbols}))
-
-
 def _ordered(group: Group, internal: frozenset[str], hints: Mapping[sympy.Symbol, int]) -> Group:
     """Sort the axes so that the innermost moves through memory by the smallest steps for most bytes."""
     accesses = [
@@ -69,7 +56,7 @@ def _ordered(group: Group, internal: frozenset[str], hints: Mapping[sympy.Symbol
         for index, weight in accesses:
             steps = [index.terms.get(axis.symbol, 0) for axis in (a, b)]
             if steps[0] != 0 and steps[1] != 0:
-                first, second = (abs(size_hint(step, hints)) for step in steps)
+                first, second = (abs(hint(step, hints)) for step in steps)
                 vote += weight * ((first < second) - (first > second))
         return vote
 
@@ -80,7 +67,7 @@ def _ordered(group: Group, internal: frozenset[str], hints: Mapping[sympy.Symbol
 
 def _points(placed: ScheduledLoop, group: Group, hints: Mapping[sympy.Symbol, int]) -> int:
     axes = group.axes if placed.inner else group.outer
-    return size_hint(sympy.Mul(*(axis.size for axis in axes)), hints)
+    return hint(points(axes), hints)
 
 
 def _merged(group: Group) -> Group:
@@ -135,7 +122,7 @@ def _step(placed: ScheduledLoop, group: Group) -> Step:
             return IndexValue(expr.dtype, expr.origins, at[expr.index])
         return None
 
-    value, *positions = rewrite_all((loop.value, *(value for _, value in loop.indirect)), over_kernel_axes)
+    value, *positions = rewrite(loop.roots, over_kernel_axes)
     symbols = [symbol for symbol, _ in loop.indirect]
     rewritten = replace(
         loop,

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.compiler.schedule import reasons
-from explorer.compiler.schedule.deps import storages
 from explorer.compiler.schedule.group import Group, GroupAccess, Names, ScheduledLoop
 from explorer.compiler.schedule.iteration_space import Link, align, merge, side_by_side
-from explorer.compiler.schedule.kernels import private, size_hint
+from explorer.compiler.schedule.kernels import private
 from explorer.core.reasons import Verdict, Why
 from explorer.core.rules import RuleTable
-from explorer.ir.loops import Axis, Loop
+from explorer.ir.index import hint, points
+from explorer.ir.loops import Axis, Loop, storages
 from explorer.ir.schedule import Dependencies
 
 
@@ -32,7 +32,7 @@ class Facts:
         self.updated = frozenset(owners)
         """Storages that more than one buffer name stands for."""
         self.bytes = {
-            name: size_hint(buffer.layout.numel, self.hints) * buffer.layout.dtype.itemsize
+            name: hint(buffer.layout.numel, self.hints) * buffer.layout.dtype.itemsize
             for name, buffer in loops.buffers.items()
         }
         self.itemsize = {name: buffer.layout.dtype.itemsize for name, buffer in loops.buffers.items()}
@@ -45,21 +45,15 @@ class Facts:
         most = self.bytes[access.element.buffer]
         if index.non_affine is not None or not access.element.exact:
             return most
-        points = 1
-        for axis in group.axes:
-            if axis.symbol in index.terms:
-                points *= size_hint(axis.size, self.hints)
-        return min(most, points * self.itemsize[access.element.buffer])
+        reached = self.points(tuple(axis for axis in group.axes if axis.symbol in index.terms))
+        return min(most, reached * self.itemsize[access.element.buffer])
 
     def rows(self, group: Group) -> tuple[int, int]:
         """Numbers of points of the outer and of the inner axes."""
         return self.points(group.outer), self.points(group.inner)
 
     def points(self, axes: tuple[Axis, ...]) -> int:
-        total = 1
-        for axis in axes:
-            total *= size_hint(axis.size, self.hints)
-        return total
+        return hint(points(axes), self.hints)
 
 
 def scatters(loop: Loop) -> bool:

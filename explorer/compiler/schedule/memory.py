@@ -10,11 +10,10 @@ from dataclasses import replace
 import sympy
 
 from explorer.compiler.schedule import reasons
-from explorer.compiler.schedule.deps import storages
-from explorer.compiler.schedule.kernels import size_hint
 from explorer.core.reasons import Why
 from explorer.core.rules import RuleTable
-from explorer.ir.loops import Buffer, Extern, Layout, Load, Size, walk
+from explorer.ir.index import hint
+from explorer.ir.loops import Buffer, Extern, storages
 from explorer.ir.schedule import Allocation, FusedKernel, MemoryPlan, Schedule, Step
 
 ALIGNMENT = 64
@@ -64,7 +63,7 @@ def peak(plan: Mapping[str, Allocation], places: tuple[str, ...], hints: Mapping
     for name, a in plan.items():
         if a.where in places:
             first, last = spans[name]
-            size = _aligned(size_hint(a.bytes, hints))
+            size = _aligned(hint(a.bytes, hints))
             change[first] = change.get(first, 0) + size
             change[last + 1] = change.get(last + 1, 0) - size
     most = now = 0
@@ -133,14 +132,6 @@ def plan_memory(schedule: Schedule) -> MemoryPlan:
     return MemoryPlan(loops.name, tuple(packed.values()), pool, before, after)
 
 
-def extent(layout: Layout) -> Size:
-    """Elements from the start of the buffer's memory to its last element."""
-    if any(size == 0 for size in layout.size):
-        return sympy.S.Zero
-    reach = (stride * (size - 1) for size, stride in zip(layout.size, layout.stride, strict=True))
-    return sympy.expand(sympy.Add(layout.offset, 1, *reach))
-
-
 def _made(schedule: Schedule) -> list[tuple[Buffer, FusedKernel | Extern]]:
     """Every buffer that an item writes, with the item, in running order."""
     made: list[tuple[Buffer, FusedKernel | Extern]] = []
@@ -155,7 +146,7 @@ def _made(schedule: Schedule) -> list[tuple[Buffer, FusedKernel | Extern]]:
 def _decide(schedule: Schedule, buffer: Buffer, item: FusedKernel | Extern) -> Allocation:
     """Where a buffer goes, before places are shared."""
     first, last = schedule.live[buffer.name]
-    size = sympy.expand(extent(buffer.layout) * buffer.layout.dtype.itemsize)
+    size = sympy.expand(buffer.layout.extent * buffer.layout.dtype.itemsize)
     allocation = Allocation(buffer.name, "pool", size, first, last, Why(reasons.POOL))
     if buffer.alias_of is not None:
         return replace(allocation, where="reuse", why=Why(reasons.ALIAS), of=buffer.alias_of)
@@ -221,8 +212,7 @@ def _own_point_reads(steps: tuple[Step, ...], position: int) -> list[str]:
         return []
     found: dict[str, bool] = {}
     for at, step in enumerate(steps):
-        for expr in walk(step.loop.value, *(value for _, value in step.loop.indirect)):
-            if isinstance(expr, Load):
-                own = at <= position and not expr.indirect and bool(expr.index == writer.index)
-                found[expr.buffer] = found.get(expr.buffer, True) and own
+        for load in step.loop.loads:
+            own = at <= position and not load.indirect and bool(load.index == writer.index)
+            found[load.buffer] = found.get(load.buffer, True) and own
     return [name for name, own in found.items() if own]

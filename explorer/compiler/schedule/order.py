@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 
-from explorer.compiler.schedule.deps import storages
-from explorer.compiler.schedule.kernels import Item, before, ids_of, size_hint, topological
-from explorer.compiler.schedule.memory import extent
-from explorer.ir.loops import Buffer, Extern, View
+from explorer.compiler.schedule.kernels import Item, before, ids_of, topological
+from explorer.ir.index import hint
+from explorer.ir.loops import Buffer, Extern, View, storages
 from explorer.ir.schedule import Dependencies, Fused, Schedule
 
 
@@ -146,8 +145,7 @@ def allocated(item: Item) -> list[Buffer]:
 
 
 def _bytes(buffer: Buffer, fused: Fused) -> int:
-    size = size_hint(extent(buffer.layout), fused.dependencies.loops.hints)
-    return size * buffer.layout.dtype.itemsize
+    return hint(buffer.layout.extent, fused.dependencies.loops.hints) * buffer.layout.dtype.itemsize
 
 
 class Reach:

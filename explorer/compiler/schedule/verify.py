@@ -9,7 +9,7 @@ from itertools import pairwise
 from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.kernels import Item, before, ids_of
 from explorer.compiler.schedule.memory import held
-from explorer.ir.loops import Load, View, walk
+from explorer.ir.loops import View
 from explorer.ir.schedule import Allocation, Dependencies, Fused, FusedKernel, MemoryPlan, Schedule
 
 
@@ -101,9 +101,9 @@ def _verify_kernel(kernel: FusedKernel, dependencies: Dependencies, returned: se
         assert {axis.symbol for axis in loop.axes} == allowed, f"{loop.id} is not over {kernel.id}'s axes"
         needs = dependencies.after[loop.id].keys() & members
         assert needs <= written.keys(), f"{loop.id} runs before {needs - written.keys()}"
-        for expr in walk(loop.value, *(value for _, value in loop.indirect)):
-            if isinstance(expr, Load) and expr.buffer in members:
-                index, along = written[expr.buffer]
-                assert expr.index == index and not expr.indirect, f"{loop.id} reads {expr.buffer} at another point"
-                assert step.inner or not along, f"{loop.id} reads {expr.buffer} outside the loop that writes it"
+        for load in loop.loads:
+            if load.buffer in members:
+                index, along = written[load.buffer]
+                assert load.index == index and not load.indirect, f"{loop.id} reads {load.buffer} at another point"
+                assert step.inner or not along, f"{loop.id} reads {load.buffer} outside the loop that writes it"
         written[loop.id] = loop.index, step.inner and loop.combine is None
