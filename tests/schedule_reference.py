@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from explorer.compiler.schedule.memory import extent, held
+from explorer.compiler.schedule.memory import held
 from explorer.ir.loops import Buffer, Extern, View
 from explorer.ir.schedule import Allocation, FusedKernel, MemoryPlan, Schedule
 from explorer.records.check.loops import Grid, Memory, Run, storage_of
@@ -57,7 +57,7 @@ class _Scheduled(Run):
             self.pool[place.offset : place.offset + int(place.bytes)] = GARBAGE
             self.memory[buffer.name] = Memory(self.pool.view(dtype), place.offset // dtype.itemsize)
         else:
-            elements = self.size(extent(buffer.layout))
+            elements = self.size(buffer.layout.extent)
             bytes = torch.full((elements * buffer.layout.dtype.itemsize,), GARBAGE, dtype=torch.uint8)
             self.memory[buffer.name] = storage_of(bytes.view(buffer.layout.dtype))
         return self.tensor(View(buffer.name, buffer.layout))
