@@ -164,19 +164,19 @@ class Kernels:
         within = [node] if item in kernel else self._nodes(kernel)
         within = [n for n in within if isinstance(eager.by_id[info(n).id], Tensor)]
         detail = f"{item} wrote {info(node).id}"
-        if len(within) > 1:
+
+        def first_wrong() -> tuple[fx.Node, Errors] | None:
             torch.manual_seed(SEED)
             unfused = compile_half(returning(self.graph, within), replace(self.config, fuse=False))
             assert unfused.call is not None
             with torch.no_grad():
                 values = unfused.call(duplicate(tuple(inputs)))[-len(within) :]
             for each, ours in zip(within, values, strict=True):
-                error = self._errors(info(each).id, ours, eager, exact)
-                if error is not None:
-                    detail += f"; {info(each).id} is the first of its nodes that is wrong when each is compiled alone"
-                    return self.report.divergence(each, self.graph.name, item, error, detail)
-            detail += f"; its {len(within)} nodes are right when each is compiled alone: their fusion is wrong"
-        return self.report.divergence(node, self.graph.name, item, found, detail)
+                if (errors := self._errors(info(each).id, ours, eager, exact)) is not None:
+                    return each, errors
+            return None
+
+        return self.report.of_kernel(node, self.graph.name, item, found, detail, within, first_wrong)
 
 
 def returning(graph: Graph, more: Sequence[fx.Node]) -> Graph:

@@ -1,9 +1,9 @@
-"""Runs a graph before and after each stage that changes it, to find the first stage that changes its results."""
+"""Runs a graph before and after each stage that changes it, ours or stock's, to find the first that changes results."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -11,7 +11,18 @@ from torch import Tensor, fx
 
 from explorer.core.origin import Origins
 from explorer.ir.graph import Graph, info
-from explorer.ir.joint import GradientOf, NewValue, Partitioned, Primal, Result, Tangent, Traced
+from explorer.ir.joint import (
+    GradientOf,
+    GraphInput,
+    GraphOutput,
+    Kept,
+    NewValue,
+    Partitioned,
+    Primal,
+    Result,
+    Tangent,
+    Traced,
+)
 from explorer.ir.record import DivergenceData
 from explorer.records.check.accuracy import largest_distance, not_close
 from explorer.records.check.nodes import (
@@ -27,60 +38,85 @@ from explorer.records.check.search import FaultReport
 from explorer.records.check.trial import SEED, duplicate
 
 
+class UnknownInput(Exception):
+    """An input of a traced graph comes from no input or result of the captured graph."""
+
+
+@dataclass
+class StageChange:
+    """A stage that changed a graph: the values before and after, and how each graph runs. `part`: the graph after is a
+    part of the one before, so that they are compared by the nodes that they share."""
+
+    name: str
+    form: Form
+    before: NodeValues
+    after_form: Form
+    after: NodeValues
+    part: bool = False
+
+
+def first_change(judge: Judge, changes: Callable[[bool], Iterator[StageChange]]) -> DivergenceData | None:
+    """The first change of results. `changes` yields what each stage made, run in float64 if every operator supports
+    it, so that rounding is not blamed on a stage, else in the program's dtypes."""
+    for wide in (True, False):
+        try:
+            return next(filter(None, (judge.judged(change, wide) for change in changes(wide))), None)
+        except (RuntimeError, NotImplementedError):  # an operator without a float64 form
+            if not wide:
+                raise
+    return None
+
+
 @dataclass
 class Stages:
-    """The stages of one compile from the captured graph to its halves, compared in float64 if every operator supports
-    it, so that rounding is not blamed on a stage."""
+    """The stages of one of our compiles, from the captured graph to its halves."""
 
     report: FaultReport
     stages: Sequence[tuple[str, Any]]
     inputs: Sequence[Any]
 
-    def __post_init__(self) -> None:
-        self.judge = Judge(self.report, self._tangents(), self.inputs)
-
     def first(self, captured: Graph) -> DivergenceData | None:
         """The first stage that changes results."""
+        judge = Judge(self.report, self._tangents(), self.inputs)
         try:
-            return self._follow(captured, wide=True)
-        except (RuntimeError, NotImplementedError):  # an operator without a float64 form
-            return self._follow(captured, wide=False)
+            return first_change(judge, lambda wide: self._changes(captured, wide))
+        except UnknownInput:
+            return None
 
-    def _follow(self, captured: Graph, wide: bool) -> DivergenceData | None:
+    def _changes(self, captured: Graph, wide: bool) -> Iterator[StageChange]:
         form: Form = Captured(self.inputs)
         before = form.run(captured, wide)
         for name, made in self.stages:
-            change: StageChange | None = None
             if isinstance(made, Graph) and made is not captured:
-                after = form.run(made, wide)
-                change = StageChange(name, form, before, form, after)
-                found = self.judge.changed(change, results(before), results(after))
+                after_form, graph = form, made
             elif isinstance(made, Traced):
-                traced = form if isinstance(form, Joint) else Joint(made, self.inputs, before)
-                if not traced.is_known:
-                    return None
-                after = traced.run(made.forward, wide)
-                pairs = results(before), results(after)
-                if traced is not form:
-                    pairs = traced.paired_outputs(before, after, wide)
-                change = StageChange(name, form, before, traced, after)
-                found = self.judge.changed(change, *pairs)
+                after_form = form if isinstance(form, Joint) else self._joint(made, before)
+                graph = made.forward
             elif isinstance(made, Partitioned) and isinstance(form, Joint):
-                found = self._cut(name, form, before, made, wide)
+                for half, values in self._halves(form, made, wide):
+                    yield StageChange(f"{name}, {half.name}", form, before, form, values, part=True)
+                continue
             else:
                 continue
-            if found is not None:
-                return found
-            if change is not None:
-                form, before = change.after_form, change.after
-        return None
+            after = after_form.run(graph, wide)
+            yield StageChange(name, form, before, after_form, after)
+            form, before = after_form, after
 
-    def _cut(self, name: str, form: Joint, joint: NodeValues, made: Partitioned, wide: bool) -> DivergenceData | None:
-        """Compares the halves with the joint graph, by the nodes that they share."""
-        for half, after in form.halves(made, wide):
-            if found := self.judge.changed_nodes(StageChange(f"{name}, {half.name}", form, joint, form, after)):
-                return found
-        return None
+    def _joint(self, traced: Traced, captured: NodeValues) -> Joint:
+        signature = traced.signature
+        results = signature.forward_outputs
+        joint = Joint(self.inputs, captured, lambda graph: signature.inputs, lambda tangent: results[tangent.output])
+        joint.draw(traced.forward)
+        joint.outputs, joint.mutates = signature.outputs, bool(signature.mutations)
+        return joint
+
+    def _halves(self, joint: Joint, parts: Partitioned, wide: bool) -> Iterator[tuple[Graph, NodeValues]]:
+        """The halves of a partitioned graph, the backward on what the forward keeps."""
+        primals = [source for source in parts.signature.inputs if isinstance(source, Primal)]
+        forward = joint.run(parts.forward, wide, primals)
+        yield parts.forward, forward
+        joint.kept = {id: forward.returned[place] for id, place in parts.kept_at.items()}
+        yield parts.backward, joint.run(parts.backward, wide, parts.backward_inputs)
 
     def _tangents(self) -> frozenset[str]:
         """The placeholders that take the gradients of outputs."""
@@ -99,13 +135,17 @@ class Judge:
     inputs: Sequence[Any]
     half: str = ""
 
-    def changed_nodes(self, change: StageChange) -> DivergenceData | None:
-        """Compares the nodes that the graphs before and after have in common."""
-        pairs = [(info(nodes[0]).id, other) for nodes, other in self._pairs(change)]
-        expected = [change.before.by_id[other] for _, other in pairs]
-        return self.changed(change, expected, [change.after.by_id[id] for id, _ in pairs])
+    def judged(self, change: StageChange, wide: bool) -> DivergenceData | None:
+        """The first node whose value the stage changed."""
+        if change.part:
+            pairs = [(info(nodes[0]).id, other) for nodes, other in self._pairs(change)]
+            expected = [change.before.by_id[other] for _, other in pairs]
+            return self._changed(change, expected, [change.after.by_id[id] for id, _ in pairs])
+        if isinstance(change.after_form, Joint) and change.after_form is not change.form:
+            return self._changed(change, *change.after_form.paired_outputs(change.before, change.after, wide))
+        return self._changed(change, results(change.before), results(change.after))
 
-    def changed(self, change: StageChange, expected: Sequence[Any], actual: Sequence[Any]) -> DivergenceData | None:
+    def _changed(self, change: StageChange, expected: Sequence[Any], actual: Sequence[Any]) -> DivergenceData | None:
         """The first node whose value differs after the stage, both in float64 and in the program's dtypes."""
         before, after = change.before, change.after
         if not any(self._differ(a, e) for a, e in zip(actual, expected, strict=True)):
@@ -152,21 +192,10 @@ class Form(Protocol):
 
 
 @dataclass
-class StageChange:
-    """A stage that changed a graph: the values before and after, and how each graph runs."""
-
-    name: str
-    form: Form
-    before: NodeValues
-    after_form: Form
-    after: NodeValues
-
-
 class Captured:
     """Runs captured graphs on the inputs of the call."""
 
-    def __init__(self, inputs: Sequence[Any]) -> None:
-        self.inputs = inputs
+    inputs: Sequence[Any]
 
     def run(self, graph: Graph, wide: bool) -> NodeValues:
         torch.manual_seed(SEED)
@@ -174,61 +203,62 @@ class Captured:
             return run_nodes(graph, duplicate(tuple(self.inputs)), float64=wide)
 
 
+@dataclass
 class Joint:
-    """Runs traced graphs on the same inputs, with random gradients for the results."""
+    """Runs traced graphs on the inputs of the captured graph, with random gradients for its results. `sources` says
+    what a traced graph's inputs are, `of` of which result a tangent is the gradient. `kept` are values by id that a
+    half takes as inputs. `outputs` say what the traced graph returns (None: nobody knows); `mutates`: it writes inputs.
+    """
 
-    def __init__(self, traced: Traced, inputs: Sequence[Any], captured: NodeValues) -> None:
-        self.signature = traced.signature
-        self.inputs = inputs
+    inputs: Sequence[Any]
+    captured: NodeValues
+    sources: Callable[[Graph], Sequence[GraphInput]]
+    of: Callable[[Tangent], GraphOutput]
+    outputs: Sequence[GraphOutput | None] = ()
+    mutates: bool = False
+    tangents: dict[int, Tensor] = field(default_factory=dict)
+    ends: dict[int, Tensor] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+    def draw(self, graph: Graph) -> None:
+        """Draw the gradients that a traced graph takes. Raises UnknownInput for that of no tensor."""
         generator = torch.Generator().manual_seed(SEED)
-        self.tangents: dict[int, Tensor] = {}
-        for node, source in zip(traced.forward.inputs, traced.signature.inputs, strict=True):
+        for node, source in zip(graph.inputs, self.sources(graph), strict=True):
             if isinstance(source, Tangent):
-                like = _forward(self.signature.forward_outputs[source.output], captured)
-                if isinstance(like, Tensor):
-                    drawn = torch.randn(like.shape, generator=generator, dtype=torch.float64)
-                    self.tangents[source.output] = laid_out(drawn, info(node).value)
-        self.kept: dict[str, Any] = {}
+                like = _captured(self.of(source), self.captured)
+                if not isinstance(like, Tensor):
+                    raise UnknownInput(f"{info(node).id} is not the gradient of a result of the captured graph")
+                drawn = torch.randn(like.shape, generator=generator, dtype=torch.float64)
+                self.tangents[source.output], self.ends[source.output] = laid_out(drawn, info(node).value), like
 
-    @property
-    def is_known(self) -> bool:
-        """Whether the shape of every incoming gradient is known."""
-        return all(s.output in self.tangents for s in self.signature.inputs if isinstance(s, Tangent))
-
-    def run(self, graph: Graph, wide: bool, sources: Sequence[Any] | None = None) -> NodeValues:
+    def run(self, graph: Graph, wide: bool, sources: Sequence[GraphInput] | None = None) -> NodeValues:
         given = duplicate(tuple(self.inputs))
-        values = [self._value(source, given) for source in sources or self.signature.inputs]
+        values = [self._value(source, given) for source in sources or self.sources(graph)]
         torch.manual_seed(SEED)
-        with torch.no_grad():
+        with torch.no_grad(), torch._C._DisableAutocast():
             return run_nodes(graph, values, float64=wide)
 
-    def _value(self, source: Any, given: Sequence[Any]) -> Any:
-        if isinstance(source, Primal):
-            return given[source.index]
-        return self.tangents[source.output] if isinstance(source, Tangent) else self.kept[source.id]
+    def _value(self, source: GraphInput, given: Sequence[Any]) -> Any:
+        match source:
+            case Primal(index=index):
+                return given[index]
+            case Tangent(output=output):
+                return self.tangents[output]
+            case Kept(id=id):
+                return self.kept[id]
 
     def paired_outputs(self, captured: NodeValues, traced: NodeValues, wide: bool) -> tuple[list[Any], list[Any]]:
         """(the captured graph's, the traced graph's) results, new values of inputs, and gradients, pair by pair."""
-        pairs = list(zip(self.signature.outputs, traced.returned, strict=True))
-        known = [(_forward(o, captured), value) for o, value in pairs if isinstance(o, (Result, NewValue))]
-        flowing = [
-            (_forward(self.signature.forward_outputs[k], captured), widened(tangent) if wide else tangent)
-            for k, tangent in self.tangents.items()
-        ]
+        pairs = list(zip(self.outputs, traced.returned, strict=True)) if self.outputs else []
+        known = [(_captured(o, captured), value) for o, value in pairs if isinstance(o, (Result, NewValue))]
         gradients = [(o.index, v) for o, v in pairs if isinstance(o, GradientOf)]
         wanted = [(captured.inputs[index], v) for index, v in gradients if isinstance(v, Tensor)]
-        if wanted and not self.signature.mutations and all(end.requires_grad for end, _ in flowing):
-            ends, tangents = zip(*flowing, strict=True)
-            found = torch.autograd.grad(ends, [leaf for leaf, _ in wanted], tangents, allow_unused=True)
+        if wanted and not self.mutates and all(end.requires_grad for end in self.ends.values()):
+            tangents = [widened(each) if wide else each for each in self.tangents.values()]
+            leaves = [leaf for leaf, _ in wanted]
+            found = torch.autograd.grad([*self.ends.values()], leaves, tangents, allow_unused=True, retain_graph=True)
             known += [(g, value) for g, (_, value) in zip(found, wanted, strict=True) if g is not None]
         return [expected for expected, _ in known], [actual for _, actual in known]
-
-    def halves(self, parts: Partitioned, wide: bool) -> Iterator[tuple[Graph, NodeValues]]:
-        primals = [source for source in self.signature.inputs if isinstance(source, Primal)]
-        forward = self.run(parts.forward, wide, primals)
-        yield parts.forward, forward
-        self.kept = {id: forward.returned[place] for id, place in parts.kept_at.items()}
-        yield parts.backward, self.run(parts.backward, wide, parts.backward_inputs)
 
 
 def laid_out(drawn: Tensor, traced: Tensor) -> Tensor:
@@ -244,7 +274,8 @@ def _distance(one: Any, other: Any) -> float | None:
     return largest_distance(one, other) if both else None
 
 
-def _forward(output: Any, eager: NodeValues) -> Any:
+def _captured(output: GraphOutput | None, eager: NodeValues) -> Any:
+    """What the captured graph has for an output of the traced one."""
     if isinstance(output, Result):
         return eager.returned[output.index]
     return eager.inputs[output.index] if isinstance(output, NewValue) else None

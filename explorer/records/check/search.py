@@ -67,6 +67,25 @@ class FaultReport:
         place = None if node is None else self._place(id)
         return DivergenceData(self.compile, half, id, kernel, *errors, _span(place), detail, self.engine)
 
+    def of_kernel(
+        self, node: fx.Node, half: str, kernel: str, errors: Errors, detail: str, within: Sequence[fx.Node],
+        first_wrong: Callable[[], tuple[fx.Node, Errors] | None],
+    ) -> DivergenceData:  # fmt: skip
+        """A kernel that wrote a wrong `node`: by the first of the nodes `within` it that is wrong when each is compiled
+        alone, which `first_wrong` finds; else by the node itself."""
+        if len(within) > 1:
+            try:
+                wrong = first_wrong()
+            except Exception as error:
+                detail += f"; its {len(within)} nodes could not be compiled alone: {type(error).__name__}: {error}"
+            else:
+                if wrong is not None:
+                    node, errors = wrong
+                    detail += f"; {info(node).id} is the first of its nodes that is wrong when each is compiled alone"
+                else:
+                    detail += f"; its {len(within)} nodes are right when each is compiled alone: their fusion is wrong"
+        return self.divergence(node, half, kernel, errors, detail)
+
     def _place(self, id: str) -> Span | None:
         """The source line of a node, through its origins."""
         facts = {info(n).id: info(n) for g in self.graphs() for n in g.graph.nodes if n.op != "output"}

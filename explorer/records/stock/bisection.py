@@ -13,10 +13,11 @@ from torch import Tensor, fx
 from torch.utils._pytree import tree_leaves
 
 from explorer.ir.graph import Graph, info
+from explorer.ir.joint import GradientOf, GraphInput, GraphOutput, Kept, NewValue, Primal, Result, Tangent
 from explorer.ir.record import DivergenceData
 from explorer.records.check.accuracy import largest_distance, not_close, same_kind
-from explorer.records.check.lockstep import Captured, Form, Judge, StageChange, laid_out, results
-from explorer.records.check.nodes import NodeValues, run_nodes, widened
+from explorer.records.check.lockstep import Captured, Form, Joint, Judge, StageChange, UnknownInput, first_change
+from explorer.records.check.nodes import NodeValues, run_nodes
 from explorer.records.check.search import FaultReport, Lines, Search, first_unlike
 from explorer.records.check.trial import SEED, duplicate
 from explorer.records.stock.fxgraphs import DESCRIBED, GRADIENT
@@ -77,14 +78,6 @@ def report_of(compile: Compile) -> FaultReport:
     return FaultReport(compile.id, lambda: (graph for _, _, graph in compile.graphs), "stock")
 
 
-def in_float64_if_possible(follow: Callable[[bool], DivergenceData | None]) -> DivergenceData | None:
-    """Compares in float64, or in the program's dtypes if an operator does not support float64."""
-    try:
-        return follow(True)
-    except (RuntimeError, NotImplementedError):
-        return follow(False)
-
-
 @dataclass
 class GraphComparison:
     """The graphs of a compile before lowering: as captured, after each pre-grad pass, traced, and partitioned."""
@@ -102,107 +95,72 @@ class GraphComparison:
         captured = graphs.pop(0)[1]
         if self.search.suspect is None:
             self.search.suspect = first_unlike(self.search.lines, captured, self.inputs, self.report)
+        judge = Judge(self.report, _tangents(graphs), self.inputs)
         try:
-            return in_float64_if_possible(lambda wide: self._follow(captured, graphs, wide))
+            return first_change(judge, lambda wide: self._changes(captured, graphs, wide))
         except UnknownInput as error:
             self.search.not_compared.append(str(error))
             return None
 
-    def _follow(self, captured: Graph, later: Sequence[tuple[str, Graph]], wide: bool) -> DivergenceData | None:
+    def _changes(self, captured: Graph, later: Sequence[tuple[str, Graph]], wide: bool) -> Iterator[StageChange]:
         form: Form = Captured(self.inputs)
         before = form.run(captured, wide)
-        judge = Judge(self.report, _tangents(later), self.inputs)
         for name, graph in later:
-            if name.startswith(PRE_GRAD):
-                after_form = form
-            elif isinstance(form, Captured):
-                after_form = TracedForm(captured, before, self.inputs, graph)
-            elif isinstance(form, TracedForm):
-                after_form = form.part(before) if name == PARTITION else form
-            after = after_form.run(graph, wide)
-            change = StageChange(name, form, before, after_form, after)
+            after_form = form
+            if isinstance(form, Captured) and not name.startswith(PRE_GRAD):
+                after_form = self._joint(captured, before, graph)
             if name == PARTITION:
-                found = judge.changed_nodes(change)
-            elif drawing(before.graph) != drawing(graph):  # of other numbers
-                found = None
-            elif form is after_form:
-                found = judge.changed(change, results(before), results(after))
-            else:
-                assert isinstance(after_form, TracedForm)
-                found = judge.changed(change, *after_form.paired_outputs(before, after, wide))
-            if found is not None:
-                return found
+                assert isinstance(form, Joint)
+                form.kept = before.by_id
+            after = after_form.run(graph, wide)
+            if name == PARTITION or drawing(before.graph) == drawing(graph):  # else of other numbers
+                yield StageChange(name, form, before, after_form, after, part=name == PARTITION)
             if name != PARTITION:
                 form, before = after_form, after
-        return None
+
+    def _joint(self, captured: Graph, before: NodeValues, graph: Graph) -> Joint:
+        places = {info(node).id: place for place, node in enumerate(captured.inputs)}
+        tangents = {info(node).id: _tangent(node) for node in graph.inputs if _is_tangent(node)}
+
+        def source(node: fx.Node) -> GraphInput:
+            facts = info(node)
+            if facts.id in tangents:
+                return tangents[facts.id]
+            if (place := next((places[origin] for origin in facts.origins if origin in places), None)) is not None:
+                return Primal(place)
+            if facts.id in joint.kept:
+                return Kept(facts.id)
+            raise UnknownInput(f"{facts.id}, an input of the traced graph, is not an input of Dynamo's graph")
+
+        def sources(each: Graph) -> list[GraphInput]:
+            return [source(node) for node in each.inputs]
+
+        joint = Joint(self.inputs, before, sources, lambda tangent: Result(tangent.output))
+        joint.draw(graph)
+        output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+        described = tree_leaves(output.meta.get(DESCRIBED)) if output.meta.get(DESCRIBED) else []
+        joint.outputs = [_output(each) for each in described]
+        joint.mutates = any(type(each).__name__ == "InputMutationAOTOutput" for each in described)
+        return joint
 
 
-class UnknownInput(Exception):
-    """An input of a traced graph is not an input of Dynamo's graph."""
+def _tangent(node: fx.Node) -> Tangent:
+    place = getattr(getattr(node.meta.get(DESCRIBED), "output", None), "idx", None)
+    if place is None:
+        raise UnknownInput(f"{info(node).id} is not the gradient of a result of Dynamo's graph")
+    return Tangent(place)
 
 
-class TracedForm:
-    """Runs traced graphs on the captured graph's inputs, with random gradients for its results. `kept` are values of
-    the joint graph by id, which its halves may take as inputs."""
-
-    def __init__(self, captured: Graph, before: NodeValues, inputs: Sequence[Any], graph: Graph) -> None:
-        self.places = {info(node).id: place for place, node in enumerate(captured.inputs)}
-        self.inputs = inputs
-        self.kept: dict[str, Any] = {}
-        self.tangents: dict[str, Tensor] = {}
-        generator = torch.Generator().manual_seed(SEED)
-        for node in filter(_is_tangent, graph.inputs):
-            like = _output_of(node, before)
-            drawn = torch.randn(like.shape, generator=generator, dtype=torch.float64)
-            self.tangents[info(node).id] = laid_out(drawn, info(node).value)
-        self.flowing = {info(node).id: _output_of(node, before) for node in filter(_is_tangent, graph.inputs)}
-
-    def part(self, joint: NodeValues) -> TracedForm:
-        """The same for the halves of a joint graph, given its values."""
-        self.kept = joint.by_id
-        return self
-
-    def run(self, graph: Graph, wide: bool) -> NodeValues:
-        given = duplicate(tuple(self.inputs))
-        values = [self._value(node, given) for node in graph.inputs]
-        torch.manual_seed(SEED)
-        with torch.no_grad(), torch._C._DisableAutocast():
-            return run_nodes(graph, values, float64=wide)
-
-    def _value(self, node: fx.Node, given: Sequence[Any]) -> Any:
-        facts = info(node)
-        if facts.id in self.tangents:
-            return self.tangents[facts.id]
-        place = next((self.places[origin] for origin in facts.origins if origin in self.places), None)
-        if place is not None:
-            return given[place]
-        if facts.id in self.kept:
-            return self.kept[facts.id]
-        raise UnknownInput(f"{facts.id}, an input of the traced graph, is not an input of Dynamo's graph")
-
-    def paired_outputs(self, captured: NodeValues, traced: NodeValues, wide: bool) -> tuple[list[Any], list[Any]]:
-        """(the captured graph's, the traced graph's) results, new values of inputs, and gradients, pair by pair."""
-        output = next(node for node in reversed(traced.graph.graph.nodes) if node.op == "output")
-        described = tree_leaves(output.meta.get(DESCRIBED))
-        known: list[tuple[Any, Any]] = []
-        wanted: list[tuple[Any, Any]] = []
-        for what, value in zip(described, traced.returned, strict=True) if output.meta.get(DESCRIBED) else ():
-            kind = type(what).__name__
-            if kind == "PlainAOTOutput":
-                known.append((captured.returned[what.idx], value))
-            elif kind == "InputMutationAOTOutput" and hasattr(what.mutated_input, "idx"):
-                known.append((captured.inputs[what.mutated_input.idx], value))
-            elif kind == "GradAOTOutput" and hasattr(what.grad_of, "idx") and isinstance(value, Tensor):
-                wanted.append((captured.inputs[what.grad_of.idx], value))
-        mutates = any(type(what).__name__ == "InputMutationAOTOutput" for what in described)
-        ends = list(self.flowing.values())
-        if wanted and not mutates and all(end.requires_grad for end in ends):
-            given = [self.tangents[id] for id in self.flowing]
-            tangents = [widened(each) if wide else each for each in given]
-            leaves = [leaf for leaf, _ in wanted]
-            found = torch.autograd.grad(ends, leaves, tangents, allow_unused=True, retain_graph=True)
-            known += [(g, value) for g, (_, value) in zip(found, wanted, strict=True) if g is not None]
-        return [expected for expected, _ in known], [actual for _, actual in known]
+def _output(described: Any) -> GraphOutput | None:
+    """What AOTAutograd says that an output of the traced graph is."""
+    match type(described).__name__:
+        case "PlainAOTOutput":
+            return Result(described.idx)
+        case "InputMutationAOTOutput" if hasattr(described.mutated_input, "idx"):
+            return NewValue(described.mutated_input.idx)
+        case "GradAOTOutput" if hasattr(described.grad_of, "idx"):
+            return GradientOf(described.grad_of.idx)
+    return None
 
 
 def _is_tangent(node: fx.Node) -> bool:
@@ -212,15 +170,6 @@ def _is_tangent(node: fx.Node) -> bool:
 def _tangents(graphs: Sequence[tuple[str, Graph]]) -> frozenset[str]:
     """The placeholders that take the gradients of outputs."""
     return frozenset(info(node).id for _, graph in graphs for node in graph.inputs if _is_tangent(node))
-
-
-def _output_of(node: fx.Node, captured: NodeValues) -> Tensor:
-    """The result of the captured graph whose gradient this placeholder is."""
-    place = getattr(getattr(node.meta.get(DESCRIBED), "output", None), "idx", None)
-    value = None if place is None else captured.returned[place]
-    if not isinstance(value, Tensor):
-        raise UnknownInput(f"{info(node).id} is not the gradient of a result of Dynamo's graph")
-    return value
 
 
 @dataclass
@@ -243,7 +192,8 @@ class KernelComparison:
         graph = graphs[-1][1]
         if found := self._overwritten(graph):
             return found
-        return in_float64_if_possible(lambda wide: self._follow(graphs, wide)) or self._kernels(graph)
+        judge = Judge(self.report, frozenset(), self.args, self.half.name)
+        return first_change(judge, lambda wide: self._changes(graphs, wide)) or self._kernels(graph)
 
     def _overwritten(self, graph: Graph) -> DivergenceData | None:
         """A node of the backward that reads an input after the forward has overwritten it."""
@@ -266,18 +216,14 @@ class KernelComparison:
         with torch.no_grad(), torch._C._DisableAutocast():
             return run_nodes(graph, duplicate(self.args), float64=wide)
 
-    def _follow(self, graphs: Sequence[tuple[str, Graph]], wide: bool) -> DivergenceData | None:
-        judge = Judge(self.report, frozenset(), self.args, self.half.name)
+    def _changes(self, graphs: Sequence[tuple[str, Graph]], wide: bool) -> Iterator[StageChange]:
         before = self.run(graphs[0][1], wide) if len(graphs) > 1 else None
         for name, graph in graphs[1:]:
             assert before is not None
             after = self.run(graph, wide)
             if drawing(before.graph) == drawing(graph):
-                found = judge.changed(StageChange(name, self, before, self, after), results(before), results(after))
-                if found is not None:
-                    return found
+                yield StageChange(name, self, before, self, after)
             before = after
-        return None
 
     def _kernels(self, graph: Graph) -> DivergenceData | None:
         """The first kernel or call that differs from eager operators on the same inputs."""
@@ -326,19 +272,10 @@ class KernelComparison:
         operations = set(item.operations) if item is not None and item.kind == "kernel" else set()
         names = {origin for each in self.half.operations if each.id in operations for origin in each.origins}
         within = [n for n in graph.graph.nodes if n.op == "call_function" and info(n).id in names]
-        if len(within) > 1:
-            try:
-                wrong = first_wrong_node(graph, within, self.args)
-            except Exception as error:
-                detail += f"; its {len(within)} nodes could not be compiled alone: {type(error).__name__}: {error}"
-            else:
-                if wrong is not None:
-                    node, errors = wrong
-                    id = info(node).id
-                    detail += f"; {id} is the first of its nodes that is wrong when each is compiled alone"
-                    return self.report.divergence(node, self.half.name, mismatch.item, errors, detail)
-                detail += f"; its {len(within)} nodes are right when each is compiled alone: their fusion is wrong"
-        return self.report.divergence(mismatch.node, self.half.name, mismatch.item, mismatch.errors, detail)
+        return self.report.of_kernel(
+            mismatch.node, self.half.name, mismatch.item, mismatch.errors, detail, within,
+            lambda: first_wrong_node(graph, within, self.args),
+        )  # fmt: skip
 
 
 def around_graph(seen: Observation, call: Call) -> Iterator[None]:
