@@ -147,8 +147,7 @@ class Record:
     def breaks(self) -> Listing[data.BreakData]:
         """The graph breaks of each compile. Those at one place print once."""
         found = [b for compile in self.data.compiles for b in compile.breaks]
-        names = file_names(self.data)
-        return Listing(found, (_break_text(b, times, names) for b, times in _counted(found)))
+        return Listing(found, text.breaks(self.data))
 
     @property
     def steps(self) -> Listing[Steps]:
@@ -448,24 +447,6 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def _counted(breaks: Iterable[data.BreakData]) -> list[tuple[data.BreakData, int]]:
-    """The first break at each place, and how many there are."""
-    found: dict[object, list[data.BreakData]] = {}
-    for b in breaks:
-        found.setdefault((b.span or b.instruction, b.why, b.hints), []).append(b)
-    return [(same[0], len(same)) for same in found.values()]
-
-
-def _break_text(b: data.BreakData, times: int, names: Mapping[str, str]) -> str:
-    place = f"{names.get(b.span.file, b.span.file)}:{b.span.line}" if b.span else b.instruction
-    detail = f": {b.why.detail}" if b.why.detail else ""
-    hints = "".join(f"\n  hint: {hint}" for hint in b.hints)
-    rewrite = "".join(f"\n    {line}" for line in b.rewrite)
-    instead = f"\n  write instead (computes both sides; not run here):{rewrite}" if rewrite else ""
-    ends = f" (ends {times} compiles)" if times > 1 else ""
-    return f"{place}  {b.why.title}{detail} [{b.why.code}]{ends}{hints}{instead}"
 
 
 def _schedule_text(half: data.HalfData) -> str:

@@ -9,6 +9,7 @@ from explorer.core.text import count
 from explorer.ir import dynamo
 from explorer.ir.record import (
     AccuracyData,
+    BreakData,
     CompileData,
     GuardData,
     HalfData,
@@ -91,6 +92,25 @@ def guard_costs(compiles: Sequence[CompileData]) -> list[str]:
 
 def _guard(guard: GuardData) -> str:
     return f"{guard.id:<8} {guard.words or dynamo.names(guard.expression)}"
+
+
+def breaks(record: RecordData) -> list[str]:
+    """Each graph break with its hints; those at one place once."""
+    names = file_names(record)
+    found: dict[object, list[BreakData]] = {}
+    for b in (b for compile in record.compiles for b in compile.breaks):
+        found.setdefault((b.span or b.instruction, b.why, b.hints), []).append(b)
+    return [_break(same[0], len(same), names) for same in found.values()]
+
+
+def _break(b: BreakData, times: int, names: diagnosis.Names) -> str:
+    place = f"{names.get(b.span.file, b.span.file)}:{b.span.line}" if b.span else b.instruction
+    detail = f": {b.why.detail}" if b.why.detail else ""
+    hints = "".join(f"\n  hint: {hint}" for hint in b.hints)
+    rewrite = "".join(f"\n    {line}" for line in b.rewrite)
+    instead = f"\n  write instead (computes both sides; not run here):{rewrite}" if rewrite else ""
+    ends = f" (ends {times} compiles)" if times > 1 else ""
+    return f"{place}  {b.why.title}{detail} [{b.why.code}]{ends}{hints}{instead}"
 
 
 def compile_line(compile: CompileData) -> str:
