@@ -9,7 +9,8 @@ import pytest
 import sympy
 import torch
 
-from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, explain, reasons
+from explained import explain
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, reasons
 from explorer.core.reasons import CATALOGUE
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.loops import Axis, Buffer, Layout, Load, Loop, Loops, View, apply

@@ -19,8 +19,8 @@ from torch import Tensor, fx
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 from torch.utils import _pytree as pytree
 
+from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.layouts import evaluator, expression, size_weight
-from explorer.compiler.autograd.reasons import ALIAS_UNKNOWN, NEW_LEAF, RESTRIDED_ALIAS
 from explorer.compiler.autograd.tape import is_view, storage_of
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
@@ -110,11 +110,11 @@ def place(
         if memory in by_root:
             index = by_root[memory]
             if index in restrided:
-                raise Unsupported(Why(RESTRIDED_ALIAS, f"result {members[0]} of input {index}"))
+                raise Unsupported(Why(reasons.RESTRIDED_ALIAS, f"result {members[0]} of input {index}"))
             for i in members:
                 returned[i] = rebuilt(lives[i], inputs[index], FromInput(index), grad_off)
         elif new := [i for i in members if results[i].requires_grad and results[i].grad_fn is None]:
-            raise Unsupported(Why(NEW_LEAF, f"result {new[0]}"))
+            raise Unsupported(Why(reasons.NEW_LEAF, f"result {new[0]}"))
         elif len(members) == 1 and not is_lazy(results[members[0]]):
             (i,) = members
             returned[i] = output(Result(i), lives[i].node, lives[i].seen)
@@ -143,7 +143,7 @@ def base_of(members: list[Live], live: Any) -> Live:
         return own or Live(None, memory)
     bases = {id(base): base for base in map(autograd_base, differentiable)}
     if len(bases) > 1:
-        raise Unsupported(Why(ALIAS_UNKNOWN, f"{count(len(bases), 'base')} of one memory"))
+        raise Unsupported(Why(reasons.ALIAS_UNKNOWN, f"{count(len(bases), 'base')} of one memory"))
     with origin(*info(members[0].node).origins):
         base: Live = live(next(iter(bases.values())))
     return base
@@ -160,15 +160,16 @@ def rebuilt(value: Live, base: Live, source: FromGraph | FromInput, grad_off: fr
     while node is not base.node:
         below = viewed(node)
         if below is None:
-            raise Unsupported(Why(ALIAS_UNKNOWN, f"{info(value.node).id} is no view of {info(base.node).id}"))
+            raise Unsupported(Why(reasons.ALIAS_UNKNOWN, f"{info(value.node).id} is no view of {info(base.node).id}"))
         call, item = (node.args[0], node.args[1]) if node.target is operator.getitem else (node, None)
         steps.append(recorded(call, item, call not in grad_off))
         node = below
     steps.reverse()
     if value.seen is not None and value.seen.grad_fn is not None and any(map(breaks_grad, steps)):
-        raise Unsupported(Why(ALIAS_UNKNOWN, f"{info(value.node).id} was detached from its base and requires grad"))
+        what = f"{info(value.node).id} was detached from its base and requires grad"
+        raise Unsupported(Why(reasons.ALIAS_UNKNOWN, what))
     if value.requires_grad and not base.requires_grad:
-        raise Unsupported(Why(ALIAS_UNKNOWN, f"{info(value.node).id} requires grad and its base does not"))
+        raise Unsupported(Why(reasons.ALIAS_UNKNOWN, f"{info(value.node).id} requires grad and its base does not"))
     cut = base.requires_grad and not any(breaks_grad(step) for step in steps)
     if not value.requires_grad and (cut or not steps):  # without a step it would be the very object, which it is not
         steps.append(DETACH)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from explorer.compiler.autograd.reasons import CHECKS_VALUES
+from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.tape import storage_of
 from explorer.core.origin import Origins, origin, origins, synthetic
 from explorer.core.reasons import Unsupported, Why
@@ -45,7 +45,7 @@ class Attribution:
         pending = [value.grad_fn for value in values if value.grad_fn is not None]
         checking = sorted({grad_fn.name() for grad_fn in pending} & CHECKING)
         if checking and any(value.is_complex() for value in values):
-            raise Unsupported(Why(CHECKS_VALUES, checking[0]))
+            raise Unsupported(Why(reasons.CHECKS_VALUES, checking[0]))
         while pending:
             grad_fn = pending.pop()
             if id(grad_fn) in self._seen:

@@ -13,7 +13,7 @@ from torch import Tensor, fx
 from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
-from explorer.compiler.autograd.reasons import DATA_DEPENDENT
+from explorer.compiler.autograd import reasons
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import info, stamp
 from explorer.ir.index import UNKNOWN
@@ -170,7 +170,7 @@ class SizeNodes:
             made: fx.Node = computed(wanted, self._symbol, self._call)
             return made
         except KeyError as unknown:
-            raise Unsupported(Why(DATA_DEPENDENT, f"{unknown} of {wanted}")) from unknown
+            raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{unknown} of {wanted}")) from unknown
 
     def _call(self, function: Operation, args: Sequence[Any]) -> Any:
         if not any(isinstance(arg, fx.Node) for arg in args):
@@ -186,7 +186,7 @@ class SizeNodes:
         if symbol in self._nodes:
             return self._nodes[symbol]
         if symbol not in self._places:
-            raise Unsupported(Why(DATA_DEPENDENT, f"{symbol} is the size of no input"))
+            raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{symbol} is the size of no input"))
         index, read, dimension = self._places[symbol]
         made = of = self._inputs[index]
         if read is not None:
@@ -205,7 +205,7 @@ def evaluator(wanted: Sequence[Any], symbols: Mapping[Any, Place]) -> Callable[[
 
     needed = set().union(*(value.free_symbols for value in wanted if isinstance(value, sympy.Basic)))
     if unknown := needed - symbols.keys():
-        raise Unsupported(Why(DATA_DEPENDENT, f"{unknown.pop()} is the size of no input"))
+        raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{unknown.pop()} is the size of no input"))
     read_at = {symbol: symbols[symbol] for symbol in needed}
 
     def evaluate(inputs: Sequence[Any]) -> list[Any]:

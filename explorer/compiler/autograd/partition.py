@@ -18,23 +18,10 @@ import torch
 from torch import Tensor, fx
 from torch._ops import OpOverload
 
+from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.aliases import root
 from explorer.compiler.autograd.layouts import Symbolic, size_weight
 from explorer.compiler.autograd.passes import has_effect, insert, is_random
-from explorer.compiler.autograd.reasons import (
-    KEPT_CUT,
-    KEPT_IN_MEMORY,
-    KEPT_INPUT,
-    KEPT_LIBRARY,
-    KEPT_OPERAND,
-    KEPT_RANDOM,
-    KEPT_REDUCTION,
-    KEPT_SIZE,
-    KEPT_WRITTEN,
-    RECOMPUTED_CHEAP,
-    RECOMPUTED_CONSTANT,
-    RECOMPUTED_VIEW,
-)
 from explorer.compiler.autograd.tape import is_view
 from explorer.core.reasons import Why
 from explorer.core.rules import RuleTable
@@ -107,11 +94,11 @@ def banned(
     if node.op != "call_function":
         return None
     if not isinstance(value, (Tensor, tuple, list)):
-        return Why(KEPT_SIZE) if isinstance(value, Symbolic) else None
+        return Why(reasons.KEPT_SIZE) if isinstance(value, Symbolic) else None
     if is_random(node):
-        return Why(KEPT_RANDOM)
+        return Why(reasons.KEPT_RANDOM)
     if is_library(node):
-        return Why(KEPT_LIBRARY, str(node.target))
+        return Why(reasons.KEPT_LIBRARY, str(node.target))
     if not isinstance(value, Tensor) or is_viewing(node):
         return None
     if not node.all_input_nodes:
@@ -119,12 +106,12 @@ def banned(
     if node.target in REDUCTIONS:
         read = max(nbytes(info(source).value) for source in node.all_input_nodes)
         if read >= SMALL * nbytes(value):
-            return Why(KEPT_REDUCTION, f"{read:,} bytes to {nbytes(value):,}")
+            return Why(reasons.KEPT_REDUCTION, f"{read:,} bytes to {nbytes(value):,}")
     reading = list(readers(node))
     if any(user in backward and is_library(user) for user in reading):
-        return Why(KEPT_OPERAND)
+        return Why(reasons.KEPT_OPERAND)
     if node in forward and any(user in level and user in forward and level[user] > level[node] for user in reading):
-        return Why(KEPT_IN_MEMORY)
+        return Why(reasons.KEPT_IN_MEMORY)
     return None
 
 
@@ -146,8 +133,8 @@ def weight(node: fx.Node, results: Container[fx.Node], level: Mapping[fx.Node, i
 
 def recompute_reason(node: fx.Node) -> Why:
     if not node.all_input_nodes:
-        return Why(RECOMPUTED_CONSTANT)
-    return Why(RECOMPUTED_VIEW if is_viewing(node) else RECOMPUTED_CHEAP)
+        return Why(reasons.RECOMPUTED_CONSTANT)
+    return Why(reasons.RECOMPUTED_VIEW if is_viewing(node) else reasons.RECOMPUTED_CHEAP)
 
 
 def nbytes(value: Any) -> int:
@@ -253,7 +240,7 @@ def cut(graph: fx.Graph, traced: Traced, sides: Sides, copied: Nodes) -> tuple[l
     flow.add_node("source")
     flow.add_node("sink")
     for node in sides.shared:
-        why = Why(KEPT_WRITTEN) if node in copied else banned(node, level, sides.backward, sides.forward)
+        why = Why(reasons.KEPT_WRITTEN) if node in copied else banned(node, level, sides.backward, sides.forward)
         if node.op == "placeholder" or why is not None:
             flow.add_edge("source", (node, "in"))
         if why is not None:
@@ -348,11 +335,11 @@ def fates(sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], backward:
         facts = info(node)
         size = nbytes(facts.value)
         if node in chosen:
-            why = whys.get(node, Why(KEPT_CUT))
+            why = whys.get(node, Why(reasons.KEPT_CUT))
             if node.op == "placeholder":
-                yield Saved(facts.id, "input", size, Why(KEPT_INPUT), facts.origins)
+                yield Saved(facts.id, "input", size, Why(reasons.KEPT_INPUT), facts.origins)
             elif not isinstance(facts.value, Tensor):
-                yield Saved(facts.id, "kept", size, Why(KEPT_SIZE), facts.origins)
+                yield Saved(facts.id, "kept", size, Why(reasons.KEPT_SIZE), facts.origins)
             else:
                 yield Saved(facts.id, "kept", size, why, facts.origins)
         elif node in backward.nodes:

@@ -15,9 +15,9 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.decompositions import DECOMPOSITIONS, Decomposition, decompositions, reference_of_prim
 from explorer.compiler.autograd.layouts import SizeNodes, Symbolic
-from explorer.compiler.autograd.reasons import MUTABLE_OPERATOR, TENSOR_KIND
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, NodeInfo, info, stamp
@@ -161,14 +161,14 @@ class Tape(TorchDispatchMode):
 
     def _record(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func._schema.is_mutable:
-            raise Unsupported(Why(MUTABLE_OPERATOR, str(func)))
+            raise Unsupported(Why(reasons.MUTABLE_OPERATOR, str(func)))
         result = func(*args, **kwargs)
         many = isinstance(result, (tuple, list))
         tensors = [v for v in result if isinstance(v, torch.Tensor)] if many else [result]
         if result is not None and not any(isinstance(v, torch.Tensor) for v in tensors):
             return result
         if strange := [v for v in tensors if isinstance(v, torch.Tensor) and not is_plain(v)]:
-            raise Unsupported(Why(TENSOR_KIND, f"{func} makes {strange[0].dtype}, {strange[0].layout}"))
+            raise Unsupported(Why(reasons.TENSOR_KIND, f"{func} makes {strange[0].dtype}, {strange[0].layout}"))
         if not many and id(result) in self._nodes:
             return result
         name = func._overloadpacket.__name__.lstrip("_")

@@ -20,29 +20,10 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
-from explorer.compiler.autograd import aliases
+from explorer.compiler.autograd import aliases, reasons
 from explorer.compiler.autograd.aliases import Live, overlapping, place
 from explorer.compiler.autograd.grad_functions import ACCUMULATION, Attribution, record
 from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, laid_out_as, places
-from explorer.compiler.autograd.reasons import (
-    ALIAS_UNKNOWN,
-    ALIASED_MUTATION,
-    CONSTANT_GRAD,
-    CONSTANT_MUTATION,
-    DATA_DEPENDENT,
-    HIGHER_ORDER,
-    LAZY_BIT,
-    NEW_LEAF,
-    NOT_FUNCTIONAL,
-    OUT_DTYPE,
-    OVERLAPPING_WRITE,
-    REQUIRES_GRAD_CHANGED,
-    RESIZED,
-    STORAGE_CHANGED,
-    STORAGE_WRITE,
-    TENSOR_KIND,
-    TRACE_FAILED,
-)
 from explorer.compiler.autograd.tape import Tape, is_plain, not_functional, storage_of
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
@@ -87,20 +68,22 @@ def refuse(captured: Graph) -> None:
     """Raise Unsupported for graphs that the walk cannot run."""
     for node in captured.graph.nodes:
         if isinstance(node.target, torch._ops.HigherOrderOperator) or node.op == "call_module":
-            raise Unsupported(Why(HIGHER_ORDER, str(node.target)))
+            raise Unsupported(Why(reasons.HIGHER_ORDER, str(node.target)))
         if any(map(is_traceable_wrapper_subclass, tree_leaves(info(node).value if node.op != "output" else ()))):
-            raise Unsupported(Why(TENSOR_KIND, f"{node.name} is a tensor around others"))
+            raise Unsupported(Why(reasons.TENSOR_KIND, f"{node.name} is a tensor around others"))
         if is_unbacked(node):
-            raise Unsupported(Why(DATA_DEPENDENT, f"{node.name} yields a number or a size that only the run knows"))
+            what = f"{node.name} yields a number or a size that only the run knows"
+            raise Unsupported(Why(reasons.DATA_DEPENDENT, what))
         if node.target is setattr or getattr(node.target, "__name__", "") == "enter_InferenceMode":
-            raise Unsupported(Why(NOT_FUNCTIONAL, node.name))
+            raise Unsupported(Why(reasons.NOT_FUNCTIONAL, node.name))
         if fills_with_gradient(node):
-            raise Unsupported(Why(DATA_DEPENDENT, f"the gradient of the value of {node.name} counts each index once"))
+            what = f"the gradient of the value of {node.name} counts each index once"
+            raise Unsupported(Why(reasons.DATA_DEPENDENT, what))
         if node.op == "placeholder" and isinstance(value := info(node).value, Tensor):
             if type(value) is not FakeTensor or not is_plain(value):
-                raise Unsupported(Why(TENSOR_KIND, f"{node.name} is a {type(value).__name__}, {value.layout}"))
+                raise Unsupported(Why(reasons.TENSOR_KIND, f"{node.name} is a {type(value).__name__}, {value.layout}"))
             if aliases.is_lazy(value):
-                raise Unsupported(Why(LAZY_BIT, node.name))
+                raise Unsupported(Why(reasons.LAZY_BIT, node.name))
 
 
 def only_eager(captured: Graph) -> Why | None:
@@ -110,7 +93,7 @@ def only_eager(captured: Graph) -> Why | None:
     for node in captured.graph.nodes:
         name = getattr(node.target, "__name__", str(node.target))
         if node.target is setattr or name == "enter_InferenceMode" or name.startswith("unsafe_"):
-            return Why(NOT_FUNCTIONAL, node.name)
+            return Why(reasons.NOT_FUNCTIONAL, node.name)
     if not (leaves := new_leaves(captured)):
         return None
     memory = [storage_of(value) for each in captured.inputs for value in in_memory(each)]
@@ -118,7 +101,7 @@ def only_eager(captured: Graph) -> Why | None:
     written = [node for node in nodes if any(storage_of(value) in memory for value in in_memory(node))]
     left = [node for node in captured.outputs if isinstance(node, fx.Node)]
     found = next((node for node in (*written, *left) if reaches(tree_leaves(info(node).value), leaves)), None)
-    return None if found is None else Why(NEW_LEAF, str(found))
+    return None if found is None else Why(reasons.NEW_LEAF, str(found))
 
 
 def in_memory(node: fx.Node) -> list[Tensor]:
@@ -276,15 +259,15 @@ class Tracer:
         except Unsupported:
             raise
         except NO_DATA as error:
-            raise Unsupported(Why(DATA_DEPENDENT, f"{node.name}: {error}")) from error
+            raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{node.name}: {error}")) from error
         except Exception as error:  # whatever the operators raise, eager raises for the user
-            raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
+            raise Unsupported(Why(reasons.TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
         for value, size in [(value, size) for value, version, size in before if value._version != version]:
             self.has_writes = True
             if repeats_memory(value):
-                raise Unsupported(Why(OVERLAPPING_WRITE, node.name))
+                raise Unsupported(Why(reasons.OVERLAPPING_WRITE, node.name))
             if value.shape != size and not torch._functionalize_has_metadata_mutation(value):
-                raise Unsupported(Why(TRACE_FAILED, f"{node.name}: the result is larger than {list(size)}"))
+                raise Unsupported(Why(reasons.TRACE_FAILED, f"{node.name}: the result is larger than {list(size)}"))
         if self.has_writes and isinstance(result, Tensor):
             result = self.in_memory_as_captured(node, result)
         if isinstance(result, torch.autocast):
@@ -303,11 +286,11 @@ class Tracer:
         result = node.target(*args, **kwargs)  # type: ignore[operator]
         for target, made in zip(tree_leaves(given), tree_leaves(result), strict=True):
             if target.dtype != made.dtype:
-                raise Unsupported(Why(OUT_DTYPE, f"{node.name}: {made.dtype} into {target.dtype}"))
+                raise Unsupported(Why(reasons.OUT_DTYPE, f"{node.name}: {made.dtype} into {target.dtype}"))
             if target.shape == made.shape:
                 target.copy_(made)
             elif target._is_view() or not torch._is_functional_tensor(made):
-                raise Unsupported(Why(RESIZED, f"{node.name}: {list(target.shape)} becomes {list(made.shape)}"))
+                raise Unsupported(Why(reasons.RESIZED, f"{node.name}: {list(target.shape)} becomes {list(made.shape)}"))
             else:
                 torch._functionalize_replace(target, torch._from_functional_tensor(made))
                 torch._functionalize_commit_update(target)
@@ -324,9 +307,9 @@ class Tracer:
             try:
                 result = plain(*args, **kwargs)
             except Exception as error:
-                raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
+                raise Unsupported(Why(reasons.TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
         if isinstance(result, Tensor) and not torch.can_cast(result.dtype, args[0].dtype):
-            raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {result.dtype} into {args[0].dtype}"))
+            raise Unsupported(Why(reasons.TRACE_FAILED, f"{node.name}: {result.dtype} into {args[0].dtype}"))
 
     def in_memory_as_captured(self, node: fx.Node, result: Tensor) -> Tensor:
         """What `node` yields, in memory of its own where it is so in eager. What was written in place has the strides
@@ -337,7 +320,7 @@ class Tracer:
         if apart == (storage_of(result) not in [storage_of(self.values[each]) for each in given]):
             return result
         if not apart:
-            raise Unsupported(Why(ALIAS_UNKNOWN, f"{node.name} is a view in eager and none in the trace"))
+            raise Unsupported(Why(reasons.ALIAS_UNKNOWN, f"{node.name} is a view in eager and none in the trace"))
         return result.clone(memory_format=torch.contiguous_format if wanted.is_contiguous() else torch.preserve_format)
 
     def constant(self, node: fx.Node) -> Any:
@@ -345,7 +328,7 @@ class Tracer:
         if not isinstance(value, Tensor):
             return value
         if value.requires_grad and self.captured.grad_enabled:
-            raise Unsupported(Why(CONSTANT_GRAD, str(node.target)))
+            raise Unsupported(Why(reasons.CONSTANT_GRAD, str(node.target)))
         name = str(node.target)
         if name not in self.constants:
             with _disable_current_modes(), not_functional():
@@ -453,9 +436,9 @@ class Tracer:
         grown = value.numel() != info(self.placeholders[index]).value.numel()
         name = self.placeholders[index].name
         if resized and self.inputs[index].requires_grad:
-            raise Unsupported(Why(RESIZED, f"{name} requires grad, and resize_() refuses such a tensor"))
+            raise Unsupported(Why(reasons.RESIZED, f"{name} requires grad, and resize_() refuses such a tensor"))
         if resized and not value.is_contiguous() or not resized and grown:
-            raise Unsupported(Why(RESIZED, f"{name} gets strides {list(value.stride())}"))
+            raise Unsupported(Why(reasons.RESIZED, f"{name} gets strides {list(value.stride())}"))
         moved = expression(value.storage_offset() - first)
         return Restride(index, size, stride, moved, self.autograd_saw(index), resized)
 
@@ -501,16 +484,16 @@ class Tracer:
         for index in inputs:
             name, value = self.placeholders[index].name, self.inputs[index]
             if torch._functionalize_was_storage_changed(value):
-                raise Unsupported(Why(STORAGE_CHANGED, name))
+                raise Unsupported(Why(reasons.STORAGE_CHANGED, name))
             before = index in self.edges
             leaf_now = value.requires_grad and value.grad_fn is None
             if (before and not value.requires_grad) or (not before and leaf_now):
-                raise Unsupported(Why(REQUIRES_GRAD_CHANGED, name))
+                raise Unsupported(Why(reasons.REQUIRES_GRAD_CHANGED, name))
 
     def check_constants(self) -> None:
         for name, value in self.constants.items():
             if aliases.root(self.live(value).node).op != "get_attr":
-                raise Unsupported(Why(CONSTANT_MUTATION, name))
+                raise Unsupported(Why(reasons.CONSTANT_MUTATION, name))
 
     def check_storage(self, written: list[int], inputs: dict[int, Live]) -> None:
         """Raise Unsupported where the new content of an input was put together by as_strided."""
@@ -519,7 +502,7 @@ class Tracer:
             while pending:
                 node = pending.pop()
                 if node.target is aten.as_strided_scatter.default:
-                    raise Unsupported(Why(STORAGE_WRITE, self.placeholders[index].name))
+                    raise Unsupported(Why(reasons.STORAGE_WRITE, self.placeholders[index].name))
                 pending += (each for each in node.all_input_nodes if each not in seen)
                 seen.update(node.all_input_nodes)
 
@@ -527,7 +510,8 @@ class Tracer:
         """Raise Unsupported where a written input may share memory with another."""
         fakes = {index: info(self.captured.inputs[index]).value for index in self.inputs}
         if pair := overlapping(written, fakes):
-            raise Unsupported(Why(ALIASED_MUTATION, " and ".join(self.placeholders[each].name for each in pair)))
+            names = (self.placeholders[each].name for each in pair)
+            raise Unsupported(Why(reasons.ALIASED_MUTATION, " and ".join(names)))
 
     # The backward.
 
@@ -548,9 +532,9 @@ class Tracer:
             except Unsupported:
                 raise
             except Exception as error:  # eager raises it when backward() is called
-                raise Unsupported(Why(TRACE_FAILED, f"backward: {type(error).__name__}: {error}")) from error
+                raise Unsupported(Why(reasons.TRACE_FAILED, f"backward: {type(error).__name__}: {error}")) from error
         if lazy := [i for i, value in zip(wanted, found, strict=True) if value is not None and aliases.is_lazy(value)]:
-            raise Unsupported(Why(LAZY_BIT, f"the gradient of {self.placeholders[lazy[0]].name}"))
+            raise Unsupported(Why(reasons.LAZY_BIT, f"the gradient of {self.placeholders[lazy[0]].name}"))
         with origin(synthetic("gradient of an input")):
             return {i: self.live(value).node for i, value in zip(wanted, found, strict=True) if value is not None}
 

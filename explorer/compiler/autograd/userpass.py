@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from explorer.compiler.autograd.reasons import USER_PASS
+from explorer.compiler.autograd import reasons
 from explorer.compiler.config import GraphPass
 from explorer.core.origin import Origins, origin, synthetic, union
 from explorer.core.reasons import Unsupported, Why
@@ -150,14 +150,14 @@ def propagate(graph: Graph, name: str) -> None:
 
 def call(node: fx.Node, values: dict[fx.Node, Any], name: str) -> Any:
     if node.op == "call_module":
-        raise Unsupported(Why(USER_PASS, f"{name} calls the module {node.target}"))
+        raise Unsupported(Why(reasons.USER_PASS, f"{name} calls the module {node.target}"))
     args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
     try:
         if node.op == "call_method":
             return getattr(args[0], str(node.target))(*args[1:], **kwargs)
         return node.target(*args, **kwargs)  # type: ignore[operator]
     except Exception as error:
-        raise Unsupported(Why(USER_PASS, f"{name}: {node.name}: {type(error).__name__}: {error}")) from error
+        raise Unsupported(Why(reasons.USER_PASS, f"{name}: {node.name}: {type(error).__name__}: {error}")) from error
 
 
 def fresh(value: Any) -> Any:

@@ -9,13 +9,12 @@ import torch
 
 from explorer.core.origin import origins
 from explorer.ir.loops import Cast, Const, Expr
-from explorer.ir.scalar import computing_dtype
+from explorer.ir.scalar import HALVES, computing_dtype
 
 LOOP_DTYPES = frozenset({
     torch.float32, torch.float64, torch.float16, torch.bfloat16,
     torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
 })  # fmt: skip
-HALF = frozenset({torch.float16, torch.bfloat16})
 
 
 def cast(value: Expr, source: torch.dtype, to: torch.dtype) -> Expr:
@@ -23,9 +22,9 @@ def cast(value: Expr, source: torch.dtype, to: torch.dtype) -> Expr:
     if source == to:
         return value
     computing = computing_dtype(to)
-    if isinstance(value, Const) and (is_float(to) or to is torch.bool or abs(value.value) < 2**31):
+    if isinstance(value, Const) and (to.is_floating_point or to is torch.bool or abs(value.value) < 2**31):
         return constant(value.value, to)
-    if to not in HALF and value.dtype == computing:
+    if to not in HALVES and value.dtype == computing:
         return value
     return Cast(computing, origins(), value, to)
 
@@ -38,7 +37,7 @@ def rounded(value: Expr, to: torch.dtype) -> Expr:
 def constant(value: Any, dtype: torch.dtype) -> Const:
     """The number as an element of dtype `dtype`, converted as `torch.full` does."""
     computing = computing_dtype(dtype)
-    if dtype in HALF:
+    if dtype in HALVES:
         value = torch.tensor(value, dtype=torch.float64).to(dtype).item()
     elif dtype == torch.bool:
         value = bool(value)
@@ -47,10 +46,6 @@ def constant(value: Any, dtype: torch.dtype) -> Const:
     else:
         value = torch.tensor(int(value)).to(dtype).item()
     return Const(computing, origins(), value)
-
-
-def is_float(dtype: torch.dtype) -> bool:
-    return dtype.is_floating_point
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -117,7 +118,7 @@ _EXACT: dict[str, tuple[Any, ...]] = {
 
 def _direct(name: str, exact: bool) -> Callable[..., Any]:
     def lower_directly(lower: Lowering, out: torch.Tensor, *operands: Operand) -> Tensor:
-        return pointwise(lower, out, lambda *args: apply(name, *args), *operands, exact=exact)
+        return pointwise(lower, out, partial(apply, name), *operands, exact=exact)
 
     lower_directly.__doc__ = f"Elementwise {name}."
     return lower_directly

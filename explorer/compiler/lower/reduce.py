@@ -56,10 +56,6 @@ def reduction(
     return lower.stored(buffer)
 
 
-def _strides(out: torch.Tensor) -> Point:
-    return strides(out)
-
-
 def _direct(combine: Combine) -> Any:
     """A rule for reductions that take dims and keepdim and whose result has the dtype that they compute in."""
 
@@ -67,7 +63,7 @@ def _direct(combine: Combine) -> Any:
         lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None
     ) -> Tensor:
         over = reduced_dims(x, dims)
-        return reduction(lower, x, over, combine, keepdim, value=out.dtype, stride=_strides(out))
+        return reduction(lower, x, over, combine, keepdim, value=out.dtype, stride=strides(out))
 
     lower_reduction.__doc__ = f"The {combine} over some dimensions."
     return lower_reduction
@@ -89,7 +85,7 @@ def _truth(combine: Combine) -> Any:
     """A rule for any and all: elements are taken as bools (the result of uint8 is uint8)."""
 
     def lower_truth(lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
-        found = reduction(lower, x, reduced_dims(x, dims), combine, keepdim, value=torch.bool, stride=_strides(out))
+        found = reduction(lower, x, reduced_dims(x, dims), combine, keepdim, value=torch.bool, stride=strides(out))
         return found if out.dtype == torch.bool else convert(lower, out, found)
 
     lower_truth.__doc__ = f"Whether {combine} of the elements along some dimensions are not 0."
@@ -107,7 +103,7 @@ def _position(combine: Combine) -> Any:
         lower: Lowering, out: torch.Tensor, x: Tensor, dim: int | None = None, keepdim: bool = False
     ) -> Tensor:
         return reduction(
-            lower, x, reduced_dims(x, dim), combine, keepdim, value=x.dtype, result=torch.int64, stride=_strides(out)
+            lower, x, reduced_dims(x, dim), combine, keepdim, value=x.dtype, result=torch.int64, stride=strides(out)
         )
 
     lower_position.__doc__ = f"The first position of the extreme along a dimension ({combine})."

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.group import Group, Names, single
 from explorer.compiler.schedule.iteration_space import with_affine_indices
-from explorer.compiler.schedule.kernels import collect, ids_of, placed_again
+from explorer.compiler.schedule.kernels import collect
 from explorer.compiler.schedule.legal import FUSION, Facts, Joined, closest_pair, linked
 from explorer.compiler.schedule.order import Reach
 from explorer.core.reasons import Verdict, Why
 from explorer.core.recorder import note
 from explorer.core.rules import with_your
-from explorer.ir.loops import Extern, Loop
-from explorer.ir.schedule import Dependencies, Fused, FusedKernel, FusionTried
+from explorer.ir.loops import Loop
+from explorer.ir.schedule import Dependencies, Fused, FusionTried
 
 CROWD = 24
 """Groups that access one buffer and are all tried with one another; with more, each is tried with those near it."""
@@ -208,36 +208,3 @@ def _strided(group: Group) -> bool:
         for read in placed.reads
         for axis, step in placed.at[read.index].terms.items()
     )
-
-
-def explain(fused: Fused, first: str, second: str) -> Verdict:
-    """The verdict on two operations, by their ids (in any order), also where fusion never came to ask about them.
-
-    Raises KeyError for an id that is not an operation of the program.
-    """
-    home = {id: item for item in fused.items for id in ids_of(item)}
-    one, other = home[first], home[second]
-    for fusion in fused.verdicts:
-        if {fusion.first, fusion.second} == {first, second}:
-            return fusion.verdict
-    if isinstance(one, Extern) or isinstance(other, Extern):
-        calls = dict.fromkeys(f"{item.id}, {item.target}" for item in (one, other) if isinstance(item, Extern))
-        return Verdict(False, Why(reasons.LIBRARY_CALL, " and ".join(calls)))
-    alone = Fusion(fused.dependencies).alone(first, second)
-    if one is other:
-        return alone if alone.ok else Verdict(True, Why(reasons.CHAIN, one.id))
-    if not fused.enabled:
-        return Verdict(False, Why(reasons.DISABLED))
-    return refused_for_company(_between_kernels(fused, one, other)) if alone.ok else alone
-
-
-def _between_kernels(fused: Fused, one: FusedKernel, other: FusedKernel) -> Why:
-    """Why two finished kernels are not one."""
-    fusion = Fusion(fused.dependencies)
-    names = Names("e")
-    groups = [placed_again(kernel, fusion.facts.position, names) for kernel in (one, other)]
-    kernels = [item for item in fused.items if isinstance(item, FusedKernel)]
-    reach = Reach(fused.dependencies, {at: kernel.ids for at, kernel in enumerate(kernels)})
-    between = reach.between(kernels.index(one), kernels.index(other))
-    why: Why = FUSION["legal"](groups[0], groups[1], fusion.facts, between, names).verdict.why
-    return why

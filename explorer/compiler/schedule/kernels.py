@@ -11,7 +11,7 @@ from functools import cmp_to_key
 
 import sympy
 
-from explorer.compiler.schedule.group import Group, Names, ScheduledLoop, put
+from explorer.compiler.schedule.group import Group, Names, ScheduledLoop
 from explorer.core.origin import union
 from explorer.core.reasons import Verdict
 from explorer.ir.index import Affine, hint, number, points
@@ -30,16 +30,6 @@ def kernel(id: str, group: Group, internal: frozenset[str], hints: Mapping[sympy
     group = group.moved(outer, inner, images)
     steps = tuple(_step(placed, group) for placed in group.placed)
     return FusedKernel(id, outer, inner, steps, internal, union(*(step.loop.origins for step in steps)))
-
-
-def placed_again(fused: FusedKernel, position: Mapping[str, int], names: Names) -> Group:
-    """The group that a finished kernel stands for, over fresh axes."""
-    from_kernel = {axis.symbol: names.axis(axis.size) for axis in fused.outer + fused.inner}
-    outer = tuple(from_kernel[axis.symbol] for axis in fused.outer)
-    inner = tuple(from_kernel[axis.symbol] for axis in fused.inner)
-    place = {old: Affine({new.symbol: 1}) for old, new in from_kernel.items()}
-    placed = tuple(put(step.loop, position[step.loop.id], place, outer + inner, step.inner) for step in fused.steps)
-    return Group(outer, inner, placed)
 
 
 def _ordered(group: Group, internal: frozenset[str], hints: Mapping[sympy.Symbol, int]) -> Group:
