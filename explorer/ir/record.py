@@ -6,6 +6,8 @@ is "FILE:LINE". What no source line caused has the origin "synthetic:REASON".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated
 
 import msgspec
@@ -57,6 +59,10 @@ class SpanData(Data, frozen=True):
     column: Line = -1
     end_column: Line = -1
 
+    def place(self, names: Mapping[str, str] = MappingProxyType({})) -> str:
+        """FILE:LINE; `names` has what a person calls a file whose path says little."""
+        return f"{names.get(self.file, self.file)}:{self.line}"
+
 
 class SourceData(Data, frozen=True):
     """A stretch of a source file: its lines from `first_line` (1-based). `name` is what a person calls the file where
@@ -74,6 +80,14 @@ class WhyData(Data, frozen=True):
     code: str
     title: str
     detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.detail}" if self.detail else self.title
+
+    @property
+    def cited(self) -> str:
+        """With its code, by which documents name it."""
+        return f"{self} [{self.code}]"
 
 
 class NodeData(Data, frozen=True):

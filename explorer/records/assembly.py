@@ -76,7 +76,7 @@ def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
         if compile.fallback is not None and compile.fallback.code != TARGET_ABSENT:
             calls_by_kind["fallback"] += compile.operations
         for b in compile.breaks:
-            place = f"{b.span.file}:{b.span.line}" if b.span else b.instruction
+            place = b.span.place() if b.span else b.instruction
             python[f"{place} ({b.why.title})"] = None
         for happened in compile.events:
             if happened.kind == "FrameSkipped":

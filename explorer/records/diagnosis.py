@@ -196,7 +196,7 @@ def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tu
         if compile.fallback is not None:
             code = compile.codes[0] if compile.codes else None
             place = SpanData(code.file, code.line, code.line) if code is not None else None
-            why = f"{compile.fallback.title}: {compile.fallback.detail}".removesuffix(": ")
+            why = str(compile.fallback)
             found.append(EagerData(compile.title, " ".join(why.split()), compile.id, place))
         else:
             found += [EagerData("the Python at a graph break", b.why.title, compile.id, b.span) for b in compile.breaks]

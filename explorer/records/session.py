@@ -453,9 +453,8 @@ def _schedule_text(half: data.HalfData) -> str:
     assert half.schedule is not None
     lines = [half.name, *("  " + line for line in text.half_lines(half))]
     for fusion in half.schedule.fusions:
-        detail = f": {fusion.why.detail}" if fusion.why.detail else ""
         verdict = "fused" if fusion.ok else "not fused"
-        lines.append(f"  {verdict}: {fusion.first} with {fusion.second}: {fusion.why.title}{detail}")
+        lines.append(f"  {verdict}: {fusion.first} with {fusion.second}: {fusion.why}")
     return "\n".join(lines)
 
 

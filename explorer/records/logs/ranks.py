@@ -172,7 +172,7 @@ def _input(each: InputData) -> str:
 
 
 def _break(each: BreakData) -> str:
-    place = f"{each.span.file}:{each.span.line}: " if each.span else ""
+    place = f"{each.span.place()}: " if each.span else ""
     return place + each.why.title
 
 

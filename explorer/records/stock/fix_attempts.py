@@ -188,7 +188,7 @@ def _added(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _line(each: data.BreakData) -> str:
-    return "" if each.span is None else f"{each.span.file}:{each.span.line}"
+    return "" if each.span is None else each.span.place()
 
 
 def with_outcomes(compiles: Sequence[data.CompileData], made: Sequence[FixAttempt]) -> tuple[data.CompileData, ...]:

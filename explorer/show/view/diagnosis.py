@@ -28,7 +28,7 @@ VALUES = 12
 
 
 def place(span: SpanData | None, names: Names) -> str:
-    return f" ({names.get(span.file, span.file)}:{span.line})" if span is not None else ""
+    return f" ({span.place(names)})" if span is not None else ""
 
 
 def recompile(each: FailedGuardData, names: Names) -> str:

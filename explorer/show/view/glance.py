@@ -134,7 +134,7 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
     yield part("operations", *_made(compiles))
     for each in compiles:
         if each.fallback is not None and not each.error:
-            why = " ".join(f"{each.fallback.title}: {each.fallback.detail}".removesuffix(": ").split())
+            why = " ".join(str(each.fallback).split())
             yield part("fallback", f"{_name(each.name)} runs eagerly: {why}", "attention", "source", each.id)
     yield part("breaks", *_breaks(compiles, names))
     served = [row for row in history(record) if any(compile.id in row.made for compile in compiles)]

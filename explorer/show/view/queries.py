@@ -103,3 +103,18 @@ class Queried(Sequence[T], Generic[T, H]):
         if relation == "=":
             return lambda at, held: any(fact.lower() == part for fact in self.facts(key, at, held))
         return lambda at, held: any(part in fact.lower() for fact in self.facts(key, at, held))
+
+
+class Rows(Queried[T, None]):
+    """Entries that stand by themselves: `rows` holds them."""
+
+    rows: Sequence[T]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.rows[at]
+
+    def states(self) -> Iterator[tuple[int, None]]:
+        return ((at, None) for at in range(len(self)))

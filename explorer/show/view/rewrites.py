@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from explorer.ir.record import CompileData, RecordData, RewriteData
-from explorer.show.view.queries import Queried
+from explorer.show.view.queries import Rows
 
 
-class Rewrites(Queried[RewriteData, None]):
+class Rewrites(Rows[RewriteData]):
     """The rewrites of one compile. Queries are as for `Steps`: `pass:casts` and `pattern:view` find some,
     `node=aten.clone` what became of a node; `replaced:`, `dropped:` and `lowered:` those of a kind."""
 
@@ -24,30 +24,22 @@ class Rewrites(Queried[RewriteData, None]):
 
     def __init__(self, compile: CompileData) -> None:
         self.compile = compile
+        self.rows = compile.rewrites
         names = {each.id: f"{each.name} {each.half.partition(f'{compile.id}_')[2]}".rstrip() for each in compile.stages}
         self._passes = [names.get(row.stage, row.stage) for row in compile.rewrites]
-
-    def __len__(self) -> int:
-        return len(self.compile.rewrites)
-
-    def __getitem__(self, at: Any) -> Any:
-        return self.compile.rewrites[at]
-
-    def states(self) -> Iterator[tuple[int, None]]:
-        return ((at, None) for at in range(len(self)))
 
     def number(self, key: str, at: int) -> float | None:
         return at
 
     def facts(self, key: str, at: int, held: None) -> Sequence[str]:
-        row = self.compile.rewrites[at]
+        row = self.rows[at]
         match key:
             case "pass":
                 return (self._passes[at],)
             case "node":
                 return row.gone, *row.by.split(", ")
             case "because":
-                return [f"{why.title}: {why.detail} [{why.code}]" for why in row.whys]
+                return [why.cited for why in row.whys]
             case "step":
                 return (str(at),)
         came = "lowered" if not row.was else "replaced" if row.by else "dropped"
@@ -62,11 +54,11 @@ class Rewrites(Queried[RewriteData, None]):
         return f"{self.compile.id} {self.compile.name}: {said}{f'; {lost} more were not kept' if lost else ''}"
 
     def line(self, at: int) -> str:
-        row = self.compile.rewrites[at]
+        row = self.rows[at]
         return f"{at:>4}  {self._passes[at]:<18} {row.gone}{f' -> {row.by}' if row.by else ''}: {row.pattern}"
 
     def text(self, at: int) -> str:
-        row = self.compile.rewrites[at]
+        row = self.rows[at]
         name = self._passes[at]
         lines = [
             f"{self.compile.id}, rewrite {at} of {len(self) - 1}: {name}, "
@@ -75,10 +67,7 @@ class Rewrites(Queried[RewriteData, None]):
             f"  - {row.gone}{f' = {row.was}' if row.was else ''}",
             *([f"  + {row.by}{f' = {row.now}' if row.now else ''}"] if row.by else []),
         ]
-        for why in row.whys:
-            detail = f": {why.detail}" if why.detail else ""
-            lines.append(f"  {row.by.rpartition(' ')[2]}: {why.title}{detail} [{why.code}]")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {row.by.rpartition(' ')[2]}: {why.cited}" for why in row.whys)])
 
 
 def rewrites_of(record: RecordData) -> list[Rewrites]:

@@ -150,7 +150,7 @@ class Steps(Queried[Step, Held]):
             "guard": ((g.step, f"{g.words or g.expression} ({g.why})") for g in compile.guards),
             "effect": ((e.step, e.expression) for e in compile.effects),
             "symbol": ((s.step, f"{s.name} = {s.source}, {s.status}: {s.why}") for s in compile.symbols),
-            "break": ((b.step, f"{b.why.title}: {b.why.detail}".removesuffix(": ")) for b in compile.breaks),
+            "break": ((b.step, str(b.why)) for b in compile.breaks),
             "restart": ((at, AGAIN) for at in self._restarts()),
         }
         found: dict[str, dict[int, list[str]]] = {kind: {} for kind in pairs}
@@ -279,8 +279,7 @@ class Steps(Queried[Step, Held]):
         attempt = f", evaluation {step.attempt}" if step.attempt > 1 else ""
         lines = [f"{self.compile.id}, step {at} of {len(self) - 1}{attempt}: {' > '.join(step.calls)}"]
         if step.span is not None:
-            file = self._names.get(step.span.file, step.span.file)
-            lines.append(f"  {file}:{step.span.line}  {self._source(step.span).strip()}")
+            lines.append(f"  {step.span.place(self._names)}  {self._source(step.span).strip()}")
         lines.append(f"  {step.instruction}  {step.op}")
         lines.append(f"stack ({len(step.stack)}, top first)")
         lines += cut(f"  {self._value(value)}" for value in reversed(step.stack))

@@ -37,10 +37,9 @@ def summary(record: RecordData) -> str:
         if not compile.stages:
             continue
         lines.append("  " + compile_line(compile))
-        broken = ((b.span, b.why.title) for b in compile.breaks if b.span)
-        lines += [f"    break at {names.get(at.file, at.file)}:{at.line}: {why}" for at, why in broken]
+        lines += [f"    break at {b.span.place(names)}: {b.why.title}" for b in compile.breaks if b.span]
         if compile.fallback:
-            why = " ".join(f"{compile.fallback.title}: {compile.fallback.detail}".removesuffix(": ").split())
+            why = " ".join(str(compile.fallback).split())
             lines.append(f"    runs eagerly: {why}")
         skipped = (event.fields.get("why", "") for event in compile.events if event.kind == "CudagraphSkipped")
         lines += [f"    runs without CUDA graphs: {why}" for why in dict.fromkeys(skipped)]
@@ -104,13 +103,12 @@ def breaks(record: RecordData) -> list[str]:
 
 
 def _break(b: BreakData, times: int, names: diagnosis.Names) -> str:
-    place = f"{names.get(b.span.file, b.span.file)}:{b.span.line}" if b.span else b.instruction
-    detail = f": {b.why.detail}" if b.why.detail else ""
+    place = b.span.place(names) if b.span else b.instruction
     hints = "".join(f"\n  hint: {hint}" for hint in b.hints)
     rewrite = "".join(f"\n    {line}" for line in b.rewrite)
     instead = f"\n  write instead (computes both sides; not run here):{rewrite}" if rewrite else ""
     ends = f" (ends {times} compiles)" if times > 1 else ""
-    return f"{place}  {b.why.title}{detail} [{b.why.code}]{ends}{hints}{instead}"
+    return f"{place}  {b.why.cited}{ends}{hints}{instead}"
 
 
 def compile_line(compile: CompileData) -> str:
@@ -166,7 +164,7 @@ def accuracy(found: AccuracyData, *, named: bool) -> list[str]:
         ours, eager = f"{found.own_error:.3g}", f"{found.eager_error:.3g}"
         lines.append(f"largest error against a float64 run: {found.engine} {ours}, eager {eager}")
     if (first := found.divergence) is not None:
-        place = f" ({first.span.file}:{first.span.line})" if first.span else ""
+        place = f" ({first.span.place()})" if first.span else ""
         at = f"first differs from eager in {first.compile} at {first.node}{place}" if first.node else "first difference"
         lines.append(f"{first.engine}: {at}: {first.detail}")
     return lines

@@ -57,17 +57,16 @@ class Tries(Queried[FusionData, Groups]):
 
     def facts(self, key: str, at: int, held: Groups) -> Sequence[str]:
         row = self._tried[at]
-        because = f"{row.why.title}: {row.why.detail} [{row.why.code}]"
         match key:
             case "because":
-                return (because,)
+                return (row.why.cited,)
             case "operation":
                 return row.first, row.second
             case "kernel":
                 return [" ".join(held[id]) for id in (row.first, row.second) if id in held]
             case "step" | "saves":
                 return (str(self.number(key, at)),)
-        return (because,) if key == outcome(row) else ()
+        return (row.why.cited,) if key == outcome(row) else ()
 
     def title(self) -> str:
         return self.half.name
@@ -89,7 +88,7 @@ class Tries(Queried[FusionData, Groups]):
         lines = [
             f"{self.half.name}, try {at} of {len(self) - 1}: {SAID[outcome(row)]}",
             *(f"  {id}  {', '.join(self._origins.get(id, ()))}".rstrip() for id in (row.first, row.second)),
-            f"  {row.why.title}{f': {row.why.detail}' if row.why.detail else ''} [{row.why.code}]",
+            f"  {row.why.cited}",
             *([f"  saves {amount(row.score, 'B')} of memory traffic"] if row.score >= 1 else []),
             "kernels by then",
             *(f"  {' + '.join(each)}" for each in kernels),

@@ -3,15 +3,15 @@ divergence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from explorer.core.text import count
 from explorer.ir.record import CompileData, HalfData, RecordData, WrittenData
-from explorer.show.view.queries import Queried
+from explorer.show.view.queries import Rows
 
 
-class Values(Queried[WrittenData, None]):
+class Values(Rows[WrittenData]):
     """What the kernels and library calls of one half wrote. Queries are as for `Steps`: `differs:` and `nan:` find what
     differs from eager and what is not finite, `kernel:k0` and `error>1e-3` what their texts and numbers say."""
 
@@ -26,22 +26,14 @@ class Values(Queried[WrittenData, None]):
     def __init__(self, compile: CompileData, half: HalfData) -> None:
         self.compile = compile
         self.half = half
-
-    def __len__(self) -> int:
-        return len(self.half.written)
-
-    def __getitem__(self, at: Any) -> Any:
-        return self.half.written[at]
-
-    def states(self) -> Iterator[tuple[int, None]]:
-        return ((at, None) for at in range(len(self)))
+        self.rows = half.written
 
     def number(self, key: str, at: int) -> float | None:
-        row = self.half.written[at]
+        row = self.rows[at]
         return {"step": at, "error": row.error, "nonfinite": row.nonfinite}[key]
 
     def facts(self, key: str, at: int, held: None) -> Sequence[str]:
-        row = self.half.written[at]
+        row = self.rows[at]
         match key:
             case "differs":
                 return ("yes",) if row.differs else ()
@@ -64,11 +56,11 @@ class Values(Queried[WrittenData, None]):
         return "; ".join(parts)
 
     def line(self, at: int) -> str:
-        row = self.half.written[at]
+        row = self.rows[at]
         return f"{at:>4}  {row.kernel:<10} {row.buffer:<10} {row.node:<20} {verdict(row)}"
 
     def text(self, at: int) -> str:
-        row = self.half.written[at]
+        row = self.rows[at]
         lines = [
             f"{self.half.name}, write {at} of {len(self) - 1}: {row.kernel} writes {row.buffer}",
             f"  {verdict(row)}",
