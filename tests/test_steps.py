@@ -56,6 +56,9 @@ def test_steps_show_stack_locals_and_graph() -> None:
     last = steps[-1]
     assert instructions[last[0]].op == "RETURN_VALUE"
     assert last[1:] == (5, ["tensor cat"], {"parts": "list of 2", "x": "tensor l_x"}), "an unbound local is gone"
+    parts = next(value for value in reversed(compile.values) if value.text == "list of 2")
+    assert [(name, compile.values[at].text) for name, at in parts.items] == [("0", "tensor add"), ("1", "tensor add_1")]
+    assert all(at < here for here, value in enumerate(compile.values) for _, at in value.items), "a tree ends"
     inner = [step for step in steps if "scaled" in step[0]]
     assert [stack for _, _, stack, _ in inner[-2:]] == [["tensor mul_1", "1"], ["tensor add_1"]]
     assert inner[0][3] == {"a": "tensor l_x", "factor": "0"}

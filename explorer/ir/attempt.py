@@ -7,6 +7,8 @@ from typing import ClassVar, Protocol
 
 
 class Described(Protocol):
+    sighted: tuple[Activation, int] | None
+
     def describe(self) -> str:
         """The value in a few words."""
 
@@ -19,7 +21,15 @@ class Activation:
     caller: Activation | None
 
 
-Sighted = tuple[Described | str, int]
+@dataclass(frozen=True, slots=True)
+class Contained:
+    """A container as a step saw it: `items` are the first of what it held, each with what leads to it there."""
+
+    text: str
+    items: tuple[tuple[Described | int, Described | Contained | str], ...]
+
+
+Sighted = tuple[Described | Contained | str, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -319,11 +319,13 @@ class ActivationData(Data, frozen=True):
 
 
 class ValueData(Data, frozen=True, array_like=True):
-    """[text, step]: a value of the evaluator, as one step saw it. `step` is the step that brought it about; -1 where
-    none did: it was there at entry, or is None. Every field `step` of a record is an index into the compile's steps."""
+    """[text, step, items]: a value of the evaluator, as one step saw it. `step` is the step that brought it about; -1
+    where none did: it was there at entry, or is None. Every field `step` of a record is an index into the compile's
+    steps. `items` are the first of what a container held: what leads to each, and an index of a value before this."""
 
     text: str
     step: Whole = -1
+    items: tuple[tuple[str, Whole], ...] = ()
 
 
 class StepData(Data, frozen=True, array_like=True):

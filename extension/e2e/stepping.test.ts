@@ -68,6 +68,44 @@ test("keys and buttons move by what was chosen, and a value leads to the step th
   assert.deepEqual(visit.errors, []);
 });
 
+test("a map of the steps, values as trees, and breakpoints on lines of the source", async () => {
+  const record = long(60);
+  const [first, ...others] = record.compiles as [CompileData, ...CompileData[]];
+  const values: CompileData["values"] = [["tensor l_x"], ["list L['parts'] of 1", 0, [["0", 0], ["1", 1], ["2", 7]]]];
+  const pane = await opened({ ...record, compiles: [{ ...first, values }, ...others] });
+  assert.deepEqual(await pane.locator(".ex-ticks title").allTextContents().then(all => all.slice(0, 3)), ["inlined: 30 steps", "node: 1 step", "guard: 3 steps"]);
+  assert.equal(await pane.getByRole("button", { name: "guard 3", exact: true }).getAttribute("title"), "Go by guard (g)");
+  await pane.getByRole("slider").focus();
+  await visit.page.keyboard.press("i");
+  const tree = pane.locator("details").filter({ hasText: "list L['parts'] of 1" }).first();
+  await tree.locator("> summary").click();
+  assert.match(await tree.innerText(), /0: tensor l_x/);
+  assert.equal(await tree.locator("details details").count(), 0, "what claims to hold itself without end does not");
+  await visit.page.keyboard.press("i");
+  assert.ok(await pane.locator("details[open]").count(), "what was opened stays open");
+  const source = await openPane(visit.page.locator("#viewer"), "source");
+  const numbers = source.locator(".ex-numbers .cm-gutterElement").filter({ hasText: /^\d+$/ });
+  const query = pane.getByLabel("Breakpoint");
+  await numbers.nth(1).click();
+  const dots = source.locator(".ex-mark").filter({ hasText: "●" });
+  assert.equal(await dots.count(), 1);
+  await numbers.nth(2).click();
+  assert.equal(await dots.count(), 2);
+  await openPane(visit.page.locator("#viewer"), "bytecode");
+  assert.match(await query.inputValue(), /^at="[\w.]+:\d+\|[\w.]+:\d+"$/);
+  assert.match(await pane.locator(".ex-step-told").innerText(), /[1-9]\d* hits?$/);
+  await openPane(visit.page.locator("#viewer"), "source");
+  await numbers.nth(1).click();
+  await source.locator(".cm-content").focus();
+  await visit.page.keyboard.press("ArrowDown");
+  await visit.page.keyboard.press("b");
+  assert.equal(await dots.count(), 2, "b sets one on the line of the keyboard");
+  await visit.page.keyboard.press("b");
+  await numbers.nth(2).click();
+  assert.equal(await dots.count(), 0);
+  assert.deepEqual(visit.errors, []);
+});
+
 test("the captured graph grows with the steps, the new node at hand, and Escape shows it whole", async () => {
   const record = long(60);
   const [first, ...others] = record.compiles as [CompileData, ...CompileData[]];

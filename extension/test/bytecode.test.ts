@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Model } from "../src/viewer/model";
 import { listing, meaning, spanned, stackEffect } from "../src/viewer/panes/bytecode/listing";
-import { added, byLine, find, stateAt, stepOf } from "../src/viewer/panes/bytecode/steps";
-import type { CompileData, InstructionData, RecordData } from "../src/viewer/record";
+import { added, aligned, byLine, find, marks, stateAt, stepChanges, stepOf } from "../src/viewer/panes/bytecode/steps";
+import { FileNames } from "../src/viewer/sources";
+import type { CompileData, InstructionData, RecordData, StepData } from "../src/viewer/record";
 
 // def f(x): y = g(x); return y, with g inlined: h(a) = a + 1
 const compile: CompileData = {
@@ -56,14 +57,31 @@ test("queries find steps by what they hold, and by what they make", () => {
       { id: "fx.add", name: "add", op: "call_function", target: "operator.add", type: "f32[3]", inputs: [], origins: [] }] } }],
   };
   const codes = new Map([["f0@0", instruction("f0@0", "LOAD_FAST", "x", 11)], ["f0/g.0@0", instruction("f0/g.0@0", "LOAD_FAST", "a", 2)]]);
-  const hits = (query: string) => find(made, codes, query);
+  const hits = (query: string) => find(made, codes, new FileNames([{ file: "m.py" }]), query);
   assert.deepEqual(added(made).map(([step, kind]) => [step, kind]), [[1, "guard"], [3, "node"], [5, "break"], [6, "restart"]]);
   assert.deepEqual([hits("guard:"), hits("node:ADD"), hits("break:print"), hits("restart:")], [[1], [3], [5], [6]]);
   assert.deepEqual([hits("depth>0"), hits("depth:1 top:tensor"), hits("attempt:2"), hits("step<2")], [[2, 3], [3], [6], [0, 1]]);
   assert.deepEqual([hits("line:11"), hits("line:1"), hits("LOAD_FAST"), hits("function=g")], [[0, 6], [], [0, 2, 6], [2, 3]]);
+  assert.deepEqual([hits("at=m.py:11"), hits("at=m.py:2|m.py:11"), hits("op:|")], [[0, 6], [0, 2, 6], []]);
+  assert.deepEqual(marks(made, added(made)), { inlined: [2, 3], node: [3], guard: [1], effect: [], symbol: [], continuation: [], break: [5], restart: [6] });
   assert.deepEqual([hits('local:"y = "'), hits('top:": f32[3]"')], [[5], [3, 4]]);
   assert.match(String(hits("gurd:")), /No step has gurd; expected one of .*guard/);
   assert.match(String(hits("constructor:x")), /has constructor;/);
+});
+
+test("a capture beside another: what only one adds, and where its steps went", () => {
+  const ops = ["LOAD_FAST", "LOAD_CONST", "BINARY_OP", "RETURN_VALUE"];
+  const captured = (line: number, constant: string, among: readonly string[]): CompileData => ({
+    id: "f0", title: "f", started: 0, seconds: 0, activations: [{ function: "f" }], values: [],
+    codes: [{ name: "f", role: "original", file: "m.py", line, instructions: among.map((op, n) => instruction(`f0@${n}`, op, "", line + (op === "RETURN_VALUE" ? 2 : 1))) }],
+    trace: among.map((_, n): StepData => [`f0@${n}`, 0, 0]),
+    guards: [{ id: "g0", source: "k", property: "constant", relation: "==", value: constant, expression: `k == ${constant}`, why: "", step: 1 }],
+  });
+  const [before, after] = [captured(10, "2", ops), captured(40, "3", ["NOP", ...ops])];
+  assert.deepEqual(stepChanges(before, after), ["− guard in f line 2: k == 2", "+ guard in f line 2: k == 3"]);
+  assert.deepEqual(stepChanges(before, captured(40, "2", ops)), [], "the same function elsewhere in the file is the same");
+  assert.deepEqual([0, 1, 2, 3].map(at => aligned(before, at, after)), [1, 2, 3, 4]);
+  assert.equal(aligned(after, 0, before), -1, "what is new was nowhere before");
 });
 
 test("moves by line enter calls, pass them, and leave them, both ways", () => {

@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.compiler.bytecode.ops import OPS
 from explorer.ir import record as data
-from explorer.ir.attempt import Activation, EvaluatorStep, Sighted
+from explorer.ir.attempt import Activation, Contained, Described, EvaluatorStep, Sighted
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Capture, Guard, GuardedCode, GuardFailed
 from explorer.ir.dynamo import names
@@ -113,7 +113,7 @@ class Steps:
 
     activations: list[data.ActivationData] = field(default_factory=list)
     steps: list[data.StepData] = field(default_factory=list)
-    values: dict[tuple[str, int], int] = field(default_factory=dict)
+    values: dict[tuple[str, int, tuple[tuple[str, int], ...]], int] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
 
     def at(self, number: int) -> int:
@@ -138,17 +138,32 @@ def steps(events: Iterable[Any]) -> Steps:
             made.activations.append(data.ActivationData(activation.function, depth, caller))
         return entered[activation]
 
-    def value(sighted: Sighted) -> int:
+    def text(shown: Described | str | int) -> str:
+        if isinstance(shown, str | int):
+            return str(shown)
+        return texts.get(id(shown)) or texts.setdefault(id(shown), shown.describe())
+
+    def value(sighted: Sighted, step: EvaluatorStep) -> int:
         shown, since = sighted
-        if not isinstance(shown, str):
-            shown = texts.get(id(shown)) or texts.setdefault(id(shown), shown.describe())
-        return made.values.setdefault((shown, made.at(since - 1)), len(made.values))
+        held: tuple[tuple[str, int], ...] = ()
+        if isinstance(shown, Contained):
+            held = tuple((text(key), value((each, sight(each, step)), step)) for key, each in shown.items)
+            shown = shown.text
+        return made.values.setdefault((text(shown), made.at(since - 1), held), len(made.values))
+
+    def sight(shown: Described | Contained | str, step: EvaluatorStep) -> int:
+        """The number of the step before which something in a container was first in sight, 0 where that is unknown."""
+        evaluation, number = getattr(shown, "sighted", None) or (None, 0)
+        root = step.activation
+        while root.caller is not None:
+            root = root.caller
+        return number if evaluation is root and number <= step.number else 0
 
     for step in events:
         if isinstance(step, EvaluatorStep):
             activation = number(step.activation)
-            pushed = tuple(map(value, step.pushed))
-            bound = {name: -1 if each is None else value(each) for name, each in step.locals}
+            pushed = tuple(value(each, step) for each in step.pushed)
+            bound = {name: -1 if each is None else value(each, step) for name, each in step.locals}
             made.numbers[step.number] = len(made.steps)
             made.steps.append(data.StepData(step.instruction, activation, step.nodes, step.kept, pushed, bound))
     return made

@@ -25,8 +25,8 @@ H = TypeVar("H")
 
 class Queried(Sequence[T], Generic[T, H]):
     """A sequence in which queries find entries. `KEY:TEXT` finds a part of a text, and without TEXT anything;
-    `KEY=TEXT` the whole text; a number may be compared by `<` and `>`. A word alone is looked for in the
-    first of `keys`.
+    `KEY=TEXT` the whole text; a text may be several, `one|other`, of which any will do; a number may be compared by `<`
+    and `>`. A word alone is looked for in the first of `keys`.
 
     H is what is known at each entry beside its number, such as the state of an evaluator."""
 
@@ -99,10 +99,11 @@ class Queried(Sequence[T], Generic[T, H]):
                 raise ValueError(f"{key} is no number; expected one of {', '.join(self.numbers)}")
             compare: Any = {"<": float.__lt__, ">": float.__gt__}.get(relation, float.__eq__)
             return lambda at, held: (number := self.number(key, at)) is not None and compare(float(number), wanted)
-        part = text.lower()
+        several = text.lower().split("|")
+        parts = several if all(several) else [text.lower()]
         if relation == "=":
-            return lambda at, held: any(fact.lower() == part for fact in self.facts(key, at, held))
-        return lambda at, held: any(part in fact.lower() for fact in self.facts(key, at, held))
+            return lambda at, held: any(fact.lower() in parts for fact in self.facts(key, at, held))
+        return lambda at, held: any(part in fact.lower() for fact in self.facts(key, at, held) for part in parts)
 
 
 class Rows(Queried[T, None]):

@@ -17,7 +17,7 @@ from explorer.show.view.queries import Queried
 
 NUMBERS = ("step", "line", "depth", "nodes", "attempt")
 STATE = ("top", "stack", "local")
-KEYS = ("op", "function", "input", "node", "guard", "effect", "symbol", "break", "restart", *STATE, *NUMBERS)
+KEYS = ("op", "function", "at", "input", "node", "guard", "effect", "symbol", "break", "restart", *STATE, *NUMBERS)
 
 MOVES = ("instruction", "line", "over", "out")
 """One instruction; to the next line, in any function; to the next line of this function or a caller; to the caller."""
@@ -215,6 +215,12 @@ class Steps(Queried[Step, Held]):
                 return (self._ops.get(step.instruction, ("", None))[0],)
             case "function":
                 return (self.compile.activations[step.activation].function,)
+            case "at":
+                _, span = self._ops.get(step.instruction, ("", None))
+                if span is None:
+                    return ()
+                file = self._names.get(span.file, span.file)
+                return f"{PurePath(file).name}:{span.line}", f"{file}:{span.line}"
             case "top":
                 return (self.said(stack[-1]),) if stack else ()
             case "stack":
@@ -308,8 +314,11 @@ class Steps(Queried[Step, Held]):
                 lines.append(f"  goes on in {onwards.id} {onwards.name}, which gets {', '.join(alive) or 'nothing'}")
         return lines
 
-    def _value(self, value: ValueData) -> str:
-        return self.said(value) + (f"  (from step {value.step})" if value.step >= 0 else "")
+    def _value(self, value: ValueData, nested: bool = True) -> str:
+        items = [f"{name}: {self._value(self.compile.values[at], False)}" for name, at in value.items if nested]
+        return self.said(value) + (f"  (from step {value.step})" if value.step >= 0 else "") + "".join(
+            f"\n      {each}" for each in items
+        )
 
     def _source(self, span: SpanData) -> str:
         for each in self._record.sources:

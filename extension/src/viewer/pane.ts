@@ -28,6 +28,8 @@ export interface Context {
   readonly stage: Signal<string>;
   /** The step of capture that the compile is looked at as of; -1 for none. */
   readonly step: Signal<number>;
+  /** The query whose hits are the breakpoints in the capture's steps. */
+  readonly breakpoint: Signal<string>;
   /** What the live kernel can do; null where there is none, or it has not said yet. */
   readonly abilities: Readable<Abilities | null>;
   readonly edits: Edits;

@@ -214,9 +214,10 @@ export interface ActivationData {
   readonly caller?: number;
 }
 
-/** [text, step]: a value of the evaluator, as one step saw it. `step` is the step that brought it about; -1 where
- * none did: it was there at entry, or is None. Every field `step` of a record is an index into the compile's steps. */
-export type ValueData = readonly [text: string, step?: number];
+/** [text, step, items]: a value of the evaluator, as one step saw it. `step` is the step that brought it about; -1
+ * where none did: it was there at entry, or is None. Every field `step` of a record is an index into the compile's
+ * steps. `items` are the first of what a container held: what leads to each, and an index of a value before this. */
+export type ValueData = readonly [text: string, step?: number, items?: readonly (readonly [string, number])[]];
 
 /** [instruction, activation, nodes, kept, pushed, locals]: the evaluator's state before it ran `instruction`.
  * 

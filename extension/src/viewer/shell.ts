@@ -167,6 +167,7 @@ export class Shell {
   #contextOf(tab: string): Context {
     return {
       model: this.#model, selection: this.#selection, host: this.#host, compile: this.#compile, looked: this.#looked, stage: this.#stage, step: this.#step,
+      breakpoint: this.#setting<string>("bytecode.breakpoint", ""),
       abilities: this.#follower.abilities, edits: this.#edits,
       setting: <T extends Json>(name: string, initial: T) => this.#setting(tab ? `${tab}.${name}` : name, initial),
       show: (id, what) => this.show(id, what),

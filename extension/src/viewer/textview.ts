@@ -76,7 +76,8 @@ export class TextView {
   #pointed = -1;
   readonly #context: { readonly selection: Selection; readonly model: Pick<Model, "links"> };
 
-  constructor(into: HTMLElement, context: { readonly selection: Selection; readonly model: Pick<Model, "links"> }, marked = false) {
+  /** `marked`: a column of marks stands beside the numbers; called where a number is clicked, or "b" pressed on its line. */
+  constructor(into: HTMLElement, context: { readonly selection: Selection; readonly model: Pick<Model, "links"> }, marked?: true | ((line: Key) => void)) {
     this.#context = context;
     this.view = new EditorView({ parent: into, state: this.#state(marked) });
     this.view.dom.append(this.#ruler.element);
@@ -227,7 +228,13 @@ export class TextView {
     return true;
   }
 
-  #state(marked: boolean): EditorState {
+  #state(marked?: true | ((line: Key) => void)): EditorState {
+    const choose = (line: number) => {
+      const what = this.#key(line);
+      if (typeof marked !== "function" || what === null) return false;
+      marked(what);
+      return true;
+    };
     const page = () => Math.max(1, Math.floor(this.view.scrollDOM.clientHeight / this.view.defaultLineHeight) - 1);
     const all = () => this.view.state.doc.lines;
     const extensions: Extension[] = [
@@ -242,6 +249,7 @@ export class TextView {
         { key: "PageUp", run: () => this.#step(-page()) },
         { key: "Home", run: () => this.#step(-all()) },
         { key: "End", run: () => this.#step(all()) },
+        { key: "b", run: () => choose(this.#caret) },
         { key: "Enter", run: () => (this.#pin(this.#caret), true) },
         { key: " ", run: () => (this.#pin(this.#caret), true) },
       ]),
@@ -273,6 +281,7 @@ export class TextView {
         return number ? new NumberMarker(number) : null;
       },
       lineMarkerChange: update => has(update, replaced),
+      domEventHandlers: { click: (view, { from }) => choose(view.state.doc.lineAt(from).number - 1) },
     });
     const marks = gutter({
       class: "ex-marks",

@@ -1,9 +1,10 @@
 // A walk through what a record holds in an order: a slider, moves both ways, and a breakpoint, which is a query.
 
+import { choices } from "./choices";
 import { h, svg, tool } from "./dom";
 import { own } from "./gather";
 import { count, phrase } from "./format";
-import type { Signal } from "./signal";
+import { Signal } from "./signal";
 
 /** The moves by their keys: the next one (""), a query, "/" for the breakpoint, or a way of its own; and their names. */
 export type Moves = { readonly [letter: string]: readonly [to: string, label: string] };
@@ -19,6 +20,8 @@ export interface Walked {
   go(to: number): void;
   /** Where a way of its own leads; -1 for nowhere. */
   way?(at: number, to: string, back: boolean): number;
+  /** What happens where, by its name: drawn below the slider, a band for each. A move to one is `${name}:`. */
+  marks?(): { readonly [name: string]: readonly number[] };
 }
 
 type Fact = string | number | false | null | undefined;
@@ -30,43 +33,44 @@ export class Walk {
   readonly element: HTMLElement;
   readonly #slider: HTMLInputElement;
   readonly #told = h("output.ex-step-told");
-  readonly #by: HTMLSelectElement;
+  readonly #by = new Signal("");
   readonly #query: HTMLInputElement;
-  readonly #ticks = svg("path");
+  readonly #chosen = h("span");
+  readonly #map = svg("svg.ex-ticks", { preserveAspectRatio: "none" });
+  #marks: { readonly [name: string]: readonly number[] } = {};
   #hits: readonly number[] = [];
   #wrong = "";
   #last = -1;
   #note = "";
   #at = -1;
+  #shown: () => void = () => undefined;
   readonly #of: Walked;
+  readonly #moves: Moves;
+  readonly end: () => void;
 
   /** Keys work inside of `pane`; `kept` is the breakpoint. */
   constructor(pane: HTMLElement, kept: Signal<string>, of: Walked) {
     this.#of = of;
-    const moves: Moves = { i: ["", of.name.toLowerCase()], ...of.moves, c: ["/", "breakpoint"] };
+    const moves = (this.#moves = { i: ["", of.name.toLowerCase()], ...of.moves, c: ["/", "breakpoint"] });
     this.#slider = h("input", { type: "range", min: 0, step: 1, "aria-label": of.name, oninput: () => of.go(Number(this.#slider.value)) });
-    this.#by = h("select.ex-select", { "aria-label": "Go by", onchange: () => this.#look() }, ...Object.entries(moves).map(([letter, [to, label]]) => h("option", { value: to }, `${label} (${letter})`)));
-    this.#query = h("input.ex-select", { type: "search", placeholder: of.example, "aria-label": "Breakpoint", oninput: () => {
-      kept.value = this.#query.value;
-      this.#by.value = "/";
-      this.#look();
-    } });
-    this.#query.value = kept.value;
-    if (kept.value) this.#by.value = "/";
+    this.#query = h("input.ex-select", { type: "search", placeholder: of.example, "aria-label": "Breakpoint", oninput: () => (kept.value = this.#query.value) });
+    this.#by.watch(() => this.#look());
+    this.end = kept.watch(query => {
+      if (this.#query.value !== query) this.#query.value = query;
+      if (query && this.#by.value !== "/") this.#by.value = "/";
+      else this.#look();
+    });
     this.element = h(
       "div.ex-walk", { role: "group", "aria-label": `${of.name}s` },
-      tool("◀", "Back ( [ )", () => this.#move(true)), h("div.ex-slider", this.#slider, svg("svg.ex-ticks", { preserveAspectRatio: "none", viewBox: "0 0 999 1" }, this.#ticks)),
-      tool("▶", "Forward ( ] )", () => this.#move(false)), this.#told, this.#by, this.#query,
+      tool("◀", "Back ( [ )", () => this.#move(true)), h("div.ex-slider", this.#slider, this.#map),
+      tool("▶", "Forward ( ] )", () => this.#move(false)), this.#told, this.#chosen, this.#query,
     );
     pane.addEventListener("keydown", event => {
       const { key } = event;
       const letter = key.toLowerCase();
       const move = own(moves, letter);
       if (!move && key !== "[" && key !== "]" || event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).matches("input[type=search],select")) return;
-      if (move && this.#by.value !== move[0]) {
-        this.#by.value = move[0];
-        this.#look();
-      }
+      if (move) this.#by.value = move[0];
       this.#move(key === "[" || key !== letter);
       event.preventDefault();
     });
@@ -78,6 +82,18 @@ export class Walk {
     this.#note = note;
     this.element.hidden = last < 0;
     this.#slider.max = String(Math.max(0, last));
+    this.#marks = this.#of.marks?.() ?? Object.fromEntries(Object.values(this.#moves).flatMap(([to]) => {
+      const hits = to.endsWith(":") && last >= 0 && this.#of.find(to);
+      return Array.isArray(hits) ? [[to.slice(0, -1), hits]] : [];
+    }));
+    const labels = Object.entries(this.#moves).flatMap(([letter, [to, label]]) => {
+      const many = own(this.#marks, to.slice(0, -1))?.length;
+      return many === 0 && to !== this.#by.value ? [] : [[to, phrase([label, many], " "), `Go by ${label} (${letter})`] as const];
+    });
+    this.#shown();
+    const made = choices("Go by", labels, this.#by);
+    this.#shown = made.end;
+    this.#chosen.replaceChildren(made.element);
     this.#look();
   }
 
@@ -99,10 +115,16 @@ export class Walk {
   #look(): void {
     const { value } = this.#by;
     const query = value === "/" ? this.#query.value : value.endsWith(":") ? value : "";
-    const found = query.trim() ? this.#of.find(query) : [];
+    const found = own(this.#marks, query.slice(0, -1)) ?? (query.trim() && this.#last >= 0 ? this.#of.find(query) : []);
     [this.#hits, this.#wrong] = typeof found === "string" ? [[], found] : [found, ""];
     this.#query.setAttribute("aria-invalid", `${!!this.#wrong}`);
-    this.#ticks.setAttribute("d", [...new Set(this.#hits.map(hit => `M${Math.round(999 * hit / this.#last) || 0} 0v1`))].join(""));
+    const bands = Object.entries({ ...this.#marks, ...(own(this.#marks, query.slice(0, -1)) ? {} : { breakpoint: this.#hits }) }).filter(([, steps]) => steps.length);
+    this.#map.setAttribute("viewBox", `0 0 999 ${bands.length}`);
+    this.#map.style.height = `${4 * bands.length}px`;
+    this.#map.replaceChildren(...bands.map(([name, steps], band) => svg(
+      "path", { class: `ex-tick-${name}`, d: [...new Set(steps.map(step => `M${Math.round(999 * step / this.#last) || 0} ${band}v1`))].join("") },
+      svg("title", `${name}: ${count(steps.length, "step")}`),
+    )));
     this.#tell();
   }
 
@@ -138,12 +160,15 @@ export function found<T>(query: string, facts: Facts<T>, steps: Iterable<T>): nu
   return hits;
 }
 
+/** A text may be several, "one|other", of which any will do. */
 function holds(relation: string, wanted: string): (fact: Fact) => boolean {
+  const several = wanted.split("|");
+  const ways = several.every(Boolean) ? several : [wanted];
   return fact => {
     if (!fact && fact !== 0) return false;
     if (relation === "<") return +fact < +wanted;
     if (relation === ">") return +fact > +wanted;
     const text = `${fact}`.trim().toLowerCase();
-    return relation === "=" || (typeof fact === "number" && wanted !== "") ? text === wanted : text.includes(wanted);
+    return ways.some(way => (relation === "=" || (typeof fact === "number" && way !== "") ? text === way : text.includes(way)));
   };
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import islice
 from types import CellType, CodeType, FunctionType
 from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
@@ -21,11 +22,14 @@ from explorer.compiler.capture.torch_state import Switched, TorchState
 from explorer.compiler.config import Config
 from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
-from explorer.ir.attempt import Activation, Sighted
+from explorer.ir.attempt import Activation, Contained, Sighted
 from explorer.ir.bytecode import Code, Handler, Instruction
 from explorer.ir.capture import Condition, Guard, Known, Source, Specialised
 from explorer.ir.capture import Frame as InputFrame
 from explorer.ir.record import GlobalStateData
+
+SHOWN_ITEMS = 8
+"""Items of a container that a recorded step keeps."""
 
 
 class NotConstant(Exception):
@@ -139,9 +143,17 @@ class Value:
         """Emit instructions that push the Python object this value stands for. `source` has been tried already."""
         unsupported(reasons.NOT_RECONSTRUCTED, self.describe())
 
-    def shown(self) -> Value | str:
-        """What a recorded step keeps of the value: itself, or its description now, where that may change."""
+    def shown(self, depth: int = 2) -> Value | Contained | str:
+        """What a recorded step keeps of the value: itself, or what it is now, where that may change. Containers are
+        told with what they hold, to this depth."""
         return self
+
+    def holding(self, many: int, items: Iterable[Any], depth: int) -> Contained:
+        """The value as a container of `many`. `items` are pairs of a key and what it leads to; what is no value the
+        program did not read yet."""
+        first = islice(items, SHOWN_ITEMS if depth else 0)
+        held = ((key, each.shown(depth - 1) if isinstance(each, Value) else "not read yet") for key, each in first)
+        return Contained(f"{self.describe()} of {many}", tuple(held))
 
     def describe(self) -> str:
         """The value in a message or a step's stack: short."""

@@ -27,7 +27,7 @@ class IteratorValue(Value):
     def key(self) -> Any:
         return IdentityKey(self)
 
-    def shown(self) -> str:
+    def shown(self, depth: int = 2) -> str:
         return self.describe()
 
     def iterate(self, t: Tracer) -> Value:

@@ -14,6 +14,7 @@ from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, Obj
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.core.reasons import unsupported
+from explorer.ir.attempt import Contained
 from explorer.ir.capture import Attr, Source
 
 
@@ -27,8 +28,8 @@ class DictValue(ObjectValue):
         self.unread: Callable[[], None] | None = None
         """Guards on all keys; called once, when something else than the presence of a key is asked."""
 
-    def shown(self) -> str:
-        return f"{self.describe()} of {len(self.entries)}"
+    def shown(self, depth: int = 2) -> Contained:
+        return self.holding(len(self.entries), self.entries.values(), depth)
 
     def read_all(self) -> None:
         if self.unread is not None:

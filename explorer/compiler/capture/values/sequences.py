@@ -11,6 +11,7 @@ import torch
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
+from explorer.ir.attempt import Contained
 from explorer.ir.capture import Source
 
 
@@ -78,8 +79,8 @@ class SequenceValue(ObjectValue):
             unread, self.unread = self.unread, None
             unread()
 
-    def shown(self) -> str:
-        return f"{self.describe()} of {len(self._items)}"
+    def shown(self, depth: int = 2) -> Contained:
+        return self.holding(len(self._items), enumerate(self._items), depth)
 
     def constant(self) -> Any:
         if self.cls not in (tuple, list, torch.Size) and not hasattr(self.cls, "_fields"):

@@ -9,6 +9,7 @@ from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tr
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue, type_attribute
 from explorer.compiler.capture.values.sequences import TupleValue
+from explorer.ir.attempt import Contained
 from explorer.ir.capture import Source
 
 
@@ -19,8 +20,8 @@ class SetValue(ObjectValue):
         super().__init__(cls, source, given)
         self.entries: dict[Any, Value] = {}
 
-    def shown(self) -> str:
-        return f"{self.describe()} of {len(self.entries)}"
+    def shown(self, depth: int = 2) -> Contained:
+        return self.holding(len(self.entries), enumerate(self.entries.values()), depth)
 
     @classmethod
     def of(cls, items: Iterable[Value], kind: type = set) -> SetValue:

@@ -49,7 +49,7 @@ class SizeValue(Value):
     def reconstruct(self, r: Reconstructor) -> None:
         r.size(self.sym)
 
-    def shown(self) -> str:
+    def shown(self, depth: int = 2) -> str:
         return self.describe()  # ShapeEnv may come to know the number
 
     def describe(self) -> str:

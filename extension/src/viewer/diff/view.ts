@@ -8,6 +8,7 @@ import { nearest } from "../nearest";
 import { Palette } from "../palette";
 import type { Export } from "../pane";
 import type { CompileData, RecordData } from "../record";
+import { stepChanges } from "../panes/bytecode/steps";
 import { rowsOf } from "../rows";
 import { Selection } from "../selection";
 import { type Dispose, onChange, Signal } from "../signal";
@@ -201,7 +202,10 @@ export class DiffView {
     const rows = facts(before.record, after.record).map(([name, old, fresh]) =>
       h("tr", { class: old === fresh ? "" : "ex-differs" }, h("th", { scope: "row" }, name), h("td", old), h("td", fresh), h("td", old === fresh ? "" : "≠")));
     const head = h("tr", h("th", ""), h("th", before.name), h("th", after.name), h("th", ""));
-    this.#texts.replaceChildren(h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Summary" }, h("table.ex-table", h("thead", head), h("tbody", ...rows))));
+    const { before: old, after: fresh } = this.#pair;
+    const steps = old?.trace && fresh?.trace ? stepChanges(old, fresh) : [];
+    this.#texts.replaceChildren(h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Summary" }, h("table.ex-table", h("thead", head), h("tbody", ...rows)),
+      ...(steps.length ? [h("h2", `What the capture adds: ${count(steps.length, "difference")}`), h("pre", steps.join("\n"))] : [])));
   }
 
   #asText(stage: StagePair): string {

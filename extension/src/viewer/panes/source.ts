@@ -31,7 +31,12 @@ export const source: PaneKind = {
     edit.element.hidden = true;
     const bar = h("div.ex-bar", files, marks, shields, fold, pencil);
     into.append(h("div.ex-pane", bar, edit.element, nothing, body));
-    const view = new TextView(body, context, true);
+    const view = new TextView(body, context, line => {
+      const { breakpoint } = context;
+      const [place, at] = [placeOf(context, line), places(breakpoint.value)];
+      const left = at.includes(place) ? at.filter(each => each !== place) : [...at, place];
+      breakpoint.value = left.length ? `at="${left.join("|")}"` : "";
+    });
     const jump = (select: HTMLSelectElement) => select.addEventListener("change", () => {
       if (select.value !== "") view.scrollTo(Number(select.value));
       select.selectedIndex = 0;
@@ -53,7 +58,7 @@ export const source: PaneKind = {
       body.hidden = rows.length === 0;
       view.show({ rows, language: "python", label: "Source" });
     };
-    const disposers = [context.model.record.watch(render), context.compile.watch(render), onChange(whole, render), onChange(guards, render)];
+    const disposers = [context.model.record.watch(render), context.compile.watch(render), onChange(whole, render), onChange(guards, render), onChange(context.breakpoint, render)];
     return {
       reveal: what => view.reveal(what),
       exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} source`), make: async () => view.text }],
@@ -79,8 +84,21 @@ interface Shown {
   readonly folds: boolean;
 }
 
-function sourceRows({ model, compile }: Context, shown: { readonly library: boolean; readonly guards: boolean }): Shown {
+/** The places of a breakpoint that is lines. */
+function places(breakpoint: string): string[] {
+  return /^at="(.*)"$/.exec(breakpoint)?.[1]?.split("|") ?? [];
+}
+
+/** "make.py:9", of a line's key. */
+function placeOf({ model }: Context, line: Key): string {
+  const [, file = "", at] = /^\|(.*):(\d+)$/.exec(line) ?? [];
+  return model.files.value.place(file, Number(at));
+}
+
+function sourceRows(context: Context, shown: { readonly library: boolean; readonly guards: boolean }): Shown {
+  const { model, compile } = context;
   const record = model.record.value;
+  const stops = new Set(places(context.breakpoint.value));
   const compiles = running(record.compiles, compile.value);
   const palette = model.palette.value;
   const all = stretchesOf(record);
@@ -94,6 +112,7 @@ function sourceRows({ model, compile }: Context, shown: { readonly library: bool
   const marked: [number, string][] = [];
   const marksOf = (lines: readonly Key[], at: string): Mark[] => {
     const found: Mark[] = [];
+    if (lines.some(line => stops.has(placeOf(context, line)))) found.push({ text: "●", title: "Breakpoint: in the pane Bytecode, c goes there", style: "ex-mark-break" });
     for (const why of lines.flatMap(line => breaks.get(line) ?? [])) found.push({ text: "⤶", title: `Graph break: ${why}`, style: "ex-mark-break" });
     const asked = lines.flatMap(line => guards.get(line) ?? []);
     if (asked.length && shown.guards) found.push({ text: `⛨${asked.length}`, title: [`${count(asked.length, "guard comes", "guards come")} from here:`, ...asked].join("\n"), style: "ex-mark-guard" });

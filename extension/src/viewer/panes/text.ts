@@ -80,6 +80,7 @@ export const text: PaneKind = {
       exports: () => [{ kind: "txt", name: fileName(`stage ${context.stage.value}`), make: async () => view.text }],
       dispose: () => {
         disposers.forEach(dispose => dispose());
+        walk.end();
         view.dispose();
       },
     };

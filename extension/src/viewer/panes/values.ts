@@ -79,6 +79,7 @@ class Values implements Pane {
 
   dispose(): void {
     this.#end.forEach(end => end());
+    this.walk.end();
     this.choice.dispose();
     this.#table.dispose();
   }

@@ -9,7 +9,7 @@ import type { BreakData, CodeData, CompileData, ValueData } from "../../record";
 import { TextView } from "../../textview";
 import { type Moves, Walk } from "../../walk";
 import { listing, meaning, spanned, stackEffect } from "./listing";
-import { type Added, added, byLine, find, type Instructions, said, type State, stateAt, stepOf } from "./steps";
+import { type Added, added, aligned, byLine, find, type Instructions, instructions, marks, said, type State, stateAt, stepChanges, stepOf } from "./steps";
 import { TITLES } from "../titles";
 
 const ROLES: { readonly [role: string]: string } = {
@@ -19,7 +19,7 @@ const ROLES: { readonly [role: string]: string } = {
 
 const MOVES: Moves = {
   i: ["", "instruction"], l: ["line", "line"], o: ["over", "line, over calls"], u: ["out", "out of function"], n: ["node:", "graph node"],
-  g: ["guard:", "guard"], b: ["break:", "break"],
+  g: ["guard:", "guard"], e: ["effect:", "effect"], s: ["symbol:", "symbol"], b: ["break:", "break"],
 };
 
 /** Guards, nodes and such that are listed. */
@@ -36,26 +36,31 @@ class Bytecode implements Pane {
   readonly walk: Walk;
   readonly #details = h("div.ex-step", { role: "region", "aria-label": "Instruction and evaluator state", tabindex: 0 });
   readonly #nothing = h("p.ex-hint");
+  readonly #changed = h("div");
   readonly #body = h("div.ex-body-text");
   readonly #view: TextView;
   readonly #disposers: (() => void)[];
   #code: CodeData | undefined;
   #ops: Instructions = new Map();
   #added: readonly Added[] = [];
+  /** Containers whose items are shown. */
+  readonly #open = new Set<string>();
   #at: ReadonlyMap<string, number> = new Map();
   #shownCompile = "";
+  #was: CompileData | undefined;
   readonly #context: Context;
 
   constructor(into: HTMLElement, context: Context) {
     this.#context = context;
     const pane = h("div.ex-pane");
-    this.walk = new Walk(pane, context.setting<string>("breakpoint", ""), {
+    this.walk = new Walk(pane, context.breakpoint, {
       name: "Evaluator step", moves: MOVES, example: "guard:size depth>1",
-      find: query => (this.#compile ? find(this.#compile, this.#ops, query) : []),
+      find: query => (this.#compile ? find(this.#compile, this.#ops, context.model.files.value, query) : []),
+      marks: () => (this.#compile ? marks(this.#compile, this.#added) : {}),
       go: to => this.#go(to),
       way: (at, to, back) => byLine(this.#compile!, this.#ops, at, to, back),
     });
-    pane.append(h("div.ex-bar", this.#codes, this.walk.element), this.#nothing, this.#body, this.#details);
+    pane.append(h("div.ex-bar", this.#codes, this.walk.element), this.#changed, this.#nothing, this.#body, this.#details);
     into.append(pane);
     this.#view = new TextView(this.#body, context);
     this.#codes.addEventListener("change", () => this.#showCode(this.#all[Number(this.#codes.value)]));
@@ -78,6 +83,7 @@ class Bytecode implements Pane {
 
   dispose(): void {
     this.#context.step.value = -1;
+    this.walk.end();
     this.#disposers.forEach(dispose => dispose());
     this.#view.dispose();
   }
@@ -100,8 +106,11 @@ class Bytecode implements Pane {
       this.#shownCompile = compile?.id ?? "";
       this.#cursor(-1);
       this.#code = undefined;
+    } else if (compile && this.#was && compile.trace !== this.#was.trace && this.walk.at >= 0) {
+      this.#cursor(aligned(this.#was, this.walk.at, compile));
     }
-    this.#ops = new Map(this.#all.flatMap(code => code.instructions.map(each => [each.id, each] as const)));
+    this.#was = compile;
+    this.#ops = compile ? instructions(compile) : new Map();
     this.#added = compile ? added(compile) : [];
     const groups = Object.entries(ROLES).flatMap(([role, label]) => {
       const options = this.#all.flatMap((code, n) => (code.role === role ? [h("option", { value: n }, code.name)] : []));
@@ -117,6 +126,9 @@ class Bytecode implements Pane {
     this.#showCode(same ?? this.#all[0]);
     const lost = compile?.left_out?.EvaluatorStep ?? 0;
     this.walk.show((compile?.trace?.length ?? 0) - 1, lost ? `${count(lost, "later one")} not kept` : "");
+    const before = this.#context.edits.before.value?.compiles.find(each => each.id === compile?.id);
+    const other = before && compile ? stepChanges(before, compile) : [];
+    this.#changed.replaceChildren(...(other.length ? [h("details.ex-notice.ex-told", h("summary", `The edit changed what the capture adds: ${count(other.length, "difference")}`), ...other.map(each => h("div", h("code", each))))] : []));
     this.#describe();
   }
 
@@ -208,11 +220,19 @@ class Bytecode implements Pane {
 
   #stateTables(compile: CompileData, state: State): HTMLElement {
     const words = said(compile);
-    const value = (of: ValueData) => [words(of), ...this.#from(of[1] ?? -1)];
+    const value = (of: ValueData, path: string, below = Infinity): (Node | string)[] => {
+      const [, step = -1, items = []] = of;
+      // A value holds earlier ones: a page that says otherwise would not end.
+      const held = items.filter(([, at]) => at < below && compile.values?.[at]).slice(0, LISTED);
+      if (!held.length) return [words(of), ...this.#from(step)];
+      const inside = h("details", { open: this.#open.has(path) }, h("summary", words(of)), h("ul.ex-list", ...(step < 0 ? [] : [h("li", "made", ...this.#from(step))]), ...held.map(([name, at]) => h("li", `${name}: `, ...value(compile.values![at]!, `${path}.${name}`, at)))));
+      inside.addEventListener("toggle", () => (inside.open ? this.#open.add(path) : this.#open.delete(path)));
+      return [inside];
+    };
     const list = (title: string, rows: readonly HTMLElement[], start = rows.length) =>
       rows.length ? [h("section", h("h2", title), h("ol.ex-values", { reversed: true, start }, ...rows.slice(-LISTED).reverse()))] : [];
-    const stack = state.stack.map((of, n) => item(n >= state.stack.length - state.freshStack, ...value(of)));
-    const locals = [...state.locals].map(([name, of]) => item(state.freshLocals.has(name), `${name} = `, ...value(of)));
+    const stack = state.stack.map((of, n) => item(n >= state.stack.length - state.freshStack, ...value(of, `${n}`)));
+    const locals = [...state.locals].map(([name, of]) => item(state.freshLocals.has(name), `${name} = `, ...value(of, name)));
     const does = this.#added.filter(([step]) => step === this.walk.at);
     const soFar = ["node", "guard", "effect", "symbol"].flatMap(kind => {
       const made = this.#added.filter(([step, of]) => of === kind && step < this.walk.at);
@@ -220,7 +240,7 @@ class Bytecode implements Pane {
     });
     return h(
       "div.ex-state",
-      ...list("This instruction adds", does.map(each => item(true, `${each[1]} `, ...this.#link(compile, each)))),
+      ...list("This instruction adds", does.map(([, ...each]) => item(true, `${each[0]} `, ...this.#link(compile, [-1, ...each])))),
       ...list(`Stack (${state.stack.length}, top first)`, stack), ...list(`Locals (${state.locals.size})`, locals),
       ...(state.givenUp ? [] : soFar),
       h("p.ex-hint-inline", `Before the instruction, in ${state.calls.join(" › ")}${state.givenUp ? "; given up, to end the graph earlier" : ""}. New values are marked •; @ is the step that made one.`),

@@ -2,6 +2,7 @@
 
 import { entry } from "../../gather";
 import type { ActivationData, CompileData, InstructionData, StepData, ValueData } from "../../record";
+import type { FileNames } from "../../sources";
 import { type Facts, found } from "../../walk";
 
 /** What the evaluator held before it ran the instruction of a step. */
@@ -76,8 +77,9 @@ export function stepOf(steps: readonly StepData[], instruction: string, from: nu
 }
 
 /** A value in words, a tensor of our graph with its type. Dynamo renames nodes later, so a name says little. */
-export function said({ stages }: CompileData): (value: ValueData) => string {
-  const types = new Map(stages?.find(each => each.graph)?.graph?.nodes.map(({ name, type }) => [`tensor ${name}`, `: ${type}`]));
+export function said({ stages, inputs = [] }: CompileData): (value: ValueData) => string {
+  const sources = new Map(inputs.map(({ name, source }) => [name, ` of ${source}`]));
+  const types = new Map(stages?.find(each => each.graph)?.graph?.nodes.map(({ name, type }) => [`tensor ${name}`, `: ${type}${sources.get(name) ?? ""}`]));
   return ([text]) => text + (types.get(text) ?? "");
 }
 
@@ -95,10 +97,65 @@ export function added({ stages, made = {}, guards = [], effects = [], symbols = 
   return found.filter(([step]) => step >= 0).sort(([a], [b]) => a - b);
 }
 
+/** The steps of each kind of thing that happens, and those inside inlined functions. */
+export function marks({ trace: steps = [], activations = [], breaks = [] }: CompileData, added: readonly Added[]): { readonly [kind: string]: readonly number[] } {
+  const found: { [kind: string]: number[] } = { inlined: steps.flatMap(([, activation], n) => (activations[activation]?.depth ? [n] : [])) };
+  const onward = breaks.flatMap(({ step = -1, continuation }): Added[] => (continuation ? [[step, "continuation", continuation]] : []));
+  for (const kind of ["node", "guard", "effect", "symbol", "continuation", "break", "restart"]) {
+    const made = [...added, ...onward].flatMap(([step, of]) => (of === kind && steps[step] ? [step] : []));
+    found[kind] = [...new Set(made)];
+  }
+  return found;
+}
+
 export type Instructions = ReadonlyMap<string, InstructionData>;
 
+export function instructions({ codes = [] }: CompileData): Instructions {
+  return new Map(codes.flatMap(code => code.instructions.map(each => [each.id, each] as const)));
+}
+
+/** Where each step is, wherever its function stands: the function, the line in it, and the opcode. */
+function places(compile: CompileData): readonly (readonly [function: string, line: string, op: string])[] {
+  const codes = instructions(compile);
+  const firsts = new Map(compile.codes?.map(({ name, line }) => [name, line]));
+  return (compile.trace ?? []).map(([id, activation]) => {
+    const name = compile.activations?.[activation]?.function ?? "";
+    const { op = "", span } = codes.get(id) ?? {};
+    return [name, span ? ` line ${span.line - (firsts.get(name) ?? 0) + 1}` : "", op];
+  });
+}
+
+/** The step of a later capture that a step of an earlier one is, by function, line and opcode; where it went, one before it. */
+export function aligned(before: CompileData, at: number, after: CompileData): number {
+  const times = new Map<string, number[]>();
+  places(after).forEach((place, n) => entry(times, place.join(), () => []).push(n));
+  const passed = new Map<string, number>();
+  let found = -1;
+  for (const place of places(before).slice(0, at + 1)) {
+    const name = place.join();
+    const turn = passed.get(name) ?? 0;
+    passed.set(name, turn + 1);
+    found = times.get(name)?.[turn] ?? found;
+  }
+  return found;
+}
+
+/** What a capture adds that another does not: "− " before what only the first has, "+ " before what only the second has.
+ * As Steps.diff of explorer/show/view/steps.py. */
+export function stepChanges(before: CompileData, after: CompileData): string[] {
+  const left = new Map<string, number>();
+  for (const [compile, by] of [[before, -1], [after, 1]] as const) {
+    const at = places(compile);
+    for (const [step, kind, text] of added(compile)) {
+      const said = `${kind} in ${at[step]?.slice(0, 2).join("")}: ${text}`;
+      if (text) left.set(said, (left.get(said) ?? 0) + by);
+    }
+  }
+  return [...left].flatMap(([said, many]) => Array<string>(Math.abs(many)).fill(`${many < 0 ? "−" : "+"} ${said}`)).sort((a, b) => (a.slice(2) < b.slice(2) ? -1 : 1));
+}
+
 /** The steps at which all terms of a query hold; what is wrong with it where it is none. */
-export function find(compile: CompileData, codes: Instructions, query: string): number[] | string {
+export function find(compile: CompileData, codes: Instructions, files: FileNames, query: string): number[] | string {
   const { trace: steps = [], activations = [] } = compile;
   const attempts = activations.map((_, n) => attempt(activations, n));
   const did = new Map<number, Added[]>();
@@ -111,7 +168,7 @@ export function find(compile: CompileData, codes: Instructions, query: string): 
     top: held => held.stack.slice(-1).map(typed), stack: held => held.stack.map(typed),
     local: held => [...held.locals].map(([name, value]) => `${name} = ${typed(value)}`),
     step: (_, at) => at, depth: (_, at) => entered(at)?.depth ?? 0, nodes: (_, at) => steps[at]![2],
-    line: (_, at) => code(at)?.span?.line, attempt: (_, at) => attempts[steps[at]![1]] ?? 1,
+    line: (_, at) => code(at)?.span?.line, at: (_, at) => { const span = code(at)?.span; return span && files.place(span.file, span.line); }, attempt: (_, at) => attempts[steps[at]![1]] ?? 1,
   };
   for (const kind of ["input", "node", "guard", "effect", "symbol", "break", "restart"]) {
     facts[kind] = (_, at) => did.get(at)?.map(([, of, text]) => of === kind && (text || kind));

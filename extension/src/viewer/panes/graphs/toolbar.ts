@@ -70,7 +70,7 @@ export class Toolbar {
     this.#on = tool("▸", "The graph after", step(1));
     this.#views.addEventListener("change", () => choose(this.#views.value));
     this.#next = button("ex-button", "Next change", change, { title: "Go to the next node that the pass changed" });
-    const shown = choices("Shown as", SHOWN, settings.shown);
+    const shown = choices("Shown as", Object.entries(SHOWN), settings.shown);
     const more = menuButton("Groups, colours and marks", "View", () => this.#items(settings, all), "View");
     this.element = h("div.ex-bar", h("span.ex-g-stepper", this.#back, this.#views, this.#on), shown.element, this.#next, more);
     this.#disposers.push(shown.end);

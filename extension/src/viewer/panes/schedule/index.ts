@@ -104,6 +104,7 @@ class SchedulePane implements Pane {
 
   dispose(): void {
     this.#disposers.forEach(dispose => dispose());
+    this.walk.end();
     for (const each of [this.choice, this.#picture, this.#verdicts, this.#text]) each.dispose();
   }
 
