@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import datetime
+import operator
 import re
 import traceback
 import types
@@ -541,3 +542,91 @@ def test_running_statistics_are_updated_once_where_the_graph_raises(norm, refuse
 
     assert outcome(explorer.compile(program, backend="eager")) == outcome(program)
     assert outcome(explorer.compile(program)) == outcome(program)
+
+
+class Coded(SystemExit):
+    pass
+
+
+class Noted(ValueError):
+    extra = 5
+
+    def __str__(self):
+        return "own " + super().__str__()
+
+
+class Gone:
+    def __getattr__(self, name):
+        if name == "raises":
+            raise AttributeError("mine")
+        return object.__getattribute__(self, name)
+
+    @property
+    def inner(self):
+        return self.other
+
+
+MADE = """
+OSError(2, "no")|e.errno, e.strerror, e.filename
+OSError(2, "no", "f.txt")|e.errno, e.filename, type(e).__name__
+SystemExit()|e.code
+Coded(5)|e.code, e.args
+StopIteration(4)|e.value
+UnicodeDecodeError("utf8", b"abc", 0, 1, "why")|e.start, e.end, e.reason, e.object
+SyntaxError("m", ("f", 1, 2, "text"))|e.msg, e.lineno, e.offset, e.text, e.filename
+ImportError("m", name="n", path="p")|e.name, e.path, e.msg
+AttributeError("m", name="n", obj=3)|e.name, e.obj
+NameError("m")|e.name
+Noted("z")|repr(e), e.args, e.extra
+ExceptionGroup("g", [ValueError(1), KeyError(2)])|e.message, [repr(each) for each in e.exceptions]
+BaseExceptionGroup("g", [ValueError(1)])|type(e).__name__, e.exceptions[0].args
+ExceptionGroup("g", [ValueError(1), KeyError(2)])|e.split(ValueError), e.subgroup(KeyError)
+ExceptionGroup("g", [])|e.message
+ExceptionGroup("g")|e.message
+RuntimeError()|e.nope
+ValueError("v", k=3)|e.args
+""".strip().splitlines()
+READ = (
+    "None.foo", "x.nope", "undefined", "[].nope", "Gone.nope", "torch.nope", "Gone().nope", "Gone().raises",
+    "Gone().inner", "getattr(Gone(), 'gone')", "int('a')", "open('/nope/nope')", "b'\\xff'.decode()", "1 / 0",
+)  # fmt: skip
+FACTS = "name path errno value code reason msg".split()
+
+
+PROGRAM = """
+def program(x):
+    try:
+        try:
+            {makes}
+        except BaseException as e:
+            found = ({read},)
+    except Exception as e:
+        found = type(e), str(e)
+    return x + 1, found
+"""
+FOUND = [("raise {}", *each.split("|")) for each in MADE] + [("{}", each, "facts(e)") for each in READ]
+
+
+@pytest.mark.parametrize("way, made, read", FOUND)
+def test_what_an_error_knows(way, made, read):
+    def facts(error):
+        return [str(getattr(error, name, "no")) for name in FACTS]
+
+    namespace = {"torch": torch, "Gone": Gone, "Coded": Coded, "Noted": Noted, "facts": facts}
+    exec(PROGRAM.format(makes=way.format(made), read=read), namespace)
+    x = torch.ones(2)
+    assert repr(explorer.compile(namespace["program"], backend="eager")(x)) == repr(namespace["program"](x))
+
+
+@pytest.mark.parametrize("hint", ["3", "-2", "'a'", "NotImplemented", "True", "1.5"])
+def test_length_hints_are_checked(hint):
+    namespace = {"torch": torch, "operator": operator}
+    exec(f"class Hint:\n    def __length_hint__(self):\n        return {hint}", namespace)
+
+    def program(x):
+        try:
+            return x + 1, operator.length_hint(namespace["Hint"](), 7)
+        except (TypeError, ValueError) as error:
+            return x, str(error)
+
+    assert explorer.compile(program, backend="eager")(torch.ones(1))[1] == program(torch.ones(1))[1]

@@ -27,7 +27,7 @@ from explorer.compiler.capture.values.arrays import is_numpys
 from explorer.compiler.capture.values.base import NotConstant, Raised, Rule, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, is_plain
-from explorer.compiler.capture.values.exceptions import ExceptionValue
+from explorer.compiler.capture.values.exceptions import ExceptionValue, class_made
 from explorer.compiler.capture.values.functions import BoundMethod, BuiltinMethod, CellValue, FunctionValue
 from explorer.compiler.capture.values.iterators import GeneratorValue
 from explorer.compiler.capture.values.mappings import DictValue
@@ -394,6 +394,8 @@ class Calls(Tracer, Protocol):
             unsupported(
                 reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}, whose base {base.__name__} is written in C"
             )
+        if issubclass(cls, (OSError, BaseExceptionGroup)):
+            cls = class_made(self, cls, rest)
         if issubclass(cls, tuple):
             return TupleValue(self.items(rest[0]) if rest else [], cls)
         if issubclass(cls, frozenset):
@@ -441,8 +443,10 @@ class Calls(Tracer, Protocol):
         error.overlay |= {"__cause__": cause, "__context__": cause}
         raise Raised(error)
 
-    def raise_(self, cls: type, message: str) -> NoReturn:
-        raise Raised(ExceptionValue(cls, [Constant(message)]))
+    def raise_(self, cls: type, message: str, **facts: Value) -> NoReturn:
+        error = ExceptionValue(cls, [Constant(message)])
+        error.overlay |= facts
+        raise Raised(error)
 
     # --------------------------------------------------------------------------------------------------------- binding
 

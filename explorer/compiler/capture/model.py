@@ -24,6 +24,7 @@ from explorer.compiler.capture.values.arrays import ArrayValue, operate
 from explorer.compiler.capture.values.base import NotConstant, Raised, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.exceptions import tell_attribute
 from explorer.compiler.capture.values.iterators import IndexingIterator, IteratorValue, SequenceIterator, TakenIterator
 from explorer.compiler.capture.values.mappings import DictValue, DictView
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue
@@ -554,7 +555,11 @@ class DataModel(Tracer, Protocol):
     # --------------------------------------------------------------------------------------------------- attributes
 
     def get_attr(self, value: Value, name: str) -> Value:
-        return value.get_attr(self, name)
+        try:
+            return value.get_attr(self, name)
+        except Raised as raised:
+            tell_attribute(raised.value, value, name)
+            raise
 
     def attr_or_none(self, value: Value, name: str) -> Value | None:
         """None where reading the attribute raises AttributeError."""

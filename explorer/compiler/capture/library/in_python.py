@@ -215,6 +215,21 @@ def call(obj: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 def length_hint(obj: Any, default: int = 0) -> int:
     default = operator.index(default)
-    if hasattr(obj, "__len__"):
-        return len(obj)
-    return int(obj.__length_hint__()) if hasattr(obj, "__length_hint__") else default
+    if hasattr(type(obj), "__len__"):
+        try:
+            return len(obj)
+        except TypeError:
+            pass
+    if not hasattr(type(obj), "__length_hint__"):
+        return default
+    try:
+        hint = type(obj).__length_hint__(obj)
+    except TypeError:
+        return default
+    if hint is NotImplemented:
+        return default
+    if not isinstance(hint, int):
+        raise TypeError(f"__length_hint__ must be an integer, not {type(hint).__name__}")
+    if hint < 0:
+        raise ValueError("__length_hint__() should return >= 0")
+    return hint

@@ -76,6 +76,7 @@ def load_deref(t: Tracer, f: Frame, i: Instruction) -> None:
         t.raise_(
             NameError,
             f"cannot access free variable '{i.arg}' where it is not associated with a value in enclosing scope",
+            name=Constant(i.arg),
         )
     f.push(found)
 
@@ -112,7 +113,7 @@ def read_global(t: Tracer, f: Frame, name: str) -> Value:
         return found
     if hasattr(builtins, name):
         return t.from_python(getattr(builtins, name))
-    t.raise_(NameError, f"name '{name}' is not defined")
+    t.raise_(NameError, f"name '{name}' is not defined", name=Constant(name))
 
 
 @OPCODES.rule("STORE_GLOBAL")
@@ -125,7 +126,7 @@ def store_global(t: Tracer, f: Frame, i: Instruction) -> None:
 def delete_global(t: Tracer, f: Frame, i: Instruction) -> None:
     """Unbind a global."""
     if t.namespace(f.globals).read(t, i.arg) is None:
-        t.raise_(NameError, f"name '{i.arg}' is not defined")
+        t.raise_(NameError, f"name '{i.arg}' is not defined", name=Constant(i.arg))
     t.namespace(f.globals).write(t, i.arg, None)
 
 

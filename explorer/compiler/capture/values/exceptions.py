@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.objects import MISSING, ObjectValue
+from explorer.compiler.capture.values.objects import MISSING, ObjectValue, maker_of
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Source
 
@@ -35,9 +36,23 @@ class ExceptionValue(ObjectValue):
             return self.overlay.get(name) or self._link(t, name)
         if name == "with_traceback":
             return t.host(lambda args, kwargs: self)
-        if name == "name" and issubclass(self.cls, AttributeError):
-            return Constant(None)
         return super().find(t, name)
+
+    def kept_in_c(self, t: Tracer, name: str) -> Value:
+        """What the class's constructor made of the arguments."""
+        if issubclass(self.cls, BaseExceptionGroup):
+            return self.args[0] if name == "message" else t.new_tuple(t.items(self.args[1]))
+        if name in ("name", "obj"):
+            if issubclass(self.cls, AttributeError) and sys.version_info >= (3, 12):
+                return super().kept_in_c(t, name)  # Python tells it of a failed assignment too
+            return Constant(None)
+        return t.from_python(getattr(self._base(t), name))
+
+    def _base(self, t: Tracer) -> BaseException:
+        """An exception of Python's own class that this one derives from, with the same arguments."""
+        base = next(b for b in self.cls.__mro__ if b.__module__ == "builtins")
+        made: BaseException = base(*map(t.constant_of, self.args))
+        return made
 
     def tell_traceback_is_read(self, t: Tracer) -> None:
         if self.left_inlined:
@@ -57,7 +72,10 @@ class ExceptionValue(ObjectValue):
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "__init__":
+            if kwargs.keys() - _ADDED:
+                t.raise_(TypeError, f"{self.cls.__name__}() takes no keyword arguments")
             self.args = list(args)
+            self.overlay |= kwargs
             return Constant(None)
         if name == "add_note":
             notes = self.overlay.get("__notes__") or t.new_list([])
@@ -65,9 +83,7 @@ class ExceptionValue(ObjectValue):
             notes.method(t, "append", args, kwargs)
             return Constant(None)
         if name == "__str__":
-            plain = [t.constant_of(a) for a in self.args]
-            base = next(b for b in self.cls.__mro__ if b.__module__ == "builtins")
-            return Constant(str(base(*plain)))
+            return Constant(str(self._base(t)))
         if name == "__repr__":
             return Constant(f"{self.cls.__name__}({', '.join(repr(t.constant_of(a)) for a in self.args)})")
         return super().method(t, name, args, kwargs)
@@ -89,6 +105,26 @@ class ExceptionValue(ObjectValue):
             r.emit("LOAD_FAST", made)
 
 
+def tell_attribute(error: Value, value: Value, name: str) -> None:
+    """Tell an AttributeError of a failed read, as Python does, what was read of what."""
+    if isinstance(error, ExceptionValue) and issubclass(error.cls, AttributeError) and error.source is None:
+        if not error.overlay.keys() & {"name", "obj"}:
+            error.overlay |= {"name": Constant(name), "obj": value}
+
+
+def class_made(t: Tracer, cls: Any, args: list[Value]) -> type:
+    """The class of what `cls.__new__(cls, *args)` makes, where that depends on the arguments; raises what it raises."""
+
+    def stand_in(value: Value) -> Any:
+        if isinstance(value, ExceptionValue):
+            held: Any = value.cls
+            return held.__new__(held)
+        is_sequence = issubclass(cls, BaseExceptionGroup) and issubclass(value.python_type(), (list, tuple))
+        return [stand_in(item) for item in t.items(value)] if is_sequence else t.constant_of(value)
+
+    return type(t.python(maker_of(cls), cls, *map(stand_in, args)))
+
+
 class TracebackValue(ObjectValue):
     """The traceback of an exception, of which nothing is known: only a real frame has it."""
 
@@ -103,4 +139,5 @@ class TracebackValue(ObjectValue):
         self.error.get_attr(r.t, "__traceback__")
 
 
+_ADDED = frozenset({"name", "obj", "path", "name_from"})
 _LINKS = frozenset({"__traceback__", "__cause__", "__context__", "__suppress_context__", "__notes__"})

@@ -21,6 +21,7 @@ from explorer.compiler.capture.values.base import (
 )
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.slots import checked, lacks
+from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Source
 
@@ -262,11 +263,18 @@ class ObjectValue(Value):
 
     def _slot(self, t: Tracer, descriptor: Any, name: str) -> Value:
         held = self.overlay.get(name)
-        if held is DELETED or held is None and (self.given is MISSING or self.source is None):
+        is_made = held is None and (self.given is MISSING or self.source is None)
+        if is_made and is_written_in_c(owner_of(self.cls, name)):
+            return self.kept_in_c(t, name)
+        if held is DELETED or is_made:
             t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{name}'")
         if held is not None:
             return held
         return self.read(t, name, lambda: descriptor.__get__(self.given, self.cls))
+
+    def kept_in_c(self, t: Tracer, name: str) -> Value:
+        """What C code keeps under `name` in an object made while tracing."""
+        unsupported(reasons.ATTRIBUTE, f"{self.cls.__name__}.{name}, which is written in C")
 
     def read(self, t: Tracer, name: str, get: Callable[[], Any]) -> Value:
         """An attribute that is kept outside of the instance's dictionary, or that it is missing."""
@@ -412,9 +420,13 @@ class ObjectValue(Value):
     def contains(self, t: Tracer, item: Value) -> bool:
         if t.look_up(self.cls, "__contains__") is not MISSING:
             return t.truth(self.special(t, "__contains__", [item]))
-        if not any(t.look_up(self.cls, name) not in (MISSING, None) for name in ("__iter__", "__getitem__")):
+        try:
+            iterator = t.iterate(self)
+        except Raised as raised:
+            if not issubclass(raised.value.python_type(), TypeError):
+                raise
             t.raise_(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
-        return super().contains(t, item)
+        return self.is_in(t, item, iterator)
 
     def reconstruct(self, r: Reconstructor) -> None:
         if self.given is not MISSING:
