@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -20,9 +21,10 @@ from course_mutants import SEVERAL, drawn
 from explorer.compiler.bytecode.decode import decode
 from explorer.course import PUZZLES, ClaimFailed, check, claim
 from explorer.course.attempts import FILE, RECORDS, Attempts
-from explorer.course.board import lines, page
+from explorer.course.board import examples, lines, page
 from explorer.course.build import FOLDERS, lesson, notebook, section, sources, text
 from explorer.course.check import checked
+from explorer.course.grade import NotANotebook, answers
 from explorer.course.lessons import breaks, guards
 from explorer.course.parameter_server import AHEAD, train
 from explorer.course.process import Server
@@ -254,7 +256,7 @@ def test_the_lesson_runs_unsolved_and_solved(source: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     with tempfile.TemporaryDirectory() as folder:
         unsolved, solved = ran(source, folder, "learner", "solved")
-        tried = [each["puzzle"] for each in Attempts(Path(folder)).read() if each["what"] == "check"]
+        tried = [each.puzzle for each in Attempts(Path(folder)).read() if each.what == "check"]
     fails = [cell.source.split()[1] for cell in unsolved if failed(cell)]
     assert fails == re.findall(r"^<<(.*)>>$", lesson(source), re.M) and tried == 2 * fails
     assert all(cell.source.startswith("%%puzzle") for cell in unsolved if failed(cell))
@@ -328,6 +330,34 @@ def test_the_board_of_a_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert result.exit_code == 0 and "3 learners" in result.output and (tmp_path / "board.html").read_text() == made
 
 
+HOSTILE = ["null", "[]", "{}", "1e999", "-1", "true", '"\\ud800"', '{"a": "b"}', f'"{"x" * 99_999}"', "[" * 9999]
+
+
+def test_a_board_leaves_out_lines_that_are_damaged(tmp_path: Path) -> None:
+    """Each field of a line as somebody else may write it: the board is made, and what is right is on it."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    for solved in (False, True):
+        Attempts(tmp_path / "a").add("check", "breaks-1", ok=solved, said="no", scores={"nodes": 7}, place="#guards/")
+    Attempts(tmp_path / "a").add("hint", "breaks-1")
+    first = json.loads((tmp_path / "a" / FILE).read_text().partition("\n")[0])
+    others = [
+        json.dumps({**first, "who": "b", field: "@"}).replace('"@"', hostile) for field in first for hostile in HOSTILE
+    ]
+    (tmp_path / "b" / FILE).write_text("\n".join(others))
+    made = page(lines(tmp_path), examples(lines(tmp_path), tmp_path / "board.html"))
+    assert "1 of 2" in made and "solved" in made
+    (tmp_path / "b" / FILE).unlink()
+    os.mkfifo(tmp_path / "b" / FILE)
+    assert "1 of 1" in page(lines(tmp_path))
+    written = tmp_path / "n.ipynb"
+    for hostile in HOSTILE:
+        for form in ("@", '{"cells": @}', '{"cells": [{"cell_type": "code", "source": @}]}'):
+            written.write_text(form.replace("@", hostile))
+            with pytest.raises(NotANotebook):
+                list(answers(written))
+
+
 def test_a_board_opens_the_record_of_the_most_common_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = checked(PUZZLES["guards-2"], PUZZLES["guards-2"].wrong[0].code, keep=str(tmp_path))
     saved = gzip.decompress(Path(verdict.record).read_bytes())
@@ -335,7 +365,7 @@ def test_a_board_opens_the_record_of_the_most_common_failure(tmp_path: Path, mon
     (tmp_path / "a").mkdir()
     attempts = Attempts(tmp_path / "a")
     kept = attempts.keep("guards-2", verdict.record)
-    attempts.add("check", "guards-2", ok=False, said=verdict.said, record=kept, at=verdict.at)
+    attempts.add("check", "guards-2", ok=False, said=verdict.said, record=kept, place=verdict.at)
     out = tmp_path / "board.html"
     assert CliRunner().invoke(main, ["class", str(tmp_path), "-o", str(out)]).exit_code == 0
     [link] = re.findall(r'<a href="([^"]*)">Open its record', out.read_text())

@@ -3,6 +3,7 @@ bounds, and patterns that would take the square of a line's length."""
 
 import importlib
 import inspect
+import json
 import os
 import pkgutil
 import re
@@ -10,13 +11,16 @@ import time
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+import torch
 from click.testing import CliRunner
 from rich.table import Table
 from rich.text import Text
 
+import explorer
 from explorer import Ranks
 from explorer.core.untrusted import regular, visible
 from explorer.ir import dynamo, methods, ranks
@@ -119,6 +123,45 @@ def test_the_console_writes_its_own_colours_and_obeys_nobody_elses() -> None:
     shown = re.sub(r"\x1b\[[0-9;]*m", "", caught.get())
     assert "\x1b" not in shown and "\\x1b[2J" in shown and shown != caught.get()
     assert visible("a\tb\n\x7f\ud800é") == "a\tb\n\\x7f\\ud800é"
+
+
+HALF = "\ud800"
+
+
+def test_halves_of_characters_are_written_out(tmp_path: Path) -> None:
+    """A program's strings and file names may hold them, UTF-8 cannot: in each text of a record."""
+    plain = sample()
+    evil = with_halves(plain)
+    record = Record(evil)
+    loaded = Record.load(record.save(tmp_path / "r.explore.json.gz"))
+    assert loaded.data.title == plain.title + r"\ud800"
+    json.dumps(record._repr_mimebundle_(), ensure_ascii=False).encode()
+    json.dumps(record.diff(record)._repr_mimebundle_(), ensure_ascii=False).encode()
+    assert record.to_html(tmp_path / "r.html").read_text()
+
+
+def with_halves(value: Any) -> Any:
+    match value:
+        case str():
+            return value + HALF
+        case msgspec.Struct():
+            return type(value)(*(with_halves(getattr(value, name)) for name in value.__struct_fields__))
+        case tuple():
+            return tuple(map(with_halves, value))
+        case dict():
+            return {with_halves(key): with_halves(each) for key, each in value.items()}
+    return value
+
+
+def test_a_program_with_halves_of_characters_is_explored_and_saved(tmp_path: Path) -> None:
+    table = {HALF: torch.ones(3)}
+
+    def f(x, mode=HALF):
+        return x + table[mode]
+
+    record = explorer.explore(f, time=False)(torch.ones(3))
+    assert not record.breaks and not record.errors
+    assert "ud800" in Record.load(record.save(tmp_path / "r.explore.json")).guards.text()
 
 
 # ------------------------------------------------------------------------------------------------------------- numbers

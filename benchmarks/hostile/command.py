@@ -16,8 +16,8 @@ from random import Random
 import click
 import msgspec
 
-from benchmarks.hostile.attempt import Outcome, log, record
-from benchmarks.hostile.mutate import mutated
+from benchmarks.hostile.attempt import Outcome, log, record, used
+from benchmarks.hostile.mutate import grown, lists, mutated
 from explorer.ir.record import VERSION, RecordData
 from explorer.records.logs.read import read
 from explorer.records.session import RecordError, decode
@@ -41,9 +41,10 @@ def logs() -> list[str]:
 @click.command("hostile")
 @click.option("--records", "wanted_records", default=200, help="Mutated records, loaded and shown in every way.")
 @click.option("--logs", "wanted_logs", default=40, help="Mutated logs, imported and shown.")
+@click.option("--grow", default=0, help="Bytes of a record with one long list, for each list that a record has.")
 @click.option("--pages", default=0, help="Mutated records opened in a browser, every pane of them.")
 @click.option("--seed", default="", help="By default the date.")
-def hostile(wanted_records: int, wanted_logs: int, pages: int, seed: str) -> None:
+def hostile(wanted_records: int, wanted_logs: int, grow: int, pages: int, seed: str) -> None:
     """Make records and logs as a stranger might, and tell what raises, hangs, grows or runs; exits with 1 then."""
     seed = seed or time.strftime("%Y-%m-%d")
     click.echo(f"seed {seed}")
@@ -51,6 +52,11 @@ def hostile(wanted_records: int, wanted_logs: int, pages: int, seed: str) -> Non
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         own, theirs = records(), logs()
+        if grow:
+            kinds = [(*kind, chained) for kind in lists(json.loads(own[0])).items() for chained in (False, True)]
+            long = (used(f"{name} {chained}", grown(own[0], path, grow, chained), own[0], folder)
+                    for name, path, chained in kinds)  # fmt: skip
+            bad += tell("records with one long list", long)
         bad += tell("records", (record(f"{seed} {n}", own, folder) for n in range(wanted_records)))
         bad += tell("logs", (log(f"{seed} {n}", theirs, folder) for n in range(wanted_logs)))
         if pages:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -14,17 +15,25 @@ TEXTS = (
     "\U0001f468", "x" * 100_000, " " * 50_000, "(" * 5000, "'" * 300, "# " * 999, "9" * 400, "a.b" * 3000, "0/0: " * 50,
     "\u00b2", "\u0663", "-1", "1e999", "NaN", "__proto__", "constructor", "toString", "../../etc/passwd", "/dev/zero",
     "|", "f0|x", "f0", "f0/0", "synthetic:", "%s{0}${x}`", "javascript:window.ran=1", "[[[", "L['x']", ":1",
-    "a.py:99999999999", MARKUP,
+    "a.py:99999999999", MARKUP, "\ufeff", "a" + "\u0300" * 3000, "\u200f\u061c", "\u0085\x0b",
+    "\ufdfa" * 999, "tensor " * 500, "f0@-1", "L" + "[0]" * 3000, "x" * 1_000_000, "\n" * 100_000,
 )  # fmt: skip
+HALVES = ("\ud800", "a\udfffb", "\udc80")
+"""Halves of characters: no record may hold them."""
 NUMBERS = (
     0, -1, 1, 2, 99, 100, 65_536, 2**31 - 1, 2**31, 2**53, 2**63 - 1, -(2**63), 2**64, 10**30, 10**400,
     0.5, -0.0, 5e-324, 1e-300, 1e300, 1.7e308, -1.7e308,
 )  # fmt: skip
+EDGES = (0, -1, 1, 2, 7, 99, 100, 10_000, 10**9, 2**31 - 1, 2**32, 2**53 + 1, 2**63 - 1, -(2**63))
+"""Whole numbers that most fields accept."""
 OTHERS = ("null", "true", "false", "[]", "{}", "[[]]", '{"": {}}', json.dumps([None] * 50), '"x"', "1", "-1.5")
 """As JSON, so that each is made anew."""
 MOST_COPIES = 400
 MOST_BYTES = 2_000_000
 MOST_PLACES = 100_000
+DEPTHS = (90, 400, 3000, 100_000)
+TWICE, DEEP = "@twice@", "@deep@"
+"""Marks in a tree for what Python's objects cannot hold: a key that is there twice, and lists in lists."""
 
 Place = tuple[Any, Any]
 """A container, and an index or key in it."""
@@ -45,13 +54,106 @@ def places(value: Any) -> list[Place]:
 
 
 def mutated(base: bytes, random: Random) -> bytes:
-    """The JSON with some changes in it; now and then with changes to its bytes as well."""
+    """The JSON with some changes in it; now and then with changes to its bytes as well. Half of them keep the form, so
+    that what shows a record is reached."""
     tree = json.loads(base)
     found = places(tree)
+    formal = random.random() < 0.5
     for _ in range(random.choice((1, 1, 2, 3, 8, 40))):
-        change(found, random)
-    made = json.dumps(tree).encode()
-    return damaged(made, random) if random.random() < 0.05 else made
+        keep_form(found, random) if formal else change(found, random)
+    made = written(tree, random)
+    return damaged(made, random) if not formal and random.random() < 0.1 else made
+
+
+def written(tree: Any, random: Random) -> bytes:
+    """The JSON of a tree, its marks replaced."""
+    made = json.dumps(tree).replace(f'"{TWICE}', '"')
+    inner, n = random.choice((("[", "]"), ('{"a":', "}"), ('[{"op":"+","arguments":', "}]"))), random.choice(DEPTHS)
+    return made.replace(f'"{DEEP}"', inner[0] * n + "[]" + inner[1] * n).encode()
+
+
+def keep_form(found: list[Place], random: Random) -> None:
+    """One change after which each field is still of its type: names that refer elsewhere, indices and sizes at their
+    limits, positions out of order, the same thing many times."""
+    if not found:
+        return
+    name = random.choice(sorted({each for _, each in found if isinstance(each, str)}))
+    of, key = random.choice([place for place in found if place[1] == name])
+    value = of.get(key)
+    if isinstance(value, list) and value and random.random() < 0.5:  # something in it
+        of, key = value, random.randrange(len(value))
+        value = of[key]
+    match value:
+        case bool():
+            of[key] = not value
+        case int():
+            of[key] = random.choice((*EDGES, *range(8), value + 1, value - 1, -value, -value - 1))
+        case float():
+            of[key] = random.choice((0.0, -1.0, 1e-300, 1.7e308, 5e-324, -value))
+        case str() if random.random() < 0.7:  # refers to another, or to itself
+            wanted = "id" if random.random() < 0.7 else name
+            others = [container[at] for container, at in found if at == wanted and at in container]
+            own = [of["id"]] if isinstance(of, dict) and isinstance(of.get("id"), str) else []
+            of[key] = random.choice(own + [each for each in others if isinstance(each, str)] or [value + value])
+        case str():
+            of[key] = hostile(value, random)
+        case list() if value:
+            edit = random.randrange(5)
+            if edit == 0:
+                value.reverse()
+            elif edit == 1:
+                del value[random.randrange(len(value)) :]
+            elif edit == 2:
+                value.append(json.loads(json.dumps(random.choice(value))))
+            elif len(one := json.dumps(random.choice(value))) < MOST_BYTES:
+                copies = min(random.choice((20, 3000, 100_000)), MOST_BYTES // len(one))
+                value.extend(distinct(json.loads(one), n, edit == 3) for n in range(copies))
+        case dict() if value:
+            value[TWICE + random.choice(list(value))] = random.choice(list(value.values()))
+
+
+def lists(tree: Any) -> dict[str, tuple[str | int, ...]]:
+    """Where each kind of list is, by the names on the way to it, the first of each kind that is not empty."""
+    found: dict[str, tuple[str | int, ...]] = {}
+    stack: list[tuple[tuple[str | int, ...], Any]] = [((), tree)]
+    while stack:
+        path, value = stack.pop()
+        if isinstance(value, list) and value:
+            found.setdefault(".".join(each for each in path if isinstance(each, str)), path)
+        if isinstance(value, (dict, list)):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            stack += [((*path, key), inner) for key, inner in items]
+    return dict(sorted(found.items()))
+
+
+def grown(base: bytes, path: Sequence[str | int], most: int, chained: bool) -> bytes:
+    """The JSON with a list repeated until it has about `most` bytes."""
+    tree = json.loads(base)
+    value = tree
+    for key in path:
+        value = value[key]
+    one = json.dumps(value[-1])
+    value += [distinct(json.loads(one), n, chained) for n in range(most // len(one))]
+    return json.dumps(tree).encode()
+
+
+def distinct(value: Any, n: int, chained: bool) -> Any:
+    """A copy with an id of its own, each in a chain with the one before it where that is asked for."""
+    if isinstance(value, dict):
+        made = dict(value)
+        for name in ("id", "name", "title"):
+            if isinstance(made.get(name), str):
+                made[name] += f"+{n}"
+        for name in ("inputs", "origins", "reads", "operations") if chained and "id" in value else ():
+            if isinstance(made.get(name), list):
+                made[name] = [f"{value['id']}+{n - 1}", value["id"]]
+        for name in ("caller", "step") if chained else ():
+            if isinstance(made.get(name), int):
+                made[name] = n
+        if chained and "continues" in value:
+            made["continues"] = f"{value['id']}+{n - 1}"
+        return made
+    return value
 
 
 def change(found: list[Place], random: Random) -> None:
@@ -68,7 +170,11 @@ def change(found: list[Place], random: Random) -> None:
             if name == key and isinstance(container, dict) and type(container.get(name)) is type(value):
                 container[name] = instead
         return
-    match random.randrange(16):
+    match random.randrange(18):
+        case 16:
+            of[key] = DEEP
+        case 17 if isinstance(of, dict) and isinstance(key, str):
+            of[TWICE + key] = hostile(value, random)
         case 0 if isinstance(of, dict):
             del of[key]
         case 1:
@@ -100,6 +206,8 @@ def hostile(value: Any, random: Random) -> Any:
             return random.choice(NUMBERS)
         case str():
             said = random.choice(TEXTS)
+            if random.random() < 0.02:
+                said = random.choice(HALVES)
             return random.choice((said, value + said, said + value))
         case list():
             return [hostile(value[0] if value else "", random) for _ in range(random.choice((0, 1, 7)))]

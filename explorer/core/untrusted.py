@@ -19,7 +19,8 @@ def regular(path: Path) -> BinaryIO:
     return os.fdopen(handle, "rb")
 
 
-_UNSEEN = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)]
+_TURNING = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_UNSEEN = [*range(0x20), *range(0x7F, 0xA0), *_TURNING, *range(0xD800, 0xE000)]
 _SHOWN = {code: repr(chr(code))[1:-1] for code in _UNSEEN if chr(code) not in "\n\t"}
 
 
@@ -27,3 +28,8 @@ def visible(text: str) -> str:
     """The text with each control character written out ("\\x1b"): a terminal would obey it, and move, clear or rename
     what is there. So too what turns the direction of writing, and halves of characters, which no output can hold."""
     return text.translate(_SHOWN)
+
+
+def writable(text: str) -> str:
+    """The text with halves of characters written out ("\\ud800"): a Python string may hold them, UTF-8 cannot."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()

@@ -3,17 +3,46 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import secrets
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+
+from explorer.core.untrusted import regular
+from explorer.ir.record import encoded
 
 FILE = ".explorer-course.jsonl"
 RECORDS = ".explorer-course"
 NAME = "EXPLORER_COURSE_NAME"
 """The environment variable by which a learner chooses to be named on a board."""
+
+
+MOST = 20_000_000
+"""Bytes of a file that are read: the lines are written by learners' machines, and read by a teacher's."""
+
+Text = Annotated[str, msgspec.Meta(max_length=10_000)]
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a learner did at `at` (seconds since 1970): `what` is "check", "predict", "hint" or "solution". A check has
+    the verdict: `place` is the end of an address, where its record shows what is wrong."""
+
+    who: Text
+    at: Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+    what: Text
+    puzzle: Text
+    name: Text = ""
+    ok: bool = False
+    step: Text = ""
+    said: Text = ""
+    seconds: float = 0.0
+    scores: dict[Text, float] = {}
+    hints: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)] = 0
+    record: Text = ""
+    place: Text = ""
 
 
 class Attempts:
@@ -22,21 +51,23 @@ class Attempts:
     def __init__(self, folder: Path | None = None) -> None:
         self.file = (folder or Path.cwd()) / FILE
 
-    def read(self) -> list[dict[str, Any]]:
-        if not self.file.exists():
+    def read(self) -> list[Line]:
+        """The lines that are of the right form."""
+        try:
+            with regular(self.file) as file:
+                lines = file.read(MOST).split(b"\n")
+        except OSError:
             return []
-        lines = self.file.read_text(errors="replace").splitlines()
-        return [found for line in lines if isinstance(found := parsed(line), dict)]
+        return [found for line in lines if (found := parsed(line)) is not None]
 
     def add(self, what: str, puzzle: str, **facts: Any) -> None:
         """Append a line. A folder that cannot be written to loses the line, and no more."""
-        who = next((each["who"] for each in self.read() if "who" in each), "") or secrets.token_hex(4)
-        line = {"who": who, "at": round(time.time(), 1), "what": what, "puzzle": puzzle, **facts}
-        if name := os.environ.get(NAME):
-            line["name"] = name
+        who = next((each.who for each in self.read() if each.who), "") or secrets.token_hex(4)
+        name = os.environ.get(NAME, "")
+        line = Line(who, round(time.time(), 1), what, puzzle, name=name, **facts)
         try:
-            with self.file.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+            with self.file.open("ab") as file:
+                file.write(encoded(line) + b"\n")
         except OSError as error:
             print(f"(not written to {self.file}: {error.strerror})")
 
@@ -53,11 +84,11 @@ class Attempts:
         return place.name
 
     def count(self, what: str, puzzle: str) -> int:
-        return sum(each.get("what") == what and each.get("puzzle") == puzzle for each in self.read())
+        return sum(each.what == what and each.puzzle == puzzle for each in self.read())
 
 
-def parsed(line: str) -> Any:
+def parsed(line: bytes) -> Line | None:
     try:
-        return json.loads(line)
-    except ValueError:
+        return msgspec.json.decode(line, type=Line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from html import escape
-from pathlib import Path
+from pathlib import Path, PurePath
 from statistics import median
 from types import MappingProxyType
-from typing import Any
 
 from explorer.core.text import count
-from explorer.course.attempts import FILE, RECORDS, Attempts
+from explorer.course.attempts import FILE, RECORDS, Attempts, Line
 from explorer.course.lessons import PUZZLES
-from explorer.records.session import Record, RecordError
+from explorer.records.session import Record
 
 STYLE = """
 body { font: 16px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
@@ -22,59 +22,66 @@ th { text-align: left } td.ok { background: #2a82 } td.not { background: #c632 }
 """
 
 
-Checks = dict[tuple[str, str], list[dict[str, Any]]]
+@dataclass(frozen=True)
+class Found:
+    """A line, and the folder of its file."""
+
+    line: Line
+    folder: Path
+
+
+Checks = dict[tuple[str, str], list[Found]]
 """By learner and puzzle."""
 
 
-def lines(folder: Path) -> list[dict[str, Any]]:
+def lines(folder: Path) -> list[Found]:
     """All lines under a folder, in the order of time."""
     places = [file.parent for file in sorted(folder.rglob(FILE))]
-    found = [{**line, "folder": str(place)} for place in places for line in Attempts(place).read()]
-    return sorted((line for line in found if "who" in line and "puzzle" in line), key=lambda line: line.get("at", 0))
+    found = [Found(line, place) for place in places for line in Attempts(place).read()]
+    return sorted(found, key=lambda each: each.line.at)
 
 
-def checks_of(found: Iterable[dict[str, Any]]) -> Checks:
+def checks_of(found: Iterable[Found]) -> Checks:
     checks: Checks = defaultdict(list)
-    for line in found:
-        if line.get("what") == "check" and line["puzzle"] in PUZZLES:
-            checks[str(line["who"]), line["puzzle"]].append(line)
+    for each in found:
+        if each.line.what == "check" and each.line.puzzle in PUZZLES:
+            checks[each.line.who, each.line.puzzle].append(each)
     return checks
 
 
-def commonest(checks: Checks, puzzle: str) -> list[dict[str, Any]]:
+def commonest(checks: Checks, puzzle: str) -> list[Found]:
     """The first checks of those who failed a puzzle at first in the most common way."""
-    first = [tried[0] for (_, id), tried in checks.items() if id == puzzle and not tried[0].get("ok")]
-    said = Counter(str(line.get("said", "")) for line in first).most_common(1)
-    return [line for line in first if said and str(line.get("said", "")) == said[0][0]]
+    first = [tried[0] for (_, id), tried in checks.items() if id == puzzle and not tried[0].line.ok]
+    said = Counter(each.line.said for each in first).most_common(1)
+    return [each for each in first if each.line.said == said[0][0]]
 
 
-def examples(found: list[dict[str, Any]], board: Path) -> dict[str, str]:
+def examples(found: list[Found], board: Path) -> dict[str, str]:
     """Write a page beside the board with the record of each puzzle's most common first failure. Returns their names,
     with the place that they open at, by puzzle."""
     checks, links = checks_of(found), {}
     for puzzle in PUZZLES:
-        for line in commonest(checks, puzzle):
-            file = Path(line["folder"]) / RECORDS / Path(str(line.get("record") or "none")).name
+        for each in commonest(checks, puzzle):
             try:
-                record = Record.load(file)
-            except (OSError, RecordError):
+                record = Record.load(each.folder / RECORDS / (PurePath(each.line.record).name or "none"))
+            except (OSError, ValueError):
                 continue
-            at = str(line.get("at", ""))
+            at = each.line.place
             place = record.to_html(board.with_name(f"{board.stem}-{puzzle}.html"))
             links[puzzle] = place.name + (at if at.startswith("#") else record.link(at))
             break
     return links
 
 
-def page(found: Iterable[dict[str, Any]], links: Mapping[str, str] = MappingProxyType({})) -> str:
+def page(found: Iterable[Found], links: Mapping[str, str] = MappingProxyType({})) -> str:
     """The board as one page of HTML, without scripts. People who chose no name are numbered. `links` are pages with the
     record of a puzzle's most common failure."""
     found, people = list(found), dict[str, str]()
-    for line in found:
-        who = str(line["who"])
+    for each in found:
+        who = each.line.who
         people.setdefault(who, f"learner {len(people) + 1}")
-        if line.get("name"):
-            people[who] = str(line["name"])
+        if each.line.name:
+            people[who] = each.line.name
     checks = checks_of(found)
     seen = [id for id in PUZZLES if any(puzzle == id for _, puzzle in checks)]
     parts = [
@@ -95,9 +102,9 @@ def _cell(text: object, kind: str = "") -> str:
     return f"<td{f' class={kind}' if kind else ''}>{escape(str(text))}"
 
 
-def solved(tried: list[dict[str, Any]]) -> int | None:
+def solved(tried: list[Found]) -> int | None:
     """Which attempt was the first right one."""
-    return next((number for number, line in enumerate(tried, 1) if line.get("ok")), None)
+    return next((number for number, each in enumerate(tried, 1) if each.line.ok), None)
 
 
 def _people(people: dict[str, str], checks: Checks, seen: list[str]) -> str:
@@ -115,12 +122,12 @@ def _people(people: dict[str, str], checks: Checks, seen: list[str]) -> str:
 def _puzzles(checks: Checks, seen: list[str], links: Mapping[str, str]) -> str:
     def row(id: str) -> Iterable[str]:
         tried = [each for (_, puzzle), each in checks.items() if puzzle == id]
-        minutes = [(each[at - 1]["at"] - each[0]["at"]) / 60 for each in tried if (at := solved(each))]
+        minutes = [(each[at - 1].line.at - each[0].line.at) / 60 for each in tried if (at := solved(each))]
         common = commonest(checks, id)
         yield f"<th>{escape(id)}: {escape(PUZZLES[id].title)}"
         yield _cell(f"{len(minutes)} of {len(tried)}")
         yield _cell(f"{median(minutes):.0f} min" if minutes else "")
-        said = f"{common[0].get('said', '')} ({count(len(common), 'time')})" if common else ""
+        said = f"{common[0].line.said} ({count(len(common), 'time')})" if common else ""
         link = f' <a href="{escape(links[id], quote=True)}">Open its record</a>' if id in links else ""
         yield _cell(said) + link
 
@@ -131,9 +138,9 @@ def _scores(named: dict[str, str], checks: Checks, seen: list[str]) -> str:
     def rows() -> Iterable[Iterable[str]]:
         for id in seen:
             for who, name in named.items():
-                right = [line for line in checks.get((who, id), []) if line.get("ok") and line.get("scores")]
+                right = [each.line for each in checks.get((who, id), []) if each.line.ok and each.line.scores]
                 if right:
-                    figures = ", ".join(f"{what} {value:g}" for what, value in right[-1]["scores"].items())
+                    figures = ", ".join(f"{what} {value:g}" for what, value in right[-1].scores.items())
                     yield [f"<th>{escape(id)}", _cell(name), _cell(figures)]
 
     return _table(["", "who", "last right answer"], rows())

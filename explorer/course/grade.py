@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
+from explorer.core.untrusted import regular
 from explorer.course.check import Verdict
 from explorer.course.lessons import PUZZLES
 from explorer.course.process import check
@@ -28,6 +28,19 @@ class Graded(msgspec.Struct, frozen=True):
     figures: dict[str, float]
 
 
+MOST = 100_000_000
+"""Bytes of a notebook that are read."""
+
+
+class _Cell(msgspec.Struct):
+    cell_type: str
+    source: str | list[str] = ""
+
+
+class _Notebook(msgspec.Struct):
+    cells: list[_Cell]
+
+
 class NotANotebook(ValueError):
     """The file is not a notebook, or holds no puzzle."""
 
@@ -35,9 +48,10 @@ class NotANotebook(ValueError):
 def answers(notebook: Path) -> Iterator[tuple[str, str]]:
     """The puzzles of a notebook, each with the code of its cell. Raises NotANotebook."""
     try:
-        cells = json.loads(notebook.read_text())["cells"]
-        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+        with regular(notebook) as file:
+            cells = msgspec.json.decode(file.read(MOST), type=_Notebook).cells
+        code = ["".join(cell.source) for cell in cells if cell.cell_type == "code"]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotANotebook(f"{notebook} is not a notebook") from error
     found = [cell.partition("\n") for cell in code if cell.startswith("%%puzzle")]
     if not found:

@@ -78,9 +78,9 @@ class CourseMagics(Magics):
         verdict = check(puzzle.id, cell)
         first = verdict.record and not self.attempts.count("check", puzzle.id)
         self.attempts.add(
-            "check", puzzle.id, ok=verdict.ok, step=verdict.step, said=verdict.said, seconds=round(verdict.seconds, 2),
-            scores=verdict.figures, hints=self.attempts.count("hint", puzzle.id),
-            record=self.attempts.keep(puzzle.id, verdict.record) if first else "", at=verdict.at,
+            "check", puzzle.id, ok=verdict.ok, step=verdict.step, said=verdict.said[:10_000],
+            seconds=round(verdict.seconds, 2), scores=verdict.figures, hints=self.attempts.count("hint", puzzle.id),
+            record=self.attempts.keep(puzzle.id, verdict.record) if first else "", place=verdict.at,
         )  # fmt: skip
         if verdict.printed:
             print(verdict.printed, end="" if verdict.printed.endswith("\n") else "\n", file=sys.stderr)

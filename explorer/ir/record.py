@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+
+from explorer.core.untrusted import writable
 
 VERSION = 1
 MIME = "application/vnd.explorer.record+json"
@@ -23,6 +25,30 @@ Whole = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Line = Annotated[int, msgspec.Meta(ge=-1, le=1_000_000_000)]
 """A place in a file; -1 where it is not known."""
 
+
+
+def plain(shown: Any) -> Any:
+    """Data as JSON has it: dictionaries, lists, texts and numbers."""
+    return msgspec.json.decode(encoded(shown))
+
+
+def encoded(shown: Any) -> bytes:
+    """Data as JSON. Halves of characters, which the program's strings may hold and JSON cannot, are written out."""
+    try:
+        return msgspec.json.encode(shown)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_writable(msgspec.to_builtins(shown)))
+
+
+def _writable(value: Any) -> Any:
+    match value:
+        case str():
+            return writable(value)
+        case dict():
+            return {_writable(key): _writable(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_writable(each) for each in value]
+    return value
 
 
 def at_most(count: int, by: str = "") -> msgspec.Meta:
@@ -314,7 +340,7 @@ class ActivationData(Data, frozen=True):
     compile's activations). A second root means that the evaluation started over, to end the graph earlier."""
 
     function: str
-    depth: Whole = 0
+    depth: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0
     caller: Whole = -1
 
 

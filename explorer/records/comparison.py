@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from explorer.core.arguments import explained
-from explorer.core.untrusted import visible
+from explorer.core.untrusted import visible, writable
 from explorer.ir.methods import METHODS_MIME, METHODS_VERSION, MethodData, MethodsData
-from explorer.ir.record import SourceData, Whole
+from explorer.ir.record import SourceData, Whole, encoded, plain
 from explorer.records.assembly import quoted
 from explorer.records.exploration import title
 from explorer.records.methods.compare import chosen, compared
@@ -50,7 +50,7 @@ class Compared:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it as JSON, whole or not at all. Raises OSError naming the path."""
         target = Path(path)
-        write_whole(target, msgspec.json.encode(self.data))
+        write_whole(target, encoded(self.data))
         return target
 
     @classmethod
@@ -79,7 +79,7 @@ class Compared:
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
         target = Path(path)
-        write_whole(target, report.page(self.data).encode())
+        write_whole(target, report.page(self.data))
         return target
 
     def __repr__(self) -> str:
@@ -89,8 +89,8 @@ class Compared:
         """The comparison as JSON for a viewer, cut where a notebook could not hold it, as HTML without scripts, and as
         text."""
         bundle = {
-            METHODS_MIME: msgspec.to_builtins(truncated(self.data)),
-            "text/html": view.html(self.data),
+            METHODS_MIME: plain(truncated(self.data)),
+            "text/html": writable(view.html(self.data)),
             "text/plain": repr(self),
         }
         return bundle, {}

@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from explorer.core.untrusted import visible
+from explorer.core.untrusted import visible, writable
 from explorer.ir.ranks import RANKS_MIME, RanksData
+from explorer.ir.record import plain
 from explorer.records.logs.ranks import ranked
 from explorer.records.logs.read import read
 from explorer.records.session import Bundle, Record, write_whole
@@ -59,7 +60,7 @@ class Ranks:
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
         target = Path(path)
-        write_whole(target, report.page(self.data).encode())
+        write_whole(target, report.page(self.data))
         return target
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
@@ -67,7 +68,8 @@ class Ranks:
         most = MOST_BYTES // max(len(self), 1)
         records = tuple(within_size_limit(each, most) for each in self.data.records)
         shown = msgspec.structs.replace(self.data, records=records)
-        bundle = {RANKS_MIME: msgspec.to_builtins(shown), "text/html": view.html(self.data), "text/plain": repr(self)}
+        page = writable(view.html(self.data))
+        bundle = {RANKS_MIME: plain(shown), "text/html": page, "text/plain": repr(self)}
         return bundle, {}
 
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from explorer.core.text import count
-from explorer.core.untrusted import regular, visible
+from explorer.core.untrusted import regular, visible, writable
 from explorer.ir import record as data
 from explorer.ir.edit import EditedSource
 from explorer.show.view import caches, changes, diagnosis, history, html, report, text
@@ -37,7 +37,6 @@ DIFF_LINES = 400
 LARGEST = 100_000_000
 """Bytes of JSON that a record may have; a file that unpacks to more is refused before it fills the memory."""
 
-_encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(data.RecordData)
 
 
@@ -293,7 +292,7 @@ class Record:
         """Write the record as JSON, compressed where the name ends in .gz. The file appears whole or not at all, a full
         disk included. Raises OSError naming the path."""
         target = Path(path)
-        packed = _encoder.encode(self.data)
+        packed = data.encoded(self.data)
         if target.suffix == ".gz":
             packed = gzip.compress(packed)
         write_whole(target, packed)
@@ -309,7 +308,7 @@ class Record:
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
         target = Path(path)
-        write_whole(target, report.page(self.data).encode())
+        write_whole(target, report.page(self.data))
         return target
 
     def diff(self, other: Record) -> Difference:
@@ -324,7 +323,7 @@ class Record:
         shown = for_output(self.data)
         bundle = {
             data.MIME: packed(shown),
-            "text/html": html.fragment(shown),
+            "text/html": writable(html.fragment(shown)),
             "text/plain": repr(self),
         }
         return bundle, {data.MIME: {"live": self.live}} if self.live else {}
@@ -337,20 +336,20 @@ def packed(shown: data.RecordData) -> dict[str, Any]:
     if timing is not None:
         contestants = tuple(msgspec.structs.replace(each, samples=()) for each in timing.contestants)
         timing = data.TimingData(contestants)
-    return {
+    head = {
         "title": shown.title,
         "created": shown.created,
         "engine": shown.engine,
         "error": shown.error,
         "compiles": [{"started": each.started} for each in shown.compiles],
-        "timing": msgspec.to_builtins(timing),
-        "packed": compressed(shown),
+        "timing": timing,
     }
+    return {**data.plain(head), "packed": compressed(shown)}
 
 
 def compressed(record: data.RecordData) -> str:
     """All of a record as one text: its JSON, compressed by gzip, in base64."""
-    return base64.b64encode(gzip.compress(_encoder.encode(record), mtime=0)).decode()
+    return base64.b64encode(gzip.compress(data.encoded(record), mtime=0)).decode()
 
 
 def unpacked(output: Mapping[str, Any]) -> data.RecordData:
@@ -426,13 +425,13 @@ class _Versioned(msgspec.Struct):
     compiles: msgspec.Raw
 
 
-def write_whole(target: Path, contents: bytes) -> None:
-    """Put a file in place whole. Raises OSError with the path of the file that was wanted."""
+def write_whole(target: Path, contents: bytes | str) -> None:
+    """Put a file in place whole, text as UTF-8. Raises OSError with the path of the file that was wanted."""
     temporary = ""
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(handle, "wb") as file:
-            file.write(contents)
+            file.write(contents if isinstance(contents, bytes) else contents.encode(errors="backslashreplace"))
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
     except BaseException as error:
@@ -501,7 +500,7 @@ class Difference:
         lines = repr(self).splitlines()
         if (left := len(lines) - DIFF_LINES) > 0:
             lines[DIFF_LINES:] = [f"... and {count(left, 'more line')}, which print(record.diff(other)) shows"]
-        return {data.DIFF_MIME: msgspec.to_builtins(both), "text/plain": "\n".join(lines)}, {}
+        return {data.DIFF_MIME: data.plain(both), "text/plain": "\n".join(lines)}, {}
 
 
 def _keyed(record: data.RecordData) -> dict[tuple[str, ...], data.StageData]:

@@ -227,5 +227,5 @@ def write_index(out: Path, entries: Iterable[IndexRow], *, pending: bool, raised
     waiting = "Stock's columns are still being measured: open this page again in a minute." if pending else ""
     note = " ".join(filter(None, (without_compiler(), raised, waiting)))
     report = out / "index.html"
-    write_whole(report, html.index("Explorer demo", list(entries), note).encode())
+    write_whole(report, html.index("Explorer demo", list(entries), note))
     return report

@@ -8,7 +8,10 @@ import { least, most } from "../src/viewer/gather";
 import { Links } from "../src/viewer/links";
 import { layered, TooLarge } from "../src/viewer/panes/graphs/layered";
 import { missingText } from "../src/viewer/ranks/words";
-import type { CompileData, StageData } from "../src/viewer/record";
+import { find, stateAt } from "../src/viewer/panes/bytecode/steps";
+import { kernelsAt } from "../src/viewer/panes/schedule/tries";
+import type { CompileData, FusionData, StageData, StepData } from "../src/viewer/record";
+import { FileNames } from "../src/viewer/sources";
 import { artifact, type Branch, compileTree } from "../src/viewer/stages";
 
 function dense(count: number): [{ width: number; height: number }[], { from: { box: number; at: number }; to: { box: number; at: number }[] }[]] {
@@ -71,4 +74,33 @@ test("a line of very many origins", () => {
 
 test("missing ranks are told as ranges", () => {
   assert.equal(missingText({ missing: [0, 1, 2, 5] } as never), "Ranks 0 to 2, 5 left no logs here.");
+});
+
+/** Whether it takes less than two seconds of the processor. */
+function quick(does: () => unknown): boolean {
+  const start = process.cpuUsage();
+  does();
+  return process.cpuUsage(start).user < 2e6;
+}
+
+test("steps of long chains of calls, and indices of what is not there", () => {
+  const many = 100_000;
+  const activations = Array.from({ length: many }, (_, n) => ({ function: `f${n}`, caller: n - 1 }));
+  const trace = activations.map((_, n): StepData => ["i", n, 0, n, [n, -1, 2 ** 62], { a: n + many }]);
+  const made = compile("f0", { activations, trace, values: [["v"]], made: { a: 2 ** 62 } });
+  assert.ok(quick(() => stateAt(made, many - 1)));
+  assert.equal(stateAt(made, many - 1)?.calls.length, many);
+  assert.ok(quick(() => find(made, new Map(), new FileNames([]), "attempt>3 restart:")));
+  const odd = compile("f1", { trace: [["i", -7, 0, -2, [5]], ["i", 2 ** 53, 0, 2 ** 53, [-1]]] });
+  assert.deepEqual(stateAt(odd, 1)?.stack, [["?"]]);
+  assert.deepEqual(find(odd, new Map(), new FileNames([]), "depth:"), [0, 1]);
+});
+
+test("a fusion of what was fused already, and very many", () => {
+  const why = { code: "", title: "" };
+  const row = (first: string, second: string): FusionData => ({ first, second, ok: true, why });
+  const again = Array.from({ length: 5000 }, () => row("a", "b"));
+  assert.deepEqual(kernelsAt([...again, row("a", "a"), row("c", "c")], 9999), [["a", "b"]]);
+  const many = Array.from({ length: 100_000 }, (_, n) => [row("a", `b${n}`), row(`c${n}`, "c")][n % 2]!);
+  assert.ok(quick(() => kernelsAt(many, many.length)));
 });

@@ -37,10 +37,10 @@ function attacks(body: string): ((length: number) => string)[] {
 }
 
 function milliseconds(expression: RegExp, text: string): number {
-  const start = performance.now();
+  const start = process.cpuUsage();
   if (expression.global) for (const _ of text.matchAll(expression));
   else expression.exec(text);
-  return performance.now() - start;
+  return process.cpuUsage(start).user / 1000;
 }
 
 /** The attack under which four times the text takes more than eight times as long. */

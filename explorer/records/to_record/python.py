@@ -437,7 +437,7 @@ def written(
     text = f"def {name}({', '.join(given)}):\n" + "\n".join(f"    {line}" for line in lines)
     try:
         return ast.unparse(ast.parse(text))
-    except (SyntaxError, RecursionError) as error:
+    except (SyntaxError, RecursionError, UnicodeEncodeError) as error:
         raise Unclear from error
 
 
@@ -446,7 +446,7 @@ def evaluated(text: str, name: str, code: Code, objects: Mapping[int, str]) -> B
     inner = "\n".join(f"    {line}" for line in text.splitlines())
     try:
         module = compile(f"def around({', '.join(code.frees)}):\n{inner}", "<python>", "exec")
-    except (SyntaxError, RecursionError) as error:
+    except (SyntaxError, RecursionError, UnicodeEncodeError) as error:
         raise Unclear from error
     (around,) = (each for each in module.co_consts if isinstance(each, types.CodeType))
     (made,) = (each for each in around.co_consts if isinstance(each, types.CodeType) and each.co_name == name)

@@ -81,4 +81,4 @@ def class_command(folder: Path, out: Path) -> None:
         out.write_text(board.page(found, board.examples(found, out)))
     except OSError as error:
         raise click.ClickException(visible(f"cannot write {out}: {error.strerror}")) from error
-    click.echo(f"Board of {count(len({each['who'] for each in found}), 'learner')}: {out}")
+    click.echo(f"Board of {count(len({each.line.who for each in found}), 'learner')}: {out}")

@@ -11,6 +11,7 @@ import ipywidgets
 import msgspec
 import traitlets
 
+from explorer.ir.record import plain
 from explorer.records.session import Record, compressed
 from explorer.show.notebook import protocol
 from explorer.show.view.size_limit import for_output
@@ -37,7 +38,7 @@ class ExplorerWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         self.on_msg(self._receive)
 
     def say(self, message: protocol.Message) -> None:
-        self.send(msgspec.to_builtins(message))
+        self.send(plain(message))
 
     def _receive(self, widget: Any, content: Any, buffers: Any) -> None:
         try:

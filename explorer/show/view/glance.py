@@ -31,6 +31,9 @@ from explorer.show.view.provenance import file_names
 FIRST = ("wrong", "attention")
 """States that come before the others."""
 
+MOST_ENGINES = 4
+"""Two exist; a record that names more was made to."""
+
 NAMED = 2
 """Graph breaks, and causes of recompiles, that are named."""
 
@@ -67,8 +70,8 @@ def glance(record: RecordData, *, whole: bool = True) -> tuple[PartData, ...]:
     """The parts of the strip: of one engine with what is wrong first, of two in the same order for both. Of a record
     that is not `whole` yet, what is known by now."""
     timed = [each.name for each in record.timing.contestants] if record.timing is not None else []
-    engines = dict.fromkeys([*(compile.engine for compile in record.compiles), *timed])
-    engines.pop("eager", None)
+    named = dict.fromkeys([*(compile.engine for compile in record.compiles), *timed])
+    engines = [each for each in named if each != "eager"][:MOST_ENGINES]
     parts = list(_failures(record))
     for engine in engines:
         compiles = [compile for compile in record.compiles if compile.engine == engine]

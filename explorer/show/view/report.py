@@ -13,12 +13,10 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-import msgspec
-
 from explorer.core.package import PACKAGE
 from explorer.ir.methods import MethodsData
 from explorer.ir.ranks import RanksData
-from explorer.ir.record import RecordData
+from explorer.ir.record import RecordData, encoded
 from explorer.show.view import html, methods, ranks
 
 NOT_BUILT = (
@@ -35,7 +33,7 @@ def page(shown: RecordData | MethodsData | RanksData) -> str:
     parts = {
         "title": escape(shown.title),
         "fallback": _fragment(shown),
-        "record": base64.b64encode(gzip.compress(msgspec.json.encode(shown), mtime=0)).decode(),
+        "record": base64.b64encode(gzip.compress(encoded(shown), mtime=0)).decode(),
     }
     return re.sub(r"<!--hole:(\w+)-->", lambda hole: parts[hole[1]], file.read_text("utf-8"))
 

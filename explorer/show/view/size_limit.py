@@ -52,7 +52,7 @@ def within_size_limit(record: data.RecordData, most: int = MOST_BYTES) -> data.R
 
 def for_output(record: data.RecordData, most: int = MOST_PACKED) -> data.RecordData:
     """The record as an output holds it, compressed: whole, if it is not very large."""
-    encoded = msgspec.json.encode(record)
+    encoded = data.encoded(record)
     if len(encoded) <= most:
         return record
     packed = len(gzip.compress(encoded)) * 4 // 3
@@ -69,7 +69,7 @@ def truncated(shown: Shown, most: int = MOST_BYTES) -> Shown:
 
 
 def size(shown: data.Data) -> int:
-    return len(msgspec.json.encode(shown))
+    return len(data.encoded(shown))
 
 
 def _noted(record: data.RecordData, note: str) -> data.RecordData:

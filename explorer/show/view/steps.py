@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,16 @@ from pathlib import PurePath
 from typing import Any, ClassVar
 
 from explorer.core.text import count
-from explorer.ir.record import BreakData, CompileData, NodeData, RecordData, SpanData, StepData, ValueData
+from explorer.ir.record import (
+    ActivationData,
+    BreakData,
+    CompileData,
+    NodeData,
+    RecordData,
+    SpanData,
+    StepData,
+    ValueData,
+)
 from explorer.show.view.provenance import file_names
 from explorer.show.view.queries import Queried
 
@@ -24,6 +34,9 @@ MOVES = ("instruction", "line", "over", "out")
 
 SHOWN = 12
 """Values of a stack, and of locals, in a text."""
+
+UNKNOWN = ActivationData("?"), ValueData("?")
+"""What an index outside of the record's lists stands for."""
 
 AGAIN = "the evaluation starts over, to end the graph earlier"
 
@@ -68,7 +81,7 @@ class Steps(Queried[Step, Held]):
         self.compile = compile
         self._record = record
         self._names = file_names(record)
-        self._depths = [compile.activations[step.activation].depth for step in compile.steps]
+        self._depths = [self._activation(step.activation).depth for step in compile.steps]
 
     def __len__(self) -> int:
         return len(self.compile.steps)
@@ -92,22 +105,29 @@ class Steps(Queried[Step, Held]):
         for at, step in enumerate(self.compile.steps):
             yield at, self._replay(step, held.setdefault(step.activation, ([], {})))
 
+    def _activation(self, at: int) -> ActivationData:
+        known = self.compile.activations
+        return known[at] if 0 <= at < len(known) else UNKNOWN[0]
+
+    def _held(self, at: int) -> ValueData:
+        values = self.compile.values
+        return values[at] if 0 <= at < len(values) else UNKNOWN[1]
+
     def _replay(self, step: StepData, held: Held) -> Held:
         stack, locals = held
-        values = self.compile.values
-        stack[step.kept :] = [values[each] for each in step.pushed]
+        stack[max(0, step.kept) :] = map(self._held, step.pushed)
         for name, each in step.locals.items():
             locals.pop(name, None)
             if each >= 0:
-                locals[name] = values[each]
+                locals[name] = self._held(each)
         return held
 
     def _step(self, at: int, held: Held) -> Step:
         step = self.compile.steps[at]
         op, span = self._ops.get(step.instruction, ("", None))
-        calls, attempt = self._entered[step.activation]
         stack, locals = held
         done = tuple((kind, text) for kind, made in self.events.items() for text in made.get(at, ()))
+        calls, attempt = self._calls(step.activation), self._attempt(step.activation)
         return Step(at, step.instruction, op, span, calls, attempt, (*stack,), {**locals}, step.nodes, done)
 
     # ------------------------------------------------------------------------------------------- what is worked out
@@ -118,16 +138,22 @@ class Steps(Queried[Step, Held]):
         found = (each for code in self.compile.codes for each in code.instructions)
         return {each.id: (f"{each.op} {each.arg}".rstrip(), each.span) for each in found}
 
+    def _calls(self, activation: int) -> tuple[str, ...]:
+        """The functions entered, the root first. A caller comes before what it calls."""
+        found = [self._activation(activation).function]
+        while 0 <= (caller := self._activation(activation).caller) < activation:
+            activation = caller
+            found.append(self._activation(activation).function)
+        return tuple(reversed(found))
+
     @cached_property
-    def _entered(self) -> list[tuple[tuple[str, ...], int]]:
-        """Of each activation the chain of functions, and which evaluation of the root frame it is in, from 1."""
-        found: list[tuple[tuple[str, ...], int]] = []
-        attempt = 0
-        for each in self.compile.activations:
-            attempt += each.depth == 0
-            above = found[each.caller][0] if 0 <= each.caller < len(found) else ()
-            found.append(((*above, each.function), attempt))
-        return found
+    def _roots(self) -> list[int]:
+        """The activations that an evaluation begins with."""
+        return [at for at, each in enumerate(self.compile.activations) if each.depth == 0]
+
+    def _attempt(self, activation: int) -> int:
+        """Which evaluation of the root frame an activation is in, from 1."""
+        return bisect_right(self._roots, activation)
 
     @cached_property
     def _nodes(self) -> tuple[NodeData, ...]:
@@ -156,7 +182,7 @@ class Steps(Queried[Step, Held]):
         found: dict[str, dict[int, list[str]]] = {kind: {} for kind in pairs}
         for kind, made in pairs.items():
             for at, text in made:
-                if at >= 0:
+                if 0 <= at < len(self):
                     found[kind].setdefault(at, []).append(text)
         return found
 
@@ -204,7 +230,7 @@ class Steps(Queried[Step, Held]):
             case "nodes":
                 return step.nodes
             case "attempt":
-                return self._entered[step.activation][1]
+                return self._attempt(step.activation)
         place = self._place(at)
         return None if place is None else place[2]
 
@@ -214,7 +240,7 @@ class Steps(Queried[Step, Held]):
             case "op":
                 return (self._ops.get(step.instruction, ("", None))[0],)
             case "function":
-                return (self.compile.activations[step.activation].function,)
+                return (self._activation(step.activation).function,)
             case "at":
                 _, span = self._ops.get(step.instruction, ("", None))
                 if span is None:
@@ -246,7 +272,7 @@ class Steps(Queried[Step, Held]):
         for kind, made in self.events.items():
             for at, texts in made.items():
                 step = self.compile.steps[at]
-                function = self.compile.activations[step.activation].function
+                function = self._activation(step.activation).function
                 _, span = self._ops.get(step.instruction, ("", None))
                 line = "" if span is None else f" line {span.line - firsts.get(function, 0) + 1}"
                 found.update(f"{kind} in {function}{line}: {text}" for text in texts if text)
@@ -291,7 +317,7 @@ class Steps(Queried[Step, Held]):
         lines += cut(f"  {self._value(value)}" for value in reversed(step.stack))
         lines.append(f"locals ({len(step.locals)})")
         lines += cut(f"  {name} = {self._value(value)}" for name, value in step.locals.items())
-        if step.attempt == self._entered[-1][1]:
+        if step.attempt == len(self._roots):
             before = (
                 count(n, kind) for kind, made in self.events.items()
                 if kind != "restart" and (n := sum(len(texts) for when, texts in made.items() if when < at))
@@ -315,7 +341,7 @@ class Steps(Queried[Step, Held]):
         return lines
 
     def _value(self, value: ValueData, nested: bool = True) -> str:
-        items = [f"{name}: {self._value(self.compile.values[at], False)}" for name, at in value.items if nested]
+        items = [f"{name}: {self._value(self._held(at), False)}" for name, at in value.items if nested]
         return self.said(value) + (f"  (from step {value.step})" if value.step >= 0 else "") + "".join(
             f"\n      {each}" for each in items
         )

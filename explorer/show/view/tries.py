@@ -10,8 +10,8 @@ from explorer.ir.record import CompileData, FusionData, HalfData, RecordData
 from explorer.show.view.amounts import amount
 from explorer.show.view.queries import Queried
 
-Groups = dict[str, tuple[str, ...]]
-"""The operations that an operation was in one kernel with, by its id."""
+Groups = dict[str, list[str]]
+"""The operations that an operation was in one kernel with, by its id: one list for all of a kernel."""
 
 
 class Tries(Queried[FusionData, Groups]):
@@ -43,14 +43,17 @@ class Tries(Queried[FusionData, Groups]):
         groups: Groups = {}
         for at, row in enumerate(self._tried):
             if row.ok and not row.later:
-                joined = (*groups.get(row.first, (row.first,)), *groups.get(row.second, (row.second,)))
-                groups.update(dict.fromkeys(joined, joined))
+                first, second = (groups.setdefault(id, [id]) for id in (row.first, row.second))
+                if first is not second:
+                    larger, smaller = (first, second) if len(first) >= len(second) else (second, first)
+                    larger += smaller
+                    groups.update(dict.fromkeys(smaller, larger))
             yield at, groups
 
-    def kernels(self, at: int) -> list[tuple[str, ...]]:
+    def kernels(self, at: int) -> list[list[str]]:
         """The operations that were together after a try."""
-        groups = next((dict(held) for place, held in self.states() if place == at), {})
-        return list(dict.fromkeys(groups.values()))
+        groups = next((held for place, held in self.states() if place == at), {})
+        return list({id(each): each for each in groups.values() if len(each) > 1}.values())
 
     def number(self, key: str, at: int) -> float | None:
         return at if key == "step" else self._tried[at].score

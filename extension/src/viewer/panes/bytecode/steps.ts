@@ -24,7 +24,7 @@ export interface State {
 export type Added = readonly [step: number, kind: string, text: string, id?: string];
 
 interface Held {
-  stack: ValueData[];
+  readonly stack: ValueData[];
   readonly locals: Map<string, ValueData>;
 }
 
@@ -33,9 +33,9 @@ function* replayed({ trace: steps = [], values = [] }: CompileData): Generator<H
   const frames = new Map<number, Held>();
   const value = (at: number): ValueData => values[at] ?? ["?"];
   for (const [, activation, , kept = 0, pushed = [], changed = {}] of steps) {
-    const held = frames.get(activation) ?? { stack: [], locals: new Map() };
-    frames.set(activation, held);
-    held.stack = [...held.stack.slice(0, kept), ...pushed.map(value)];
+    const held = entry(frames, activation, (): Held => ({ stack: [], locals: new Map() }));
+    held.stack.length = Math.max(0, Math.min(kept, held.stack.length));
+    for (const each of pushed) held.stack.push(value(each));
     for (const [name, bound] of Object.entries(changed)) {
       if (bound < 0) held.locals.delete(name);
       else held.locals.set(name, value(bound));
@@ -61,13 +61,15 @@ export function stateAt(compile: CompileData, at: number): State | undefined {
   return undefined;
 }
 
-function callsOf(activations: readonly ActivationData[], at: number): string[] {
-  const { function: name, caller = -1 } = activations[at] ?? {};
-  return name === undefined ? [] : [...(caller < at ? callsOf(activations, caller) : []), name];
-}
-
-function attempt(activations: readonly ActivationData[], at: number): number {
-  return activations.slice(0, at + 1).filter(each => !each.depth).length;
+/** A caller comes before what it calls. */
+function callsOf(activations: readonly ActivationData[], from: number): string[] {
+  const calls: string[] = [];
+  for (let at = from, before = Infinity; at < before; before = at, at = activations[at]!.caller ?? -1) {
+    const entered = activations[at];
+    if (!entered) break;
+    calls.push(entered.function);
+  }
+  return calls.reverse();
 }
 
 /** The step nearest to `from` at which an instruction ran, those after it first; -1 where none was kept. */
@@ -85,6 +87,8 @@ export function said({ stages, inputs = [] }: CompileData): (value: ValueData) =
 
 export function added({ stages, made = {}, guards = [], effects = [], symbols = [], breaks = [], activations = [], trace: steps = [] }: CompileData): readonly Added[] {
   const nodes = stages?.find(each => each.graph)?.graph?.nodes ?? [];
+  const first = new Map<number, number>();
+  steps.forEach(([, activation], at) => entry(first, activation, () => at));
   const found: Added[] = [
     ...nodes.map(({ id, op, name, target, type }): Added =>
       [made[id] ?? -1, op === "placeholder" ? "input" : "node", `${name}${op === "placeholder" ? ":" : ` = ${target}`} ${type}`, id]),
@@ -92,7 +96,7 @@ export function added({ stages, made = {}, guards = [], effects = [], symbols = 
     ...effects.map(({ step = -1, expression }): Added => [step, "effect", expression]),
     ...symbols.map(({ step = -1, name, source, status, why }): Added => [step, "symbol", `${name} = ${source}, ${status}: ${why}`]),
     ...breaks.map(({ step = -1, why }): Added => [step, "break", why.title]),
-    ...activations.map((each, n): Added => [n && !each.depth ? steps.findIndex(step => step[1] === n) : -1, "restart", ""]),
+    ...activations.map((each, n): Added => [n && !each.depth ? first.get(n) ?? -1 : -1, "restart", ""]),
   ];
   return found.filter(([step]) => step >= 0).sort(([a], [b]) => a - b);
 }
@@ -157,7 +161,8 @@ export function stepChanges(before: CompileData, after: CompileData): string[] {
 /** The steps at which all terms of a query hold; what is wrong with it where it is none. */
 export function find(compile: CompileData, codes: Instructions, files: FileNames, query: string): number[] | string {
   const { trace: steps = [], activations = [] } = compile;
-  const attempts = activations.map((_, n) => attempt(activations, n));
+  let begun = 0;
+  const attempts = activations.map(each => (begun += each.depth ? 0 : 1));
   const did = new Map<number, Added[]>();
   for (const each of added(compile)) entry(did, each[0], () => []).push(each);
   const typed = said(compile);

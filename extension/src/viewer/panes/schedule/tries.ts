@@ -1,19 +1,25 @@
 // What fusion tried, replayed. As explorer/show/view/tries.py.
 
+import { entry } from "../../gather";
 import type { FusionData } from "../../record";
 import { type Facts, found, type Moves } from "../../walk";
 
-type Groups = ReadonlyMap<string, ReadonlySet<string>>;
+type Groups = ReadonlyMap<string, readonly string[]>;
 
 export const MOVES: Moves = { f: ["fused:", "fused"], p: ["later:", "put off"], r: ["refused:", "refused"] };
 
-/** For each operation that is in one kernel with others those, after each attempt. The same map changes. */
+/** For each operation those that it is in one kernel with, after each attempt: one list for all of a kernel. The same
+ * map and lists change. */
 function* replayed(tried: readonly FusionData[]): Generator<Groups> {
-  const groups = new Map<string, ReadonlySet<string>>();
+  const groups = new Map<string, string[]>();
   for (const { first, second, ok, later } of tried) {
     if (ok && !later) {
-      const joined = new Set([first, second].flatMap(id => [...(groups.get(id) ?? [id])]));
-      for (const id of joined) groups.set(id, joined);
+      const [one, other] = [entry(groups, first, () => [first]), entry(groups, second, () => [second])];
+      const [larger, smaller] = one.length >= other.length ? [one, other] : [other, one];
+      if (one !== other) for (const id of smaller) {
+        larger.push(id);
+        groups.set(id, larger);
+      }
     }
     yield groups;
   }
@@ -23,7 +29,7 @@ function* replayed(tried: readonly FusionData[]): Generator<Groups> {
 export function kernelsAt(tried: readonly FusionData[], at: number): string[][] {
   let groups: Groups = new Map();
   for (groups of replayed(tried.slice(0, at + 1)));
-  return [...new Set(groups.values())].map(each => [...each]);
+  return [...new Set(groups.values())].filter(each => each.length > 1).map(each => [...each]);
 }
 
 export function outcome({ ok, later }: FusionData): "later" | "fused" | "refused" {
@@ -36,7 +42,7 @@ export function find(tried: readonly FusionData[], query: string): number[] | st
   const came = (what: string) => (of: Groups, at: number) => outcome(tried[at]!) === what && because(of, at);
   const facts: Facts<Groups> = {
     because, operation, fused: came("fused"), later: came("later"), refused: came("refused"),
-    kernel: (groups, at) => operation(groups, at).map(id => [...(groups.get(id) ?? [])].join(" ")), step: (_, at) => at, saves: (_, at) => tried[at]!.score ?? 0,
+    kernel: (groups, at) => operation(groups, at).map(id => (groups.get(id) ?? []).join(" ")), step: (_, at) => at, saves: (_, at) => tried[at]!.score ?? 0,
   };
   return found(query, facts, replayed(tried));
 }
