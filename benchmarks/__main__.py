@@ -79,9 +79,11 @@ LOG_WIDTH = 150
 @click.option("--shard", default="1/1", help="Only the first, second, ... of so many equal parts: 2/4.")
 @click.option("--results", type=click.Path(path_type=Path), help="The file that a run goes on from and adds to.")
 @click.option("--again", is_flag=True, help="Run once more what is not right in that file.")
+@click.option("--margin", default=1.0, help="Of lessons: a cell and a check may take so many times their seconds.")
 def main(
     names: tuple[str, ...], part: str, minutes: float | None, seed: int | None, sequences: int | None,
     ops: str, dtypes: str, samples: int, variants: int, shard: str, results: Path | None, again: bool,
+    margin: float,
 ) -> None:  # fmt: skip
     """Measure the project's figures; all of them where no NAME is given. Exits with 1 where one is missed.
 
@@ -105,7 +107,7 @@ def main(
             chosen = Selection(
                 part, lambda at, name=name: status.update(f"{name}: {at}"), minutes, seed,
                 tuple(filter(None, ops.split(","))), tuple(filter(None, dtypes.split(","))),
-                samples, variants, (int(number), int(of)), results, again, sequences,
+                samples, variants, (int(number), int(of)), results, again, sequences, margin,
             )  # fmt: skip
             report = BENCHMARKS[name](chosen)
         show(console, report)

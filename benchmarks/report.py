@@ -34,6 +34,7 @@ class Selection:
     many sequences of calls (None: as many as the figure asks). `ops`, `dtypes`: only these operators and dtypes, where
     any are named. Of each, `samples` that it has and `variants` made from them, of those in `shard`, (number, of how
     many). `results`: the file for what is found; `again`: what is bad in it is run once more.
+    `margin`: seconds may be so many times as many, on a machine that is slower than that of the figures.
     """
 
     part: str = ""
@@ -48,6 +49,7 @@ class Selection:
     results: Path | None = None
     again: bool = False
     sequences: int | None = None
+    margin: float = 1.0
 
     def of(self, name: str) -> bool:
         if self.part not in name:

@@ -7,6 +7,8 @@ import json
 import os
 import re
 import tempfile
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -14,8 +16,11 @@ from urllib.parse import unquote
 import nbformat
 import pytest
 from click.testing import CliRunner
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
 from nbclient import NotebookClient
 
+import explorer
 from benchmarks.classroom import at_once
 from course_mutants import SEVERAL, drawn
 from explorer.compiler.bytecode.decode import decode
@@ -23,14 +28,16 @@ from explorer.course import PUZZLES, ClaimFailed, check, claim
 from explorer.course.attempts import FILE, RECORDS, Attempts
 from explorer.course.board import examples, lines, page
 from explorer.course.build import FOLDERS, lesson, notebook, section, sources, text
-from explorer.course.check import checked
+from explorer.course.check import Verdict, checked
 from explorer.course.grade import NotANotebook, answers
 from explorer.course.lessons import breaks, guards
+from explorer.course.magics import CourseMagics, NotYet
 from explorer.course.parameter_server import AHEAD, train
-from explorer.course.process import Server
-from explorer.course.puzzle import STEPS
+from explorer.course.process import SECONDS, Server
+from explorer.course.puzzle import STEPS, Answer
 from explorer.records.session import Record
 from explorer.show.cli import main
+from explorer.show.view.panes import PANES
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sources()
@@ -50,15 +57,47 @@ def test_the_solution_is_right_and_each_wrong_answer_fails_as_meant(id: str) -> 
     assert check(id, puzzle.starter).step == "defined"
     assert len(puzzle.wrong) >= 3
     for wrong in puzzle.wrong:
-        if "while True" not in wrong.code:
-            verdict = check(id, wrong.code)
-            assert (verdict.ok, verdict.step) == (False, wrong.step), verdict
-            assert wrong.says in verdict.said, verdict
+        verdict = check(id, wrong.code, seconds=3 if "while True" in wrong.code else SECONDS)
+        assert (verdict.ok, verdict.step) == (False, wrong.step), verdict
+        assert wrong.says in verdict.said, verdict
+        assert verdict.step == "defined" or shows(verdict), verdict
+
+
+def shows(verdict: Verdict) -> bool:
+    """Whether it names a record, and a pane or a place in that record."""
+    record = Record.load(verdict.record)
+    if not verdict.at.startswith("#"):
+        return verdict.at in PANES
+    pane, compile, stage, element, created = map(unquote, verdict.at.removeprefix("#").split("/"))
+    [found] = [each for each in record.data.compiles if each.id == compile]
+    is_place = element in ids(record, compile) or re.fullmatch(r"step\d+|<placed graph>:\d+|k0:\d+|", element)
+    stages = {"", *(each.id for each in found.stages)}
+    return pane in PANES and created == record.data.created and stage in stages and bool(is_place)
+
+
+def test_the_steps_of_a_check_are_in_order() -> None:
+    answer = Answer({}, 0)
+    with answer.at("used"), answer.at("right"):
+        pass
+    with pytest.raises(AssertionError, match="used after right"), answer.at("used"):
+        pass
+
+
+def test_a_failure_whose_record_cannot_be_made_says_so() -> None:
+    code = "def weighted(x):\n    return x\n"
+    puzzle = replace(PUZZLES["shapes-3"], given="def before(x):\n    raise ValueError('no')\n")
+    with tempfile.TemporaryDirectory() as folder:
+        verdict = checked(puzzle, code.replace("x\n", "torch.stack(missing)\n"), keep=folder)
+    assert "NameError" in verdict.said and "(no record can be shown: ValueError: no)" in verdict.said
 
 
 @pytest.mark.parametrize("id", PUZZLES)
-def test_a_solution_is_right_for_other_inputs_too(id: str) -> None:
-    assert check(id, PUZZLES[id].solution, seed=7).ok
+def test_a_solution_is_right_for_other_inputs_too_and_scored_beside_a_par(id: str) -> None:
+    verdict = check(id, PUZZLES[id].solution + "\n0", seed=7)
+    assert verdict.ok, verdict
+    if "def " in PUZZLES[id].solution:  # else tries are counted
+        assert verdict.scores and all(", par " in score for score in verdict.scores)
+        assert "lines" not in verdict.scores[0] or "(can be better)" in verdict.scores[0]  # for par is the solution's
 
 
 def test_a_puzzle_is_complete() -> None:
@@ -90,6 +129,14 @@ def test_what_goes_wrong_in_an_answer_is_a_message(code: str, says: str) -> None
     verdict = check("breaks-3", code, seconds=3)
     assert not verdict.ok and says in verdict.said, verdict
     assert "`line` with a break before instruction 0" in verdict.said or verdict.step == "defined" or says == "status 1"
+
+
+@pytest.mark.parametrize(
+    ("code", "says"), [("__builtin_trap(), {x}", "SIGILL"), ("*(volatile float*)0 + {x}", "SIGSEGV")]
+)
+def test_a_crash_of_generated_code_is_a_message_with_a_record(code: str, says: str) -> None:
+    verdict = check("printers-1", f'def rule(dtype, x):\n    return f"({code})"\n')
+    assert (verdict.ok, verdict.step) == (False, "compiles") and says in verdict.said and shows(verdict), verdict
 
 
 def test_an_answer_that_waits_is_ended() -> None:
@@ -149,11 +196,12 @@ def test_a_failure_opens_the_record_where_it_is() -> None:
 
 
 def ids(record: Record, compile: str) -> set[str]:
-    """Of a compile: its guards, breaks, nodes, loops and kernels."""
+    """Of a compile: its guards, instructions, nodes, loops and kernels."""
     [found] = [each for each in record.data.compiles if each.id == compile]
     nodes = [node.id for stage in found.stages if stage.graph is not None for node in stage.graph.nodes]
     made = [each.id for half in found.halves for each in (*half.operations, *half.kernels)]
-    return {each.id for each in found.guards} | {each.instruction for each in found.breaks} | set(nodes) | set(made)
+    steps = [each.id for code in found.codes for each in code.instructions]
+    return {each.id for each in found.guards} | set(nodes) | set(made) | set(steps)
 
 
 def test_a_puzzle_that_does_not_exist() -> None:
@@ -163,6 +211,70 @@ def test_a_puzzle_that_does_not_exist() -> None:
 
 def test_our_own_guards_accept_what_the_lesson_says() -> None:
     assert abs(guards.ours(0) - guards.OURS) < 0.01
+
+
+# The magics.
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InteractiveShell:
+    monkeypatch.chdir(tmp_path)
+    made = InteractiveShell()
+    made.register_magics(CourseMagics)
+    made.user_ns["explorer"] = explorer
+    return made
+
+
+def test_hints_come_one_after_the_other(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(4):
+        shell.run_line_magic("hint", "breaks-3")
+    said = capsys.readouterr().out.splitlines()
+    levels = [1, 2, 3, 3]
+    assert said == [f"Hint {level} of 3: {BREAKS.hints[level - 1]}" for level in levels]
+    assert Attempts().count("hint", "breaks-3") == 4
+
+
+def test_a_solution_is_shown_once_one_has_tried(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match="try breaks-3 once first"):
+        shell.run_line_magic("solution", "breaks-3")
+    with pytest.raises(NotYet, match="defined: line 2 is still"):
+        shell.run_cell_magic("puzzle", "breaks-3", "live = ...\n")
+    shell.run_line_magic("solution", "breaks-3")
+    assert Attempts().count("solution", "breaks-3") == 1
+
+
+def test_a_graded_cell_passes_while_the_last_answer_is_right(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right, wrong = "depths = [0, 1, 2, 1, 2, 1]\n", "depths = 6\n"
+    for code, is_right in ((wrong, False), (right, True), (wrong, False)):
+        with nullcontext() if is_right else pytest.raises(NotYet):
+            shell.run_cell_magic("puzzle", "symbolic-1", code)
+        with nullcontext() if is_right else pytest.raises(NotYet, match="symbolic-1 has no right answer yet"):
+            shell.run_line_magic("graded", "symbolic-1")
+    assert "✓ symbolic-1: right\n  tries: 2, par 1 (can be better)" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="there is no puzzle 'nothing'"):
+        shell.run_line_magic("graded", "nothing")
+
+
+def test_a_prediction_is_compared_with_the_record(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = "explorer.explore(lambda x: x * 2 + 1, time=False)(__import__('torch').ones(3))"
+    shell.run_cell_magic("predict", "nodes=3 kernels=1", cell)
+    said = capsys.readouterr().out
+    assert "✗ operations in the captured graphs: you said 3, the record has 2; print(record.graphs) shows them" in said
+    assert "✓ generated kernels: 1, as you said" in said
+    shell.run_cell_magic("predict", "nodes=?", cell)
+    assert "? nodes: write your number in place of ?" in capsys.readouterr().out
+    for line, code, why in (
+        ("nodes=two", cell, "write a whole number"), ("wheels=4", cell, "no figure wheels"),
+        ("", cell, "takes numbers"), ("nodes=2", "7", "ends in a record"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=why):
+            shell.run_cell_magic("predict", line, code)
+    with pytest.raises(ZeroDivisionError):
+        shell.run_cell_magic("predict", "nodes=2", "1 / 0")
 
 
 def test_a_claim(capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,14 +314,54 @@ def test_a_lesson_has_three_to_five_puzzles() -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_a_lesson_shows_stock_beside_ours(source: Path) -> None:
+    if source not in SOURCES[-2:]:
+        _, beside, rest = lesson(source).partition("## Stock beside ours\n")
+        part = rest.partition("\n## ")[0]
+        assert beside and '"stock"' in part and "claim(" in part
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_what_a_lesson_names_exists(source: Path) -> None:
     said = lesson(source)
     paths = re.findall(r"`((?:explorer|tests|docs)/[\w/.-]+)`", said)
     assert paths and not [path for path in paths if not (ROOT / path).exists()]
     for name, path in re.findall(r"`(\w+)`(?: in|, in)? `(explorer/[\w/.-]+)`", said):
         assert re.search(rf"\b{name}\b", (ROOT / path).read_text()), (name, path)
-    assert "PyTorch 2 paper" in said and "questions to think about" in said and "%%predict" in said
-    assert len(re.findall(r"\bclaim\(", said)) >= 2
+    assert "PyTorch 2 paper" in said and len(re.findall(r"\bclaim\(", said)) >= 2
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_a_lesson_begins_with_a_prediction_and_ends_with_two_questions(source: Path) -> None:
+    cells = notebook(source, "learner")["cells"]
+    code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    first = next(at for at, each in enumerate(code) if each.startswith("%%predict"))
+    assert first >= 1 and not any("claim(" in each or "%%puzzle" in each for each in code[:first])
+    _, last, questions = cells[-1]["source"].rpartition("## Two questions to think about\n")
+    assert last and re.findall(r"^(\d)\. ", questions, re.M) == ["1", "2"]
+    puzzles = len(re.findall(r"^<<(.*)>>$", lesson(source), re.M))
+    assert sum(cell["source"].count("<details><summary>Hint") for cell in cells) == 3 * puzzles
+
+
+REFERENCE = re.compile(r"\b[Ss]ections? ((?:\d(?:\.\d)?(?:, | and | to )?)+)")
+
+
+def sections(text: str) -> set[str]:
+    """The sections of the paper that a text names."""
+    return {each for found in REFERENCE.findall(text) for each in re.findall(r"\d(?:\.\d)?", found)}
+
+
+def test_references_to_the_paper_are_those_of_its_table() -> None:
+    table = re.findall(r"^\| ([\d.]+) \| .* \|([\d, ]*)\| `(.*)` \|$", (ROOT / "docs/paper.md").read_text(), re.M)
+    assert all((ROOT / place).exists() for _, _, place in table)
+    in_lessons = {(section, lesson) for section, lessons, _ in table for lesson in re.findall(r"\d+", lessons)}
+    lessons = [(section, str(int(source.stem[:2]))) for source in SOURCES[:-2] for section in sections(lesson(source))]
+    assert set(lessons) == in_lessons and {number for _, number in lessons} == {str(each) for each in range(13)}
+    texts = [each.paper for each in PANES.values() if each.paper]
+    assert len(texts) >= 10 and all(map(sections, texts))
+    known = {section for section, _, _ in table}
+    used = sections(" ".join(texts)) | {section for section, _ in lessons}
+    assert used | sections("".join(map(lesson, SOURCES[-2:]))) == known
 
 
 def test_a_cut_takes_sections_that_there_are() -> None:
@@ -263,6 +415,23 @@ def test_the_lesson_runs_unsolved_and_solved(source: Path, monkeypatch: pytest.M
     assert not [(cell.source, cell.outputs) for cell in solved if failed(cell)]
     predictions = [printed(cell) for cell in solved if cell.source.startswith("%%predict")]
     assert predictions and not [each for each in predictions if "✗" in each or "?" in each]
+
+
+@pytest.mark.slow
+def test_a_release_for_nbgrader_grades_what_was_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    source = next(each for each in SOURCES if each.stem == "02_symbolic_evaluation")
+    made = nbformat.from_dict(notebook(source, "nbgrader"))  # type: ignore[arg-type]
+    right, wrong = PUZZLES["symbolic-1"].solution, PUZZLES["symbolic-2"].wrong[0].code
+    for cell in made.cells:
+        for id, answered in (("symbolic-1", right), ("symbolic-2", wrong)):
+            if cell.metadata.get("nbgrader", {}).get("grade_id") == id:
+                cell.source = f"%%puzzle {id}\n{answered}"
+    NotebookClient(made, timeout=120, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    graded = {cell.source: failed(cell) for cell in made.cells if cell.source.startswith("%graded")}
+    assert graded == {"%graded symbolic-1": False, "%graded symbolic-2": True, "%graded symbolic-3": True}
+    fails = [cell.source.splitlines()[0] for cell in made.cells if cell.cell_type == "code" and failed(cell)]
+    assert fails == [f"{magic} symbolic-{number}" for number in (2, 3) for magic in ("%%puzzle", "%graded")]
 
 
 @pytest.mark.slow

@@ -83,6 +83,11 @@ class Attempts:
             return ""
         return place.name
 
+    def tries(self, puzzle: str) -> int | None:
+        """Which check of a puzzle was the first right one."""
+        checks = (each for each in self.read() if each.what == "check" and each.puzzle == puzzle)
+        return next((number for number, each in enumerate(checks, 1) if each.ok), None)
+
     def count(self, what: str, puzzle: str) -> int:
         return sum(each.what == what and each.puzzle == puzzle for each in self.read())
 

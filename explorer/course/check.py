@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from explorer.course.puzzle import Answer, Failed, Puzzle, explained
-from explorer.records.session import Record
+from explorer.course.puzzle import Answer, Failed, Puzzle, Show, explained
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -42,20 +41,26 @@ def checked(
     try:
         answer.reached("defined", "")
         answer.names = puzzle.define(source)
-        scores = puzzle.check(answer)
+        scores = puzzle.check(answer) or puzzle.length(source)
     except Failed as failed:
-        saved = _saved(failed.record, keep, puzzle.id)
-        seconds = time.perf_counter() - started
-        return Verdict(puzzle.id, False, failed.said, failed.step, seconds=seconds, record=saved, at=failed.at)
+        verdict = Verdict(puzzle.id, False, failed.said, failed.step)
     except Exception as error:
         said = f"{type(error).__name__}: {explained(error, answer.names)}"
-        return Verdict(puzzle.id, False, said, answer.step, seconds=time.perf_counter() - started)
-    figures = {score.name: float(score.yours) for score in scores}
-    seconds = time.perf_counter() - started
-    return Verdict(puzzle.id, True, "right", scores=tuple(map(str, scores)), figures=figures, seconds=seconds)
+        verdict = Verdict(puzzle.id, False, said, answer.step)
+    else:
+        figures = {score.name: float(score.yours) for score in scores}
+        verdict = Verdict(puzzle.id, True, "right", scores=tuple(map(str, scores)), figures=figures)
+    if not verdict.ok and keep and answer.show is not None:
+        verdict = _opened(verdict, answer.show, Path(keep) / f"{puzzle.id}.explore.json.gz")
+    return msgspec.structs.replace(verdict, seconds=time.perf_counter() - started)
 
 
-def _saved(record: Record | None, folder: str, name: str) -> str:
-    if record is None or not folder:
-        return ""
-    return str(record.save(Path(folder) / f"{name}.explore.json.gz"))
+def _opened(verdict: Verdict, show: Show, place: Path) -> Verdict:
+    """The verdict with the record that shows the failure."""
+    try:
+        record, at = show()
+    except Exception as error:  # what is recorded is the answer's, and may raise
+        said = next(iter(str(error).splitlines()), "")
+        why = f"{verdict.said}\n(no record can be shown: {type(error).__name__}: {said})"
+        return msgspec.structs.replace(verdict, said=why)
+    return msgspec.structs.replace(verdict, record=str(record.save(place)), at=at)

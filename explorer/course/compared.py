@@ -15,7 +15,7 @@ from explorer.compiler.capture import CAPTURE, DECODE, LINK, optimize
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import RUN_EAGERLY
 from explorer.core.text import complaint
-from explorer.course.puzzle import Answer
+from explorer.course.puzzle import Answer, Show
 from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, Linking
 from explorer.ir.graph import Graph
 from explorer.ir.record import EventData
@@ -91,16 +91,16 @@ FEW = 6
 
 def agree(
     answer: Answer, yours: Callable[..., Any], right: Callable[..., Any], inputs: Iterable[Labelled], name: str = "",
-    record: Record | None = None,
+    show: Show | None = None,
 ) -> None:  # fmt: skip
-    """Raises Failed at the first input on which the two differ. `record` shows what the answer's rule made."""
+    """Raises Failed at the first input on which the two differ."""
     for label, args in inputs:
-        with answer.at("right", label):
+        with answer.at("right", label, show):
             with contextlib.redirect_stdout(io.StringIO()):
                 expected = right(*copies(args))
             if differs := position(yours(*copies(args)), expected):
                 shown = f" {args[0].tolist()}" if len(args) == 1 and _is_small(args[0]) else ""
-                answer.fail(f"{name + ': ' if name else ''}on {label}{shown}, {differs}", record, ruled(record))
+                answer.fail(f"{name + ': ' if name else ''}on {label}{shown}, {differs}")
 
 
 def _is_small(value: Any) -> bool:
@@ -127,10 +127,20 @@ def uses(record: Record) -> set[str]:
     return made | {rule for rule in asked if not rule.startswith(MAKES)}
 
 
-def ruled(record: Record | None, rule: str = "") -> str:
+def showing(
+    function: Callable[..., Any], args: tuple[Any, ...], where: Callable[[Record], str], **settings: Any
+) -> Show:
+    """What shows a failure by the record of a function: made when there is one, outside of any rules."""
+
+    def show() -> tuple[Record, str]:
+        record = explored(function, *copies(args), **settings)
+        return record, where(record)
+
+    return show
+
+
+def ruled(record: Record, rule: str = "") -> str:
     """Where a record shows the first thing that a person's rule made: any rule, or the one named."""
-    if record is None:
-        return ""
     made = ((compile.id, *each) for compile in record.data.compiles for each in compile.rules.items())
     compile, element = next(((compile, id) for compile, id, name in made if rule in ("", name)), ("", ""))
     return record.link("graphs" if "." in element else "code", compile, element=element) if element else "graphs"
@@ -140,6 +150,31 @@ def broken(record: Record) -> str:
     """Where a record shows its first graph break."""
     found = ((compile.id, each.instruction) for compile in record.data.compiles for each in compile.breaks)
     return next((record.link("breaks", compile, element=at) for compile, at in found), "breaks")
+
+
+def recompiled(record: Record) -> str:
+    """Where a record shows the guard that made the first recompile."""
+    found = (record.link("guards", each.of, element=each.guard) for each in record.recompiles)
+    return next(found, "recompiles")
+
+
+def decided(record: Record) -> str:
+    """Where a record shows what Python read to go on: its first graph break, or else its first guard."""
+    on = (record.link("guards", "f0", element=guard.id) for guard in record.guards if guard.span is not None)
+    return broken(record) if len(record.breaks) else next(on, "guards")
+
+
+def noded(record: Record, name: str, stage: str = "capture") -> str:
+    """Where a record shows the node `name` of a stage's graph, or else that graph."""
+    found = next(each for each in record.data.compiles[0].stages if each.name == stage)
+    nodes = found.graph.nodes if found.graph is not None else ()
+    return record.link("graphs", "f0", found.id, next((node.id for node in nodes if node.name == name), ""))
+
+
+def looped(record: Record) -> str:
+    """Where a record shows its first loop."""
+    found = (each.id for half in record.data.compiles[0].halves for each in half.operations)
+    return record.link("schedule", "f0", element=next(found, ""))
 
 
 def refusal(record: Record) -> str:
@@ -162,13 +197,15 @@ def _events(record: Record, kind: str) -> Iterator[EventData]:
 def with_rule(answer: Answer, function: Callable[..., Any], args: tuple[Any, ...], rules: dict[str, Any]) -> Record:
     """The record of `function` compiled with the answer's rules. Raises Failed where the compiler does not take them,
     or where none made anything."""
-    with answer.at("compiles"), explorer.workbench(**rules):
+    show = showing(function, args, lambda record: "graphs")
+    with answer.at("compiles", show=show), explorer.workbench(**rules):
         record = explored(function, *copies(args))
+        answer.shown(record, ruled(record))
         if why := refusal(record):
-            answer.fail(why, record, "graphs")
+            answer.fail(why)
     with answer.at("used"):
         if not uses(record):
-            answer.fail("the record shows nothing that your rule made", record, "graphs")
+            answer.fail("the record shows nothing that your rule made")
     return record
 
 

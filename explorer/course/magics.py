@@ -15,7 +15,7 @@ from explorer.course.check import Verdict
 from explorer.course.claims import claim, figures
 from explorer.course.lessons import PUZZLES
 from explorer.course.process import check, warm
-from explorer.course.puzzle import Puzzle
+from explorer.course.puzzle import Puzzle, Score
 from explorer.ir.record import MIME
 from explorer.records.session import Record
 
@@ -85,7 +85,8 @@ class CourseMagics(Magics):
         if verdict.printed:
             print(verdict.printed, end="" if verdict.printed.endswith("\n") else "\n", file=sys.stderr)
         if verdict.ok:
-            print(verdict)
+            tries = self.attempts.tries(puzzle.id)
+            print(verdict if verdict.scores or tries is None else f"{verdict}\n  {Score('tries', tries, 1)}")
             self.right.add(puzzle.id)
             self.shell.run_cell(cell, store_history=False)
             return

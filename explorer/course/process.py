@@ -24,6 +24,7 @@ import torch
 
 from explorer.course.check import Verdict, checked
 from explorer.course.lessons import PUZZLES
+from explorer.course.puzzle import Failed
 
 SECONDS = 8.0
 """Of processor time that a check may take."""
@@ -51,7 +52,14 @@ def check(
     seed = int(os.environ.get(SEED, "0")) if seed is None else seed
     folder = tempfile.mkdtemp(prefix="check-", dir=_root().name)
     asked = {"id": id, "source": source, "seed": seed, "seconds": seconds, "memory": memory, "folder": folder}
-    return _verdict(id, Path(folder), (server or _server()).ask(asked), seconds, memory)
+    place, server = Path(folder), server or _server()
+    verdict = _verdict(id, place, server.ask(asked), seconds, memory)
+    made = place / "verdict.json"
+    if not made.exists() and verdict.step != "defined":  # once more, up to where it ended: for the record that shows it
+        server.ask({**asked, "until": _read(place / "step"), "said": verdict.said})
+        if made.exists():
+            return msgspec.structs.replace(_verdict(id, place, 0, seconds, memory), printed=verdict.printed)
+    return verdict
 
 
 @cache
@@ -75,7 +83,8 @@ def _verdict(id: str, folder: Path, status: int, seconds: float, memory: int) ->
     elif "MemoryError" in printed or "can't allocate" in printed:
         said = f"needs more than {memory >> 20} MiB{where}"
     elif status < 0:
-        said = f"the process ended with {signal.Signals(-status).name}{where}: what was compiled accessed wrong memory"
+        name = signal.Signals(-status).name
+        said = f"the process ended with {name}{where}{ENDED.get(signal.Signals(-status), '')}"
     else:
         said = f"the check ended by itself with status {status}{where}"
     return Verdict(id, False, said, step, printed=printed)
@@ -86,6 +95,12 @@ def _read(path: Path) -> str:
 
 
 TIMEOUT = 1 << 16
+ENDED = {
+    signal.SIGSEGV: ": something accessed memory that is not its own",
+    signal.SIGILL: ": something ran an illegal instruction",
+    signal.SIGFPE: ": something divided an integer by zero",
+    signal.SIGABRT: ": something called abort",
+}
 
 
 class Server:
@@ -197,6 +212,8 @@ def _child(asked: dict[str, Any]) -> None:
         _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + asked["memory"])
 
     def reached(step: str, at: str) -> None:
+        if asked.get("until") == f"{step}\n{at}":
+            raise Failed(step, asked["said"])
         (folder / "step").write_text(f"{step}\n{at}")
 
     random.seed(asked["seed"])

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -25,12 +25,16 @@ refuses: it says no where it must. score: it reaches what the puzzle asks for.
 """
 
 
-class Failed(Exception):
-    """A step of a check failed. `record` shows it, opened `at` a pane, or an address that Record.link makes."""
+Show = Callable[[], tuple[Record, str]]
+"""Makes the record that shows a failure, and says where to open it: a pane, or an address that Record.link makes."""
 
-    def __init__(self, step: str, said: str, record: Record | None = None, at: str = "") -> None:
+
+class Failed(Exception):
+    """A step of a check failed."""
+
+    def __init__(self, step: str, said: str) -> None:
         super().__init__(said)
-        self.step, self.said, self.record, self.at = step, said, record, at
+        self.step, self.said = step, said
 
 
 @dataclass(frozen=True)
@@ -58,12 +62,14 @@ class Wrong:
 
 @dataclass
 class Answer:
-    """An answer under check: what the learner's cell defined. `reached` is told each step as it begins."""
+    """An answer under check: what the learner's cell defined. `reached` is told each step as it begins, and `show` is
+    what shows a failure now: the last that a step was given."""
 
     names: Mapping[str, Any]
     seed: int
     reached: Callable[[str, str], None] = lambda step, at: None
     step: str = "defined"
+    show: Show | None = None
 
     def __getitem__(self, name: str) -> Any:
         return self.names[name]
@@ -73,9 +79,11 @@ class Answer:
         return random.Random(self.seed)
 
     @contextmanager
-    def at(self, step: str, what: str = "") -> Iterator[None]:
-        """Inside the block the check is at this step, on this input. An error of the answer becomes a failure."""
-        before, self.step = self.step, step
+    def at(self, step: str, what: str = "", show: Show | None = None) -> Iterator[None]:
+        """Inside the block the check is at this step, on this input, and `show` shows a failure from here on. An error
+        of the answer becomes a failure. Raises AssertionError for a step that comes before one that was reached."""
+        assert STEPS.index(step) >= STEPS.index(self.step), f"{step} after {self.step}"
+        self.step, self.show = step, show or self.show
         self.reached(step, what)
         try:
             yield
@@ -84,11 +92,16 @@ class Answer:
         except Exception as error:
             at = f" on {what}" if what else ""
             raise Failed(step, f"{type(error).__name__}{at}: {explained(error, self.names)}") from error
-        self.step = before
 
-    def fail(self, said: str, record: Record | None = None, at: str = "") -> None:
-        """Raises Failed, of the current step."""
-        raise Failed(self.step, said, record, at)
+    def fail(self, said: str, record: Record | None = None, at: str = "") -> NoReturn:
+        """Raises Failed, of the current step, which the record shows at a pane or an address."""
+        if record is not None:
+            self.shown(record, at)
+        raise Failed(self.step, said)
+
+    def shown(self, record: Record, at: str) -> None:
+        """The record shows a failure from here on."""
+        self.show = lambda: (record, at)
 
 
 def explained(error: BaseException, names: Mapping[str, Any]) -> str:
@@ -138,13 +151,17 @@ class Puzzle:
                 raise Failed("defined", f"`{name}` is still ..., the place for your answer")
         return namespace
 
+    def length(self, source: str) -> tuple[Score, ...]:
+        """The score of a function that is right or wrong and no more: its lines, beside the solution's. None for
+        numbers and inputs."""
+        return (Score("lines", lines(source), lines(self.solution)),) if "def " in self.solution else ()
+
     def _within_limits(self, source: str) -> ast.Module:
         try:
             tree = ast.parse(source)
         except SyntaxError as error:
             raise Failed("defined", f"line {error.lineno} is not Python: {error.msg}") from error
-        count = len([line for line in source.splitlines() if line.strip() and not line.strip().startswith("#")])
-        if count > self.lines:
+        if (count := lines(source)) > self.lines:
             raise Failed("defined", f"{count} lines; this puzzle takes at most {self.lines}")
         for node in ast.walk(tree):
             name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
@@ -155,6 +172,11 @@ class Puzzle:
             if isinstance(node, ast.Constant) and node.value is ... and not _is_annotation(tree, node):
                 raise Failed("defined", f"line {node.lineno} is still ..., the place for your answer")
         return tree
+
+
+def lines(source: str) -> int:
+    """Without the empty ones and comments."""
+    return sum(not line.strip().startswith("#") for line in source.splitlines() if line.strip())
 
 
 def _is_annotation(tree: ast.Module, node: ast.AST) -> bool:

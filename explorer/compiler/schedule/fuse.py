@@ -50,7 +50,8 @@ def refused_for_company(why: Why) -> Verdict:
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two groups of loops that access one buffer, as `rank` sees them: their loops, the bytes of the buffers that both
-    access, their distance in the program in operations, and whether one reduces across memory and the other not."""
+    access, their distance in the program in operations (negative where one begins before the other has ended), and
+    whether one reduces across memory and the other not."""
 
     first: tuple[str, ...]
     second: tuple[str, ...]

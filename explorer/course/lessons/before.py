@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from operator import add, mul, sub
 from typing import Any
 
-from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
+import torch
+
+from explorer.course.compared import noded, showing
+from explorer.course.puzzle import Answer, Puzzle, Score, Wrong, run
+from explorer.records.session import Record
 
 # before-1: define, then run
 
@@ -42,10 +47,33 @@ def graphs(node: type[Any]) -> Iterator[tuple[str, Any, dict[Any, float], Ran]]:
     yield "a sum that is fed as 0", square, {total: 0.0}, (0.0, ["square"])
 
 
+def evaluated(asked: Any, feed: dict[Any, float]) -> Callable[..., Any]:
+    """The value of a node as a function of what is fed."""
+
+    def program(*fed: Any) -> Any:
+        values = dict(zip(feed, fed, strict=True))
+
+        def value(node: Any) -> Any:
+            if node not in values:
+                values[node] = node.function(*[value(each) for each in node.inputs])
+            return values[node]
+
+        return value(asked)
+
+    return program
+
+
+def operation(number: int, record: Record) -> str:
+    """Where a captured graph has its operation of this number, or its last."""
+    names = [node.name for node in record.graphs[0].graph.nodes if node.op.startswith("call")] if record.graphs else []
+    return noded(record, names[min(number, len(names) - 1)]) if names else "graphs"
+
+
 def check_run(answer: Answer) -> tuple[Score, ...]:
     for name, asked, feed, right in graphs(answer["Operation"]):
         what = f"{name}, {asked} with {feed}"
-        with answer.at("right", what):
+        tensors = tuple(torch.tensor(each) for each in feed.values())
+        with answer.at("right", what, showing(evaluated(asked, feed), tensors, partial(operation, 0))):
             given = dict(feed)
             found = answer["evaluate"](asked, given)
             if not isinstance(found, tuple | list) or len(found) != 2:
@@ -117,6 +145,22 @@ placed = [
 '''
 
 
+PLACED_FILE = "<placed graph>"
+
+
+def written(graph: list[tuple[str, str, list[str]]]) -> Callable[..., Any]:
+    """A placed graph as a function: each node adds its inputs."""
+    lines = (f"    {name} = {' + '.join(['start', *inputs])}  # on {device}\n" for name, device, inputs in graph)
+    names: dict[str, Any] = {}
+    run(f"def placed(start):\n{''.join(lines)}    return {graph[-1][0]}\n", PLACED_FILE, names)
+    made: Callable[..., Any] = names["placed"]
+    return made
+
+
+def line(number: int, record: Record) -> str:
+    return record.link("source", "f0", element=f"{PLACED_FILE}:{number}")
+
+
 def check_sends(answer: Answer) -> tuple[Score, ...]:
     source = answer.random
     cases: dict[str, list[tuple[str, str, list[str]]]] = {
@@ -133,11 +177,15 @@ def check_sends(answer: Answer) -> tuple[Score, ...]:
             made.append((f"n{at}", source.choice(("ps", "worker", "worker2")), inputs))
         cases[f"random graph {number}"] = made
     for what, graph in cases.items():
-        with answer.at("right", what):
+        with answer.at("right", what, showing(written(graph), (torch.ones(2),), partial(line, 1))):
             place = {name: device for name, device, _ in graph}
             right = sorted({(each, on) for _, on, inputs in graph for each in inputs if place[each] != on})
             found = sorted(answer["sends"](graph))
             if found != right:
+                yours, theirs = Counter(map(repr, found)), Counter(map(repr, right))
+                value = next(iter([*(yours - theirs), *(theirs - yours)]), "")
+                at = next((number for number, node in enumerate(graph, 2) if repr(node[0]) in value), 1)
+                answer.show = showing(written(graph), (torch.ones(2),), partial(line, at))
                 answer.fail(f"{what}: yours sends {found}, right is {right}\n{graph}")
     return ()
 
@@ -213,12 +261,15 @@ def check_late(answer: Answer) -> tuple[Score, ...]:
         for w, rate, delay, steps in cases:
             what = f"gradient {slope:g} * w, w = {w:.3g}, rate {rate:.3g}, delay {delay}, {steps} steps"
             right = reference(gradient, w, rate, delay, steps)
-            with answer.at("right", what):
+
+            args = (gradient, torch.tensor(w), rate, delay, steps)
+            with answer.at("right", what, showing(reference, args, partial(operation, 0))):
                 yours = [float(each) for each in answer["late"](gradient, w, rate, delay, steps)]
                 if len(yours) != steps:
                     answer.fail(f"{what}: {len(yours)} weights, {steps} are expected: one after each update")
                 for number, (found, expected) in enumerate(zip(yours, right, strict=True), 1):
                     if abs(found - expected) > 1e-9 * max(1.0, abs(expected)):
+                        answer.show = showing(reference, args, partial(operation, 3 * number - 1))
                         answer.fail(f"{what}: after update {number} yours is {found:.6g}, right is {expected:.6g}")
     return ()
 

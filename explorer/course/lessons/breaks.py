@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import types
 from collections import namedtuple
+from functools import partial
 from typing import Any
 
 import torch
 
 from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.flow import liveness
-from explorer.course.compared import Labelled, agree, broken, explored
+from explorer.course.compared import Labelled, agree, broken, explored, showing
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.bytecode import Code
+from explorer.records.session import Record
 
 # breaks-1: how many breaks?
 
@@ -129,14 +131,17 @@ BRANCHES: tuple[Labelled, ...] = (
 
 def check_mended(answer: Answer) -> tuple[Score, ...]:
     records = {}
-    for name in ("gate", "clipped", "logged"):
-        with answer.at("compiles", name):
-            record = records[name] = explored(answer[name], *BRANCHES[0][1])
+    for name, function in answer["before"].items():
+        with answer.at("compiles", name, showing(function, BRANCHES[0][1], broken)):
+            records[name] = explored(answer[name], *BRANCHES[0][1])
+    for name, record in records.items():
         with answer.at("verified", name):
             if len(record.breaks):
                 why = record.breaks[0].why
                 answer.fail(f"`{name}` still breaks: {why.title}", record, broken(record))
-        agree(answer, answer[name], answer["before"][name], BRANCHES, f"`{name}`", record)
+    for name, record in records.items():
+        answer.shown(record, "graphs")
+        agree(answer, answer[name], answer["before"][name], BRANCHES, f"`{name}`")
     nodes = sum(node.op.startswith("call") for record in records.values() for node in record.graphs[0].graph.nodes)
     return (Score("captured operations", nodes, 11),)
 
@@ -291,19 +296,19 @@ def _unused(x: Any, a: Any) -> Any:
 
 
 _BODIES = (_line, _again, _branch, _loop, _deleted, _unused)
-BODIES = tuple(decode(body.__code__) for body in _BODIES if isinstance(body, types.FunctionType))
+BODIES = tuple((body, decode(body.__code__)) for body in _BODIES if isinstance(body, types.FunctionType))
 
 
 def check_live(answer: Answer) -> tuple[Score, ...]:
-    asked = 0
-    for code in BODIES:
+    for function, code in BODIES:
+        args = (torch.ones(2), *(2 for _ in range(function.__code__.co_argcount - 1)))
         live, body = liveness(code), steps(code)
         for at, instruction in enumerate(code.instructions):
             if instruction.id not in live:
                 continue
-            asked += 1
             what = f"`{code.name.strip('_')}` with a break before instruction {at}"
-            with answer.at("right", what):
+            link = partial(Record.link, pane="bytecode", compile="f0", element=instruction.id)
+            with answer.at("right", what, showing(function, args, link)):
                 found = answer["live"](list(body), at)
                 if not isinstance(found, (set, frozenset)):
                     answer.fail(f"`live` returns a set of names, not a {type(found).__name__}")
@@ -315,7 +320,7 @@ def check_live(answer: Answer) -> tuple[Score, ...]:
                     reads = {step.name for step in body[at:] if step.op != "STORE_FAST"}
                     how = "written again before it is read" if more[0] in reads else "never read from there on"
                     answer.fail(f"{what}: {more[0]} is {how}, and is in yours{listed}")
-    return (Score("places asked about", asked, asked, higher=True),)
+    return ()
 
 
 LIVE = Puzzle(

@@ -10,7 +10,7 @@ import torch
 
 import explorer
 from explorer.course.claims import figures
-from explorer.course.compared import copies, explored, position
+from explorer.course.compared import copies, decided, explored, position, showing
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 
@@ -114,27 +114,28 @@ def traced(function: Callable[..., Any], example: torch.Tensor) -> Callable[...,
 
 
 def check_wrong_trace(answer: Answer) -> tuple[Score, ...]:
-    for name, given in (("gate", "for_gate"), ("padded", "for_padded")):
-        x, function = answer[given], answer[name]
+    example = answer["example"]
+    cases = [(given, answer[name], answer[given]) for name, given in (("gate", "for_gate"), ("padded", "for_padded"))]
+    for given, _, x in cases:
         with answer.at("defined", given):
             if not isinstance(x, torch.Tensor) or x.dtype != torch.float32 or x.dim() != 1:
                 answer.fail(f"`{given}` is a tensor of one dimension, float32")
-        with answer.at("compiles", given):
-            right = function(*copies((x,)))
-        with answer.at("right", given):
-            trace = traced(function, answer["example"])
+    for given, function, x in cases:
+        with answer.at("compiles", given, showing(function, (example,), decided)):
+            compiled = explorer.compile(function)
+            compiled(example)
+            if differs := position(compiled(x), function(*copies((x,)))):
+                answer.fail(f"`{given}`: the compiled function is wrong too: {differs}")
+    for given, function, x in cases:
+        with answer.at("right", given, showing(function, (example,), decided)):
+            trace = traced(function, example)
             try:
+                right = function(*copies((x,)))
                 differs = position(trace(*copies((x,))), right)
             except RuntimeError as error:
                 answer.fail(f"`{given}`: the trace raises ({str(error).strip().splitlines()[-1]}), so it is not silent")
             if not differs:
-                record = explored(function, x)
-                answer.fail(f"`{given}`: the trace gives what eager gives", record, "graphs")
-        with answer.at("verified", given):
-            compiled = explorer.compile(function)
-            compiled(answer["example"])
-            if differs := position(compiled(x), right):
-                answer.fail(f"`{given}`: the compiled function is wrong too: {differs}")
+                answer.fail(f"`{given}`: the trace gives what eager gives, {right.tolist()}")
     return ()
 
 
@@ -221,7 +222,7 @@ def check_methods(answer: Answer) -> tuple[Score, ...]:
             answer.fail(f"{strange[0]!r} is none of 'exact', 'wrong', 'refused'")
     for each in names:
         name, way = each.split()
-        with answer.at("right", each):
+        with answer.at("right", each, showing(answer[name], (answer["example"],), decided)):
             found = outcome(WAYS[way], answer[name], answer["example"], answer["other"])
             if said[each] != found:
                 answer.fail(f"{each}: you said {said[each]}, it is {found}")

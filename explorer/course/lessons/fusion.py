@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import sympy
@@ -21,7 +21,7 @@ from explorer.core.reasons import CATALOGUE
 from explorer.core.stage import Stage
 from explorer.course.compared import captured, explored, kernels
 from explorer.course.prediction import Found, Prediction
-from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
+from explorer.course.puzzle import Answer, Puzzle, Score, Show, Wrong
 from explorer.ir.loops import Loop
 from explorer.ir.program import CPU, BuildOptions, Generation
 from explorer.ir.schedule import Access, Dependencies, Fused
@@ -228,10 +228,6 @@ def _view(loop: Loop, dependencies: Dependencies) -> View:
     return View(loop.id, outer, inner, reads, write.buffer, index(write))
 
 
-def _both(a: View, b: View) -> str:
-    return f"\n  a: {a}\n  b: {b}"
-
-
 def shown(name: str, element: str = "k0") -> tuple[Record, str]:
     """The record of one of `programs`, and where it shows a loop or a kernel."""
     function, args = next((function, args) for each, function, args in programs() if each == name)
@@ -239,30 +235,33 @@ def shown(name: str, element: str = "k0") -> tuple[Record, str]:
     return record, record.link("schedule", "f0", element=element)
 
 
+def _shows(name: str, element: str) -> Show:
+    return partial(shown, name, element)
+
+
 def check_legal(answer: Answer) -> tuple[Score, ...]:
-    legal, said_yes, may = answer["legal"], 0, 0
-    missed: list[tuple[str, str, str]] = []
+    asked: list[tuple[str, bool, bool, str, Show]] = []
     for name, a, b, ok, why in pairs():
-        what = f"{name}: {a.name} and {b.name}"
-        with answer.at("right", what):
-            says = legal(a, b)
+        what, show = f"{name}: {a.name} and {b.name}", _shows(name, b.name)
+        with answer.at("right", what, show):
+            says = answer["legal"](a, b)
             if not isinstance(says, bool):
                 answer.fail(f"`legal` returns True or False, not a {type(says).__name__}")
-        with answer.at("refuses", what):
-            if says and why:
-                answer.fail(f"{what}: yours says yes. {why}.{_both(a, b)}", *shown(name, b.name))
-        may += ok
-        said_yes += says and ok
-        if ok and not says:
-            missed.append((name, f"{what}.{_both(a, b)}", b.name))
-    with answer.at("score"):
-        if said_yes < 0.5 * may:
-            name, pair, last = missed[0]
-            said = f"finds {said_yes} of {may} legal pairs, fewer than half; yours says no to {pair}"
-            answer.fail(said, *shown(name, last))
+            both = f"\n  a: {a}\n  b: {b}"
+            asked.append((f"{what}.{both}", ok, says, f"{what}: yours says yes. {why}.{both}" if why else "", show))
+    for what, _, says, wrong, show in asked:
+        with answer.at("refuses", what, show):
+            if says and wrong:
+                answer.fail(wrong)
+    legal = [(what, says, show) for what, ok, says, _, show in asked if ok]
+    missed = [(what, show) for what, says, show in legal if not says]
+    found = len(legal) - len(missed)
+    with answer.at("score", show=missed[0][1] if missed else None):
+        if found < 0.5 * len(legal):
+            answer.fail(f"finds {found} of {len(legal)} legal pairs, fewer than half; yours says no to {missed[0][0]}")
     if missed:
-        print(f"a legal pair that yours refuses: {missed[0][1]}")
-    return (Score("legal pairs found", round(said_yes / may, 2), 0.9, higher=True),)
+        print(f"a legal pair that yours refuses: {missed[0][0]}")
+    return (Score("legal pairs found", round(found / len(legal), 2), 0.9, higher=True),)
 
 
 LEGAL = Puzzle(
@@ -330,7 +329,7 @@ def check_rank(answer: Answer) -> tuple[Score, ...]:
     print(f"{'bytes moved':<18}{'none':>8}{'yours':>8}{'built in':>10}")
     for name, dependencies in lowered().items():
         apart, theirs = moved(dependencies, SEPARATE), moved(dependencies)
-        with answer.at("compiles", name), explorer.workbench(rank=answer["rank"]):
+        with answer.at("compiles", name, partial(shown, name)), explorer.workbench(rank=answer["rank"]):
             yours = moved(dependencies)
         print(f"{name:<18}{apart:>8}{yours:>8}{theirs:>10}")
         total, reference = total + yours, reference + theirs
@@ -357,7 +356,8 @@ RANK = Puzzle(
     names=("rank",),
     given='''# rank(pair) is asked for each pair of groups of loops that access one buffer. The highest is tried first,
 # one with None never.
-# pair.bytes_shared: of the buffers that both access. pair.distance: how many operations apart they are in the program.
+# pair.bytes_shared: of the buffers that both access. pair.distance: how many operations apart they are in the program,
+# 1 for neighbours, and negative where one begins before the other has ended.
 # pair.first and pair.second: tuples of the names of their loops.
 ''',
     starter='''def rank(pair):

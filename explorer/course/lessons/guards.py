@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 import explorer
-from explorer.course.compared import Labelled, agree, copies, explored, position
+from explorer.course.compared import Labelled, agree, copies, decided, position, recompiled, showing
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.records.session import Record
@@ -56,7 +56,8 @@ def find_compiles(answer: Answer, name: str) -> Found:
     function, calls = answer["calls"][name]
     record = watched(function, calls)
     found = len(record.data.compiles)
-    return found, f"it is compiled {found} times for {len(calls)} calls\n{record.recompiles}", record, "recompiles"
+    said = f"it is compiled {found} times for {len(calls)} calls\n{record.recompiles}"
+    return found, said, record, recompiled(record)
 
 
 COMPILES_OF = Prediction(
@@ -158,33 +159,36 @@ def good(names: Any, args: tuple[Any, ...]) -> bool:
 
 
 def check_accepts(answer: Answer) -> tuple[Score, ...]:
-    accepted = total = 0
-    refused: list[str] = []
-    pretend = FakeTensorMode()
+    def at(record: Record) -> str:
+        on_n = next(guard.id for guard in record.guards if guard.source == "L['n']")
+        return record.link("guards", "f0", element=on_n)
+
+    show, pretend = showing(answer["f"], (torch.randn(8), 3), at), FakeTensorMode()
+    asked: list[tuple[str, tuple[Any, ...], bool]] = []
     for label, args in pool(answer.seed):
-        with answer.at("right", label):
-            is_good = good(answer.names, args)
+        with answer.at("right", label, show):
             try:
                 says = answer["accepts"](pretend.from_tensor(args[0]), args[1])
             except DataDependentOutputException:
                 answer.fail(f"reads elements of x on {label}: a guard asks for kind and size alone")
+            asked.append((label, args, bool(says)))
+    rights = []
+    for label, args, says in asked:
         with answer.at("refuses", label):
-            if says and not is_good:
+            if good(answer.names, args):
+                rights.append((label, says))
+            elif says:
                 try:
                     given = position(answer["graph"](*args), answer["f"](*args)).replace("yours", "the graph")
                 except Exception as error:
                     given = f"f raises {type(error).__name__}"
-                record = explored(answer["f"], torch.randn(8), 3)
-                on_n = next(guard.id for guard in record.guards if guard.source == "L['n']")
-                answer.fail(f"wrongly accepts {label}, but {given}", record, record.link("guards", "f0", element=on_n))
-        total += is_good
-        accepted += bool(says and is_good)
-        if is_good and not says:
-            refused.append(label)
+                answer.fail(f"wrongly accepts {label}, but {given}")
+    accepted, total = sum(says for _, says in rights), len(rights)
     with answer.at("score"):
         if accepted < ENOUGH * total:
+            refused = next(label for label, says in rights if not says)
             share = f"accepts {accepted} of {total} good calls, fewer than {100 * ENOUGH:g} %"
-            answer.fail(f"{share}; it refuses {refused[0]}, for which the graph is right")
+            answer.fail(f"{share}; it refuses {refused}, for which the graph is right")
     return (Score("good calls accepted", round(accepted / total, 2), 0.8, higher=True),)
 
 
@@ -254,22 +258,22 @@ SIGNED = torch.tensor([[-1.0, 2.0, -3.0, 4.0], [5.0, -6.0, 7.0, -8.0]])
 
 
 def check_two(answer: Answer) -> tuple[Score, ...]:
-    calls = [(list(xs),) for xs in answer["calls"]()]
-    inputs = [(f"a list of {len(args[0])}", args) for args in calls]
-    agree(answer, answer["pooled"], answer["before"], inputs)
-    with answer.at("compiles"):
-        made = [answer["prepare"](*args) for args in calls]
-    agree(answer, lambda xs: answer["step"](answer["prepare"](xs)), answer["before"], inputs)
+    inputs = [(f"a list of {len(xs)}", (list(xs),)) for xs in answer["calls"]()]
+    with answer.at("compiles", show=showing(answer["before"], inputs[0][1], decided)):
+        record = watched(answer["step"], [(answer["prepare"](*args),) for _, args in inputs])
+        answer.shown(record, recompiled(record))
     with answer.at("used"):
-        prepared, turned = answer["prepare"](list(SIGNED)), answer["before"]([-x for x in SIGNED])
-        if position(answer["step"](tree_map(_negative, prepared)), turned):
+        prepared, turned = answer["prepare"](list(SIGNED)), answer["prepare"]([-x for x in SIGNED])
+        if position(tree_leaves(tree_map(_negative, prepared)), tree_leaves(turned)):
             answer.fail("the work is in `prepare`, which is not compiled; `step` is given what is computed already")
+    agree(answer, answer["pooled"], answer["before"], inputs)
+    agree(answer, lambda xs: answer["step"](answer["prepare"](xs)), answer["before"], inputs)
+    count = len(record.data.compiles)
     with answer.at("score"):
-        record = watched(answer["step"], [(each,) for each in made])
-        count = len(record.data.compiles)
         if count > 3:
-            said = f"`step` is compiled {count} times for {len(calls)} calls: each length is a compile of its own"
-            answer.fail(said, record, "recompiles")
+            answer.fail(
+                f"`step` is compiled {count} times for {len(inputs)} calls: each length is a compile of its own"
+            )
     return (Score("compiles", count, 2),)
 
 

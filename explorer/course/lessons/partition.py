@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import explorer
-from explorer.course.compared import explored, position, refusal
+from explorer.course.compared import explored, noded, position, refusal, showing
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.records.session import Record
@@ -81,6 +81,11 @@ BYTES = Puzzle(
 # partition-2: a backward rule
 
 
+def backward(record: Record) -> str:
+    """Where a record's trace begins to compute the gradient."""
+    return noded(record, "tangent_0", "trace")
+
+
 def check_backward(answer: Answer) -> tuple[Score, ...]:
     random = torch.Generator().manual_seed(answer.seed)
     inputs = {
@@ -92,11 +97,11 @@ def check_backward(answer: Answer) -> tuple[Score, ...]:
     }
     for what, x in inputs.items():
         for scale in (1.0, -2.5):
-            with answer.at("right", what):
-                grad = torch.full_like(x, scale)
-                leaf = x.clone().requires_grad_()
+            with answer.at("right", what, showing(answer["swish"], (x.requires_grad_(),), backward)):
+                grad = torch.full_like(x, scale, requires_grad=False)
+                leaf = x.detach().clone().requires_grad_()
                 answer["swish"](leaf).backward(grad)
-                if differs := position(answer["backward"](x, grad), leaf.grad):
+                if differs := position(answer["backward"](x.detach(), grad), leaf.grad):
                     answer.fail(f"on {what}, with a gradient of {scale:g}, {differs.replace('eager', 'autograd')}")
     return ()
 

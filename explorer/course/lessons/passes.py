@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,9 +11,10 @@ from torch import fx
 
 import explorer
 from explorer.compiler.autograd import TRACE
-from explorer.course.compared import agree, captured, copies, explored, position, refusal, ruled, with_rule
-from explorer.course.puzzle import Answer, Puzzle, Score, Wrong, explained
+from explorer.course.compared import agree, captured, copies, explored, noded, position, refusal, ruled, showing, uses
+from explorer.course.puzzle import Answer, Puzzle, Score, Show, Wrong, explained
 from explorer.ir.graph import Graph
+from explorer.records.session import Record
 
 aten = torch.ops.aten
 
@@ -36,31 +38,38 @@ def programs() -> Iterator[tuple[str, Callable[..., Any], int]]:
     yield "a chain in a chain", lambda x, y: ((x + 1) * (x + 1)) - ((x + 1) * (x + 1)), 3
 
 
+def dropped(whole: fx.Graph, left: fx.Graph, record: Record) -> str:
+    """Where a record's trace has the first node of `whole` that is not in `left`."""
+    names = {node.name for node in left.nodes}
+    return noded(record, next((node.name for node in whole.nodes if node.name not in names), ""), "trace")
+
+
 def check_cse(answer: Answer) -> tuple[Score, ...]:
-    left = least = 0
-    for name, function, fewest in programs():
-        x, y = torch.arange(9.0).view(3, 3) / 4, torch.ones(3, 3) * 1.5
+    x, y = torch.arange(9.0).view(3, 3) / 4, torch.ones(3, 3) * 1.5
+    least = sum(fewest for _, _, fewest in programs())
+    cases: list[tuple[str, Graph, fx.Graph, Show]] = []
+    for name, function, _ in programs():
         graph = TRACE(captured(function, x, y)).forward
         copy = graph.copy()
-        with answer.at("compiles", name):
+        show = showing(function, (x, y), partial(dropped, graph.graph, copy))
+        cases.append((name, graph, copy, show))
+        with answer.at("compiles", name, show):
             answer["cse"](copy)
-        with answer.at("verified", name):
+    for name, graph, copy, show in cases:
+        with answer.at("verified", name, show):
             copy.lint()
             before = {node.name for node in graph.graph.nodes}
             if new := [node.name for node in copy.nodes if node.name not in before]:
                 answer.fail(f"{name}: the pass added {new[0]}; it only drops nodes")
-        with answer.at("right", name):
+    for name, graph, copy, show in cases:
+        with answer.at("right", name, show):
             torch.manual_seed(3)
             right = fx.GraphModule(dict(graph.constants), graph.graph)(*inputs(graph, x, y))
             torch.manual_seed(3)
             found = fx.GraphModule(dict(graph.constants), copy)(*inputs(graph, x, y))
             if differs := position(tuple(found), tuple(right)):
                 answer.fail(f"{name}: {differs}")
-        if name == "two draws":
-            with answer.at("refuses", name):
-                if calls(copy) < fewest:
-                    answer.fail("two draws: random numbers drawn twice are not the same numbers")
-        left, least = left + calls(copy), least + fewest
+    left = sum(calls(copy) for _, _, copy, _ in cases)
     with answer.at("score"):
         if left > least + 1:
             answer.fail(f"{left} nodes are left of the eight programs; {least} are possible")
@@ -177,24 +186,30 @@ def check_silu(answer: Answer) -> tuple[Score, ...]:
 
     x, y = torch.linspace(-3, 3, 7), torch.linspace(2, -1, 7)
     rules: dict[str, Any] = {"passes": [answer["to_silu"]]}
+    records = []
+    for function in (gated, turned, other, shared, scaled):
+        with answer.at("compiles", function.__name__), explorer.workbench(**rules):
+            records.append((function, record := explored(function, x, y)))
+            answer.shown(record, "graphs")
+            if why := refusal(record):
+                answer.fail(f"{function.__name__}: {why}")
     nodes = 0
-    for function in (gated, turned):
-        record = with_rule(answer, function, (x, y), rules)
+    for function, record in records[:2]:
+        answer.shown(record, "graphs")
         with answer.at("used", function.__name__):
+            if not uses(record):
+                answer.fail(f"{function.__name__}: the record shows nothing that your rule made")
             last = record.graphs[-1].graph
             if not any("silu" in node.target for node in last.nodes):
-                answer.fail(f"{function.__name__}: no silu in the graph after your pass", record, "graphs")
+                answer.fail(f"{function.__name__}: no silu in the graph after your pass")
         nodes += sum(node.op == "call_function" for node in last.nodes)
-    for function in (gated, turned, other, shared, scaled):
+    for function, record in records:
+        answer.shown(record, ruled(record))
         with explorer.workbench(**rules):
-            with answer.at("compiles", function.__name__):
-                if why := refusal(record := explored(function, x, y)):
-                    answer.fail(f"{function.__name__}: {why}", record, "graphs")
-            agree(answer, explorer.compile(function), function, [(function.__name__, (x, y))], record=record)
+            agree(answer, explorer.compile(function), function, [(function.__name__, (x, y))])
     with answer.at("score"):
         if nodes > 4:
-            said = f"{nodes} nodes are left in the two; 4 are enough: erase what nobody reads"
-            answer.fail(said, record, ruled(record))
+            answer.fail(f"{nodes} nodes are left in the two; 4 are enough: erase what nobody reads")
     return (Score("nodes", nodes, 4),)
 
 
@@ -302,39 +317,52 @@ def times_zero(graph):
 '''
 
 
+def traced(record: Record) -> str:
+    """Where a record has the graph that passes are given."""
+    return noded(record, "", "trace")
+
+
 def check_counterexamples(answer: Answer) -> tuple[Score, ...]:
     x = answer["x"]
     with answer.at("defined"):
         if not isinstance(x, torch.Tensor):
             answer.fail("`x` is a tensor")
-    for name, wrong in (("sums", answer["sum_once"]), ("zeros", answer["times_zero"])):
-        function = answer[name]
-        with answer.at("verified", name):
+    cases = [(name, answer[name], answer[wrong]) for name, wrong in (("sums", "sum_once"), ("zeros", "times_zero"))]
+    rights, records = {}, {}
+    for name, function, _ in cases:
+        with answer.at("defined", name):
             try:
-                right = function(*copies((x,)))
+                right = rights[name] = function(*copies((x,)))
             except Exception as error:
                 answer.fail(f"`{name}`: eager raises {type(error).__name__}: {explained(error, answer.names)}")
             results = right if isinstance(right, tuple | list) else (right,)
             if other := [type(each).__name__ for each in results if not isinstance(each, torch.Tensor)]:
                 answer.fail(f"`{name}` returns a {other[0]}; return a tensor, or a tuple of tensors")
-            if position(function(*copies((x,))), right):
-                answer.fail(f"`{name}`: two eager calls differ, so they cannot show that a pass is wrong")
-            if differs := position(explorer.compile(function)(*copies((x,))), right):
-                answer.fail(f"`{name}`: compiled without the pass it differs from eager too: {differs}")
-        rules: dict[str, Any] = {"passes": [wrong]}
-        with answer.at("compiles", name), explorer.workbench(**rules):
-            record = explored(function, *copies((x,)))
+    for name, function, wrong in cases:
+        with answer.at("compiles", name, showing(function, (x,), traced)), explorer.workbench(passes=[wrong]):
+            record = records[name] = explored(function, *copies((x,)))
+            answer.shown(record, ruled(record))
             if why := refusal(record):
                 said = f"with {wrong.__name__} there is no compiled code to compare (did it change a shape?)"
-                answer.fail(f"`{name}`: {said}: {why}", record, "graphs")
+                answer.fail(f"`{name}`: {said}: {why}")
+    for name, _, wrong in cases:
+        record = records[name]
         with answer.at("used", name):
             ran = [s for each in record.data.compiles for s in each.stages if s.name == f"pass {wrong.__name__}"]
             if all(stage.same_as for stage in ran):
-                answer.fail(f"`{name}`: {wrong.__name__} changes nothing in its graph", record, "graphs")
-        with answer.at("right", name), explorer.workbench(**rules):
-            if not position(found := explorer.compile(function)(*copies((x,))), right):
+                answer.fail(f"`{name}`: {wrong.__name__} changes nothing in its graph", record, traced(record))
+    for name, function, _ in cases:
+        with answer.at("verified", name, showing(function, (x,), traced)):
+            if position(function(*copies((x,))), rights[name]):
+                answer.fail(f"`{name}`: two eager calls differ, so they cannot show that a pass is wrong")
+            if differs := position(explorer.compile(function)(*copies((x,))), rights[name]):
+                answer.fail(f"`{name}`: compiled without the pass it differs from eager too: {differs}")
+    for name, function, wrong in cases:
+        answer.shown(records[name], ruled(records[name]))
+        with answer.at("right", name), explorer.workbench(passes=[wrong]):
+            if not position(found := explorer.compile(function)(*copies((x,))), rights[name]):
                 said = f"with {wrong.__name__} the result is still right"
-                answer.fail(f"`{name}`: {said}\neager: {right}\ncompiled: {found}", record, ruled(record))
+                answer.fail(f"`{name}`: {said}\neager: {rights[name]}\ncompiled: {found}")
     return ()
 
 
@@ -363,10 +391,10 @@ COUNTER = Puzzle(
         Wrong(_counter(zeros="x * 2"), "used", "`zeros`: times_zero changes nothing"),
         Wrong(_counter(x="torch.ones(2, 2) * torch.tensor([1.0, 2.0])"), "right",
               "`zeros`: with times_zero the result is still right"),
-        Wrong(_counter(sums="torch.rand_like(x).sum(0) - x.sum(1)"), "verified", "two eager calls differ"),
+        Wrong(_counter(sums="torch.rand_like(x).sum(0) - x.sum(1) + x.sum(0)"), "verified", "two eager calls differ"),
         Wrong(_counter(x="[1.0, 2.0]"), "defined", "`x` is a tensor"),
-        Wrong(_counter(zeros='{"y": x * 0}'), "verified", "`zeros` returns a dict; return a tensor"),
-        Wrong(_counter(sums="x.sum(2)"), "verified", "`sums`: eager raises IndexError"),
+        Wrong(_counter(zeros='{"y": x * 0}'), "defined", "`zeros` returns a dict; return a tensor"),
+        Wrong(_counter(sums="x.sum(2)"), "defined", "`sums`: eager raises IndexError"),
         Wrong(_counter(sums="x.sum((0, 1)) - x.sum(0)[0]"), "compiles", "did it change a shape?"),
     ),
     hints=(

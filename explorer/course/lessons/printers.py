@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 import explorer
-from explorer.course.compared import Labelled, agree, with_rule
+from explorer.course.compared import Labelled, agree, explored, showing, with_rule
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
+from explorer.records.session import Record
 
 NAN, INFINITY = float("nan"), float("inf")
 VALUES = (0.0, -0.0, 1.0, -1.0, 6.5, INFINITY, -INFINITY, NAN)
@@ -18,18 +19,25 @@ VALUES = (0.0, -0.0, 1.0, -1.0, 6.5, INFINITY, -INFINITY, NAN)
 def printed(answer: Answer, name: str, function: Callable[..., Any], operands: int) -> tuple[Score, ...]:
     """Check a rule that prints the C++ of one operation."""
     rules: dict[str, Any] = {"printers": {"cpp": {name: answer["rule"]}}}
-    record = with_rule(answer, function, tuple(torch.ones(17) for _ in range(operands)), rules)
+    args = tuple(torch.ones(17) for _ in range(operands))
+    record = with_rule(answer, function, args, rules)
     if operands == 1:
         inputs: list[Labelled] = [(f"x = {value}", (torch.tensor([value]),)) for value in VALUES]
     else:
         inputs = [(f"{a}, {b}", (torch.tensor([a]), torch.tensor([b]))) for a in (1.0, -2.0, NAN) for b in (3.0, NAN)]
     for size in (0, 15, 16, 1023):
-        args = tuple(torch.linspace(-3, 2 + at, size) for at in range(operands))
-        inputs += [(f"{size} elements", args), (f"{size} elements in float64", tuple(x.double() for x in args))]
+        many = tuple(torch.linspace(-3, 2 + at, size) for at in range(operands))
+        inputs += [(f"{size} elements", many), (f"{size} elements in float64", tuple(x.double() for x in many))]
     with explorer.workbench(**rules):
-        agree(answer, explorer.compile(function, dynamic=True), function, inputs, record=record)
-    lines = sum(len(kernel.source.lines) for kernel in record.kernels)
-    return (Score("lines of C++", lines, lines),)
+        agree(answer, explorer.compile(function, dynamic=True), function, inputs)
+    yours, built_in = instructions(record), instructions(explored(function, *args))
+    return (Score("machine instructions", yours, built_in),)
+
+
+def instructions(record: Record) -> int:
+    """Of the kernels, as the C++ compiler made them."""
+    made = (kernel.lowered["asm"] for kernel in record.kernels if "asm" in kernel.lowered)
+    return sum(line.text.startswith(" ") for text in made for line in text.lines)
 
 
 # printers-1: relu
@@ -107,12 +115,19 @@ MINIMUM = Puzzle(
 # printers-3: the tail
 
 
+def coded(record: Record) -> str:
+    """Where a record has the first line of its kernel that has a mask."""
+    lines = (line.id for line in record.kernels[0].source.lines if "mask =" in line.text)
+    return record.link("code", "f0", element=next(lines, "k0"))
+
+
 def check_mask(answer: Answer) -> tuple[Score, ...]:
     lanes = least = 0
+    show = showing(lambda x: x * 2, (torch.ones(17),), coded, target="cuda:sm_90")
     for block in (1, 4, 16):
         for size in (0, 1, 15, 16, 17, 1023):
             what = f"{size} elements in blocks of {block}"
-            with answer.at("right", what):
+            with answer.at("right", what, show):
                 count = answer["programs"](size, block)
                 if not isinstance(count, int) or count < 0:
                     answer.fail(f"{what}: programs gives {count!r}")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import explorer
-from explorer.course.compared import agree, broken, explored, refusal, uses
+from explorer.course.compared import agree, broken, explored, refusal, showing, uses
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.records.session import Record
 
@@ -29,6 +29,7 @@ def check_stack(answer: Answer) -> tuple[Score, ...]:
     record = explored(answer["f"], torch.ones(3), torch.ones(3))
     steps = list(evaluated(record))
     with answer.at("defined"):
+        answer.shown(record, "bytecode")
         if not isinstance(answer["depths"], list) or not all(isinstance(each, int) for each in answer["depths"]):
             answer.fail("`depths` is a list of whole numbers, one for each instruction")
     with answer.at("right"):
@@ -74,25 +75,33 @@ Program = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def with_opcode(answer: Answer, name: str, programs: tuple[Program, ...]) -> tuple[Score, ...]:
+    def at(record: Record) -> str:
+        """The first instruction of this name."""
+        (compile, *_) = record.data.compiles
+        found = (each.id for code in compile.codes for each in code.instructions if each.op == name)
+        return record.link("bytecode", compile.id, element=next(found, ""))
+
     rules: dict[str, Any] = {"opcodes": {name: answer["rule"]}}
-    used = 0
-    for function, args in programs:
-        what = function.__name__.strip("_")
-        with answer.at("compiles", what), explorer.workbench(**rules):
+    labelled = [(function.__name__.strip("_"), function, args) for function, args in programs]
+    used = set[str]()
+    for what, function, args in labelled:
+        with answer.at("compiles", what, showing(function, args, at)), explorer.workbench(**rules):
             record = explored(function, *args)
+            answer.shown(record, at(record))
             if why := refusal(record):
-                answer.fail(f"{what}: {why}", record, "bytecode")
+                answer.fail(f"{what}: {why}")
             if len(record.breaks):
                 said = record.breaks[0].why
                 why = f"{said.title}{': ' * bool(said.detail)}{said.detail}"
                 answer.fail(f"{what} breaks: {why}", record, broken(record))
-            used += any(name in each for each in uses(record))
-        with explorer.workbench(**rules):
-            agree(answer, explorer.compile(function), function, [(what, args)], record=record)
+            used |= uses(record)
     with answer.at("used"):
-        if not used:
+        if not any(name in each for each in used):
             answer.fail(f"none of the programs has the instruction {name}")
-    return (Score("programs captured", len(programs), len(programs), higher=True),)
+    for what, function, args in labelled:
+        with explorer.workbench(**rules):
+            agree(answer, explorer.compile(function), function, [(what, args)], show=showing(function, args, at))
+    return ()
 
 
 # symbolic-2: SWAP
@@ -176,7 +185,7 @@ def _rows(x: Any) -> Any:
 def _inner(x: Any) -> Any:
     values = ((x, x + 1), x * 3)
     (a, b), c = values
-    return a - b - c
+    return a - b, c
 
 
 def check_unpack(answer: Answer) -> tuple[Score, ...]:

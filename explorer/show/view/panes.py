@@ -25,7 +25,7 @@ PANES = {
             "does, too, and as a capital letter goes back. A breakpoint is a query, such as: op:CALL line:12 "
             "guard:size depth>1 top:tensor"
         ),
-        paper="Symbolic evaluation and code generation of TorchDynamo (sections 3.4 to 3.8).",
+        paper="Symbolic evaluation and code generation of TorchDynamo (sections 3.2, 3.4 and 3.8).",
         stock='torch/_dynamo/symbolic_convert.py, InstructionTranslator; TORCH_LOGS="bytecode,trace_bytecode".',
     ),
     "breaks": PaneData(
@@ -109,7 +109,7 @@ PANES = {
             "caused it; lines without one say why. Above the code is the exact command that built it. A second "
             "code pane beside this one shows two levels at once."
         ),
-        paper="TorchInductor's code generation: Triton, C++/OpenMP (sections 4.5 and 4.6), and the wrapper.",
+        paper="TorchInductor's code generation: Triton, C++/OpenMP, and the wrapper (sections 4.5, 4.6 and 4.7).",
         stock='torch/_inductor/codegen/; TORCH_LOGS="output_code,kernel_code", files under /tmp/torchinductor_USER.',
     ),
     "timing": PaneData(
@@ -119,7 +119,7 @@ PANES = {
             "what it moves and computes, and how near that comes to the machine's measured peaks. The time that "
             "no kernel takes is told apart."
         ),
-        paper="Experimental results (section 6): speedup over eager, here with its spread",
+        paper="TorchInductor speedups (section 6.3): speedup over eager, here with its spread",
         stock="torch.utils.benchmark, TORCHINDUCTOR_PROFILE=1 (bandwidth of each kernel), torch.profiler",
     ),
     "values": PaneData(
@@ -141,7 +141,7 @@ PANES = {
             "what ran inside them. Click a stage to look at it in all panes; zoom in on what is too short to "
             "read."
         ),
-        paper="Compile time is discussed in section 6; the stages are those of figure 1.",
+        paper="What is done to compile a frame (section 3.2); dynamic shapes save compile time (section 5.2).",
         stock="TORCH_LOGS=compilation_metrics, torch._dynamo.utils.compile_times(), tlparse's Chrome trace",
     ),
     "text": PaneData(
@@ -152,7 +152,7 @@ PANES = {
             "through rewrite by rewrite; lowering node by node. A breakpoint is a query, such as: pass:casts "
             "replaced:"
         ),
-        paper="Each stage of TorchDynamo, AOTAutograd and TorchInductor has such an intermediate program.",
+        paper="The FX graph (section 3.4), the loop-level IR (section 4.3), the code made of it (sections 4.5 to 4.7).",
         stock='TORCH_LOGS="graph_code,aot_graphs,schedule,output_code" prints some of these, one kind at a time.',
     ),
     "diff": PaneData(
