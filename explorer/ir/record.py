@@ -479,6 +479,14 @@ class MemoryData(Data, frozen=True):
     peak_after: Whole
 
 
+class ArgumentData(Data, frozen=True):
+    """What a kernel is called with: the memory of `buffer`, or a number, the value of `size`."""
+
+    buffer: str = ""
+    size: str = ""
+    written: bool = False
+
+
 class KernelData(Data, frozen=True):
     """`seconds` is the median of one launch, where it was timed. `lowered` gives the machine's texts by kind ("asm",
     "ttir", "ttgir", "llir", "ptx", "sass")."""
@@ -492,6 +500,7 @@ class KernelData(Data, frozen=True):
     flops: Whole
     seconds: float | None = None
     lowered: dict[str, TextData] = {}
+    arguments: tuple[ArgumentData, ...] = ()
 
 
 class BuildData(Data, frozen=True):

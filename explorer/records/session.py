@@ -20,6 +20,7 @@ from explorer.core.text import count
 from explorer.core.untrusted import regular, visible, writable
 from explorer.ir import record as data
 from explorer.ir.edit import EditedSource
+from explorer.records import repro
 from explorer.show.view import caches, changes, diagnosis, history, html, report, text
 from explorer.show.view.glance import with_glance
 from explorer.show.view.provenance import file_names
@@ -287,6 +288,15 @@ class Record:
             raise ValueError(f"{compile or 'no compile'} has no stage {stage!r}; it has {', '.join(known) or 'none'}")
         parts = (pane, compile, stage, element, self.data.created)
         return "#" + "/".join(urllib.parse.quote(part, safe="") for part in parts)
+
+    def repro(self, what: str = "", compile: str = "") -> str:
+        """A Python file that runs with torch alone: of `what`, the id of a kernel ("k0") or of a stage that made a
+        graph ("f0/2"); by default of the first graph that was captured. `compile` tells equal ids of several apart.
+        Nothing of the record is run to make it; what it holds is checked and quoted, as records come from strangers.
+
+        Raises ValueError for an id that the record lacks, and explorer.records.repro.types.CannotReproduce (a
+        ValueError) with what of it cannot be written."""
+        return repro.of(self.data, what, compile)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the record as JSON, compressed where the name ends in .gz. The file appears whole or not at all, a full

@@ -109,6 +109,10 @@ class HalfParts:
                 kernel.id, kernel.function, kernel.language, text(kernel.source), kernel.origins,
                 evaluate(kernel.bytes, hints), evaluate(kernel.flops, hints), seconds.get(kernel.id),
                 lowered={kind: text(made) for kind, made in lowered.get(kernel.function, {}).items()},
+                arguments=tuple(
+                    data.ArgumentData(each.buffer or "", "" if each.size is None else str(each.size), each.written)
+                    for each in kernel.arguments
+                ),
             )
             for kernel in self.generated.kernels
         )  # fmt: skip

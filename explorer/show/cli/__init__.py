@@ -1,5 +1,5 @@
-"""The command line: explorer demo | run | report | step | diff | import | ranks | operators | doctor | cache | course |
-class."""
+"""The command line: explorer demo | run | report | step | diff | repro | import | ranks | operators | doctor | cache |
+course | class."""
 
 from __future__ import annotations
 
@@ -195,6 +195,33 @@ def step_command(
         context.exit(step(_load(file), compile, at, query, what or "steps"))
     except ValueError as error:
         raise Refused(str(error)) from error
+
+
+@main.command("repro")
+@click.option("-k", "--kernel", "what", default="", help="A kernel (k0) or a stage with a graph (f0/2); by default the "
+              "first captured graph.")  # fmt: skip
+@click.option("--compile", "compile", default="", help="The compile that it is of, such as f0.1.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="The file; by default it is "
+              "printed.")  # fmt: skip
+@click.argument("file", type=click.Path(path_type=Path))
+def repro_command(file: Path, what: str, compile: str, output: Path | None) -> None:
+    """Write a stand-alone Python file that reproduces a graph or a kernel of a record FILE with torch alone: inputs of
+    the recorded shapes, strides and dtypes with random values, and what eager computes beside it. Nothing is run.
+
+    \b
+    Examples:
+      explorer repro softmax.explore.json.gz -o graph.py
+      explorer repro softmax.explore.json.gz -k k0 -o kernel.py
+    """
+    try:
+        made = _load(file).repro(what, compile)
+        if output is not None:
+            output.write_text(made)
+    except ValueError as error:
+        raise Refused(f"cannot reproduce {what or 'a graph'} of {file}: {error}") from error
+    except OSError as error:
+        raise Failed(f"cannot write {output}: {_message(error)}; choose another path with -o") from error
+    click.echo(f"Written: {output}" if output is not None else made)
 
 
 @main.command("import")

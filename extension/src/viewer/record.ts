@@ -324,6 +324,13 @@ export interface MemoryData {
   readonly peak_after: number;
 }
 
+/** What a kernel is called with: the memory of `buffer`, or a number, the value of `size`. */
+export interface ArgumentData {
+  readonly buffer?: string;
+  readonly size?: string;
+  readonly written?: boolean;
+}
+
 /** `seconds` is the median of one launch, where it was timed. `lowered` gives the machine's texts by kind ("asm",
  * "ttir", "ttgir", "llir", "ptx", "sass"). */
 export interface KernelData {
@@ -336,6 +343,7 @@ export interface KernelData {
   readonly flops: number;
   readonly seconds?: number | null;
   readonly lowered?: { readonly [key: string]: TextData };
+  readonly arguments?: readonly ArgumentData[];
 }
 
 export interface BuildData {
