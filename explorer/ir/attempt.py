@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import perf_counter
 from typing import ClassVar, Protocol
 
 
@@ -52,3 +53,4 @@ class EvaluatorStep:
     kept: int
     pushed: tuple[Sighted, ...]
     locals: tuple[tuple[str, Sighted | None], ...]
+    begun: float = field(default_factory=perf_counter)

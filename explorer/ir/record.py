@@ -344,6 +344,16 @@ class ActivationData(Data, frozen=True):
     caller: Whole = -1
 
 
+class FunctionCostData(Data, frozen=True):
+    """What capturing one function took, over its `calls` inlined into the frame: `seconds` in its own instructions, and
+    `whole` with those of the functions that it calls. Recording is part of both."""
+
+    function: str
+    calls: Whole
+    seconds: float
+    whole: float
+
+
 class ValueData(Data, frozen=True, array_like=True):
     """[text, step, items]: a value of the evaluator, as one step saw it. `step` is the step that brought it about; -1
     where none did: it was there at entry, or is None. Every field `step` of a record is an index into the compile's
@@ -669,6 +679,8 @@ class CompileData(Data, frozen=True):
     """Ids of nodes, loops and kernels that a person's own rule made, and of its name."""
     rewrites: Annotated[tuple[RewriteData, ...], at_most(500_000)] = ()
     """What the passes over the graph replaced, and what lowering made of each node, in order."""
+    functions: tuple[FunctionCostData, ...] = ()
+    """Where the time of capture went, dearest first."""
     cache_keys: tuple[CacheKeyData, ...] = ()
     """What was looked for in stock's caches, of a program that was watched."""
     called: str = ""

@@ -21,7 +21,7 @@ from explorer.core.untrusted import regular, visible, writable
 from explorer.ir import record as data
 from explorer.ir.edit import EditedSource
 from explorer.records import repro
-from explorer.show.view import caches, changes, diagnosis, history, html, report, text
+from explorer.show.view import caches, changes, compile_time, diagnosis, history, html, report, text
 from explorer.show.view.glance import with_glance
 from explorer.show.view.provenance import file_names
 from explorer.show.view.rewrites import Rewrites, rewrites_of
@@ -120,6 +120,13 @@ class Record:
         """Every stage of every compile, in the order in which they ran."""
         found = [stage for compile in self.data.compiles for stage in compile.stages]
         return Listing(found, (f"{s.id:<8} {s.name:<14} {s.half:<10} {text.duration(s.seconds)}" for s in found))
+
+    @property
+    def functions(self) -> Listing[data.FunctionCostData]:
+        """Which functions of the program the time of capture went to, dearest first, and layers that are captured many
+        times alike, for which compiling the layer instead of the model is known to help."""
+        found = [each for compile in self.data.compiles for each in compile.functions]
+        return Listing(found, (line for compile in self.data.compiles for line in compile_time.lines(compile)))
 
     @property
     def graphs(self) -> Listing[data.StageData]:

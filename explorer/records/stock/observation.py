@@ -25,6 +25,7 @@ from explorer.ir.program import Target
 from explorer.ir.schedule import MemoryPlan
 from explorer.records.stock import hook
 from explorer.records.stock.fixes import Fix
+from explorer.records.to_record.functions import function_costs
 from explorer.records.to_record.graphs import why
 from explorer.records.to_record.halves import counted
 
@@ -161,6 +162,9 @@ class Compile(CollectedCompile):
     saved: list[data.SavedData] = field(default_factory=list)
     activations: list[data.ActivationData] = field(default_factory=list)
     steps: list[data.StepData] = field(default_factory=list)
+    step_times: list[float] = field(default_factory=list)
+    """When each began; and when the last one ended."""
+    stepped: float = 0.0
     values: dict[data.ValueData, int] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     _count: Counter[str] = field(default_factory=Counter)
@@ -337,6 +341,7 @@ class Compile(CollectedCompile):
             guard_seconds=self.guard_seconds,
             cache_keys=tuple(self.cache_keys),
             activations=tuple(self.activations),
+            functions=function_costs(self.activations, self.steps, self.step_times, self.stepped),
             steps=tuple(self.steps),
             values=tuple(self.values),
             made=self.made,

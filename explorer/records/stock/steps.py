@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 from explorer.ir import record as data
@@ -57,6 +58,7 @@ def around_step(seen: Observation, call: Call) -> Iterator[None]:
     id_ = f"{frame.code}@{frame.offsets[at]}"
     step = len(compile.steps)
     if step < EvaluatorStep.CAP:
+        compile.step_times.append(perf_counter())
         compile.steps.append(_step(compile, evaluation, frame, id_))
     else:
         step = -1
@@ -65,6 +67,8 @@ def around_step(seen: Observation, call: Call) -> Iterator[None]:
     name = instruction.opname
     frame.stored = instruction.argval if name.startswith(("STORE_FAST", "DELETE_FAST")) else None
     yield
+    if step >= 0:
+        compile.stepped = perf_counter()
     _note_nodes(compile, evaluation, tracer, id_, step)
 
 
@@ -72,7 +76,7 @@ def _enter(compile: Compile, evaluation: Evaluation, tracer: Any) -> EvaluatorFr
     caller = evaluation.frames.get(id(tracer.parent)) if tracer.parent is not None else None
     depth = 0 if caller is None else compile.activations[caller.number].depth + 1
     code = tracer.f_code
-    compile.activations.append(data.ActivationData(code.co_name, depth, -1 if caller is None else caller.number))
+    compile.activations.append(data.ActivationData(code.co_qualname, depth, -1 if caller is None else caller.number))
     if code not in compile.offsets:
         compile.offsets[code] = offsets(code, tracer.instructions)
     made = EvaluatorFrame(len(compile.activations) - 1, tracer, compile.adopt(code, "inlined"), compile.offsets[code])

@@ -21,6 +21,7 @@ from explorer.ir.loops import Extern, Loops
 from explorer.ir.program import Compiled
 from explorer.ir.schedule import FusionTried
 from explorer.records.to_record import capture as captured
+from explorer.records.to_record.functions import function_costs
 from explorer.records.to_record.graphs import error, graph, reasons, shown, text, why
 from explorer.records.to_record.halves import counted, half_name, halves_of
 from explorer.records.to_record.rules import made_with, said_with
@@ -127,6 +128,9 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
     parts = next((a for a in artifacts if isinstance(a, Partitioned)), None)
     eager = fallback(run)
     steps = captured.steps(run.events)
+    ended = next((each.started + each.seconds for each in run.stages if each.name == "capture"), None)
+    if ended is None or run.left_out["EvaluatorStep"]:  # the last step that was kept did not take all the rest
+        ended = steps.times[-1] if steps.times else 0.0
     tried = [happened for happened in run.events if isinstance(happened, FusionTried)]
     return data.CompileData(
         run.id,
@@ -154,6 +158,7 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
         continues=capture.frame.history.continues if capture is not None and capture.frame is not None else "",
         recompiles=captured.recompiles(run.events),
         activations=tuple(steps.activations),
+        functions=function_costs(steps.activations, steps.steps, steps.times, ended),
         steps=tuple(steps.steps),
         values=tuple(data.ValueData(*each) for each in steps.values),
         made={} if capture is None else captured.made(capture, steps),

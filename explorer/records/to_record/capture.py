@@ -115,6 +115,7 @@ class Steps:
     steps: list[data.StepData] = field(default_factory=list)
     values: dict[tuple[str, int, tuple[tuple[str, int], ...]], int] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
+    times: list[float] = field(default_factory=list)
 
     def at(self, number: int) -> int:
         return self.numbers.get(number, -1)
@@ -165,5 +166,6 @@ def steps(events: Iterable[Any]) -> Steps:
             pushed = tuple(value(each, step) for each in step.pushed)
             bound = {name: -1 if each is None else value(each, step) for name, each in step.locals}
             made.numbers[step.number] = len(made.steps)
+            made.times.append(step.begun)
             made.steps.append(data.StepData(step.instruction, activation, step.nodes, step.kept, pushed, bound))
     return made

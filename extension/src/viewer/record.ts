@@ -214,6 +214,15 @@ export interface ActivationData {
   readonly caller?: number;
 }
 
+/** What capturing one function took, over its `calls` inlined into the frame: `seconds` in its own instructions, and
+ * `whole` with those of the functions that it calls. Recording is part of both. */
+export interface FunctionCostData {
+  readonly function: string;
+  readonly calls: number;
+  readonly seconds: number;
+  readonly whole: number;
+}
+
 /** [text, step, items]: a value of the evaluator, as one step saw it. `step` is the step that brought it about; -1
  * where none did: it was there at entry, or is None. Every field `step` of a record is an index into the compile's
  * steps. `items` are the first of what a container held: what leads to each, and an index of a value before this. */
@@ -467,6 +476,7 @@ export interface CompileData {
   readonly guard_costs?: readonly GuardCostData[];
   readonly rules?: { readonly [key: string]: string };
   readonly rewrites?: readonly RewriteData[];
+  readonly functions?: readonly FunctionCostData[];
   readonly cache_keys?: readonly CacheKeyData[];
   readonly called?: string;
 }
