@@ -18,7 +18,7 @@ from explorer.compiler.lower import LOWER
 from explorer.core.origin import origin, synthetic
 from explorer.ir.graph import Graph, stamp
 from explorer.ir.loops import Extern, Loop, Loops
-from explorer.records.check.loops import run_loops
+from loops_reference import run_loops
 
 
 def traced(fn: Callable[..., Any], *inputs: Any, dynamic: bool = False, decompose: bool = True) -> Graph:

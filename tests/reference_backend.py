@@ -15,7 +15,7 @@ from explorer.compiler.capture.import_fx_graph import adopt
 from explorer.ir.graph import Graph
 from explorer.ir.joint import Halves, Partitioned, Traced
 from explorer.ir.program import Compiled, Program
-from explorer.records.check.nodes import run_graph
+from loops_reference import run_graph
 
 
 def interpreted(graph: Graph) -> Program:

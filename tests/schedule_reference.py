@@ -14,7 +14,7 @@ import torch
 from explorer.compiler.schedule.memory import held
 from explorer.ir.loops import Buffer, Extern, View
 from explorer.ir.schedule import Allocation, FusedKernel, MemoryPlan, Schedule
-from explorer.records.check.loops import Grid, Memory, Run, storage_of
+from loops_reference import Grid, Memory, Run, storage_of
 
 BLOCKS = 3
 GARBAGE = 0x7F

@@ -16,7 +16,7 @@ from explorer.compiler.autograd.passes import is_random
 from explorer.core.reasons import CATALOGUE
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Kept, Partitioned, Primal
-from explorer.records.check.nodes import run_graph
+from loops_reference import run_graph
 from reference_backend import clean, plan, symbolic
 
 

@@ -17,7 +17,7 @@ from explorer.compiler.autograd.passes import is_lossless
 from explorer.core.reasons import Unsupported
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Traced
-from explorer.records.check.nodes import run_graph
+from loops_reference import run_graph
 from reference_backend import compiled, symbolic
 
 PASSES = {stage.name: stage for stage in CLEANUP}

@@ -17,7 +17,7 @@ from explorer.compiler.capture.import_fx_graph import adopt
 from explorer.core.reasons import CATALOGUE, Unsupported
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Primal, Tangent
-from explorer.records.check.nodes import run_graph
+from loops_reference import run_graph
 from reference_backend import captured, clean, compiled, symbolic
 
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from explorer.compiler.lower import LOWER
 from explorer.core.reasons import Unsupported
 from explorer.ir.loops import Extern, Load, walk
-from explorer.records.check.loops import run_loops
+from loops_reference import run_loops
 from lowering import check, externs, flat, kernels, lowered
 
 aten = torch.ops.aten

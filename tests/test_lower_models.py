@@ -16,8 +16,7 @@ from explorer.ir.graph import Graph
 from explorer.ir.joint import Halves, Partitioned
 from explorer.ir.loops import Extern, Loops
 from explorer.ir.program import Program
-from explorer.records.check.loops import run_loops
-from explorer.records.check.nodes import run_graph
+from loops_reference import run_graph, run_loops
 from programs import MODELS, Model
 from reference_backend import plan
 

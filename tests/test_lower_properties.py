@@ -20,7 +20,7 @@ from explorer.compiler.lower.view import matching_groups
 from explorer.core.reasons import Unsupported
 from explorer.ir.index import contiguous
 from explorer.ir.loops import Load, Loop, walk
-from explorer.records.check.loops import run_loops
+from loops_reference import run_loops
 from lowering import lowered
 
 Tensor = torch.Tensor

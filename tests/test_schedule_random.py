@@ -14,7 +14,7 @@ from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, S
 from explorer.ir.loops import Axis, Buffer, Expr, IndexValue, Layout, Load, Loop, Loops, View, apply, walk
 from explorer.ir.program import CPU, Generation
 from explorer.ir.schedule import FusedKernel
-from explorer.records.check.loops import run_loops
+from loops_reference import run_loops
 from schedule_reference import run_schedule
 
 F32 = torch.float32

@@ -16,13 +16,13 @@ import torch
 from compiling import flat
 from explorer.compiler.codegen import GENERATE
 from explorer.compiler.runtime import triton_call
-from explorer.compiler.runtime.triton_interpret import interpreted, launchers
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from explorer.ir import program as ir
 from explorer.ir.program import Target
 from lowering import OnCard, lowered
 from programs import MODELS, ZOO, Model, Program, assert_same, observe
 from test_cpp_scalar import BINARY_FLOAT, BINARY_INT, INF, INTEGERS, NAN, UNARY, apply_all, check, points
+from triton_on_cpu import interpreted, launchers
 from triton_programs import fresh_dynamo, through
 
 SM_90 = Target("cuda", "90")

@@ -233,6 +233,18 @@ class Extern:
         return tuple(buffer for buffer in self.outputs if buffer is not None)
 
     @property
+    def overload(self) -> Callable[..., Any]:
+        """What to call: where the result goes into given memory, the overload of the target that takes `out`."""
+        if not self.out:
+            return self.target
+        target: Any = self.target
+        name = "out" if target._overloadname == "default" else f"{target._overloadname}_out"
+        found: Callable[..., Any] = getattr(
+            target.overloadpacket, name if name in target.overloadpacket.overloads() else "out"
+        )
+        return found
+
+    @property
     def views(self) -> Iterator[View]:
         """The tensor arguments."""
         pending = [*self.args, *(value for _, value in self.kwargs)]

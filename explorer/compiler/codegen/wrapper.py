@@ -188,7 +188,7 @@ class Wrapper:
         """Call a library operator, into given memory or into its own."""
         given = [self._argument(arg) for arg in extern.args]
         given += [f"{name}={self._argument(value)}" for name, value in extern.kwargs]
-        function = self._function(extern.target, extern.out)
+        function = self._function(extern)
         self.externs.append((extern.id, function))
         with origin(extern.id):
             if extern.out:
@@ -206,18 +206,15 @@ class Wrapper:
                     self.body.line(f"{name} = laid_out({name}, {self._tuple(buffer.layout.stride)})")
         self.made |= {buffer.name for buffer in extern.writes}
 
-    def _function(self, target: Any, out: bool) -> str:
-        name = str(target).replace(".", "_")
+    def _function(self, extern: Extern) -> str:
+        target: Any = extern.target
         packet: Any = getattr(target, "overloadpacket", None)
         short = packet.__name__ if packet is not None else ""
         if short in FAST and target._overloadname == "default":
             self.constants[short] = getattr(torch._C._VariableFunctions, short)
             return short
-        if out:
-            overload = "out" if target._overloadname == "default" else f"{target._overloadname}_out"
-            target = getattr(packet, overload if overload in packet.overloads() else "out")
-            name = str(target).replace(".", "_")
-        self.constants[name] = getattr(target, "_op", target)
+        name = str(extern.overload).replace(".", "_")
+        self.constants[name] = getattr(extern.overload, "_op", extern.overload)
         return name
 
     def _argument(self, value: Any) -> str:

@@ -50,13 +50,6 @@ FAMILIES = (
 """The same by how the name begins."""
 
 
-def out_overload(target: Any) -> Any:
-    """The overload of `target` that writes into the tensor given as `out`: what to call for an Extern with `out`."""
-    packet = target.overloadpacket
-    name = "out" if target._overloadname == "default" else f"{target._overloadname}_out"
-    return getattr(packet, name if name in packet.overloads() else "out")
-
-
 def why_library(target: Any) -> str:
     if torch.Tag.nondeterministic_seeded in target.tags:
         return reasons.RANDOM

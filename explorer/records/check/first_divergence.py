@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import sympy
 import torch
 from torch import Tensor, fx
 
@@ -23,13 +24,12 @@ from explorer.core.recorder import Recorder, compile_scope, recording
 from explorer.ir.capture import CaptureInput, Frame, GuardedCode, Linking
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Halves, Partitioned, Traced
-from explorer.ir.loops import Buffer, Extern, Loops
+from explorer.ir.loops import Buffer, Extern, Loops, Size
 from explorer.ir.program import Compiled, Program
 from explorer.ir.record import DivergenceData, WrittenData
 from explorer.ir.schedule import FusedKernel, Schedule
 from explorer.records.check.accuracy import errors_if_not_close, largest_distance, same_kind
 from explorer.records.check.lockstep import Stages
-from explorer.records.check.loops import Run
 from explorer.records.check.nodes import NodeValues, attempt, is_unwritten, run_nodes, scale
 from explorer.records.check.search import Errors, FaultReport, Search
 from explorer.records.check.trial import SEED, Contestant, duplicate
@@ -40,7 +40,7 @@ class KernelWrites:
     """A `KernelObserver` that records what each kernel and library call writes: (its id, the buffer, a copy)."""
 
     loops: Loops
-    sizes: Run
+    sizes: Mapping[sympy.Symbol, int]
     writes: list[tuple[str, Buffer, Tensor]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -66,13 +66,29 @@ class KernelWrites:
     def _at(self, address: int, buffer: Buffer) -> Tensor:
         """A copy of the tensor whose storage begins at `address`."""
         layout = buffer.layout
-        size, stride = tuple(map(self.sizes.size, layout.size)), tuple(map(self.sizes.size, layout.stride))
+        size, stride = ([self._number(each) for each in sizes] for sizes in (layout.size, layout.stride))
         if 0 in size:
             return torch.empty(size, dtype=layout.dtype)
-        offset = self.sizes.size(layout.offset)
+        offset = self._number(layout.offset)
         count = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1
         memory = (ctypes.c_char * (count * layout.dtype.itemsize)).from_address(address)
         return torch.frombuffer(memory, dtype=layout.dtype).as_strided(size, stride, offset).clone()
+
+    def _number(self, size: Size) -> int:
+        """Raises TypeError for a size that the inputs do not give."""
+        return int(size.subs(self.sizes))
+
+
+def sizes_of(loops: Loops, inputs: Sequence[Any]) -> dict[sympy.Symbol, int]:
+    """The values of the size symbols, by the inputs of a call."""
+    found: dict[sympy.Symbol, int] = {}
+    for entry, value in zip(loops.inputs, (*inputs, *loops.constants.values()), strict=True):
+        if isinstance(entry, Buffer):
+            layout = (*entry.layout.size, *entry.layout.stride)
+            found.update(zip(layout, (*value.shape, *value.stride()), strict=True))
+        else:
+            found[entry] = value
+    return {symbol: number for symbol, number in found.items() if symbol.is_Symbol}
 
 
 @dataclass
@@ -100,7 +116,7 @@ class Kernels:
     def first(self, inputs: Sequence[Any]) -> DivergenceData | None:
         """The first node whose buffer differs from what eager operators compute for the half's graph."""
         eager, exact = self._run(inputs), attempt(lambda: self._run(inputs, float64=True))
-        watch = KernelWrites(self.loops, Run(self.loops, duplicate(tuple(inputs))))
+        watch = KernelWrites(self.loops, sizes_of(self.loops, inputs))
         assert self.program.stepwise is not None
         torch.manual_seed(SEED)
         self.program.stepwise(duplicate(tuple(inputs)), watch)
@@ -145,9 +161,7 @@ class Kernels:
         kernel = next((i for i in self.schedule.items if i.id == item and isinstance(i, FusedKernel)), None)
         return {item} if kernel is None else set(kernel.ids)
 
-    def _errors(
-        self, id: str, ours: Tensor, eager: NodeValues, exact: NodeValues | None
-    ) -> Errors | None:
+    def _errors(self, id: str, ours: Tensor, eager: NodeValues, exact: NodeValues | None) -> Errors | None:
         return errors_if_not_close(ours, eager.by_id[id], None if exact is None else exact.by_id[id], scale(eager, id))
 
     def _report(
@@ -233,9 +247,7 @@ def described(tensor: Tensor) -> str:
     return f"{', '.join(parts)}; {first}{' ...' if values.numel() > SHOWN else ''}"
 
 
-def searched(
-    contestant: Callable[[Callable[..., Any]], Contestant], config: Config, thorough: bool = False
-) -> Search:
+def searched(contestant: Callable[[Callable[..., Any]], Contestant], config: Config, thorough: bool = False) -> Search:
     """Runs the contestant kernel by kernel beside eager. `contestant` makes one from a compiler, as `Trial.contestant`
     does; `thorough`: all of it, also after the first divergence. Raises what the call raises."""
     search = Search(thorough)

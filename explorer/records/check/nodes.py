@@ -16,17 +16,6 @@ from explorer.ir.graph import Graph, info
 from explorer.records.check.float64 import NARROW
 
 
-def run_graph(graph: Graph, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Run the graph node by node on real inputs (tensors and sizes); what its output node returns."""
-    values: dict[fx.Node, Any] = dict(zip(graph.inputs, inputs, strict=True))
-    for node in graph.graph.nodes:
-        if node.op == "get_attr":
-            values[node] = graph.constants[str(node.target)]
-        elif node.op not in ("placeholder", "output"):
-            values[node] = call_node(node, *arguments(node, values))
-    return tuple(values[value] if isinstance(value, fx.Node) else value for value in graph.outputs)
-
-
 def arguments(node: fx.Node, values: Mapping[fx.Node, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The node's arguments with values in place of nodes."""
     args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)

@@ -1,4 +1,5 @@
-"""The oracle for lowered graphs: each loop as vectorised torch operations over its grid of points, nothing clever."""
+"""The oracles: a graph run node by node, and lowered graphs with each loop as vectorised torch operations over its grid
+of points, nothing clever."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ from typing import Any
 
 import sympy
 import torch
+from torch import fx
 from torch.utils._sympy.functions import FloorDiv, Max, Min, ModularIndexing
 
-from explorer.compiler.lower.extern import out_overload
+from explorer.ir.graph import Graph
 from explorer.ir.loops import (
     Apply,
     Buffer,
@@ -31,6 +33,18 @@ from explorer.ir.loops import (
     View,
 )
 from explorer.ir.scalar import OPS
+from explorer.records.check.nodes import arguments, call_node
+
+
+def run_graph(graph: Graph, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Run the graph node by node on real inputs (tensors and sizes); what its output node returns."""
+    values: dict[fx.Node, Any] = dict(zip(graph.inputs, inputs, strict=True))
+    for node in graph.graph.nodes:
+        if node.op == "get_attr":
+            values[node] = graph.constants[str(node.target)]
+        elif node.op not in ("placeholder", "output"):
+            values[node] = call_node(node, *arguments(node, values))
+    return tuple(values[value] if isinstance(value, fx.Node) else value for value in graph.outputs)
 
 
 def run_loops(loops: Loops, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -115,7 +129,7 @@ class Run:
         kwargs = {name: self.argument(value) for name, value in call.kwargs}
         if call.out:
             (into,) = call.writes
-            out_overload(call.target)(*args, **kwargs, out=self.allocate(into))
+            call.overload(*args, **kwargs, out=self.allocate(into))
             return
         made = call.target(*args, **kwargs)
         for buffer, result in zip(call.outputs, made if call.returns_tuple else (made,), strict=True):
