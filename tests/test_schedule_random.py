@@ -8,9 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
+from explained import explain
 from explorer.compiler.codegen import GENERATE
 from explorer.compiler.runtime import BUILD
-from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, explain
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE
 from explorer.ir.loops import Axis, Buffer, Expr, IndexValue, Layout, Load, Loop, Loops, View, apply, walk
 from explorer.ir.program import CPU, Generation
 from explorer.ir.schedule import FusedKernel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -178,6 +178,28 @@ class Graph:
             text = f"  {node.name}: {facts.type or describe(facts.value)} = {_call(node)}{_aside(facts)}"
             lines.append(Line(text, facts.id, facts.origins))
         return Text(tuple(lines), "python")
+
+
+def needed_by(roots: Iterable[Any], given: Container[fx.Node] = ()) -> dict[fx.Node, None]:
+    """The nodes among `roots` and all that they are computed from, not looking behind `given`."""
+    found: dict[fx.Node, None] = {}
+    pending = [node for node in roots if isinstance(node, fx.Node)]
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found[node] = None
+            if node not in given:
+                pending += node.all_input_nodes
+    return found
+
+
+def computed_from(nodes: Iterable[fx.Node], sources: Iterable[fx.Node]) -> dict[fx.Node, None]:
+    """The sources, and those of the nodes, given in order, that are computed from them."""
+    found = dict.fromkeys(sources)
+    for node in nodes:
+        if any(source in found for source in node.all_input_nodes):
+            found[node] = None
+    return found
 
 
 def describe(value: Any) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor, fx
 
 from explorer.compiler.autograd.grad_functions import Routes, read_from, without
 from explorer.compiler.autograd.passes import is_random
-from explorer.ir.graph import info
+from explorer.ir.graph import info, needed_by
 from explorer.ir.joint import Base, GradientOf, GraphOutput, Kept, NewValue, Partitioned, Primal, Result, Tangent
 from explorer.ir.settings import generators, in_force, restored, set_generators
 
@@ -136,14 +136,9 @@ def read_by_gradients(parts: Partitioned) -> set[int]:
     forward = parts.forward.graph
     placeholders = parts.forward.inputs
     kept = {source.id for source in parts.backward_inputs if isinstance(source, Kept)}
-    pending = [node for node in forward.nodes if node.op != "output" and info(node).id in kept]
-    pending += [placeholders[source.index] for source in parts.backward_inputs if isinstance(source, Primal)]
-    found: set[fx.Node] = set(pending)
-    while pending:
-        for source in pending.pop().all_input_nodes:
-            if source not in found:
-                found.add(source)
-                pending.append(source)
+    read = [node for node in forward.nodes if node.op != "output" and info(node).id in kept]
+    read += [placeholders[source.index] for source in parts.backward_inputs if isinstance(source, Primal)]
+    found = needed_by(read)
     return {i for i, node in enumerate(placeholders) if node in found}
 
 

@@ -20,7 +20,7 @@ from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.tape import storage_of
 from explorer.core.origin import Origins, origin, origins, synthetic
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.graph import Graph
+from explorer.ir.graph import Graph, computed_from, needed_by
 from explorer.ir.joint import GradFn, GradFnGraph, Partitioned
 
 ORIGIN = "origin"
@@ -185,15 +185,6 @@ def without(backward: Graph, values: Sequence[Any], first: int, absent: int) -> 
 def read_from(backward: Graph, first: int, tangents: int) -> frozenset[int]:
     """The inputs of the backward half that it reads for `tangents`, whose own places begin at `first`."""
     inputs = backward.inputs
-    flowing = {node for k, node in enumerate(inputs[first:]) if tangents >> k & 1}
-    for node in backward.graph.nodes:
-        if any(source in flowing for source in node.all_input_nodes):
-            flowing.add(node)
-    needed: set[fx.Node] = set()
-    pending = list(flowing)
-    while pending:
-        for source in pending.pop().all_input_nodes:
-            if source not in needed:
-                needed.add(source)
-                pending.append(source)
+    flowing = computed_from(backward.graph.nodes, [n for k, n in enumerate(inputs[first:]) if tangents >> k & 1])
+    needed = needed_by(flowing)
     return frozenset(k for k, node in enumerate(inputs[:first]) if node in needed)

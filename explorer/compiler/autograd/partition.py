@@ -25,7 +25,7 @@ from explorer.compiler.autograd.passes import has_effect, insert, is_random
 from explorer.compiler.autograd.tape import is_view
 from explorer.core.reasons import Why
 from explorer.core.rules import RuleTable
-from explorer.ir.graph import Graph, info, restamp
+from explorer.ir.graph import Graph, computed_from, info, needed_by, restamp
 from explorer.ir.joint import GraphInput, Kept, Partitioned, Primal, Saved, Tangent, Traced
 
 aten = torch.ops.aten
@@ -200,10 +200,7 @@ def classify(graph: fx.Graph, traced: Traced) -> Sides:
     signature = traced.signature
     placeholders = graph.find_nodes(op="placeholder")
     tangents = [n for n, source in zip(placeholders, signature.inputs, strict=True) if isinstance(source, Tangent)]
-    backward: Nodes = dict.fromkeys(tangents)
-    for node in graph.nodes:
-        if node.op != "output" and any(source in backward for source in node.all_input_nodes):
-            backward[node] = None
+    backward = computed_from((node for node in graph.nodes if node.op != "output"), tangents)
     returned: Any = graph.output_node().args[0]
     split = len(signature.forward_outputs)
     effects = [n for n in graph.nodes if must_run(n)]
@@ -214,11 +211,6 @@ def classify(graph: fx.Graph, traced: Traced) -> Sides:
 
 def must_run(node: fx.Node) -> bool:
     return node.op == "call_function" and (has_effect(node) or not node.users)
-
-
-def needed_by(roots: Iterable[Any]) -> Nodes:
-    """`roots` and everything they are computed from."""
-    return needed_until(roots, set())
 
 
 def is_write(node: fx.Node) -> bool:
@@ -292,7 +284,7 @@ def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], wh
     first = Half(traced.forward, "backward", "bwd_")
     for node in tensors + numbers + tangents:
         first.input(node)
-    wanted = needed_until([*gradients, *filter(must_run, sides.backward)], set(first.nodes))
+    wanted = needed_by([*gradients, *filter(must_run, sides.backward)], set(first.nodes))
     for node in sides.backward:
         if node in wanted and node.op != "placeholder":
             first.add_with_inputs(node)
@@ -313,19 +305,6 @@ def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], wh
         captured=traced.captured,
         eager_backward=traced.eager_backward,
     )
-
-
-def needed_until(roots: Iterable[Any], given: set[fx.Node]) -> Nodes:
-    """`roots` and everything they are computed from, not looking behind `given`."""
-    found: Nodes = {}
-    pending = [node for node in roots if isinstance(node, fx.Node)]
-    while pending:
-        node = pending.pop()
-        if node not in found:
-            found[node] = None
-            if node not in given:
-                pending += node.all_input_nodes
-    return found
 
 
 def fates(sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], backward: Half) -> Iterable[Saved]:

@@ -27,7 +27,7 @@ from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, 
 from explorer.compiler.autograd.tape import Tape, is_plain, not_functional, storage_of
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.graph import Graph, NodeInfo, info
+from explorer.ir.graph import Graph, NodeInfo, info, needed_by
 from explorer.ir.joint import (
     Base,
     FromView,
@@ -498,13 +498,8 @@ class Tracer:
     def check_storage(self, written: list[int], inputs: dict[int, Live]) -> None:
         """Raise Unsupported where the new content of an input was put together by as_strided."""
         for index in written:
-            pending, seen = [inputs[index].node], set[fx.Node]()
-            while pending:
-                node = pending.pop()
-                if node.target is aten.as_strided_scatter.default:
-                    raise Unsupported(Why(reasons.STORAGE_WRITE, self.placeholders[index].name))
-                pending += (each for each in node.all_input_nodes if each not in seen)
-                seen.update(node.all_input_nodes)
+            if any(node.target is aten.as_strided_scatter.default for node in needed_by([inputs[index].node])):
+                raise Unsupported(Why(reasons.STORAGE_WRITE, self.placeholders[index].name))
 
     def check_overlap(self, written: list[int]) -> None:
         """Raise Unsupported where a written input may share memory with another."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx
 
 from explorer.core.origin import Origins
-from explorer.ir.graph import Graph, info
+from explorer.ir.graph import Graph, computed_from, info
 from explorer.ir.joint import (
     GradientOf,
     GraphInput,
@@ -298,10 +298,7 @@ def counterparts(before: Graph, after: Graph, tangents: Collection[str]) -> Iter
     ids = {info(n).id for n in nodes}
     gone = _alone((info(n).origins, id) for id, n in old.items() if id not in ids and n.op != "placeholder")
     new = _alone((info(n).origins, info(n).id) for n in nodes if info(n).id not in old and n.op != "placeholder")
-    backward: set[fx.Node] = set()
-    for node in nodes:
-        if info(node).id in tangents or backward.intersection(node.all_input_nodes):
-            backward.add(node)
+    backward = computed_from(nodes, [node for node in nodes if info(node).id in tangents])
     made: dict[str, list[fx.Node]] = {}
     for node in nodes:
         facts = info(node)
