@@ -1,7 +1,6 @@
 """From a schedule to sources: C++ or Triton kernels, and the Python wrapper. Inductor: codegen/."""
 
-from explorer.compiler.codegen.generate import generate
-from explorer.compiler.codegen.verify import verify_generated
+from explorer.compiler.codegen.generate import generate, verify_generated
 from explorer.core.stage import Stage
 from explorer.ir.program import Generated, Generation
 

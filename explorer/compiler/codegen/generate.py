@@ -1,4 +1,4 @@
-"""From a schedule and its memory plan to sources."""
+"""From a schedule and its memory plan to sources, and what must hold of them."""
 
 from __future__ import annotations
 
@@ -50,3 +50,23 @@ def generate(generation: Generation) -> Generated:
         tuple(wrapper.externs),
         generation.options,
     )
+
+
+def verify_generated(generated: Generated) -> None:
+    """Raise AssertionError unless kernels have ids of their own and origins, each is called once, by an entry or by the
+    wrapper, and the wrapper names only what there is."""
+    ids = [kernel.id for kernel in generated.kernels]
+    assert len(set(ids)) == len(ids), f"{generated.name}: two kernels share an id"
+    for kernel in generated.kernels:
+        assert kernel.origins and any(line.origins for line in kernel.source.lines), f"{kernel.id} comes from nothing"
+    entered = [id for entry in generated.entries for id in entry.kernels]
+    inside = set(entered)
+    assert len(inside) == len(entered), f"{generated.name}: a kernel is called twice"
+    assert inside <= set(ids), f"{generated.name} calls {inside - set(ids)}, which it lacks"
+    wrapper = str(generated.wrapper)
+    called = [entry.function for entry in generated.entries]
+    called += [kernel.function for kernel in generated.kernels if kernel.id not in inside]
+    lacking = [name for name in (*called, *(name for _, name in generated.externs)) if name not in wrapper]
+    assert not lacking, f"{generated.name} never calls {lacking}"
+    unknown = [name for _, name in generated.externs if name not in generated.constants]
+    assert not unknown, f"{generated.name} has no {unknown}"

@@ -38,22 +38,23 @@ class Storage:
 
     def root(self, buffer: str) -> str:
         """The buffer whose memory `buffer` was given: itself, or where reuse and aliases lead."""
-        while True:
-            allocation = self.allocations.get(buffer)
-            if allocation is None or allocation.where != "reuse" or allocation.of is None:
-                return buffer
-            buffer = allocation.of
+        while (of := self._shared(buffer)) is not None:
+            buffer = of
+        return buffer
 
     def tensor(self, buffer: str) -> str:
         """The buffer whose tensor to use for `buffer`: as `root`, but a view that an operator returned is a tensor of
         its own, with its own first element."""
-        while True:
-            if self.buffers[buffer].kind == "extern" and self.buffers[buffer].alias_of is not None:
-                return buffer
-            allocation = self.allocations.get(buffer)
-            if allocation is None or allocation.where != "reuse" or allocation.of is None:
-                return buffer
-            buffer = allocation.of
+        while not self._is_returned_view(buffer) and (of := self._shared(buffer)) is not None:
+            buffer = of
+        return buffer
+
+    def _shared(self, buffer: str) -> str | None:
+        allocation = self.allocations.get(buffer)
+        return allocation.of if allocation is not None and allocation.where == "reuse" else None
+
+    def _is_returned_view(self, buffer: str) -> bool:
+        return self.buffers[buffer].kind == "extern" and self.buffers[buffer].alias_of is not None
 
     def in_pool(self, buffer: str) -> bool:
         allocation = self.allocations.get(self.tensor(buffer))
@@ -250,7 +251,7 @@ class Wrapper:
         else:
             self._allocate(root)
             name = variable(root)
-        if self._same(root, layout):
+        if self.buffers[root].layout == layout:
             return name
         key = (root, layout)
         if key not in self.views:
@@ -258,10 +259,6 @@ class Wrapper:
             with origin(view.buffer):
                 self.body.line(f"{self.views[key]} = {self._view(name, self.buffers[root], layout)}")
         return self.views[key]
-
-    def _same(self, root: str, layout: Layout) -> bool:
-        own = self.buffers[root].layout
-        return own == layout
 
     def _view(self, name: str, of: Buffer, layout: Layout) -> str:
         tensor = name

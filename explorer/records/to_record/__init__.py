@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from explorer.compiler.bytecode.ops import OPS
 from explorer.core.reasons import Unsupported
 from explorer.core.recorder import CompileRun, StageRun
+from explorer.core.rules import RuleUsed, with_your
 from explorer.ir import operators
 from explorer.ir import record as data
 from explorer.ir.attempt import EvaluatorStep
 from explorer.ir.capture import Capture, GuardedCode, GuardFailed
-from explorer.ir.graph import Graph, Rewritten
+from explorer.ir.graph import Graph, Rewritten, info
 from explorer.ir.joint import Partitioned, Traced
-from explorer.ir.loops import Extern, Loops
+from explorer.ir.loops import Extern, Loop, Loops
 from explorer.ir.program import Compiled
-from explorer.ir.schedule import FusionTried
+from explorer.ir.schedule import FusedKernel, FusionTried, Schedule
 from explorer.records.to_record import capture as captured
 from explorer.records.to_record.functions import function_costs
 from explorer.records.to_record.graphs import error, graph, reasons, shown, text, why
 from explorer.records.to_record.halves import counted, half_name, halves_of
-from explorer.records.to_record.rules import made_with, said_with
 
 __all__ = [
     "Seconds",
@@ -40,6 +40,37 @@ __all__ = [
     "stages",
     "text",
 ]
+
+
+def made_with(run: CompileRun, graphs: Iterable[Graph]) -> dict[str, str]:
+    """By id of a node, loop or kernel, the rule that made it, or what it comes from."""
+    used = {where: each.rule for each in run.events if isinstance(each, RuleUsed) for where in each.where}
+    if not used and not any(isinstance(each, RuleUsed) for each in run.events):
+        return {}
+    found = {info(n).id: info(n).rule for graph in graphs for n in graph.graph.nodes if n.op != "output"}
+    found = {id: rule for id, rule in found.items() if rule}
+    causes = {**used, **found}
+    for artifact in (stage.artifact for stage in run.stages):
+        items: tuple[Any, ...] = ()
+        if isinstance(artifact, Loops):
+            items = tuple(each for each in artifact.operations if isinstance(each, Loop))
+        elif isinstance(artifact, Schedule):
+            items = tuple(item for item in artifact.items if isinstance(item, FusedKernel))
+        for item in items:
+            of = (*item.origins, *(item.ids if isinstance(item, FusedKernel) else (item.id,)))
+            if rule := next((causes[each] for each in of if each in causes), ""):
+                found[item.id] = causes[item.id] = rule
+    return found
+
+
+def said_with(rules: Mapping[str, str], artifact: Any) -> data.TextData:
+    """The artifact's text; in that of loops and kernels, each that a rule made says so, as nodes do themselves."""
+    made = artifact.text()
+    if rules and isinstance(artifact, (Loops, Schedule)):
+        yours = {id: f"  # {with_your(rule)}" for id, rule in rules.items()}
+        lines = (dataclasses.replace(each, text=each.text + yours.get(each.id, "")) for each in made.lines)
+        made = dataclasses.replace(made, lines=tuple(lines))
+    return text(made)
 
 
 def meanings(compiles: Sequence[data.CompileData]) -> dict[str, str]:
