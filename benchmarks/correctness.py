@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.programs import models
 from benchmarks.report import Aim, Report, Selection, percent
 from explorer.api import configure
-from explorer.records.exploration import explored
+from explorer.records.exploration import Asked, explored
 from explorer.records.session import Record
 
 BREAKS_OF_TRANSFORMERS = 2
@@ -16,7 +16,7 @@ def run(selection: Selection) -> Report:
     for named in models():
         if not selection.of(named.name):
             continue
-        done = explored(named.trial, configure(), name=named.name)
+        done = explored(named.trial, Asked(configure(), named.name))
         record = done.record()
         cover, accuracy = record.coverage, done.accuracy
         calls = cover.kernel + cover.extern + cover.fallback

@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 from benchmarks.programs import ZOO, of_program
 from benchmarks.report import Aim, Report, Selection, percent
 from explorer.api import configure
-from explorer.records.exploration import explored
+from explorer.records.exploration import Asked, explored
 from explorer.show.view.provenance import unsourced
 
 SHARE = 0.15
@@ -23,7 +23,7 @@ def run(selection: Selection) -> Report:
             continue
         programs += 1
         with redirect_stdout(io.StringIO()):  # some programs print
-            record = explored(of_program(program), configure(), name=program.name).record()
+            record = explored(of_program(program), Asked(configure(), program.name)).record()
         for compile in record.data.compiles:
             lines, found = unsourced(compile)
             total += lines

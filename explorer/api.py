@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar, overload
 
 from torch import fx
@@ -19,7 +18,7 @@ from explorer.core.recorder import SILENT, TOTALS, OnStage, Progress
 from explorer.core.rules import rules_in_force
 from explorer.records.check.calls import Leave
 from explorer.records.editing import ExploredCall
-from explorer.records.exploration import ENGINES, harmless, title
+from explorer.records.exploration import ENGINES, Asked, harmless, title
 from explorer.records.session import Record
 from explorer.records.stock.backend import named
 
@@ -127,9 +126,13 @@ def explore(
     progress = SILENT if on_stage is None else Progress(on_stage=on_stage)
 
     def run(*args: Any, **kwargs: Any) -> Record:
-        again = partial(harmless, grad=grad, engine=engine, stock=theirs, time=time, fixes=fixes, values=values)
-        record = again(fn, args, kwargs, config, leave=leave, name=name or title(fn), progress=progress)
-        again = partial(again, leave="unchanged")
+        asked = Asked(config, name or title(fn), engine, theirs, time, fixes, values, progress)
+        record = harmless(fn, args, kwargs, asked, grad=grad, leave=leave)
+
+        def again(fn: Any, args: Any, kwargs: Any, config: Config, *, name: str, progress: Progress) -> Record:
+            edited = replace(asked, config=config, name=name, progress=progress)
+            return harmless(fn, args, kwargs, edited, grad=grad, leave="unchanged")
+
         record.explored = ExploredCall(config, record.data, again, grad, fn, args, kwargs)
         return record
 

@@ -61,22 +61,31 @@ def title(fn: Callable[..., Any]) -> str:
 ENGINES = ("explorer", "stock", "both")
 
 
+@dataclass(frozen=True)
+class Asked:
+    """How a call is explored: compiled by us with `config`, by stock torch.compile with the arguments `stock`, or by
+    both. `time` may be the seconds for each contestant. `fixes`: try those of stock's graph breaks. `values`: run ours
+    kernel by kernel beside eager, too."""
+
+    config: Config
+    name: str
+    engine: str = "explorer"
+    stock: Mapping[str, Any] | None = None
+    time: bool | float = True
+    fixes: bool = False
+    values: bool = False
+    progress: Progress = SILENT
+
+    @property
+    def budget(self) -> float:
+        """Seconds of timing for each contestant; 0 for none."""
+        return SECONDS_OF_TIMING if self.time is True else float(self.time)
+
+
 def harmless(
-    fn: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    config: Config,
-    *,
-    grad: bool | None = None,
-    leave: Leave = "called",
-    engine: str = "explorer",
-    stock: Mapping[str, Any] | None = None,
-    time: bool | float = True,
-    fixes: bool = False,
-    values: bool = False,
-    name: str,
-    progress: Progress = SILENT,
-) -> Record:
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], asked: Asked, *,
+    grad: bool | None = None, leave: Leave = "called",
+) -> Record:  # fmt: skip
     """The record of a call, whose lasting effects are those of one eager call, or none.
 
     What the function raises propagates; what was recorded up to there is the attribute `explored` of the exception.
@@ -85,21 +94,17 @@ def harmless(
         trial = Trial(fn, args, kwargs, grad)
         under, _ = unwrapped(trial)
         calls = Calls(under.fn, args, kwargs, leave)
-        recorder = Recorder(progress)
-        ask = partial(
-            exploration, config=config, engine=engine, stock=stock, time=time, fixes=fixes, values=values,
-            name=name, progress=progress, recorder=recorder,
-        )  # fmt: skip
+        recorder = Recorder(asked.progress)
         try:
             if calls.once and leave == "unchanged":
-                record = not_called(under, config, name, recorder, f"Not called, because {calls.once}")
+                record = not_called(under, asked, recorder, f"Not called, because {calls.once}")
             elif calls.once:
-                record = ask(Once(fn, args, kwargs, grad))
+                record = exploration(Once(fn, args, kwargs, grad), asked, recorder)
             else:
-                record = in_place(InPlace(fn, args, kwargs, grad, calls=calls), under, config, name, recorder, ask)
+                record = in_place(InPlace(fn, args, kwargs, grad, calls=calls), under, asked, recorder)
         except BaseException as error:
             if not hasattr(error, "explored"):
-                record = Record(contents(recorder, config, name, error=error))
+                record = Record(contents(recorder, asked.config, asked.name, error=error))
                 in_eager = f"It is not known whether the program raises in eager too, because {calls.once}."
                 keep(error, record.noting((in_eager,) if calls.once else ()))
             raise
@@ -108,14 +113,7 @@ def harmless(
         return record.noting(calls.notes(timed=timing is not None and bool(timing.contestants)))
 
 
-def in_place(
-    trial: InPlace,
-    under: Trial,
-    config: Config,
-    name: str,
-    recorder: Recorder,
-    ask: Callable[[Trial], Record],
-) -> Record:
+def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder) -> Record:
     """The record of a call on the program's own objects, which are restored after each call but the first."""
     calls = trial.calls
     eager = replace(trial, fn=under.fn)
@@ -125,25 +123,26 @@ def in_place(
         record = None
         if calls.after is not None and not calls.once:
             with suppress(Exception, Outside):  # the program's own, which the compiled program raises too
-                record = ask(trial)
-        record = record or Record(contents(recorder, config, name, error=error))
+                record = exploration(trial, asked, recorder)
+        record = record or Record(contents(recorder, asked.config, asked.name, error=error))
         keep(error, record.noting((f"The program raises in eager too: {type(error).__name__}: {error}",)))
         raise
     if calls.once:
-        return not_called(under, config, name, recorder, "Compiled but not called again")
+        return not_called(under, asked, recorder, "Compiled but not called again")
     try:
         with undone(calls.restore):  # a graph that is run by itself may run the program's code, as of a tensor's class
-            record = ask(trial)
+            record = exploration(trial, asked, recorder)
         return record.noting(("The program does not raise in eager.",)) if record.data.error else record
     except Outside as refusal:
-        return Record(contents(recorder, config, name)).noting((f"Not compared and not timed: {refusal}.",))
+        made = Record(contents(recorder, asked.config, asked.name))
+        return made.noting((f"Not compared and not timed: {refusal}.",))
 
 
 class NotRun(BaseException):
     """Stops a frame that was compiled and must not run. Not an Exception, so that the program does not catch it."""
 
 
-def not_called(trial: Trial, config: Config, name: str, recorder: Recorder, why: str) -> Record:
+def not_called(trial: Trial, asked: Asked, recorder: Recorder, why: str) -> Record:
     """The record of the function's own frame, compiled and not run."""
 
     def compile_alone(frame: Frame, config: Config) -> GuardedCode:
@@ -151,8 +150,8 @@ def not_called(trial: Trial, config: Config, name: str, recorder: Recorder, why:
         raise NotRun
 
     with recording(recorder), put_back(), suppress(NotRun):
-        optimize(trial.fn, config, compile_alone)(*trial.args, **trial.kwargs)
-    return Record(contents(recorder, config, name)).noting((f"{why}: not compared and not timed.",))
+        optimize(trial.fn, asked.config, compile_alone)(*trial.args, **trial.kwargs)
+    return Record(contents(recorder, asked.config, asked.name)).noting((f"{why}: not compared and not timed.",))
 
 
 def keep(error: BaseException, record: Record) -> None:
@@ -183,63 +182,36 @@ def alone() -> Iterator[None]:
         _exploring.reset(token)
 
 
-def exploration(
-    trial: Trial,
-    config: Config,
-    *,
-    engine: str = "explorer",
-    stock: Mapping[str, Any] | None = None,
-    time: bool | float,
-    fixes: bool = False,
-    values: bool = False,
-    name: str,
-    progress: Progress = SILENT,
-    recorder: Recorder | None = None,
-) -> Record:
-    """The record of compiling and running `trial`: by us with `config`, by stock torch.compile with the arguments
-    `stock`, or by both. `time` may be the seconds for each contestant. `fixes`: try those of stock's graph breaks.
-    `values`: run ours kernel by kernel beside eager, too. The user's own exceptions propagate."""
-    budget = SECONDS_OF_TIMING if time is True else float(time)
-    if engine == "explorer":
+def exploration(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Record:
+    """The record of compiling and running `trial`. The user's own exceptions propagate."""
+    if asked.engine == "explorer":
         try:
-            run = explored(trial, config, name=name, values=values, progress=progress, recorder=recorder)
+            run = explored(trial, asked, recorder)
         except Raised as raised:
-            return Record(contents(raised.recorder, config, name, error=raised.__cause__))
-        return run.record(run.time(budget=budget) if time else None)
+            return Record(contents(raised.recorder, asked.config, asked.name, error=raised.__cause__))
+        return run.record(run.time(budget=asked.budget) if asked.time else None)
     # Ours first: what stock leaves to Python for good, it leaves so for every front end.
     under, _ = unwrapped(trial)
     ours: Explored | Raised | None = None
-    if engine == "both":
+    if asked.engine == "both":
         try:
-            ours = explored(under, config, name=name, values=values, progress=progress, recorder=recorder, spare=1)
+            ours = explored(under, asked, recorder, spare=1)
         except Raised as raised:
             ours = raised
-    absent = config.target if config.target != CPU else None
+    absent = asked.config.target if asked.config.target != CPU else None
     captured = None
     if isinstance(trial, Once) and isinstance(ours, Explored):
         trial = ours.timed  # the function was called, so that stock compiles the graphs that it was captured as
     elif not trial.repeatable:
         captured = Captured(instead=isinstance(trial, Once))
-    with stock_run(trial, stock, progress.on_stage, absent, search=captured) as theirs:
-        return beside(
-            theirs, ours, captured, config, stock or {}, budget=budget, fixes=fixes, name=name, progress=progress
-        )
+    with stock_run(trial, asked.stock, asked.progress.on_stage, absent, search=captured) as theirs:
+        return beside(theirs, ours, captured, asked)
 
 
-def beside(
-    theirs: StockRun,
-    first: Explored | Raised | None,
-    captured: Captured | None,
-    config: Config,
-    stock: Mapping[str, Any],
-    *,
-    budget: float,
-    fixes: bool,
-    name: str,
-    progress: Progress = SILENT,
-) -> Record:
+def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured | None, asked: Asked) -> Record:
     """The record of what stock compiled, with ours beside it where there is one. `captured` has the graphs of a call
     that is not repeated for timing."""
+    config, stock, progress, budget = asked.config, asked.stock or {}, asked.progress, asked.budget
     ours = first if isinstance(first, Explored) else None
     progress.on_phase("comparing with eager")
     notes: list[str] = []
@@ -289,14 +261,14 @@ def beside(
         own = with_written(own, ours.written)
         notes += ours.notes
     called_once = isinstance(theirs.given, (Once, GraphTrial))
-    if fixes and called_once:
+    if asked.fixes and called_once:
         notes.append("No fix of a graph break was tried, because that needs more calls of the function.")
-    tried = attempts(theirs) if fixes and not called_once else []
+    tried = attempts(theirs) if asked.fixes and not called_once else []
     compiles = with_guard_costs((*own, *with_outcomes(theirs.compiles(seconds), tried)), guards)
     settings = {**({} if first is None else settings_of(config)), **theirs.settings(stock)}
     engine = "stock" if first is None else "explorer and stock"
     made = assembled(
-        name, engine, settings, compiles, own or compiles, measured.timing if measured else None,
+        asked.name, engine, settings, compiles, own or compiles, measured.timing if measured else None,
         failure=theirs.failure, eager=theirs.observation.eager(), lines=config.edit.source.lines,
     )  # fmt: skip
     made = msgspec.structs.replace(
@@ -328,14 +300,12 @@ class Explored:
 
     trial: Trial
     timed: Trial
-    config: Config
-    name: str
+    asked: Asked
     recorder: Recorder
     ours: Contestant
     eager: Contestant
     compile_seconds: float
     accuracy: Comparison
-    progress: Progress
     written: Written
     notes: tuple[str, ...] = ()
 
@@ -347,11 +317,11 @@ class Explored:
         entrants = [Entrant("eager", self.eager), Entrant("explorer", self.ours, self.compile_seconds)]
         if stock is not None:
             entrants.append(Entrant("stock", stock.contestant, stock.cold_seconds, _note(stock)))
-        return measure(entrants, {"explorer": self.accuracy}, self.recorder, budget, self.progress, self.timed)
+        return measure(entrants, {"explorer": self.accuracy}, self.recorder, budget, self.asked.progress, self.timed)
 
     def record(self, measured: Measured | None = None) -> Record:
-        made = contents(self.recorder, self.config, self.name, measured)
-        if not self.config.edit.source.file:
+        made = contents(self.recorder, self.asked.config, self.asked.name, measured)
+        if not self.asked.config.edit.source.file:
             made = with_rewrites(made, self.trial.fn)
         compiles = with_written(made.compiles, self.written)
         made = msgspec.structs.replace(made, compiles=compiles, notes=(*made.notes, *self.notes))
@@ -361,7 +331,7 @@ class Explored:
 
     def bisect(self) -> data.DivergenceData | None:
         """Where our compiled call first differs from eager."""
-        return first_divergence(self.trial.contestant, self.config)
+        return first_divergence(self.trial.contestant, self.asked.config)
 
 
 Written = Mapping[tuple[str, str], tuple[data.WrittenData, ...]]
@@ -393,18 +363,10 @@ def with_rewrites(record: data.RecordData, fn: Callable[..., Any]) -> data.Recor
     return msgspec.structs.replace(record, compiles=tuple(compiles))
 
 
-def explored(
-    trial: Trial,
-    config: Config,
-    *,
-    name: str,
-    values: bool = False,
-    progress: Progress = SILENT,
-    recorder: Recorder | None = None,
-    spare: int = 0,
-) -> Explored:
-    """Compile and run `trial` with `config`, and compare what it leaves behind with eager's; with `values`, or where it
+def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare: int = 0) -> Explored:
+    """Compile and run `trial` by us, and compare what it leaves behind with eager's; with `values`, or where it
     differs, also kernel by kernel. `spare` calls of the function are needed later."""
+    config, values, progress = asked.config, asked.values, asked.progress
     recorder = recorder or Recorder(progress)
     once = isinstance(trial, Once)
     captured = None if trial.repeatable else Captured(instead=once)
@@ -440,9 +402,8 @@ def explored(
         why = NOT_AGAIN if search is None or once else NO_KERNELS if found is None else found.detail
         notes = (f"What each kernel writes was not recorded: {why}.",)
     return Explored(
-        compared, timed, config, name, recorder, ours, timed.contestant(), compile_seconds, accuracy, progress,
-        written, notes,
-    )  # fmt: skip
+        compared, timed, asked, recorder, ours, timed.contestant(), compile_seconds, accuracy, written, notes
+    )
 
 
 NOT_AGAIN = "the call cannot be made again, because of its side effects"

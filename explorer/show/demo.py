@@ -21,7 +21,7 @@ from explorer.core.reasons import CATALOGUE, Unsupported
 from explorer.core.recorder import CompileRun, Progress, StageRun
 from explorer.core.text import complaint
 from explorer.records.check.trial import Trial
-from explorer.records.exploration import Explored, explored
+from explorer.records.exploration import Asked, Explored, explored
 from explorer.records.session import write_whole
 from explorer.records.stock.contestant import Stock
 from explorer.records.stock.contestant import stock as compile_with_stock
@@ -205,7 +205,7 @@ def explore_case(case: Case, step: OnStep) -> Explored:
     def on_stage(compile: CompileRun, stage: StageRun) -> None:
         step(f"{compile.id} {stage.name}")
 
-    return explored(trial, configure(), name=case.title, progress=Progress(on_stage=on_stage))
+    return explored(trial, Asked(configure(), case.title, progress=Progress(on_stage=on_stage)))
 
 
 def write(out: Path, case: Case, run: Explored, stock: Stock | None = None) -> IndexRow:

@@ -13,7 +13,7 @@ from explorer.records.assembly import cell_name
 from explorer.records.check.process import kept_inside
 from explorer.records.check.trial import Repetition, unnoticed
 from explorer.records.editing import Called, Explored
-from explorer.records.exploration import exploration
+from explorer.records.exploration import Asked, exploration
 from explorer.records.session import Record
 from explorer.show.notebook.cell import Plan, function, names, parameters, plan
 
@@ -78,6 +78,6 @@ def repeated(trial: Repetition | None, engine: str, why_not: str) -> Any:
             raise EditRefused(f"it is not run here: {why_not or 'it reads names that were not copied'}; {RERUN}")
         places = trial.state.copied() if trial.state.places else trial.state
         with unnoticed(), kept_inside(), places.in_place():
-            return exploration(replace(trial, fn=call), config, engine=engine, time=True, name=name, progress=progress)
+            return exploration(replace(trial, fn=call), Asked(config, name, engine, progress=progress))
 
     return again

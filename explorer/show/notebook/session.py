@@ -24,7 +24,7 @@ from explorer.ir.capture import Frame
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.process import Outside, kept_inside
 from explorer.records.check.trial import Repetition, unnoticed
-from explorer.records.exploration import contents, exploration
+from explorer.records.exploration import Asked, contents, exploration
 from explorer.show.notebook.cell import FUNCTION, function
 from explorer.show.notebook.edit import ExploredCell, repeated
 from explorer.show.notebook.instrument import Watched
@@ -122,15 +122,13 @@ class Session:
         try:
             places = state.copied() if state.places else state
             with unnoticed(), kept_inside(), places.in_place():
-                return exploration(
-                    self.trial,
-                    self.config,
-                    engine=self.options.engine,
-                    values=self.options.values and self.options.engine != "stock",
+                asked = Asked(
+                    self.config, self.title, self.options.engine,
                     time=self.took <= LONG if timed is None else timed,
-                    name=self.title,
+                    values=self.options.values and self.options.engine != "stock",
                     progress=self.output.progress,
-                ).data
+                )  # fmt: skip
+                return exploration(self.trial, asked).data
         except Exception as error:
             self.trial = None
             self.notes.append(f"Not compared, or not timed: repeating it raised {type(error).__name__}: {error}")
