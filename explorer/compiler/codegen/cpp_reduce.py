@@ -117,19 +117,17 @@ class Accumulator:
 
     def step_with_position(self, value: str, position: str, lane: str = "") -> list[str]:
         """Take one value in, in order of positions: the first extreme, or the first NaN, keeps its position."""
+        return self._taken(value, f"{value} != {value}", position, lane)
+
+    def _taken(self, value: str, is_nan: str, position: str, lane: str) -> list[str]:
         best, at, nan = f"{self.name}{lane}", f"{self.name}_at{lane}", f"{self.name}_nan{lane}"
-        wins = f"{self.name}_wins"
-        test = f"{value} {self.better} {best}"
-        if self.marks_nan:
-            test = f"!{nan} & ({test} | {value} != {value})"
+        wins, test = f"{self.name}_wins", f"{value} {self.better} {best}"
         lines = [
-            f"bool {wins} = {test};",
+            f"bool {wins} = {f'!{nan} & ({test} | {is_nan})' if self.marks_nan else test};",
             f"{best} = {wins} ? {value} : {best};",
             f"{at} = {wins} ? {position} : {at};",
         ]
-        if self.marks_nan:
-            lines.append(f"{nan} |= {value} != {value};")
-        return lines
+        return [*lines, f"{nan} |= {is_nan};"] if self.marks_nan else lines
 
     def find(self, value: str, at: str, type_name: str, end: str) -> list[str]:
         """A step of the second sweep, for the first `position` that holds the extreme, or NaN, into `at`. The extreme
@@ -159,22 +157,14 @@ class Accumulator:
         def of(name: str) -> str:
             return part.format(name)
 
+        value, is_nan = of(self.name), of(f"{self.name}_nan")
         if not self.extreme:
-            return [f"{self.name}{lane} {_SIGNS[self.combine]}= {of(self.name)};"]
-        best, at, nan = f"{self.name}{lane}", f"{self.name}_at{lane}", f"{self.name}_nan{lane}"
-        test = f"{of(self.name)} {self.better} {best}"
-        if not self.positional:
-            lines = [f"{best} = {test} ? {of(self.name)} : {best};"]
-            return lines + [f"{nan} |= {of(f'{self.name}_nan')};"] if self.marks_nan else lines
-        wins = f"{self.name}_wins"
-        if self.marks_nan:
-            test = f"!{nan} & ({test} | {of(f'{self.name}_nan')})"
-        lines = [
-            f"bool {wins} = {test};",
-            f"{best} = {wins} ? {of(self.name)} : {best};",
-            f"{at} = {wins} ? {of(f'{self.name}_at')} : {at};",
-        ]
-        return lines + [f"{nan} |= {of(f'{self.name}_nan')};"] if self.marks_nan else lines
+            return [f"{self.name}{lane} {_SIGNS[self.combine]}= {value};"]
+        if self.positional:
+            return self._taken(value, is_nan, of(f"{self.name}_at"), lane)
+        best = f"{self.name}{lane}"
+        lines = [f"{best} = {value} {self.better} {best} ? {value} : {best};"]
+        return [*lines, f"{self.name}_nan{lane} |= {is_nan};"] if self.marks_nan else lines
 
     def result(self, lane: str = "") -> str:
         """The finished value."""
