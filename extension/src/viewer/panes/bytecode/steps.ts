@@ -1,7 +1,7 @@
 // The evaluator's steps, replayed: the record keeps what each changed. As explorer/show/view/steps.py: moves, queries.
 
 import { entry } from "../../gather";
-import type { ActivationData, CompileData, InstructionData, StepData, ValueData } from "../../record";
+import type { ActivationData, CompileData, InstructionData, NodeData, StepData, ValueData } from "../../record";
 import type { FileNames } from "../../sources";
 import { type Facts, found } from "../../walk";
 
@@ -34,7 +34,7 @@ function* replayed({ trace: steps = [], values = [] }: CompileData): Generator<H
   const value = (at: number): ValueData => values[at] ?? ["?"];
   for (const [, activation, , kept = 0, pushed = [], changed = {}] of steps) {
     const held = entry(frames, activation, (): Held => ({ stack: [], locals: new Map() }));
-    held.stack.length = Math.max(0, Math.min(kept, held.stack.length));
+    held.stack.splice(kept);
     for (const each of pushed) held.stack.push(value(each));
     for (const [name, bound] of Object.entries(changed)) {
       if (bound < 0) held.locals.delete(name);
@@ -49,9 +49,9 @@ export function stateAt(compile: CompileData, at: number): State | undefined {
   if (!step) return undefined;
   const [instruction, activation, , kept = 0, , changed = {}] = step;
   const activations = compile.activations ?? [];
-  let now = -1;
+  let left = at;
   for (const { stack, locals } of replayed(compile)) {
-    if (++now < at) continue;
+    if (left--) continue;
     return {
       instruction, stack, locals, calls: callsOf(activations, activation),
       givenUp: activations.some((each, n) => n > activation && !each.depth),
@@ -62,13 +62,9 @@ export function stateAt(compile: CompileData, at: number): State | undefined {
 }
 
 /** A caller comes before what it calls. */
-function callsOf(activations: readonly ActivationData[], from: number): string[] {
+function callsOf(activations: readonly ActivationData[], at: number): string[] {
   const calls: string[] = [];
-  for (let at = from, before = Infinity; at < before; before = at, at = activations[at]!.caller ?? -1) {
-    const entered = activations[at];
-    if (!entered) break;
-    calls.push(entered.function);
-  }
+  for (let each; (each = activations[at]); at = Math.min(each.caller ?? -1, at - 1)) calls.push(each.function);
   return calls.reverse();
 }
 
@@ -78,25 +74,27 @@ export function stepOf(steps: readonly StepData[], instruction: string, from: nu
   return after >= 0 ? after : steps.findIndex(([id]) => id === instruction);
 }
 
+/** Nodes of the captured graph. */
+const captured = ({ stages }: CompileData): readonly NodeData[] => stages?.find(each => each.graph)?.graph?.nodes ?? [];
+
 /** A value in words, a tensor of our graph with its type. Dynamo renames nodes later, so a name says little. */
-export function said({ stages, inputs = [] }: CompileData): (value: ValueData) => string {
-  const sources = new Map(inputs.map(({ name, source }) => [name, ` of ${source}`]));
-  const types = new Map(stages?.find(each => each.graph)?.graph?.nodes.map(({ name, type }) => [`tensor ${name}`, `: ${type}${sources.get(name) ?? ""}`]));
+export function said(compile: CompileData): (value: ValueData) => string {
+  const sources = new Map(compile.inputs?.map(({ name, source }) => [name, ` of ${source}`]));
+  const types = new Map(captured(compile).map(({ name, type }) => [`tensor ${name}`, `: ${type}${sources.get(name) ?? ""}`]));
   return ([text]) => text + (types.get(text) ?? "");
 }
 
-export function added({ stages, made = {}, guards = [], effects = [], symbols = [], breaks = [], activations = [], trace: steps = [] }: CompileData): readonly Added[] {
-  const nodes = stages?.find(each => each.graph)?.graph?.nodes ?? [];
-  const first = new Map<number, number>();
-  steps.forEach(([, activation], at) => entry(first, activation, () => at));
+export function added(compile: CompileData): readonly Added[] {
+  const { made = {}, guards = [], effects = [], symbols = [], breaks = [], activations = [], trace: steps = [] } = compile;
+  const first = new Map(steps.map((step, at) => [step[1], at] as const).reverse());
   const found: Added[] = [
-    ...nodes.map(({ id, op, name, target, type }): Added =>
-      [made[id] ?? -1, op === "placeholder" ? "input" : "node", `${name}${op === "placeholder" ? ":" : ` = ${target}`} ${type}`, id]),
+    ...captured(compile).map(({ id, op, name, target, type }): Added => (
+      op === "placeholder" ? [made[id] ?? -1, "input", `${name}: ${type}`, id] : [made[id] ?? -1, "node", `${name} = ${target} ${type}`, id])),
     ...guards.map(({ step = -1, words, expression, id }): Added => [step, "guard", words || expression, id]),
     ...effects.map(({ step = -1, expression }): Added => [step, "effect", expression]),
     ...symbols.map(({ step = -1, name, source, status, why }): Added => [step, "symbol", `${name} = ${source}, ${status}: ${why}`]),
     ...breaks.map(({ step = -1, why }): Added => [step, "break", why.title]),
-    ...activations.map((each, n): Added => [n && !each.depth ? first.get(n) ?? -1 : -1, "restart", ""]),
+    ...activations.map((each, n): Added => [each.depth || !n ? -1 : first.get(n)!, "restart", ""]),
   ];
   return found.filter(([step]) => step >= 0).sort(([a], [b]) => a - b);
 }

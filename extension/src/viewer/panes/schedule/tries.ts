@@ -14,9 +14,8 @@ function* replayed(tried: readonly FusionData[]): Generator<Groups> {
   const groups = new Map<string, string[]>();
   for (const { first, second, ok, later } of tried) {
     if (ok && !later) {
-      const [one, other] = [entry(groups, first, () => [first]), entry(groups, second, () => [second])];
-      const [larger, smaller] = one.length >= other.length ? [one, other] : [other, one];
-      if (one !== other) for (const id of smaller) {
+      const [larger, smaller] = [first, second].map(id => entry(groups, id, () => [id])).sort((a, b) => b.length - a.length) as [string[], string[]];
+      if (larger !== smaller) for (const id of smaller) {
         larger.push(id);
         groups.set(id, larger);
       }
@@ -26,10 +25,10 @@ function* replayed(tried: readonly FusionData[]): Generator<Groups> {
 }
 
 /** The operations that were together after an attempt. */
-export function kernelsAt(tried: readonly FusionData[], at: number): string[][] {
+export function kernelsAt(tried: readonly FusionData[], at: number): (readonly string[])[] {
   let groups: Groups = new Map();
   for (groups of replayed(tried.slice(0, at + 1)));
-  return [...new Set(groups.values())].filter(each => each.length > 1).map(each => [...each]);
+  return [...new Set(groups.values())].filter(each => each[1]);
 }
 
 export function outcome({ ok, later }: FusionData): "later" | "fused" | "refused" {
