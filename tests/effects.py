@@ -232,7 +232,39 @@ PARTS = (
     Part("switches of torch", "torch.backends.mkldnn.enabled = True; torch.set_anomaly_enabled(False)",
          "torch.backends.mkldnn.enabled = False; torch.set_anomaly_enabled(True)",
          "torch.backends.mkldnn.enabled, torch.is_anomaly_enabled()"),
+    # What is told apart by more than its text, and what hangs on tensors and objects unseen.
+    Part("tensors under long keys", """
+        averages = {f"encoder.layers.10.self_attention.projection.{n}": torch.ones(2) for n in range(3)}
+        """, "for each in averages.values(): each.mul_(1.5)", "averages", pure=True),
+    Part("objects as keys", """
+        class Key:
+            asked = 0
+            def __repr__(self): Key.asked += 1; return "a key"
+        by_key = {Key(): torch.ones(2) for _ in range(3)}
+        """, "for each in by_key.values(): each.mul_(1.5)", "Key.asked, list(by_key.values())", pure=True),
+    Part("a hook of a gradient that was added", """
+        hooked, grads = nn.Parameter(torch.ones(3)), []
+        hooked.register_post_accumulate_grad_hook(lambda p: grads.append(p.grad.clone()))
+        """, "(hooked * x).sum().backward()", "grads, hooked.grad"),
+    Part("the class that an object is of", """
+        class Slow:
+            def scale(self): return 1.0
+        class Fast:
+            def scale(self): return 2.0
+        turned = Slow()
+        """, "y = y * turned.scale(); turned.__class__ = Fast", "type(turned).__name__"),
     # What nobody can put back.
+    Part("an object that notices its end", """
+        class Ending:
+            ended = []
+            def __del__(self): Ending.ended.append(1)
+        endings = [Ending()]
+        """, "endings.clear()", "list(Ending.ended), len(endings)", once=True),
+    Part("a weak reference that notices an end", """
+        class Watched: pass
+        gone, watched = [], {'a': Watched()}
+        reference = weakref.ref(watched['a'], lambda ended: gone.append(1))
+        """, "watched.pop('a', None)", "gone, reference() is None", once=True),
     Part("a file", """
         path = pathlib.Path(tempfile.mkdtemp()) / "f.txt"
         """, "with open(path, 'a') as out: out.write('l')", "path.read_text()", once=True),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import io
 import os
 import random
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +20,11 @@ from torch import nn
 
 import explorer
 from effects import BY_NAME, PARTS, Made, Runs, made
+from explorer.records.check.isolate import reached
+from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import heard, put_back
+from explorer.records.check.profile import peak_bytes
+from explorer.records.check.snapshot import Snapshot
 
 ENGINES: tuple[dict[str, Any], ...] = (
     {},
@@ -133,7 +139,7 @@ def test_what_cannot_be_put_back_is_not_called_where_nothing_is_to_change() -> N
         record = explorer.explore(program.body, leave="unchanged")(x)
     assert runs.count == 0
     assert "Not called" in record.data.notes[0]
-    assert record.stages
+    assert record.stages and not record.data.error and not record.errors and "failed" not in repr(record)
 
 
 def test_a_training_step_is_compared_and_timed() -> None:
@@ -158,6 +164,126 @@ def test_a_training_step_is_compared_and_timed() -> None:
     for mine, theirs in zip(optimiser.state.values(), others.state.values(), strict=True):
         assert torch.equal(mine["momentum_buffer"], theirs["momentum_buffer"])
     assert [each._version for each in model.parameters()] == [each._version for each in other.parameters()]
+
+
+def test_the_state_that_an_optimizer_makes_in_the_first_step_is_compared_and_timed_as_in_the_next() -> None:
+    """Stock compiles Adam's first step once: timed again and again from before it, it would compile until the limit."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    optimiser = torch.optim.Adam(model.parameters())
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimiser.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimiser.step()
+        return loss
+
+    record = explorer.explore(step, engine="stock", stock={"backend": "eager"}, time=SECONDS)(torch.randn(4, 3))
+    timing = record.timing
+    assert timing is not None and timing.accuracy is not None
+    assert not timing.accuracy.first_mismatch
+    assert timing.accuracy.compared == 1 + 4 + 4 + 4 * 3 + 1  # the loss, gradients, parameters, their states, x
+    assert [each.note for each in timing.contestants if "again" in each.note] == []
+    assert any("the state that the first call left" in note for note in record.data.notes)
+
+
+def test_a_function_that_compiles_again_in_each_call_is_not_compared_in_time() -> None:
+    def body(x: torch.Tensor) -> torch.Tensor:
+        now = str(time.perf_counter_ns())
+        return x + len({now: 1})
+
+    record = explorer.explore(body, engine="stock", stock={"backend": "eager"}, time=SECONDS)(torch.randn(3))
+    assert record.timing is not None
+    stock = record.timing.contestants[1]
+    assert "it compiled again in" in stock.note and stock.speed is None
+    assert stock.note in repr(record)
+
+
+def containers(drawn: random.Random, depth: int, made: list[torch.Tensor]) -> Any:
+    """Nested containers of tensors, whose keys and elements have much the same text. `made`: the tensors in them."""
+    if depth == 0 or drawn.random() < 0.2:
+        made.append(torch.full((2,), float(len(made))))
+        return made[-1]
+    inner = [containers(drawn, depth - 1, made) for _ in range(drawn.randint(1, 3))]
+    keys: list[Any] = [f"{'a long name of a module.' * 4}{n}" for n in range(3)]
+    keys = drawn.choice((keys, [Same() for _ in keys], [(Same(), n) for n in range(3)], [torch.ones(2) for _ in keys]))
+    return drawn.choice((list, tuple, lambda each: dict(zip(keys, each, strict=False)), Holding))(inner)
+
+
+class Same:
+    def __repr__(self) -> str:
+        raise AssertionError("nobody asks for the text of an object of the program")
+
+
+class Holding(Same):
+    def __init__(self, held: list[Any]) -> None:
+        self.held = held
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_tensor_that_a_call_reaches_is_named_and_put_back(seed: int) -> None:
+    made: list[torch.Tensor] = []
+    held = containers(random.Random(seed), 4, made)
+    state = reached(lambda held: None, {"held": held})
+    assert {id(each) for each in made} <= {id(each) for each in state.tensors.values()}
+    assert {id(each) for each in made} <= {id(each) for each in tensors_reached(lambda: None, {"held": held}).values()}
+    before = Snapshot(state)
+    for each in made:
+        each.add_(1)
+    before.put()
+    assert [each.tolist() for each in made] == [[float(n), float(n)] for n in range(len(made))]
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(3, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.lstm(x)[0]
+
+
+def test_library_calls_of_a_backward_are_timed_on_what_the_forward_keeps() -> None:
+    """The workspace that oneDNN's LSTM writes is not for anyone to make up: its backward crashed on zeros."""
+    record = explorer.explore(Recurrent(), time=SECONDS)(torch.randn(4, 3))
+    backward = next(half for each in record.data.compiles for half in each.halves if half.name.endswith("backward"))
+    assert record.timing is not None and "no times of single kernels" not in record.timing.method
+    calls = {each.id for each in backward.operations if each.kind == "extern"}
+    assert calls and calls <= set(backward.extern_seconds)
+
+
+class Drifting(nn.Module):
+    """Compiled code rounds differently from eager: what it writes shows who was called last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(64, 64)
+        self.norm = nn.BatchNorm1d(64)
+        self.register_buffer("total", torch.zeros(64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(torch.softmax(self.lin(x), 0).exp())
+        self.total.add_(y.detach().sin().sum(0))
+        return y
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
+@pytest.mark.parametrize("call", (lambda m: m, lambda m: m.forward, functools.partial, lambda m: m.__call__))
+def test_a_module_is_left_as_its_eager_call_leaves_it(call: Callable[[nn.Module], Any], engine: dict[str, Any]) -> None:
+    explored = Drifting()
+    called, x = copy.deepcopy(explored), torch.randn(256, 64)
+    call(called)(x)
+    explorer.explore(call(explored), time=SECONDS, **engine)(x)
+    assert not different(dict(called.state_dict()), dict(explored.state_dict()))
+
+
+def test_the_memory_of_a_program_that_profiles_itself_is_not_told() -> None:
+    def profiled() -> torch.Tensor:
+        with torch.autograd.profiler.profile():
+            return torch.ones(3) + 1
+
+    assert peak_bytes(profiled) is None
+    assert peak_bytes(lambda: torch.ones(1024)) == 4096
 
 
 def test_torchs_counters_are_as_before() -> None:

@@ -276,6 +276,41 @@ def test_caches_skipped_card_graphs_and_errors_are_read(tmp_path):
     assert "s1 came from torch's cache" in notes and "no reason for the recompile s0.1" in notes
 
 
+@pytest.mark.parametrize(
+    ("error", "breaks", "config", "raises"),
+    (
+        ("torch._dynamo.exc.Unsupported: no", 0, "{}", True),  # with fullgraph=True
+        ("torch._dynamo.exc.TorchRuntimeError: shapes", 0, "{}", True),
+        ("torch._dynamo.exc.BackendCompilerFailed: no", 0, "{}", True),
+        ("torch._dynamo.exc.BackendCompilerFailed: no", 0, '{"suppress_errors": true}', False),
+        ("torch._dynamo.exc.Unsupported: a loop", 1, "{}", False),
+        ("torch._dynamo.exc.Unsupported: Dynamo recompile limit exceeded", 0, "{}", False),
+    ),
+)
+def test_a_log_says_whether_a_failed_compile_raised_in_the_program(error, breaks, config, raises, tmp_path):
+    kind, _, reason = error.partition(": ")
+    metrics = {"fail_type": kind.rpartition(".")[2], "fail_reason": reason, "dynamo_config": config}
+    payload = f"Traceback (most recent):\n{error}\n\nfrom user code:\n  f(x)"
+    broken = "Graph break in user code at train.py:8\nReason: a loop"
+    stack = {"stack": [{"name": "torch_dynamo_resume_in_step_at_7", "filename": 0, "line": 7}]}
+    found = imported(
+        tmp_path,
+        line({"str": ["train.py", 0]}),
+        line({"dynamo_start": stack, "frame_id": 0, "frame_compile_id": 0, "attempt": 0}),
+        *[in_frame("0/0", "dynamo_graph_break_reason", broken)] * breaks,
+        in_frame("0/0", "dynamo_error", payload),
+        line({"compilation_metrics": metrics, "frame_id": 0, "frame_compile_id": 0, "attempt": 0}),
+    )
+    (failed,) = found.compiles
+    assert (failed.raises, found.errors[0].raises) == (raises, raises)
+    text = repr(Record(found))
+    assert ("the program gets this error" in text) == raises
+    assert ("the frame runs eagerly instead" in text) != raises
+    assert "step after line 7 (train.py:7)" in text and "resume_in" not in text
+    lead = text.splitlines()[1]
+    assert lead.startswith("  ! the program raises " if raises else "  ! step after line 7 runs eagerly")
+
+
 def test_costs_are_summed_over_compiles(tmp_path):
     phases = [
         line({"chromium_event": {}, "frame_id": 0, "frame_compile_id": n, "attempt": 0},

@@ -5,10 +5,11 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 import torch._dynamo
@@ -18,6 +19,7 @@ import explorer
 from explorer.ir.dynamo import in_words
 from explorer.records.session import Record
 from explorer.records.stock import observation
+from explorer.show.view.diagnosis import frames_of_graphs, settled
 
 X = torch.ones(4, 8)
 
@@ -247,6 +249,49 @@ def test_what_our_back_end_compiles_for_stock_is_part_of_its_frame() -> None:
     ]
     (said,) = (line for line in repr(log).splitlines() if line.strip().startswith("compiling: "))
     assert f"in {sum(each.engine == 'stock' for each in log.record.data.compiles)} compiles" in said
+
+
+def test_what_another_thread_compiles_meanwhile_is_no_graph_of_the_frame() -> None:
+    ours, theirs = explorer.compile(lambda x: x.sin()), torch.compile(lambda x: x.cos(), backend="eager")
+    with explorer.watch() as log:
+        ours(X)
+        theirs(X)
+    mine, frame = log.record.data.compiles
+    around = msgspec.structs.replace(frame, started=mine.started - 1, seconds=mine.seconds + 2)
+    assert frames_of_graphs((mine, around)) == {}
+    assert list(frames_of_graphs((msgspec.structs.replace(mine, id="graph"), around))) == ["graph"]
+
+
+def test_graphs_are_told_with_the_call_that_ran_them_and_compiles_with_the_call_that_made_them() -> None:
+    """Compiled functions that call compiled functions, one that raises while it is compiled again, one that breaks."""
+    inner = explorer.compile(torch.nn.ReLU())
+
+    @torch.compile(backend="eager")
+    def outer(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        return inner(y) * 2
+
+    @torch.compile(backend="eager")
+    def raising(x: torch.Tensor, bad: bool) -> torch.Tensor:
+        if bad:
+            raise ValueError("of the program")
+        return x * 2
+
+    with explorer.watch() as log:
+        for size in (2, 2, 3, 3):
+            outer(torch.ones(size))
+        for bad in (False, True, False, False):
+            with suppress(ValueError):
+                raising(X, bad)
+    calls = {each.function.rpartition(".")[2]: each for each in log.record.calls}
+    titles = {each.id: each.title for each in log.record.data.compiles}
+    for name, graphs in (("outer", 2), ("ReLU", 1)):
+        assert [len(ran) for ran in calls[name].served] == [graphs] * 4
+        assert all(name in titles[id] for ran in calls[name].served for id in ran)
+        assert calls[name].compiled == (1, 3)
+    assert calls["raising"].compiled[:2] == (1, 2)
+    settled_calls = [calls["raising"].samples[n - 1] for n in (3, 4) if n not in calls["raising"].compiled]
+    assert settled(calls["raising"]) == tuple(settled_calls)
 
 
 def test_threads_are_seen() -> None:

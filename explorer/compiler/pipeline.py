@@ -35,7 +35,7 @@ from explorer.compiler.lower import LOWER
 from explorer.compiler.runtime import BUILD
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE
 from explorer.core.reasons import Unsupported, Why, reason
-from explorer.core.recorder import compile_scope, note
+from explorer.core.recorder import GRAPH, compile_scope, note
 from explorer.core.rules import YOUR_RULE, in_force
 from explorer.core.stage import Stage
 from explorer.core.text import Line, Text
@@ -149,7 +149,7 @@ def fall_back(graph: Graph, why: Why) -> Compiled:
 
 def compile_module(module: fx.GraphModule, example_inputs: Sequence[Any], config: Config) -> Callable[..., Any]:
     """Compile what another front end captured: the calling convention of a torch.compile back end."""
-    with compile_scope("graph", "captured by another front end"):
+    with compile_scope(GRAPH, "captured by another front end"):
         graph = adopt(module, example_inputs)
         with ambient_put_aside():
             return compile_or_run_eagerly(graph, config).call

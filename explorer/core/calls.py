@@ -40,6 +40,8 @@ class Calls:
     taken: array[float] = field(default_factory=lambda: array("d"))
     served: list[tuple[str, ...]] = field(default_factory=list)
     """The compiles whose graphs ran in the first calls, call by call."""
+    compiled: list[int] = field(default_factory=list)
+    """The numbers, from 1, of those of these calls in which something was compiled."""
     _count: int = 0
     _seconds: float = 0.0
 
@@ -93,13 +95,13 @@ class _Functions(dict[Any, Calls]):
 
 
 class Open(threading.local):
-    """The calls that a thread is in: of which function, and since when. `ran` are the compiles whose graphs ran since
-    the last call ended, while anybody counts them. `compiles` have the start and the seconds of each that has ended and
-    that no other contains."""
+    """The calls that a thread is in: of which function, and since when. `ran` are the compiles whose graphs ran in
+    them, while anybody counts them, each with how many calls it was in. `compiles` have the start and the seconds of
+    each that has ended and that no other contains."""
 
     def __init__(self) -> None:
         self.stack: list[tuple[Calls, float]] = []
-        self.ran: list[str] = []
+        self.ran: list[tuple[int, str]] = []
         self.compiles: list[tuple[float, float]] = []
 
 
@@ -144,8 +146,11 @@ class CallLog:
                 taken, served = calls.taken, calls.served
                 taken.append(clock() - started)
                 if len(served) < SERVED:
-                    served.append(tuple(open.ran))
-                    open.ran.clear()
+                    depth = len(stack)
+                    served.append(tuple(compile for at, compile in open.ran if at == depth + 1))
+                    open.ran[:] = [each for each in open.ran if each[0] <= depth]
+                    if open.compiles and open.compiles[-1][0] >= started:
+                        calls.compiled.append(len(served))
                 if len(taken) > SAMPLES:
                     calls.add_up()
                 if on_call is not None and not stack:
@@ -175,7 +180,7 @@ class CallLog:
             count += 1
             stands_for = 1
             if count <= SERVED:
-                open.ran.append(compile)
+                open.ran.append((len(open.stack), compile))
             if count > ALL_TIMED:
                 if count % EVERY:
                     return call(*args)

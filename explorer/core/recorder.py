@@ -184,6 +184,10 @@ def recording_everywhere(into: Recorder) -> Iterator[Recorder]:
         _everywhere.remove(into)
 
 
+GRAPH = "graph"
+"""The id of the compile of a graph that another front end captured."""
+
+
 @contextmanager
 def compile_scope(id: str, title: str) -> Iterator[None]:
     """What is recorded inside belongs to the compile `id`; nothing happens when nobody records."""

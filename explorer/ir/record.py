@@ -751,7 +751,9 @@ class CallsData(Data, frozen=True):
     graphs: float | None
     samples: tuple[float, ...]
     served: tuple[tuple[str, ...], ...] = ()
-    """The compiles whose graphs ran in the first calls."""
+    """The compiles whose graphs ran in the first calls, apart from calls of other functions that these made."""
+    compiled: tuple[Whole, ...] = ()
+    """The numbers, from 1, of those of the first calls in which something was compiled."""
 
 
 class SpeedData(Data, frozen=True):

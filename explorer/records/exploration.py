@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clock
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -24,7 +25,8 @@ from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.ir.capture import Capture, Frame, GuardedCode
-from explorer.ir.program import CPU, Target
+from explorer.ir.joint import Partitioned
+from explorer.ir.program import CPU, Program, Target
 from explorer.records import to_record
 from explorer.records.assembly import assembled, compiles_of, settings_of
 from explorer.records.check.accuracy import Comparison, against_eager
@@ -34,12 +36,12 @@ from explorer.records.check.first_divergence import first_divergence, searched
 from explorer.records.check.guard_costs import guard_costs
 from explorer.records.check.isolate import undone
 from explorer.records.check.process import Outside, put_back
-from explorer.records.check.profile import peak_bytes, profile
+from explorer.records.check.profile import example_inputs, kept_for_backward, peak_bytes, profile
 from explorer.records.check.trial import Contestant, Trial
 from explorer.records.session import Bisect, Record
 from explorer.records.stock.breaks import LIBRARIES
 from explorer.records.stock.caches import untouched
-from explorer.records.stock.contestant import Stock
+from explorer.records.stock.contestant import Stock, compiles_so_far
 from explorer.records.stock.first_divergence import first_divergence as first_divergence_of_stock
 from explorer.records.stock.first_divergence import unasked
 from explorer.records.stock.fix_attempts import attempts, with_outcomes
@@ -128,7 +130,8 @@ def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder) -> 
         keep(error, record.noting((f"The program raises in eager too: {type(error).__name__}: {error}",)))
         raise
     if calls.once:
-        return not_called(under, asked, recorder, "Compiled but not called again")
+        ours = " by this compiler, since stock compiles only what is called" * (asked.engine != "explorer")
+        return not_called(under, asked, recorder, f"Compiled{ours} but not called again")
     try:
         with undone(calls.restore):  # a graph that is run by itself may run the program's code, as of a tensor's class
             record = exploration(trial, asked, recorder)
@@ -151,6 +154,8 @@ def not_called(trial: Trial, asked: Asked, recorder: Recorder, why: str) -> Reco
 
     with recording(recorder), put_back(), suppress(NotRun):
         optimize(trial.fn, asked.config, compile_alone)(*trial.args, **trial.kwargs)
+    for run in recorder.compiles:
+        run.error = None if isinstance(run.error, NotRun) else run.error
     return Record(contents(recorder, asked.config, asked.name)).noting((f"{why}: not compared and not timed.",))
 
 
@@ -481,6 +486,9 @@ class Entrant:
     note: str = ""
 
 
+COMPILED_AGAIN = "it compiled again in {} of its timed samples, so that its time is not compared"
+
+
 def measure(
     entrants: Sequence[Entrant],
     accuracy: Mapping[str, Comparison],
@@ -496,10 +504,21 @@ def measure(
     reset: Callable[[], object] = bool if trial is None else trial.reset
     steady = trial is None or trial.steady
     taken: dict[str, Any] = {}
+    again: Counter[str] = Counter()
+    known = [0]
+
+    def starts() -> None:
+        reset()
+        known[0] = compiles_so_far()
+
+    def sampled(name: str, seconds: float) -> None:
+        again[name] += compiles_so_far() > known[0]
+        progress.on_sample(name, seconds)
+
     runs = () if recorder is None else recorder.compiles
     programs = [half.program for run in runs for half in to_record.halves_of(run).values() if half.program is not None]
     with put_back() if trial is None else trial.timed():
-        samples = interleave(calls, budget=budget, on_sample=progress.on_sample, reset=reset, steady=steady)
+        samples = interleave(calls, budget=budget, on_sample=sampled, reset=starts, steady=steady)
         for each, call in calls.items():
             reset()
             for program in programs:  # a pool that was kept would be missing in what the call allocates
@@ -517,8 +536,9 @@ def measure(
     timing = data.TimingData(
         tuple(
             data.SamplesData(
-                e.name, s.median, s.spread, tuple(s.seconds), e.compile_seconds, e.note, taken[e.name],
-                None if e.name == "eager" else speed(eager, s.seconds),
+                e.name, s.median, s.spread, tuple(s.seconds), e.compile_seconds,
+                "; ".join(filter(None, (e.note, COMPILED_AGAIN.format(again[e.name]) * bool(again[e.name])))),
+                taken[e.name], None if e.name == "eager" or again[e.name] else speed(eager, s.seconds),
             )
             for e, s in ((entrant, samples[entrant.name]) for entrant in entrants)
         ),
@@ -565,11 +585,18 @@ def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], list[str
         if to_record.fallback(run) is not None:
             continue
         halves: dict[str, Mapping[str, float]] = {}
+        parts = next((each.artifact for each in run.stages if isinstance(each.artifact, Partitioned)), None)
+        forward: tuple[Program, Sequence[Any]] | None = None
         for name, half in to_record.halves_of(run).items():
             if half.loops is None or half.program is None or half.program.call is None:
                 continue
             try:
-                halves[name] = profile(half.loops, half.program)
+                inputs = example_inputs(half.loops)
+                if forward is None:
+                    forward = half.program, inputs
+                elif parts is not None:
+                    inputs = kept_for_backward(parts, *forward, inputs)
+                halves[name] = profile(half.program, inputs)
             except Exception as error:  # made-up inputs may be outside what an operator takes
                 failures.append(f"no times of single kernels in {run.id} {name}: {to_record.error(error)}")
         if halves:

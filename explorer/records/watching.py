@@ -132,6 +132,7 @@ class Watch:
             data.CallsData(
                 each.function, each.engine, each.count, each.seconds, each.compiling,
                 self._calls.graph_seconds(each), tuple(each.samples), tuple(each.served),
+                tuple(each.compiled),
             )
             for each in self._calls.functions
             if each.count

@@ -7,6 +7,7 @@ state that the first call left is restored. If the state cannot be saved, the fu
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,11 @@ COPIES = 2
 """Copies of the memory of all tensors: before the call, and after it."""
 
 SAID = {"print": "it prints", "log": "it logs", "warn": "it warns"}
+
+TIMED_FROM_LEFT = (
+    "Each timed call starts from the state that the first call left, as the next call of a training loop does; what is "
+    "compiled for that state alone is not in the record."
+)
 
 _ONE_AT_A_TIME = threading.RLock()
 """One call at a time, since calls in several threads may reach the same objects."""
@@ -52,6 +58,7 @@ class Calls:
     """The outcome of the real call."""
     before: Snapshot | None = None
     after: Snapshot | None = None
+    """What is to be left."""
     effects: tuple[str, ...] = ()
     """Side effects other than tensor mutation; such a function is not called repeatedly for timing."""
     own_backward: bool = False
@@ -61,6 +68,10 @@ class Calls:
     ended: bool = False
     """The exploration has ended, and the program gone on."""
     _changed: list[Kept] = field(default_factory=list)
+    _left: Snapshot | None = None
+    """What the real call left."""
+    _changed_again: list[Kept] | None = None
+    """What a call that starts from there changes."""
     _process: Process = field(default_factory=Process.now)
     _process_after: Process | None = None
     _said: set[str] = field(default_factory=set)
@@ -94,7 +105,7 @@ class Calls:
             yield
 
     def _look(self) -> None:
-        """The call has ended, perhaps with an error."""
+        """The call has ended, perhaps with an error. Raises nothing."""
         assert self.before is not None
         self._process_after = Process.now()
         self._changed = self.before.changed()
@@ -110,9 +121,28 @@ class Calls:
         elif (first := next(stuck, None)) is not None:
             self.once = f"it changed how gradients flow to {first.path}, which cannot be restored"
         try:
-            self.after = Snapshot(self.before.state.now())
+            self.after = self._left = Snapshot(self.before.state.now())
         except NotIsolated as refusal:
             self.once = self.once or f"after the call, {refusal}"
+        if self.leave == "called" and self.after is not None and not self.once:
+            gone = next(self._missed(self.after), None)
+            if gone:
+                self.once = f"it lets go of {gone}, whose end the program may notice"
+                self.before = self.after = self._left = None
+                self._changed = []
+
+    def _missed(self, after: Snapshot) -> Iterator[str]:
+        """Objects that the call let go of, and whose end the program may notice: by `__del__`, or a weak reference.
+        They live on while the state before the call is kept."""
+        assert self.before is not None
+        held, remaining = self.before.state.objects, after.state.objects.found
+        weak = {id(reference()) for reference in held.weak}
+        for id_, (value, path) in held.found.items():
+            if id_ in remaining:
+                continue
+            by_others = not isinstance(value, torch.Tensor) and weakref.getweakrefcount(value) > 0  # torch has its own
+            if hasattr(type(value), "__del__") or id_ in weak or by_others:
+                yield path
 
     def settle(self) -> None:
         """Ends the real call; restores the state before it if the exploration is to have no effects."""
@@ -167,14 +197,23 @@ class Calls:
         self._process_after.put()
 
     def reset(self) -> None:
-        """Between timed calls: restores what the call changes."""
+        """Between timed calls: restores what the call changes. Where that is more than elements of tensors, each starts
+        from what the first call left, as the next step of a training loop does: an optimizer makes its state in the
+        first step, for which a compiler compiles once."""
         assert self.before is not None
-        self.before.put(self._changed)
+        if self.steady or self._left is None:
+            self.before.put(self._changed)
+        elif self._changed_again is None:
+            self._changed_again = []
+            self._left.put()
+        else:
+            self._changed_again = self._changed_again or self._left.changed()
+            self._left.put(self._changed_again)
 
-    def changed_memory(self) -> set[int]:
-        """The memory that is not as before the first call, by the storages that it belongs to."""
+    def same_memory(self) -> set[int]:
+        """The memory that is as before the first call, by the storages that it belongs to."""
         assert self.before is not None
-        return {each.owner._cdata for each in self.before.memory if each.changed()}
+        return {each.owner._cdata for each in self.before.memory if not each.changed()}
 
     def notes(self, *, timed: bool) -> tuple[str, ...]:
         """Notes on how often the function was called, and why; `timed` says whether the record holds times."""
@@ -182,7 +221,7 @@ class Calls:
             return (f"The function was called only once, because {self.once}.",)
         state = "as before" if self.leave == "unchanged" else "as one eager call leaves it"
         if self.repeatable:
-            return ()
+            return (TIMED_FROM_LEFT,) if timed and not self.steady else ()
         more = "" if len(self.effects) == 1 else f" (and {len(self.effects) - 1} more)"
         instead = (
             f" It was not called for timing, because {self.effects[0]}{more}; its graphs were timed instead, on their "
@@ -246,14 +285,17 @@ class Player(Contestant):
     def __init__(self, run: Callable[..., Any], trial: InPlace) -> None:
         super().__init__(run, trial.fn, trial.args, trial.kwargs, trial.grad)
         self.calls = trial.calls
-        self._named = tensors_reached(trial.fn, named_arguments(trial.args, trial.kwargs))
+
+    def _reached(self) -> dict[str, torch.Tensor]:
+        """The tensors that the call reaches by now: it may make some, as an optimizer's first step does."""
+        return tensors_reached(self.fn, named_arguments(self.args, self.kwargs))
 
     def first(self) -> None:
         """The real call. Raises what the function raises."""
         with self.calls.counting():
             output = self._forward()
-        found = self._gathered(output, {})
         if not self.calls.once:
+            found = self._gathered(output, {})
             with self.calls.behind():
                 try:
                     found.gradients.update(self._backward(output, keep=True))
@@ -261,7 +303,7 @@ class Player(Contestant):
                     if "second time" not in str(error):
                         raise
                     self.calls.own_backward = True
-        self.calls.expected = found
+            self.calls.expected = found
         self.calls.settle()
 
     def observe(self) -> Outcome:
@@ -277,19 +319,19 @@ class Player(Contestant):
     @plainly()
     def _gathered(self, output: Any, found: dict[str, torch.Tensor | None]) -> Outcome:
         """Copies of what a call returned and changed."""
-        changed = self.calls.changed_memory()
-        named = self._named.items()
+        same = self.calls.same_memory()
+        named = self._reached().items()
         grads = {f"{name}.grad": gradient(tensor) for name, tensor in named}
         found |= {name: copied(grad) for name, grad in grads.items() if grad is not None}
         state = {
-            name: copied(tensor) if tensor.untyped_storage()._cdata in changed else tensor.detach()
+            name: tensor.detach() if tensor.untyped_storage()._cdata in same else copied(tensor)
             for name, tensor in named
         }
         return Outcome(tree_map(copied, output), found, state)
 
     def _discover(self) -> dict[str, torch.Tensor]:
         """An argument that was computed is as good as a leaf: what it was computed from is the program's."""
-        return {name: tensor for name, tensor in self._named.items() if tensor.requires_grad}
+        return {name: tensor for name, tensor in self._reached().items() if tensor.requires_grad}
 
 
 def copied(value: Any) -> Any:

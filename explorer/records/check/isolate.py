@@ -133,7 +133,7 @@ class Objects:
                 continue  # what a repeat writes there is discarded
             self._met(value, path)
             if isinstance(value, torch.Tensor):
-                self.tensors[path] = value
+                self.tensors[unused(path, self.tensors)] = value
             if isinstance(value, weakref.ref):
                 self.weak.append(value)
             if not isinstance(value, CODE):
@@ -173,9 +173,9 @@ def _parts(value: Any, path: str) -> Iterator[tuple[Any, str]]:
     if isinstance(value, SUSPENDED):
         raise NotIsolated(f"{path} is a {type(value).__name__}, whose position cannot be copied")
     if isinstance(value, dict):
-        for key, item in dict.items(value):
+        for number, (key, item) in enumerate(dict.items(value)):
             yield key, f"a key of {path}"
-            yield item, f"{path}[{key!r:.40}]"
+            yield item, f"{path}[{key_text(key) or f'key {number}'}]"
     elif isinstance(value, (list, tuple, set, frozenset, deque)):
         for number, item in enumerate(value):
             yield item, f"{path}[{number}]"
@@ -200,6 +200,7 @@ def _parts(value: Any, path: str) -> Iterator[tuple[Any, str]]:
         if value.is_leaf or value.retains_grad:
             yield value.grad, f"{path}.grad"
         yield value._backward_hooks, f"the hooks of {path}"
+        yield value._post_accumulate_grad_hooks, f"the hooks of {path}"  # type: ignore[attr-defined]
     elif is_written_in_c(type(value)) and not isinstance(value, (bytearray, memoryview)):
         for item in gc.get_referents(value):  # a view of a dictionary, an exception: what it holds, by the collector
             yield item, f"what {path} holds"
@@ -209,6 +210,28 @@ def _parts(value: Any, path: str) -> Iterator[tuple[Any, str]]:
                 yield item, f"{path}.{name}"
     for name, item in _attributes(value).items():
         yield item, f"{path}.{name}"
+
+
+PLAIN = (types.NoneType, bool, int, float, str, bytes)
+LONGEST_KEY = 60
+
+
+def key_text(key: Any) -> str:
+    """A dictionary's key as text; "" for one whose text the program's code would write, or that is long."""
+    if type(key) is tuple:
+        texts = [key_text(each) for each in key]
+        return f"({', '.join(texts)})" if all(texts) else ""
+    text = repr(key) if type(key) in PLAIN else ""
+    return text if len(text) <= LONGEST_KEY else ""
+
+
+def unused(path: str, among: Mapping[str, Any]) -> str:
+    """The path, with a number where something else has it already."""
+    number = 2
+    found = path
+    while found in among:
+        found, number = f"{path} ({number})", number + 1
+    return found
 
 
 def by_reference(value: Any) -> bool:
@@ -279,7 +302,7 @@ class Code:
 
     def read(self, function: Any) -> None:
         """Whatever a call of `function` may run."""
-        self.objects.add(function, getattr(function, "__name__", type(function).__name__))
+        self.objects.add(function, called(function))
         position = 0
         while True:
             for value, path in self.objects.code[position:]:
@@ -541,15 +564,21 @@ def _is_users_own_module(value: Any) -> bool:
 # --------------------------------------------------------------------------------------------------------- the state
 
 
+def called(function: Any) -> str:
+    """What a function, or an object that is called like one, is called in paths."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a call may change: its arguments by name, and what each place holds. `tensors` are all that these reach, by
-    path; `bytes` is what they take."""
+    """What a call may change: its arguments by name, what each place holds, and `function`, which may be a module.
+    `tensors` are all that these reach, by path; `bytes` is what they take."""
 
     args: Mapping[str, Any]
     places: Sequence[Binding]
     values: Sequence[Any]
     objects: Objects = field(repr=False)
+    function: Any = None
 
     @property
     def tensors(self) -> Mapping[str, torch.Tensor]:
@@ -574,7 +603,7 @@ class State:
             args, values = copy.deepcopy(dict(self.args), memo), [copy.deepcopy(v, memo) for v in self.values]
         except Exception as error:
             raise NotIsolated(f"copying the state that it reaches failed: {type(error).__name__}: {error}") from error
-        made = State(args, self.places, values, Objects())
+        made = State(args, self.places, values, Objects(), self.function)
         made._follow()
         shared = self.objects.changeable().keys() & made.objects.changeable().keys()
         if shared:
@@ -584,7 +613,7 @@ class State:
 
     def now(self) -> State:
         """The same places, with what they hold and reach by now. Raises NotIsolated."""
-        made = State(self.args, self.places, [place.get() for place in self.places], Objects())
+        made = State(self.args, self.places, [place.get() for place in self.places], Objects(), self.function)
         for value, path in self.objects.code:
             made.objects.add(value, path)
         made._follow()
@@ -592,6 +621,7 @@ class State:
 
     def _follow(self) -> None:
         """Modules first: a parameter is called after its module, and not after the optimiser that updates it."""
+        self.objects.add(self.function, called(self.function))
         named = ((place.name, value) for place, value in zip(self.places, self.values, strict=True))
         roots = [(name, value) for name, value in (*self.args.items(), *named) if value is not ABSENT]
         for name, value in sorted(roots, key=lambda root: not isinstance(root[1], torch.nn.Module)):
@@ -619,4 +649,4 @@ def reached(function: Callable[..., Any], args: Mapping[str, Any]) -> State:
     code = Code(objects)
     code.read(function)
     places = list(code.places.values())
-    return State(dict(args), places, [place.get() for place in places], objects)
+    return State(dict(args), places, [place.get() for place in places], objects, function)

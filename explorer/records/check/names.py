@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from explorer.records.check.isolate import compiled_from, is_users, is_users_module
+from explorer.records.check.isolate import compiled_from, is_users, is_users_module, key_text, unused
 
 MOST = 100_000
 """Objects that are looked at; tensors that lie beyond have no name."""
@@ -26,20 +26,21 @@ def tensors_reached(fn: Callable[..., Any], given: Mapping[str, Any]) -> dict[st
     reads by its own names: attributes, closures, globals, defaults, and what the user's functions that it names read.
     Parameters and buffers of a module have the names that `named_parameters` gives them. Nothing of the user's runs."""
     found: dict[str, torch.Tensor] = {}
-    seen: dict[int, Any] = {}
+    seen: dict[int, tuple[str, Any]] = {}
     waiting: list[tuple[str, Any]] = [*given.items(), ("", fn)]
     for path, value in waiting:  # grows while it is read: what is near has the first name
         if isinstance(value, CONSTANTS) or id(value) in seen or len(seen) > MOST:
             continue
-        seen[id(value)] = value
+        seen[id(value)] = path, value
         if isinstance(value, torch.Tensor):
-            found.setdefault(path, value)
+            found[unused(path, found)] = value
         else:
-            waiting += _parts(path, value)
+            waiting += _parts(path, value, seen)
     return found
 
 
-def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _parts(path: str, value: Any, seen: Mapping[int, tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """`seen` has the paths of what was met before, by id: a key that is an object is called by its own."""
     dot = f"{path}." if path else ""
     if isinstance(value, types.ModuleType):
         return
@@ -47,7 +48,9 @@ def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         for kind in ("_parameters", "_buffers", "_modules"):
             yield from ((f"{dot}{name}", each) for name, each in vars(value).get(kind, {}).items())
     if isinstance(value, dict):
-        yield from ((f"{path}[{key!r:.60}]", item) for key, item in dict.items(value))
+        for number, (key, item) in enumerate(dict.items(value)):
+            known, _ = seen.get(id(key), ("", None))
+            yield f"{path}[{key_text(key) or known or f'key {number}'}]", item
     elif isinstance(value, (list, tuple)):
         yield from ((f"{path}[{number}]", item) for number, item in enumerate(value))
     elif isinstance(value, functools.partial):

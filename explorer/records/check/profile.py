@@ -12,6 +12,7 @@ from typing import Any
 import sympy
 import torch
 
+from explorer.ir.joint import Kept, Partitioned, Primal
 from explorer.ir.loops import Buffer, Loops, Size
 from explorer.ir.program import Program
 
@@ -41,6 +42,10 @@ def _on_processor(call: Callable[[], Any]) -> int | None:
         return None
     try:
         kept = call()
+    except RuntimeError as error:
+        if "rofiler" not in str(error):
+            raise
+        return None  # the program profiles itself, which it cannot do inside of another profile
     finally:
         recorded = own._disable_profiler_legacy()
     del kept
@@ -54,14 +59,10 @@ LONGEST = 0.25
 RUNS = 20
 
 
-def profile(loops: Loops, program: Program) -> dict[str, float]:
-    """The median seconds by id of kernel or library call; empty where the program cannot be profiled.
-
-    Floating-point inputs are drawn from a normal distribution and others are zero, so that an index is in range.
-    """
+def profile(program: Program, inputs: Sequence[Any]) -> dict[str, float]:
+    """The median seconds by id of kernel or library call; empty where the program cannot be profiled."""
     if program.profile is None:
         return {}
-    inputs = example_inputs(loops)
     found: dict[str, list[float]] = defaultdict(list)
     program.profile(inputs)
     started = time.perf_counter()
@@ -73,8 +74,21 @@ def profile(loops: Loops, program: Program) -> dict[str, float]:
     return {id: statistics.median(seconds) for id, seconds in found.items()}
 
 
+def kept_for_backward(parts: Partitioned, forward: Program, given: Sequence[Any], made: Sequence[Any]) -> list[Any]:
+    """Inputs of the backward half that go with those `given` to the forward half: what that keeps for it, computed.
+    Library calls read the workspace that others of theirs wrote, and may crash on any other. `made` are the rest."""
+    returned = forward.call(given) if forward.call is not None else ()
+    return [
+        given[source.index] if isinstance(source, Primal)
+        else returned[parts.kept_at[source.id]] if isinstance(source, Kept)
+        else other
+        for source, other in zip(parts.backward_inputs, made, strict=True)
+    ]  # fmt: skip
+
+
 def example_inputs(loops: Loops) -> Sequence[Any]:
-    """A value for each placeholder of a half: tensors of its layout, sizes at their hints."""
+    """A value for each placeholder of a half: tensors of its layout, sizes at their hints. Floating-point tensors are
+    drawn from a normal distribution and others are zero, so that an index is in range."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return [

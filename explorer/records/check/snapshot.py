@@ -186,6 +186,10 @@ class Array:
         numpy.copyto(self.owner, self._elements)
 
 
+HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+"""Attributes of tensors that hold hooks of their gradients."""
+
+
 @dataclass(eq=False)
 class Description:
     """All of a tensor but its memory: which memory it looks at and how, its version, its gradient, its hooks."""
@@ -200,8 +204,11 @@ class Description:
         self._needed = self.owner.requires_grad
         self._made_by = self.owner.grad_fn
         self._grad = gradient(self.owner)
-        self._hooks = self.owner._backward_hooks
-        self._hooked = list(self._hooks.items()) if self._hooks else []
+        self._hooks = {name: getattr(self.owner, name) for name in HOOKS}
+        self._hooked = self._hooked_now()
+
+    def _hooked_now(self) -> list[list[Any]]:
+        return [list((getattr(self.owner, name) or {}).items()) for name in HOOKS]
 
     def _moved(self) -> bool:
         now, before = self.owner, self._alias
@@ -222,7 +229,7 @@ class Description:
             or self.owner.requires_grad != self._needed
             or self.owner.grad_fn is not self._made_by
             or gradient(self.owner) is not self._grad
-            or list((self.owner._backward_hooks or {}).items()) != self._hooked
+            or self._hooked_now() != self._hooked
         )
 
     @property
@@ -247,11 +254,12 @@ class Description:
             self.owner.requires_grad_(self._needed)
         if gradient(self.owner) is not self._grad:
             self.owner.grad = self._grad
-        if self.owner._backward_hooks is not self._hooks:
-            self.owner._backward_hooks = self._hooks
-        if self._hooks is not None and list(self._hooks.items()) != self._hooked:
-            self._hooks.clear()
-            self._hooks.update(self._hooked)
+        for (name, hooks), hooked in zip(self._hooks.items(), self._hooked, strict=True):
+            if getattr(self.owner, name) is not hooks:
+                setattr(self.owner, name, hooks)
+            if hooks is not None and list(hooks.items()) != hooked:
+                hooks.clear()
+                hooks.update(hooked)
         if _version(self.owner) != self._version:
             torch._C._autograd._unsafe_set_version_counter((self.owner,), (self._version,))
 
@@ -320,12 +328,19 @@ def _own_attributes(value: Any, path: str) -> Iterator[Kept]:
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
         yield Items(value, path, attributes)
+    if not is_written_in_c(type(value)):
+        yield Attribute(value, f"the class of {path}", functools.partial(type, value), functools.partial(_turn, value))
     for kind in type(value).__mro__:
         names = vars(kind).get("__slots__", ())
         for name in (names,) if isinstance(names, str) else tuple(names):
             slot = vars(kind).get(name)
             if isinstance(slot, types.MemberDescriptorType):
                 yield Attribute(value, f"{path}.{name}", *_of_slot(slot, value))
+
+
+def _turn(value: Any, kind: type) -> None:
+    """Make an object one of another class, whatever its class says of attributes that are set."""
+    object.__setattr__(value, "__class__", kind)
 
 
 def _of_slot(slot: types.MemberDescriptorType, value: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:

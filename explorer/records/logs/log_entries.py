@@ -125,6 +125,8 @@ class Metrics(msgspec.Struct):
     python_version: str | None = None
     triton_version: str | None = None
     cuda_version: str | None = None
+    dynamo_config: str = ""
+    """As JSON."""
 
 
 class Phase(msgspec.Struct):

@@ -67,6 +67,10 @@ KEYS = 400
 FAULTS = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, msgspec.MsgspecError)
 
 
+LIMIT = "recompile limit exceeded"
+SUPPRESSED = '"suppress_errors": true'
+
+
 @dataclass(kw_only=True)
 class LoggedCompile(CollectedCompile):
     """What was read of one compile so far. `torch_id` is what torch calls it ("3/1")."""
@@ -82,6 +86,9 @@ class LoggedCompile(CollectedCompile):
     depth: int = 0
     mappings: list[Any] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    goes_on: bool = False
+    """The frame runs eagerly if compiling it fails, though torch tells of no graph break: it tells of one where it goes
+    on eagerly, and where it raises (with fullgraph=True, say) of none."""
     told: Counter[str] = field(default_factory=Counter)
 
     def again(self, attempt: int) -> None:
@@ -107,6 +114,7 @@ class LoggedCompile(CollectedCompile):
             until = max(until, end)
         if not spans and self.id != OUTSIDE:
             seconds = max(0.0, self.ended - self.started)
+        self.raises = bool(self.error) and not self.breaks and not self.goes_on
         return self.whole(self.started, seconds, halves=tuple(self.halves), left_out=dict(self.left_out))
 
 
@@ -324,6 +332,7 @@ class Reader:
         seen, told = self._seen(entry), msgspec.convert(entry.fields, log_entries.Metrics)
         if told.fail_reason and not seen.error:
             seen.error = f"{told.fail_type or 'failed'}: {told.fail_reason}"
+        seen.goes_on = LIMIT in seen.error or SUPPRESSED in told.dynamo_config
         if told.cudagraph_skip_reason:
             seen.event("CudagraphSkipped", {"why": told.cudagraph_skip_reason})
         if told.recompile_reason and not seen.recompiles:

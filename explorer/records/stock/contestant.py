@@ -12,6 +12,7 @@ import torch
 import torch._dynamo
 from torch._dynamo.utils import counters
 
+from explorer.core.recorder import TOTALS
 from explorer.records.check.trial import Contestant, Outcome, Trial
 
 
@@ -60,6 +61,11 @@ def _first_call(trial: Trial, dynamic: bool | None) -> tuple[Contestant, Outcome
     started = time.perf_counter()
     outcome = contestant.observe()
     return contestant, outcome, time.perf_counter() - started
+
+
+def compiles_so_far() -> int:
+    """Of this process, stock's and ours: frames that Dynamo compiled or tried to, and what this compiler compiled."""
+    return int(counters["frames"]["total"]) + TOTALS["compiles"]
 
 
 def _counts() -> tuple[int, int]:

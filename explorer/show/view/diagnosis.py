@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from explorer.core.calls import ALL_TIMED
+from explorer.core.recorder import GRAPH
 from explorer.core.text import count
 from explorer.ir import dynamo
 from explorer.ir.record import CallsData, CompileData, EagerData, ErrorData, FailedGuardData, RecordData, SpanData
@@ -65,9 +66,15 @@ def calls(each: CallsData) -> str:
     middle = ""
     if each.samples and each.count > 1:  # of few calls, most of which compiled, a median tells nothing
         few = each.count < FEW_CALLS
-        middle = f"fastest {duration(min(each.samples))}, " if few else f"median {duration(median(each.samples))}, "
+        middle = f"fastest {duration(min(each.samples))}, " if few else f"median {duration(median(settled(each)))}, "
     times = f"{count(each.count, 'call')} ({each.engine})"
     return f"{each.function}: {times}, {middle}{duration(each.seconds)} in all: {', '.join(parts)}"
+
+
+def settled(each: CallsData) -> tuple[float, ...]:
+    """Seconds of those of the first calls in which nothing was compiled; of all of them where each compiled."""
+    found = tuple(seconds for number, seconds in enumerate(each.samples, 1) if number not in each.compiled)
+    return found or each.samples
 
 
 def costs(record: RecordData) -> list[str]:
@@ -101,7 +108,8 @@ def frames_of_graphs(compiles: Sequence[CompileData]) -> dict[str, CompileData]:
     for each in compiles:
         ended = each.started + each.seconds
         around = (f for f in frames if f.started <= each.started and ended <= f.started + f.seconds)
-        if each.engine != "stock" and (frame := next(around, None)) is not None:
+        is_graph = each.id.partition("#")[0] == GRAPH
+        if is_graph and (frame := next(around, None)) is not None:
             found[each.id] = frame
     return found
 

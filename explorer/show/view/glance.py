@@ -23,7 +23,7 @@ from explorer.ir.record import (
     SpanData,
 )
 from explorer.show.view.amounts import amount, duration
-from explorer.show.view.diagnosis import frames_of_graphs
+from explorer.show.view.diagnosis import frames_of_graphs, settled
 from explorer.show.view.history import history
 from explorer.show.view.panes import PANES
 from explorer.show.view.provenance import file_names
@@ -41,6 +41,7 @@ MORE_MEMORY = 1.1
 """From so many times eager's peak on it is pointed out."""
 
 
+_CONTINUATION = re.compile(r"\btorch_dynamo_resume_in_(\w{1,200}?)_at_(\d{1,9})\b")
 _PLACE = re.compile(r":(\d{1,9}) in (.*)$")
 """Of a frame, as a break's stack names it."""
 
@@ -172,8 +173,10 @@ def _speed(ours: SamplesData | None) -> tuple[str, str]:
 
 def _watched(calls: list[CallsData]) -> tuple[str, str]:
     most = max(calls, key=lambda each: each.seconds)
-    each = f"a call of {_name(most.function)} takes {duration(statistics.median(most.samples))}"
-    return f"{each} (median of {count(len(most.samples), 'call')}; eager was not timed)", "unknown"
+    samples = settled(most)
+    each = f"a call of {_name(most.function)} takes {duration(statistics.median(samples))}"
+    apart = " that compiled nothing" if len(samples) < len(most.samples) else ""
+    return f"{each} (median of {count(len(samples), 'call')}{apart}; eager was not timed)", "unknown"
 
 
 def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, str]:
@@ -244,13 +247,14 @@ def _recompiles(served: list[data.ServedData], compiles: list[CompileData]) -> t
 
 
 def _name(title: str) -> str:
-    """A function's own name, without what it is defined in."""
-    return title.rpartition(".")[2]
+    """A function's own name, without what it is defined in, and its place, which titles of logs end with."""
+    return _own(title).partition(" (")[0].rpartition(".")[2]
 
 
 def _own(title: str) -> str:
-    """A function's name, and its class's, without the functions that they are defined in."""
-    return title.rpartition("<locals>.")[2]
+    """A function's name, and its class's, without the functions that they are defined in; a continuation of stock's by
+    the line that it goes on after, where the compile that it continues is not known."""
+    return _CONTINUATION.sub(r"\1 after line \2", title.rpartition("<locals>.")[2])
 
 
 def goes_on_in(broke: BreakData, compile: CompileData) -> bool:

@@ -54,7 +54,7 @@ def _line(row: ServedData, files: Names) -> str:
     if not row.made:
         return shown + ("reused" if row.compiles else "ran eagerly")
     if not row.changes:
-        return shown + "compiled: the first call"
+        return shown + ("compiled: the first call" if row.first <= 1 else "compiled: reached for the first time")
     whys = [f"{each.said}{place(each.span, files)}" for each in row.changes[:NAMED]]
     more = len(row.changes) - NAMED
     return f"{shown}compiled again: {'; '.join(whys)}" + (f"; {count(more, 'more guard')} failed" if more > 0 else "")

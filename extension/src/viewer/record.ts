@@ -529,6 +529,7 @@ export interface CallsData {
   readonly graphs: number | null;
   readonly samples: readonly number[];
   readonly served?: readonly (readonly string[])[];
+  readonly compiled?: readonly number[];
 }
 
 /** How many times as fast as eager: the median of the samples' ratios, which is `times`, and an interval from `low`

@@ -31,7 +31,8 @@ function failure(context: Context, each: ErrorData): HTMLElement {
 }
 
 function called(each: CallsData): string {
-  const sorted = [...each.samples].sort((a, b) => a - b);
+  const settled = each.samples.filter((_, index) => !each.compiled?.includes(index + 1));
+  const sorted = [...(settled.length ? settled : each.samples)].sort((a, b) => a - b);
   const middle = sorted[Math.floor(sorted.length / 2)];
   const parts = each.compiling ? [`${seconds(each.compiling)} compiling`] : [];
   if (each.graphs === null || each.graphs === undefined) parts.push("compiled before watching began, so its graphs are not timed separately");

@@ -18,7 +18,7 @@ export const recompiles: PaneKind = {
       "div.ex-expression", h("div", of.said, ...at(context, of.span), " ", of.guard ? button("ex-link", "guard", () => context.show("guards", key(of.of ?? "", of.guard ?? ""))) : ""),
       of.stops ? h("div.ex-how", `To stop it: ${of.stops}`) : "",
     );
-    const first = (row: ServedData) => (row.made?.length ? "first call" : "");
+    const first = (row: ServedData) => (!row.made?.length ? "" : row.first > 1 ? "reached for the first time" : "first call");
     const name: Column<ServedData> = { name: "Function", text: row => row.function };
     const columns: Column<ServedData>[] = [
       { name: "Call", text: ({ first, last }) => (first === 0 ? "" : first === last ? `${first}` : `${first} to ${last}`) },
