@@ -200,7 +200,7 @@ def _parts(value: Any, path: str) -> Iterator[tuple[Any, str]]:
         if value.is_leaf or value.retains_grad:
             yield value.grad, f"{path}.grad"
         yield value._backward_hooks, f"the hooks of {path}"
-        yield value._post_accumulate_grad_hooks, f"the hooks of {path}"  # type: ignore[attr-defined]
+        yield value._post_accumulate_grad_hooks, f"the hooks of {path}"
     elif is_written_in_c(type(value)) and not isinstance(value, (bytearray, memoryview)):
         for item in gc.get_referents(value):  # a view of a dictionary, an exception: what it holds, by the collector
             yield item, f"what {path} holds"
