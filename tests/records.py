@@ -40,6 +40,7 @@ from explorer.ir.record import (
     MemoryData,
     NodeData,
     OperationData,
+    OperatorCheckData,
     ReasonData,
     RecompileData,
     RecordData,
@@ -245,6 +246,8 @@ def sample() -> RecordData:
         errors=(ErrorData("f0", "the program raises", "ValueError", "it went wrong", SpanData(FILE, 3, 3), True),),
         eager=(EagerData("print", "a call that prints", "f0", SpanData(FILE, 3, 3), 2),),
         calls=(CallsData("scaled", "explorer", 2, 3e-3, 2e-3, 1e-5, (2.9e-3, 1e-4)),),
+        operators=(OperatorCheckData("docs.doubled.default", 2, ("the shape of the output is (4,), by the fake "
+                                                                 "implementation (8,)",)),),
     ))  # fmt: skip
 
 

@@ -871,6 +871,15 @@ class ChangeData(Data, frozen=True):
     stops: str = ""
 
 
+class OperatorCheckData(Data, frozen=True):
+    """A custom operator, called `calls` times in one eager call of the program: how its fake implementation, which a
+    compiler trusts, `differs` from what the real one did."""
+
+    operator: str
+    calls: Whole
+    differs: tuple[str, ...] = ()
+
+
 class ServedData(Data, frozen=True):
     """Calls of one function in a row that the same compiles served: numbers `first` to `last`, from 1 (0 where nobody
     counted the calls). `compiles` ran; `made` are those of them that the first of these calls had compiled, because of
@@ -936,6 +945,8 @@ class RecordData(Data, frozen=True):
     """What came of it, as view/glance.py puts it into words."""
     panes: dict[str, PaneData] = {}
     """What the panes of the viewer show, by their names, as view/panes.py says it."""
+    operators: tuple[OperatorCheckData, ...] = ()
+    """Custom operators, where the call could be made once more in eager."""
     history: tuple[ServedData, ...] = ()
     """The calls of what was compiled more than once, as view/history.py works them out."""
     cut: bool = False

@@ -34,7 +34,8 @@ from explorer.records.check.calls import Calls, InPlace, Leave
 from explorer.records.check.captured import Captured, GraphTrial, Once
 from explorer.records.check.first_divergence import first_divergence, searched
 from explorer.records.check.guard_costs import guard_costs
-from explorer.records.check.isolate import undone
+from explorer.records.check.isolate import NotIsolated, undone
+from explorer.records.check.operators import OperatorChecks, custom_operators
 from explorer.records.check.process import Outside, put_back
 from explorer.records.check.profile import example_inputs, kept_for_backward, peak_bytes, profile
 from explorer.records.check.trial import Contestant, Trial
@@ -188,7 +189,20 @@ def alone() -> Iterator[None]:
 
 
 def exploration(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Record:
-    """The record of compiling and running `trial`. The user's own exceptions propagate."""
+    """The record of compiling and running `trial`, with custom operators beside their fake implementations. The user's
+    own exceptions propagate."""
+    record = compiled(trial, asked, recorder)
+    if not trial.repeatable or not custom_operators(record.data):
+        return record
+    asked.progress.on_phase("comparing custom operators with their fake implementations")
+    checks = OperatorChecks()
+    with suppress(NotIsolated), checks:
+        unwrapped(trial)[0].again().observe()
+    return record.with_operators(checks.told())
+
+
+def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Record:
+    """The record of compiling and running `trial`."""
     if asked.engine == "explorer":
         try:
             run = explored(trial, asked, recorder)

@@ -115,6 +115,12 @@ class Record:
         made.explored = self.explored
         return made
 
+    def with_operators(self, checks: Sequence[data.OperatorCheckData]) -> Record:
+        """The same record with what was found of custom operators."""
+        made = Record(msgspec.structs.replace(self.data, operators=tuple(checks)), self.live, self._bisect)
+        made.explored = self.explored
+        return made
+
     @property
     def stages(self) -> Listing[data.StageData]:
         """Every stage of every compile, in the order in which they ran."""
@@ -213,6 +219,12 @@ class Record:
     def calls(self) -> Listing[data.CallsData]:
         """In a watched program: the calls of each compiled function and their times."""
         return Listing(self.data.calls, map(diagnosis.calls, self.data.calls))
+
+    @property
+    def operators(self) -> Listing[data.OperatorCheckData]:
+        """Custom operators that the program called: whether their fake implementations, which compilers trust, agree
+        with the real ones on the inputs of the call: shape, dtype, device, strides, shared memory, what is written."""
+        return Listing(self.data.operators, text.operator_checks(self.data.operators))
 
     @property
     def schedule(self) -> Listing[data.ScheduleData]:

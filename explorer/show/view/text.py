@@ -13,6 +13,7 @@ from explorer.ir.record import (
     CompileData,
     GuardData,
     HalfData,
+    OperatorCheckData,
     RecordData,
     SamplesData,
     StageData,
@@ -50,6 +51,7 @@ def summary(record: RecordData) -> str:
             f"{cover.view} views, {cover.fallback} in eager fallback" + UNCOUNTED * bool(record.eager)
         )
     lines += ["  " + line for line in (*diagnosis.summary(record, names), *history.lines(record, names))]
+    lines += [f"  {line}" for line in operator_checks(record.operators)]
     if record.timing:
         lines += ["  " + line for line in timing(record.timing)]
     lines += [f"  {note}" for note in record.notes]
@@ -62,6 +64,17 @@ def guard_lines(guards: Sequence[GuardData], files: diagnosis.Names) -> list[str
     whys = [(g, f"{g.why}{diagnosis.place(g.span, files)}".strip()) for g in guards if not g.of_torch]
     lines = [f"{_guard(g)}  # {why}" if why else _guard(g) for g, why in whys]
     return [*lines, f"and {len(own)} on torch's state:", *map(_guard, own)] if own else lines
+
+
+def operator_checks(found: Sequence[OperatorCheckData]) -> list[str]:
+    """Custom operators and how their fake implementations differ."""
+    lines = []
+    for each in found:
+        calls = count(each.calls, "call")
+        if not each.differs:
+            lines.append(f"{each.operator}: the fake implementation agrees with the real one ({calls})")
+        lines += [f"{each.operator}: {how} ({calls})" for how in each.differs]
+    return lines
 
 
 DEAREST = 10

@@ -636,6 +636,14 @@ export interface ChangeData {
   readonly stops?: string;
 }
 
+/** A custom operator, called `calls` times in one eager call of the program: how its fake implementation, which a
+ * compiler trusts, `differs` from what the real one did. */
+export interface OperatorCheckData {
+  readonly operator: string;
+  readonly calls: number;
+  readonly differs?: readonly string[];
+}
+
 /** Calls of one function in a row that the same compiles served: numbers `first` to `last`, from 1 (0 where nobody
  * counted the calls). `compiles` ran; `made` are those of them that the first of these calls had compiled, because of
  * `changes` (none where there was nothing before). */
@@ -691,6 +699,7 @@ export interface RecordData {
   readonly calls?: readonly CallsData[];
   readonly glance?: readonly PartData[];
   readonly panes?: { readonly [key: string]: PaneData };
+  readonly operators?: readonly OperatorCheckData[];
   readonly history?: readonly ServedData[];
   readonly cut?: boolean;
 }
