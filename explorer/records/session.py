@@ -21,7 +21,7 @@ from explorer.core.untrusted import regular, visible, writable
 from explorer.ir import record as data
 from explorer.ir.edit import EditedSource
 from explorer.records import repro
-from explorer.show.view import caches, changes, compile_time, diagnosis, history, html, report, text
+from explorer.show.view import caches, changes, compile_time, diagnosis, history, html, report, text, trace
 from explorer.show.view.glance import with_glance
 from explorer.show.view.provenance import file_names
 from explorer.show.view.rewrites import Rewrites, rewrites_of
@@ -333,6 +333,15 @@ class Record:
         OSError where it cannot be read."""
         target = Path(path)
         return cls(decode(read_json(target), str(target)))
+
+    def trace(self, path: str | os.PathLike[str]) -> Path:
+        """Write a trace that Perfetto and Chrome's trace viewer open: the compile stage by stage, as measured, and one
+        call of each engine with its kernels and library calls in order, each with the lines of the program that it is
+        for. Kernels stand end to end by their median times: gaps between them are not measured. Raises OSError naming
+        the path."""
+        target = Path(path)
+        write_whole(target, trace.chrome_trace(self.data).encode())
+        return target
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""

@@ -1,5 +1,5 @@
-"""The command line: explorer demo | run | report | step | diff | repro | import | ranks | operators | doctor | cache |
-course | class."""
+"""The command line: explorer demo | run | report | step | diff | repro | trace | import | ranks | operators | doctor |
+cache | course | class."""
 
 from __future__ import annotations
 
@@ -222,6 +222,26 @@ def repro_command(file: Path, what: str, compile: str, output: Path | None) -> N
     except OSError as error:
         raise Failed(f"cannot write {output}: {_message(error)}; choose another path with -o") from error
     click.echo(f"Written: {output}" if output is not None else made)
+
+
+@main.command("trace")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="The trace to write; by default "
+              "next to FILE, with the suffix .trace.json.")  # fmt: skip
+@click.argument("file", type=click.Path(path_type=Path))
+def trace_command(file: Path, output: Path | None) -> None:
+    """Write the compile of a record FILE, and one call with its kernels, as a trace for ui.perfetto.dev.
+
+    \b
+    Examples:
+      explorer trace softmax.explore.json.gz
+      explorer trace train.explore.json.gz -o train.trace.json
+    """
+    record = _load(file)
+    target = output or file.with_name(_stem(file) + ".trace.json")
+    try:
+        click.echo(f"Trace: {record.trace(target)}")
+    except OSError as error:
+        raise Failed(f"cannot write {target}: {_message(error)}; choose another path with -o") from error
 
 
 @main.command("import")
