@@ -38,6 +38,14 @@ test("a record that fits is taken as it is", () => {
   assert.equal(readRecord(record), record);
 });
 
+test("of very many entries the first are kept, and it is told", () => {
+  const found = [...places(sample())].find(steps => steps.at(-1) === "parts");
+  assert.ok(found);
+  const many = Object.fromEntries(Array.from({ length: 5001 }, (_, n) => [`part${n}`, "text"]));
+  const record = readRecord(changed(found, many));
+  assert.equal(Object.keys(at(record, found) as object).length, 5000);
+});
+
 test("what is no record, or one of a newer version, is refused with a reason", () => {
   assert.throws(() => readRecord({ ...sample(), version: 99 }), /newer.*99/);
   for (const each of [null, 3, "x", [], {}, { version: "1", compiles: [] }, { version: 1, compiles: {} }]) {

@@ -63,8 +63,10 @@ def checked(text: Any, within: type[msgspec.Struct] | None = None) -> str:
         return f"again(() => {text.__name__})" if text is within else text.__name__
     origin, arguments = get_origin(text), get_args(text)
     if origin is Annotated and arguments[1].extra is not None:
-        (item, _), limits = get_args(arguments[0]), arguments[1].extra
-        by = f', "{limits["by"]}"' if limits["by"] else ""
+        items, limits = get_args(arguments[0]), arguments[1].extra
+        if get_origin(arguments[0]) is dict:
+            return f"entries({checked(items[1], within)}, {limits['most']})"
+        item, by = items[0], f', "{limits["by"]}"' if limits["by"] else ""
         return f"list({checked(item, within)}, {limits['most']}{by})"
     if origin is Annotated:
         return f"between({arguments[1].ge}, {arguments[1].le})"

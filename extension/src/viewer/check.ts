@@ -89,8 +89,14 @@ export function row(least: number, ...places: readonly Check[]): Check {
 }
 
 /** The entries of an object that fit. */
-export function entries(entry: Check): Check {
-  return (value, misfits) => (isObject(value) ? kept(value, Object.keys(value), () => entry, misfits) : wrong("an object", value, misfits));
+export function entries(entry: Check, most = Infinity): Check {
+  return (value, misfits) => {
+    if (!isObject(value)) return wrong("an object", value, misfits);
+    const there = Object.entries(value);
+    const taken = there.length > most ? Object.fromEntries(there.slice(0, most)) : value;
+    if (taken !== value) wrong(`at most ${most.toLocaleString("en")} entries: the others are left out`, value, misfits);
+    return kept(taken, Object.keys(taken), () => entry, misfits);
+  };
 }
 
 /** An object with these fields; without an optional one that does not fit. */
