@@ -189,3 +189,36 @@ def test_numpys_generator_is_in_the_state_of_eager(function):
         given = [np.ones(2)] if function is written_beside else []
         found.append([repr([call(torch.ones(2), *given) for _ in range(3)]), np.random.rand()])
     assert found[0] == found[1] == found[2]
+
+
+WRITES = (
+    "normal_()", "uniform_()", "exponential_()", "random_(0, 9)", "bernoulli_(0.5)", "geometric_(0.5)", "log_normal_()",
+    "fill_(2)", "copy_(x)",
+)  # fmt: skip
+TARGETS = {
+    "gaps": "x.new_empty_strided(x.shape, (16, 1))",
+    "slice": "torch.zeros(x.shape[0], 16)[:, ::2]",
+    "transposed": "torch.zeros(8, x.shape[0]).t()",
+    "columns": "x.clone()[:, 1:]",
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("write", WRITES)
+def test_what_is_written_into_a_layout(write: str, target: str, dynamic: bool) -> None:
+    if target == "columns":
+        write = write.replace("(x)", "(x[:, 1:])")
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(f"def program(x):\n    return {TARGETS[target]}.{write}", namespace)
+    program = namespace["program"]
+    compiled = explorer.compile(program, dynamic=dynamic)
+    for rows in (6, 3):
+        found = []
+        for function in (program, compiled):
+            torch.manual_seed(rows)
+            given = torch.ones(rows, 8)
+            found.append((function(given), given, torch.rand(1)))
+        for expected, got in zip(*found, strict=True):
+            torch.testing.assert_close(got, expected)
+            assert got.stride() == expected.stride()

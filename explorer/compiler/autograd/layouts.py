@@ -37,7 +37,7 @@ def in_layout_of(like: Tensor, value: Tensor) -> Tensor:
 def laid_out_as(like: Tensor, value: Tensor) -> Tensor:
     """`value` with exactly the strides of `like` (same shape): those of dimensions of size 1 too, gaps and repeats."""
     fixed = all(type(n) is int for n in (*like.shape, *like.stride(), *value.stride()))
-    if not fixed or is_non_overlapping_and_dense_or_false(like):
+    if not all(type(n) is int for n in like.stride()) or is_non_overlapping_and_dense_or_false(like):
         value = in_layout_of(like, value)
         if fixed and value.stride() != like.stride():
             value = aten.as_strided.default(value, like.shape, like.stride())

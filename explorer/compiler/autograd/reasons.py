@@ -55,6 +55,12 @@ RESIZED = reason(
     "back ends do not resize the caller's tensor.",
     "Give out= the shape of the result.",
 )
+DRAW_ORDER = reason(
+    "autograd.draw_order",
+    "normal_() writes a view with gaps",
+    "On a CPU eager draws other numbers into memory with gaps than into dense memory, which a functional graph draws.",
+    "Draw a new tensor, as with torch.randn, and copy it into the view.",
+)
 STORAGE_WRITE = reason(
     "autograd.storage_write",
     "a view of an input made by as_strided is written",

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 from torch._dispatch.python import enable_python_dispatcher, no_python_dispatcher
+from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
@@ -23,7 +24,7 @@ from torch.utils._pytree import tree_leaves
 from explorer.compiler.autograd import aliases, reasons
 from explorer.compiler.autograd.aliases import Live, overlapping, place
 from explorer.compiler.autograd.grad_functions import ACCUMULATION, Attribution, record
-from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, laid_out_as, places
+from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, laid_out_as, places, same_strides
 from explorer.compiler.autograd.tape import Tape, is_plain, not_functional, storage_of
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
@@ -244,6 +245,7 @@ class Tracer:
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
         if node.op == "call_method" and str(node.target).endswith("_") and not str(node.target).endswith("__"):
             self.check_in_place(node)
+            self.check_draw_order(node, args[0])
         before = [(value, value._version, value.shape) for value in args if isinstance(value, Tensor)]
         self.has_writes = self.has_writes or kwargs.get("out") is not None
         try:
@@ -310,6 +312,15 @@ class Tracer:
                 raise Unsupported(Why(reasons.TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
         if isinstance(result, Tensor) and not torch.can_cast(result.dtype, args[0].dtype):
             raise Unsupported(Why(reasons.TRACE_FAILED, f"{node.name}: {result.dtype} into {args[0].dtype}"))
+
+    def check_draw_order(self, node: fx.Node, target: Any) -> None:
+        """Raise Unsupported where normal_() would draw other numbers: on a CPU they depend on the layout."""
+        if node.target != "normal_" or target.device.type != "cpu":
+            return
+        wanted = info(node).value
+        is_alike = wanted.is_contiguous() == target.is_contiguous() and same_strides(wanted, target)
+        if not (is_alike and is_non_overlapping_and_dense_or_false(target)):
+            raise Unsupported(Why(reasons.DRAW_ORDER, f"{node.name}, of strides {list(wanted.stride())}"))
 
     def in_memory_as_captured(self, node: fx.Node, result: Tensor) -> Tensor:
         """What `node` yields, in memory of its own where it is so in eager. What was written in place has the strides

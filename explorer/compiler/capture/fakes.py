@@ -50,7 +50,15 @@ PER_ELEMENT = frozenset(
 )
 """Those that go through elements and are not tagged so."""
 COPIES = frozenset({aten.diagonal_scatter.default, aten.select_scatter.default, aten.slice_scatter.default})
-"""Those that write into a copy of their first input, with memory for each element."""
+"""Those that write into a copy of their first input, with memory for each element,"""
+DRAWS = frozenset(
+    {
+        aten.uniform.default, aten.normal_functional.default, aten.exponential.default, aten.geometric.default,
+        aten.log_normal.default, aten.cauchy.default, aten.random.default, aten.random.to, getattr(aten.random, "from"),
+        aten.bernoulli.p,
+    }
+)  # fmt: skip
+"""and those that fill such a copy with random numbers, so that it has no gaps either."""
 BATCH_NORMS = frozenset(
     {
         aten.native_batch_norm.default, aten.cudnn_batch_norm.default, aten.miopen_batch_norm.default,
@@ -103,7 +111,7 @@ class LaidOut(FakeTensorMode):
             return tuple(placed) if isinstance(result, tuple) else placed[0]
         if not isinstance(result, Tensor):
             return result
-        if func in COPIES and any(type(s) is int and s == 0 for s in result.stride()):
+        if func in DRAWS or func in COPIES and any(type(s) is int and s == 0 for s in result.stride()):
             with self:
                 return torch.empty_like(result)
         if func in TRANSFORMS and (stride := _stride_of_transform(func, args, result)):
