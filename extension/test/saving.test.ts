@@ -36,6 +36,7 @@ test("all of a record that was cut comes from the kernel, once", async () => {
   new Saving({} as HTMLElement, host(kernel, files)).whole({ title: "step", cut: true })[0]?.run();
   assert.deepEqual(sent, [{ type: "keep" }]);
   for (let n = 0; n < 2; n++) [...listeners].forEach(listener => listener({ type: "kept", packed: btoa("whole") }));
+  await new Promise(setImmediate);
   assert.equal(files.length, 1);
   const [[name, contents]] = files as [[string, Blob]];
   assert.equal(name, "step.explore.json.gz");

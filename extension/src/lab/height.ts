@@ -1,6 +1,6 @@
 // The handle below a viewer in a notebook: dragged, or moved by the arrow keys.
 
-import { h } from "../viewer/dom";
+import { aria, h, on } from "../viewer/dom";
 
 const LEAST = 240;
 const MOST = 4000;
@@ -14,7 +14,7 @@ export function heightHandle(box: HTMLElement, settled: (pixels: number) => void
     title: "Drag, or use the arrow keys, to change the viewer's height",
   });
   const resize = (pixels: number) => setHeight(box, handle, pixels);
-  handle.addEventListener("pointerdown", down => {
+  on(handle, "pointerdown", down => {
     if (down.button !== 0) return;
     down.preventDefault();
     const from = box.offsetHeight - down.clientY;
@@ -25,7 +25,7 @@ export function heightHandle(box: HTMLElement, settled: (pixels: number) => void
       settled(box.offsetHeight);
     };
   });
-  handle.addEventListener("keydown", event => {
+  on(handle, "keydown", event => {
     const step = { ArrowUp: -STEP, ArrowDown: STEP }[event.key];
     if (step === undefined) return;
     event.preventDefault();
@@ -38,5 +38,5 @@ export function heightHandle(box: HTMLElement, settled: (pixels: number) => void
 export function setHeight(box: HTMLElement, handle: HTMLElement, pixels: number): void {
   const height = Math.round(Math.min(MOST, Math.max(LEAST, pixels)));
   box.style.height = `${height}px`;
-  handle.setAttribute("aria-valuenow", String(height));
+  aria(handle, "valuenow", height);
 }

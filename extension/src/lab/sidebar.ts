@@ -3,7 +3,7 @@
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import { Debouncer } from "@lumino/polling";
 import { Widget } from "@lumino/widgets";
-import { h, styled } from "../viewer/dom";
+import { aria, fill, h, styled } from "../viewer/dom";
 import { count, phrase, seconds } from "../viewer/format";
 import * as kinds from "../viewer/kinds";
 import type { TimingData } from "../viewer/record";
@@ -58,7 +58,7 @@ export class Sidebar extends Widget {
     this.#said.textContent = panel
       ? "No record in this notebook yet. Run a cell that begins with %%explore."
       : "Open a notebook to see its records here.";
-    this.#list.replaceChildren(...found.map(each => this.#entry(each)));
+    fill(this.#list, ...found.map(each => this.#entry(each)));
     this.#mark();
   }
 
@@ -86,7 +86,7 @@ export class Sidebar extends Widget {
   #mark(): void {
     const active = this.#panel?.isDisposed === false ? this.#panel.content.activeCellIndex : -1;
     for (const button of this.#list.querySelectorAll<HTMLElement>("button")) {
-      button.setAttribute("aria-current", String(button.dataset["cell"] === String(active)));
+      aria(button, "current", button.dataset["cell"] === String(active));
     }
   }
 }

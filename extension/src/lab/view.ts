@@ -6,7 +6,7 @@ import { Widget } from "@lumino/widgets";
 import { download } from "../page/download";
 import { Memory } from "../page/memory";
 import { filled } from "../page/report";
-import { h, styled } from "../viewer/dom";
+import { fill, h, styled } from "../viewer/dom";
 import type { Host, Live } from "../viewer/host";
 import type { Mounted, Viewer } from "../viewer/mount";
 import type { RecordData } from "../viewer/record";
@@ -59,7 +59,7 @@ abstract class View extends Widget {
     this.unmount();
     this.#sized.disconnect();
     const said = error instanceof Error ? error.message : String(error);
-    this.#box.replaceChildren(h("p.ex-lab-refusal", { role: "alert" }, `The record cannot be shown. ${said}`));
+    fill(this.#box, h("p.ex-lab-refusal", { role: "alert" }, `The record cannot be shown. ${said}`));
   }
 
   override dispose(): void {

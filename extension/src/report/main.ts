@@ -3,7 +3,7 @@
 import { download } from "../page/download";
 import { Memory } from "../page/memory";
 import { unpacked } from "../page/packed";
-import { h } from "../viewer/dom";
+import { fill, h, on } from "../viewer/dom";
 import type { Host } from "../viewer/host";
 import { mountAny, type Viewer } from "../viewer/mount";
 import { Signal } from "../viewer/signal";
@@ -18,7 +18,7 @@ async function main(): Promise<void> {
     open();
     addEventListener("hashchange", open);
   } catch (error) {
-    root.replaceChildren(h("p", { role: "alert" }, error instanceof Error ? error.message : String(error)));
+    fill(root, h("p", { role: "alert" }, error instanceof Error ? error.message : String(error)));
     throw error;
   }
 }
@@ -27,7 +27,7 @@ function host(): Host {
   const memory = new Memory(location.pathname);
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   const dark = new Signal(scheme.matches);
-  scheme.addEventListener("change", () => (dark.value = scheme.matches));
+  on(scheme, "change", () => (dark.value = scheme.matches));
   return {
     recall: name => memory.recall(name),
     remember: (name, value) => memory.remember(name, value),

@@ -1,6 +1,6 @@
 // A table whose columns can be sorted by, whose rows can stand for elements, and which can be saved as text.
 
-import { button, h } from "./dom";
+import { button, fill, h } from "./dom";
 import type { Key } from "./element";
 import { Linked } from "./linked";
 import type { Selection } from "./selection";
@@ -112,15 +112,15 @@ export class DataTable<Row> {
 
   #render(): void {
     this.#table.hidden = this.isEmpty;
-    this.#head.replaceChildren(...this.#columns.map(each => this.#heading(each)));
+    fill(this.#head, ...this.#columns.map(each => this.#heading(each)));
     const rows = this.#inOrder();
     const shown = rows.slice(0, this.#shown);
     this.#linked.clear();
     this.#rowOf = new Map();
     const held = placeOfFocus(this.#body);
-    this.#body.replaceChildren(...shown.map(row => this.#row(row)));
+    fill(this.#body, ...shown.map(row => this.#row(row)));
     held?.();
-    this.#more.replaceChildren();
+    fill(this.#more);
     if (shown.length < rows.length) {
       const open = () => {
         this.#shown += MORE;

@@ -1,6 +1,6 @@
 // Pages in front of the viewer: help, the catalogue, what a pane shows.
 
-import { h, tool } from "./dom";
+import { h, on, tool } from "./dom";
 
 /** Opens a modal page; it is gone when it closes. `side`: along the right edge, so that what it is about stays seen. */
 export function openDialog(root: HTMLElement, title: string, side: boolean, ...body: readonly (Node | string)[]): HTMLDialogElement {
@@ -10,8 +10,8 @@ export function openDialog(root: HTMLElement, title: string, side: boolean, ...b
     "dialog", { class: side ? "ex-dialog ex-side" : "ex-dialog", "aria-label": title },
     h("header", heading, close), h("div.ex-dialog-body", { tabindex: 0 }, ...body),
   );
-  dialog.addEventListener("close", () => dialog.remove());
-  dialog.addEventListener("click", event => {
+  on(dialog, "close", () => dialog.remove());
+  on(dialog, "click", event => {
     if (event.target === dialog) dialog.close();
   });
   root.append(dialog);

@@ -52,6 +52,24 @@ export function tool(sign: string, name: string, run: () => void, title = name):
   return button("ex-button", sign, run, { title, "aria-label": name });
 }
 
+/** Puts these into an element, in place of what it held. */
+export function fill(element: Element, ...children: readonly (Node | string)[]): void {
+  element.replaceChildren(...children);
+}
+
+/** Listens, until what is given back is called. */
+export function on<Type extends keyof HTMLElementEventMap>(
+  of: EventTarget, type: Type, listener: (event: HTMLElementEventMap[Type]) => unknown, options?: AddEventListenerOptions,
+): () => void {
+  of.addEventListener(type, listener as EventListener, options);
+  return () => of.removeEventListener(type, listener as EventListener);
+}
+
+/** Gives an element one of its ARIA attributes. */
+export function aria(element: Element, name: string, value: string | boolean | number): void {
+  element.setAttribute(`aria-${name}`, String(value));
+}
+
 /** What happened was meant for one alone: nothing else acts on it. */
 export function taken(event: Event): void {
   event.preventDefault();

@@ -1,6 +1,6 @@
 // Dragging a tab to another place with the pointer.
 
-import { h } from "./dom";
+import { h, on } from "./dom";
 import type { Place } from "./layout";
 
 const STARTS_AT = 6;
@@ -8,7 +8,7 @@ const EDGE = 0.25;
 
 /** Lets `handle` be dragged onto a cell inside `area`: tells the tab in front there, and which part of it was meant. */
 export function dragged(handle: HTMLElement, area: HTMLElement, drop: (target: string, place: Place) => void): void {
-  handle.addEventListener("pointerdown", down => {
+  on(handle, "pointerdown", down => {
     if (down.button !== 0) return;
     const mark = h("div.ex-drop");
     let found: { tab: string; place: Place } | null = null;
@@ -27,9 +27,9 @@ export function dragged(handle: HTMLElement, area: HTMLElement, drop: (target: s
       if (found && event.type === "pointerup") drop(found.tab, found.place);
     };
     handle.setPointerCapture(down.pointerId);
-    handle.addEventListener("pointermove", move);
-    handle.addEventListener("pointerup", end);
-    handle.addEventListener("pointercancel", end);
+    on(handle, "pointermove", move);
+    on(handle, "pointerup", end);
+    on(handle, "pointercancel", end);
   });
 }
 

@@ -1,6 +1,6 @@
 // Filters as a row of buttons that can each be on or off: with none on, everything is shown.
 
-import { button, h, named } from "./dom";
+import { button, fill, h, named } from "./dom";
 import type { Signal } from "./signal";
 
 export interface Facet {
@@ -20,7 +20,7 @@ export class Facets {
 
   show(facets: readonly Facet[]): void {
     const focused = this.element.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.facet : undefined;
-    this.element.replaceChildren(...facets.map(each => {
+    fill(this.element, ...facets.map(each => {
       const made = button("ex-facet", each.label, () => this.#toggle(each.id), {
         "data-facet": each.id, "aria-pressed": String(this.#chosen.value.includes(each.id)),
       });

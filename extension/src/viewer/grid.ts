@@ -1,6 +1,6 @@
 // The panes of a layout on the page: columns, cells with tabs, and the borders between them, which can be moved.
 
-import { button, h, taken, tool } from "./dom";
+import { aria, button, fill, h, on, taken, tool } from "./dom";
 import { dragged } from "./drag";
 import {
   another, closed, kindOf, type Layout, moved, opened, placed, type Side, tabsOf, withCellShares, withColumnShares,
@@ -51,7 +51,7 @@ export class Grid {
     this.#panes = panes;
     parent.append(this.element);
     layout.watch(() => this.#render());
-    this.element.addEventListener("focusin", event => {
+    on(this.element, "focusin", event => {
       const cell = (event.target as HTMLElement).closest<HTMLElement>(".ex-cell");
       if (cell?.dataset.active) this.#last = cell.dataset.active;
     });
@@ -123,7 +123,7 @@ export class Grid {
     });
     const split = new Split(columns, "vertical", shares => (this.layout.value = withColumnShares(this.layout.value, shares)));
     this.#splits.push(of => split.size(of.columns.map(each => each.share)));
-    this.element.replaceChildren(...split.elements);
+    fill(this.element, ...split.elements);
     if (columns.length === 0) this.element.append(this.#nothing());
     for (const [element, top, left] of scrolled) element.scrollTo(left, top);
     this.#sized.disconnect();
@@ -158,7 +158,7 @@ export class Grid {
     } catch (error) {
       console.error(error);
       const said = error instanceof Error ? error.message : String(error);
-      panel.replaceChildren(h("p.ex-hint", { role: "alert" }, `${kind.title} could not be shown: ${said}. This is a fault of the viewer; the record is fine.`));
+      fill(panel, h("p.ex-hint", { role: "alert" }, `${kind.title} could not be shown: ${said}. This is a fault of the viewer; the record is fine.`));
       return { reveal: () => false, exports: () => [], dispose: () => undefined };
     }
   }
@@ -179,7 +179,7 @@ export class Grid {
       const made = button("ex-tab", this.#title(tab), () => this.#change(opened(this.layout.value, tab), tab), {
         role: "tab", id: id(tab, "tab"), "data-tab": tab, "aria-selected": String(chosen), "aria-controls": id(tab, "panel"), tabindex: chosen ? 0 : -1,
       });
-      made.addEventListener("keydown", event => this.#key(event, tab, tabs));
+      on(made, "keydown", event => this.#key(event, tab, tabs));
       dragged(made, this.element, (target, place) => this.#change(placed(this.layout.value, tab, target, place), tab));
       return made;
     });
@@ -197,7 +197,7 @@ export class Grid {
       panel.id = id(tab, "panel");
       panel.hidden = tab !== active;
       panel.setAttribute("role", "tabpanel");
-      panel.setAttribute("aria-labelledby", id(tab, "tab"));
+      aria(panel, "labelledby", id(tab, "tab"));
       return panel;
     });
     return h(

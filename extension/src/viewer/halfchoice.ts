@@ -1,6 +1,6 @@
 // Which half of a compile a pane looks at: the one of the stage that was chosen last, or the one picked here.
 
-import { button, h } from "./dom";
+import { button, fill, h } from "./dom";
 import type { Context } from "./pane";
 import type { CompileData, HalfData } from "./record";
 import { type Dispose, type Readable, Signal } from "./signal";
@@ -57,7 +57,7 @@ export class HalfChoice {
     if (compile && half && (before?.compile !== compile || before.half !== half)) this.#found.value = { compile, half };
     else if (!compile || !half) this.#found.value = null;
     this.element.hidden = halves.length < 2;
-    this.element.replaceChildren(...halves.map(each => {
+    fill(this.element, ...halves.map(each => {
       const name = compile ? halfName(compile, each.name) || each.name : each.name;
       return button("ex-choice", name, () => (this.#wanted.value = each.name), { "aria-pressed": String(each === half) });
     }));

@@ -1,6 +1,6 @@
 // Rows and marks that stand for elements of the record: they show what is selected, and select what they stand for.
 
-import { taken } from "./dom";
+import { on, taken } from "./dom";
 import type { Key } from "./element";
 import { entry } from "./gather";
 import { Roving } from "./roving";
@@ -25,9 +25,8 @@ export class Linked {
     this.#root = root;
     this.#selection = selection;
     this.#chosen = chosen;
-    const listen = <E extends Event>(name: string, listener: (event: E) => void) => {
-      root.addEventListener(name, listener as EventListener);
-      this.#disposers.push(() => root.removeEventListener(name, listener as EventListener));
+    const listen = <Type extends keyof HTMLElementEventMap>(name: Type, listener: (event: HTMLElementEventMap[Type]) => void) => {
+      this.#disposers.push(on(root, name, listener));
     };
     listen("pointerover", event => this.#hover(this.#markOf(event.target)));
     listen("pointerleave", () => this.#hover(null));
@@ -41,7 +40,7 @@ export class Linked {
       const mark = this.#markOf(event.target);
       if (mark && !controlIn(mark, event.target)) this.#choose(mark);
     });
-    listen<KeyboardEvent>("keydown", event => this.#key(event));
+    listen("keydown", event => this.#key(event));
     this.#disposers.push(
       selection.chain.watch(chain => this.#show(chain)),
       selection.pinned.watch(() => this.#showPinned()),

@@ -1,6 +1,6 @@
 // A button that opens a menu. The menu is a popover, so that it lies above everything and closes by itself.
 
-import { button, h, tool } from "./dom";
+import { aria, button, h, on, tool } from "./dom";
 
 export interface Item {
   readonly label: string;
@@ -30,7 +30,7 @@ function openMenu(anchor: HTMLElement, label: string, items: readonly Item[]): v
     });
   });
   const menu = h("div.ex-menu", { role: "menu", popover: "auto", "aria-label": label }, ...rows);
-  menu.addEventListener("keydown", event => {
+  on(menu, "keydown", event => {
     const at = rows.indexOf(document.activeElement as HTMLButtonElement);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1 + rows.length, Home: 0, End: rows.length - 1 }[event.key];
     if (to !== undefined) {
@@ -40,14 +40,14 @@ function openMenu(anchor: HTMLElement, label: string, items: readonly Item[]): v
       menu.hidePopover();
     }
   });
-  menu.addEventListener("toggle", event => {
+  on(menu, "toggle", event => {
     if (event.newState === "open") return;
-    anchor.setAttribute("aria-expanded", "false");
+    aria(anchor, "expanded", "false");
     if (menu.contains(document.activeElement) || document.activeElement === document.body) anchor.focus();
     menu.remove();
   });
   anchor.after(menu);
-  anchor.setAttribute("aria-expanded", "true");
+  aria(anchor, "expanded", "true");
   menu.showPopover();
   below(menu, anchor);
   rows[0]?.focus();

@@ -1,7 +1,7 @@
 // Puts a viewer into an element of a page: the door that the adapters of src/lab and src/report use.
 
 import { DiffShell } from "./diff/shell";
-import { h, styled } from "./dom";
+import { fill, h, styled } from "./dom";
 import type { Host } from "./host";
 import { type MethodsData, VERSION as METHODS_VERSION } from "./methods/data";
 import { MethodsData as MethodsKind } from "./methods/kinds";
@@ -50,7 +50,7 @@ export function mount(root: HTMLElement, record: unknown, host: Host): Viewer {
     },
     dispose() {
       shown?.shell.dispose();
-      root.replaceChildren();
+      fill(root);
     },
     show: pane => shown?.shell.show(pane, null),
     open: address => shown?.shell.open(address) ?? false,
@@ -85,7 +85,7 @@ function mounted<T>(root: HTMLElement, read: () => T, show: (data: T) => Mounted
   return {
     dispose() {
       shell?.dispose();
-      root.replaceChildren();
+      fill(root);
     },
   };
 }
@@ -121,5 +121,5 @@ function prepared(root: HTMLElement): void {
 }
 
 function refuse(root: HTMLElement, problem: Error): undefined {
-  root.replaceChildren(h("div.ex-empty", { role: "note" }, h("h1", "This record cannot be shown"), h("p", problem.message)));
+  fill(root, h("div.ex-empty", { role: "note" }, h("h1", "This record cannot be shown"), h("p", problem.message)));
 }

@@ -1,6 +1,6 @@
 // A drawing with the same facts as a table beside it; both can be saved.
 
-import { h } from "./dom";
+import { fill, h } from "./dom";
 import { choices } from "./choices";
 import type { DataTable } from "./datatable";
 import type { Key } from "./element";
@@ -99,7 +99,7 @@ export class Picture<Row> {
     this.#width = width;
     this.#linked.clear();
     this.#svg = this.#draw(width, this.#linked);
-    this.#canvas.replaceChildren(...(this.#svg ? [this.#svg] : []));
+    fill(this.#canvas, ...(this.#svg ? [this.#svg] : []));
   }
 }
 

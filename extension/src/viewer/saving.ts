@@ -11,6 +11,18 @@ const KINDS: { readonly [kind in Export["kind"]]: readonly [mime: string, called
   svg: ["image/svg+xml", "SVG"], png: ["image/png", "PNG"], txt: ["text/plain", "text"],
 };
 
+/** All of a record of which an output holds a part, as a file. Once: what another page asks for comes here too. */
+export function kept(live: Live): Promise<Blob> {
+  return new Promise(done => {
+    const leave = live.listen(message => {
+      if (message.type !== "kept") return;
+      leave();
+      done(new Blob([Uint8Array.from(atob(message.packed), letter => letter.charCodeAt(0))], { type: "application/gzip" }));
+    });
+    live.send({ type: "keep" });
+  });
+}
+
 export class Saving {
   readonly #root: HTMLElement;
   readonly #host: Host;
@@ -25,7 +37,7 @@ export class Saving {
     const { report } = this.#host;
     const live = record.cut ? this.#host.live.value : null;
     return [
-      ...(live ? [{ label: `All of this ${what}, from the kernel (.${suffix}.gz)`, run: () => this.#fetch(live, `${name}.${suffix}.gz`) }] : []),
+      ...(live ? [{ label: `All of this ${what}, from the kernel (.${suffix}.gz)`, run: () => this.#save(`${name}.${suffix}.gz`, "application/gzip", () => kept(live)) }] : []),
       { label: `This ${what}${record.cut ? ", shortened" : ""} (.${suffix})`, run: () => this.#host.download(`${name}.${suffix}`, "application/json", JSON.stringify(record)) },
       {
         label: record.cut ? "One page, shortened (.html)" : "Everything as one page (.html)",
@@ -37,17 +49,6 @@ export class Saving {
 
   items(exports: readonly Export[]): Item[] {
     return exports.map(({ name, kind, make }) => ({ label: `Save ${name} as ${KINDS[kind][1]}`, run: () => this.#save(`${name}.${kind}`, KINDS[kind][0], make) }));
-  }
-
-  /** Once: what another page asks for comes here too. */
-  #fetch(live: Live, name: string): void {
-    const leave = live.listen(message => {
-      if (message.type !== "kept") return;
-      leave();
-      const bytes = Uint8Array.from(atob(message.packed), letter => letter.charCodeAt(0));
-      this.#host.download(name, "application/gzip", new Blob([bytes], { type: "application/gzip" }));
-    });
-    live.send({ type: "keep" });
   }
 
   #save(name: string, mime: string, make: () => Promise<string | Blob>): void {

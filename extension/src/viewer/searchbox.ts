@@ -1,6 +1,6 @@
 // The search field: a combobox whose list lies over the panes.
 
-import { h, taken } from "./dom";
+import { aria, fill, h, on, taken } from "./dom";
 import { count } from "./format";
 import { sum } from "./gather";
 import { below } from "./menu";
@@ -31,11 +31,11 @@ export class SearchBox {
     this.#said = h("span.ex-hidden", { role: "status" });
     this.element = h("div.ex-searchbox", this.#input, this.#list, this.#said);
     this.#unwatch = record.watch(() => (this.#search = null));
-    this.#input.addEventListener("input", () => this.#show(record.value));
-    this.#input.addEventListener("focus", () => this.#show(record.value));
-    this.#input.addEventListener("blur", () => this.#hide());
-    this.#input.addEventListener("keydown", event => this.#key(event));
-    this.#list.addEventListener("pointerdown", event => event.preventDefault());
+    on(this.#input, "input", () => this.#show(record.value));
+    on(this.#input, "focus", () => this.#show(record.value));
+    on(this.#input, "blur", () => this.#hide());
+    on(this.#input, "keydown", event => this.#key(event));
+    on(this.#list, "pointerdown", event => event.preventDefault());
   }
 
   focus(): void {
@@ -57,7 +57,7 @@ export class SearchBox {
       const rows = group.entries.map(entry => {
         const row = h("div.ex-hit", { role: "option", id: `${this.#name}-hit-${options.length}`, "aria-selected": "false" },
           h("span.ex-hit-label", entry.label), h("span.ex-hit-detail", entry.detail));
-        row.addEventListener("click", () => this.#choose(entry));
+        on(row, "click", () => this.#choose(entry));
         options.push([row, entry]);
         return row;
       });
@@ -68,17 +68,17 @@ export class SearchBox {
     const total = sum(groups, group => group.found);
     this.#said.textContent = total === 0 ? "Nothing found" : count(total, "hit");
     const nothing = h("div.ex-hint", { role: "option", "aria-disabled": "true", "aria-selected": "false" }, `Nothing in this record holds “${query}”.`);
-    this.#list.replaceChildren(...(total === 0 ? [nothing] : shown));
+    fill(this.#list, ...(total === 0 ? [nothing] : shown));
     this.#options = options;
     this.#at = -1;
     this.#move(0);
-    this.#input.setAttribute("aria-expanded", "true");
+    aria(this.#input, "expanded", "true");
     if (!this.#list.matches(":popover-open")) this.#list.showPopover();
     below(this.#list, this.#input);
   }
 
   #hide(): void {
-    this.#input.setAttribute("aria-expanded", "false");
+    aria(this.#input, "expanded", "false");
     this.#input.removeAttribute("aria-activedescendant");
     if (this.#list.matches(":popover-open")) this.#list.hidePopover();
   }
@@ -88,9 +88,9 @@ export class SearchBox {
     this.#at = Math.max(0, Math.min(to, this.#options.length - 1));
     const row = this.#options[this.#at]?.[0];
     if (!row) return;
-    row.setAttribute("aria-selected", "true");
+    aria(row, "selected", "true");
     row.scrollIntoView({ block: "nearest" });
-    this.#input.setAttribute("aria-activedescendant", row.id);
+    aria(this.#input, "activedescendant", row.id);
   }
 
   #choose(entry: Entry): void {

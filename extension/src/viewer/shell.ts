@@ -2,7 +2,7 @@
 
 import { page } from "./catalogue";
 import { copy, openDialog } from "./dialog";
-import { button, h, taken, tool } from "./dom";
+import { aria, button, fill, h, on, taken, tool } from "./dom";
 import { Edits } from "./edits";
 import { key, parts, type Key } from "./element";
 import { Follower } from "./follow";
@@ -79,7 +79,7 @@ export class Shell {
     const strip = h("div");
     const body = h("div.ex-body", this.#stages.element);
     const trail = new Trail(context);
-    root.replaceChildren(header, strip, status.element, body, trail.element);
+    fill(root, header, strip, status.element, body, trail.element);
     this.#grid = new Grid(body, this.#name, layout, {
       kinds,
       open: (kind, tab, into) => kind.open(into, this.#contextOf(tab)),
@@ -96,7 +96,7 @@ export class Shell {
       model.record.watch(() => this.#choose()),
       // There is nothing to show of what compiled nothing; a record that grows says nothing yet.
       new Derived([model.record], () => !model.record.value.compiles.length && !!model.record.value.glance?.length).watch(none => this.#folded(none)),
-      new Derived([model.record], () => JSON.stringify(model.record.value.glance ?? [])).watch(() => strip.replaceChildren(glance(model.record.value.glance ?? [], part => this.#lead(part)))),
+      new Derived([model.record], () => JSON.stringify(model.record.value.glance ?? [])).watch(() => fill(strip, glance(model.record.value.glance ?? [], part => this.#lead(part)))),
       this.#compile.watch(() => this.#chooseStage()),
       host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
       () => sized.disconnect(), () => follower.end(), () => this.#edits.end(), () => status.dispose(), () => trail.dispose(), () => this.#stages.dispose(), () => this.#search.dispose(), () => this.#grid.dispose(),
@@ -106,15 +106,12 @@ export class Shell {
       const panel = event.target instanceof Element ? event.target.closest<HTMLElement>("[data-panel], [data-tab]") : null;
       if (panel) this.#pane = kindOf(panel.dataset.panel ?? panel.dataset.tab ?? "");
     };
-    root.addEventListener("keydown", pressed);
-    root.addEventListener("focusin", touched);
-    root.addEventListener("click", touched);
-    this.#disposers.push(() => root.removeEventListener("keydown", pressed), () => root.removeEventListener("focusin", touched), () => root.removeEventListener("click", touched));
+    this.#disposers.push(on(root, "keydown", pressed), on(root, "focusin", touched), on(root, "click", touched));
   }
 
   dispose(): void {
     this.#disposers.forEach(dispose => dispose());
-    this.#root.replaceChildren();
+    fill(this.#root);
   }
 
   /** Opens a pane, and has it show `what`, which is pinned. */
@@ -205,7 +202,7 @@ export class Shell {
       header.querySelector(".ex-title")?.replaceChildren(...titleOf(record));
       return;
     }
-    header.replaceChildren(
+    fill(header,
       h("div.ex-title", ...titleOf(record)),
       this.#search.element,
       h(
@@ -222,7 +219,7 @@ export class Shell {
 
   #folded(folded: boolean): void {
     this.#root.classList.toggle("ex-folded", folded);
-    this.#fold.setAttribute("aria-pressed", String(folded));
+    aria(this.#fold, "pressed", folded);
   }
 
   #lead({ pane, compile }: PartData): void {

@@ -1,6 +1,6 @@
 // Parts beside or below each other, with borders between them that the pointer and the arrow keys move.
 
-import { h, taken } from "./dom";
+import { aria, h, on, taken } from "./dom";
 import { sum } from "./gather";
 import { resized } from "./layout";
 
@@ -30,7 +30,7 @@ export class Split {
     let before = 0;
     this.#borders.forEach((border, n) => {
       before += this.#shares[n] ?? 0;
-      border.setAttribute("aria-valuenow", String(Math.round(100 * before)));
+      aria(border, "valuenow", Math.round(100 * before));
     });
   }
 
@@ -43,14 +43,14 @@ export class Split {
       role: "separator", tabindex: 0, "aria-orientation": this.#orientation,
       "aria-label": this.#across ? "Border between columns" : "Border between rows", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 50,
     });
-    border.addEventListener("keydown", event => {
+    on(border, "keydown", event => {
       const by = { ArrowLeft: -STEP, ArrowUp: -STEP, ArrowRight: STEP, ArrowDown: STEP }[event.key];
       if (by === undefined) return;
       taken(event);
       this.#resize(resized(this.#shares, at, by));
     });
-    border.addEventListener("dblclick", () => this.#resize(this.#shares.map(() => 1 / this.#shares.length)));
-    border.addEventListener("pointerdown", down => this.#drag(border, at, down));
+    on(border, "dblclick", () => this.#resize(this.#shares.map(() => 1 / this.#shares.length)));
+    on(border, "pointerdown", down => this.#drag(border, at, down));
     return border;
   }
 
@@ -60,8 +60,7 @@ export class Split {
     const started = this.#shares;
     const move = (event: PointerEvent) => this.#resize(resized(started, at, (place(event) - place(down)) / whole));
     border.setPointerCapture(down.pointerId);
-    border.addEventListener("pointermove", move);
-    border.addEventListener("lostpointercapture", () => border.removeEventListener("pointermove", move), { once: true });
+    on(border, "lostpointercapture", on(border, "pointermove", move), { once: true });
   }
 }
 

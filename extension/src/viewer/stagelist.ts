@@ -1,6 +1,6 @@
 // The column at the left: the compiles of the record as a tree, and the stages of the chosen one as a list.
 
-import { button, h, named, taken } from "./dom";
+import { aria, button, fill, h, named, on, taken } from "./dom";
 import { key } from "./element";
 import type { Activity } from "./follow";
 import { count, phrase, seconds } from "./format";
@@ -34,8 +34,8 @@ export class StageList {
     const render = () => this.#render();
     this.#disposers.push(context.model.record.watch(render), context.compile.watch(render), unchanged.watch(render), activity.watch(render));
     this.#disposers.push(context.stage.watch(() => this.#mark()));
-    this.list.addEventListener("keydown", event => this.#key(event));
-    this.#tree.addEventListener("keydown", event => this.#treeKey(event));
+    on(this.list, "keydown", event => this.#key(event));
+    on(this.#tree, "keydown", event => this.#treeKey(event));
   }
 
   focus(): void {
@@ -63,7 +63,7 @@ export class StageList {
     const compiles = this.#context.model.record.value.compiles;
     const focused = this.#tree.contains(document.activeElement);
     this.#tree.hidden = compiles.length < 2;
-    this.#tree.replaceChildren(...compileTree(compiles).flatMap(branch => this.#branch(branch, 1)));
+    fill(this.#tree, ...compileTree(compiles).flatMap(branch => this.#branch(branch, 1)));
     if (focused) this.#tree.querySelector<HTMLElement>("[tabindex='0']")?.focus();
     const compile = this.#compile;
     const stages = compile?.stages ?? [];
@@ -72,9 +72,9 @@ export class StageList {
     const toggle = button("ex-link", `${shown ? "Hide" : "Show"} ${count(same, "pass", "passes")} without effect`, () => (this.#unchanged.value = !shown), {
       "aria-pressed": String(shown),
     });
-    this.#heading.replaceChildren(h("span", `Compilation · ${seconds(sum(stages.filter(each => each.depth === 0), each => each.seconds))}`), ...(same > 0 ? [toggle] : []));
+    fill(this.#heading, h("span", `Compilation · ${seconds(sum(stages.filter(each => each.depth === 0), each => each.seconds))}`), ...(same > 0 ? [toggle] : []));
     const total = Math.max(sum(stages, each => each.seconds), 1e-9);
-    this.list.replaceChildren(...(compile ? phases(compile) : []).flatMap(phase => this.#phase(compile as CompileData, phase, total)));
+    fill(this.list, ...(compile ? phases(compile) : []).flatMap(phase => this.#phase(compile as CompileData, phase, total)));
     const running = this.#activity.value;
     if (running?.stage && running.compile === this.#context.compile.value) {
       this.list.append(h("div.ex-stage.ex-running", { role: "option", "aria-disabled": "true", "aria-selected": "false" },
@@ -134,9 +134,9 @@ export class StageList {
     }
     for (const option of this.list.querySelectorAll<HTMLElement>("[role=option]")) {
       const selected = option.dataset.stage === chosen;
-      option.setAttribute("aria-selected", String(selected));
+      aria(option, "selected", selected);
       if (selected) {
-        this.list.setAttribute("aria-activedescendant", option.id);
+        aria(this.list, "activedescendant", option.id);
         nearest(this.list, option);
       }
     }

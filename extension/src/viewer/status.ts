@@ -1,9 +1,12 @@
 // The line under the header: what a live compile is at, how it ended, and what the record says went wrong.
 
-import { button, h } from "./dom";
+import { button, fill, h } from "./dom";
 import type { Activity, Follower } from "./follow";
+import type { Live } from "./host";
+import { openedRecord } from "./opened";
 import type { Context } from "./pane";
 import type { RecordData } from "./record";
+import { kept } from "./saving";
 import type { Dispose } from "./signal";
 
 const TICK = 100;
@@ -35,7 +38,7 @@ export class Status {
     const notices = () => this.#showNotices();
     this.#disposers.push(
       follower.activity.watch(activity => this.#follow(activity)),
-      follower.ended.watch(notices), context.model.record.watch(notices), context.compile.watch(notices),
+      follower.ended.watch(notices), context.host.live.watch(notices), context.model.record.watch(notices), context.compile.watch(notices),
     );
   }
 
@@ -52,7 +55,7 @@ export class Status {
     const elapsed = h("span.ex-elapsed");
     const live = this.#context.host.live.value;
     const stop = live && button("ex-button", "Stop", () => (this.#follower.abilities.value?.stop ? live.send({ type: "stop" }) : live.interrupt()));
-    this.#activity.replaceChildren(h("span.ex-spinner", { "aria-hidden": "true" }), doing(activity), elapsed, ...(stop ? [stop] : []));
+    fill(this.#activity, h("span.ex-spinner", { "aria-hidden": "true" }), doing(activity), elapsed, ...(stop ? [stop] : []));
     const tick = () => (elapsed.textContent = `for ${((performance.now() - activity.since) / 1000).toFixed(1)} s`);
     tick();
     this.#timer = setInterval(tick, TICK);
@@ -73,7 +76,11 @@ export class Status {
       const link = button("ex-link", "Why, and what to do", () => this.#context.reason(fallback.code));
       add("warned", "Compiled code is not what ran: this graph runs eagerly.", `${fallback.title}${fallback.detail ? `: ${fallback.detail}` : ""}.`, link);
     }
-    this.#notices.replaceChildren(...rows, ...notesOf(record));
+    const live = record.cut && this.#context.host.live.value;
+    const load = () => void kept(live as Live).then(openedRecord).then(whole => (this.#context.model.record.value = whole), (error: unknown) => {
+      this.#notices.append(notice("failed", "The rest could not be loaded:", error instanceof Error ? error.message : String(error)));
+    });
+    fill(this.#notices, ...rows, ...(live ? [button("ex-action", "Load all of this record from the kernel", load)] : []), ...notesOf(record));
   }
 }
 

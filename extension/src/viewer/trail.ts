@@ -1,6 +1,6 @@
 // The line at the foot: what is selected, and the chain of its causes and effects in words.
 
-import { button, h } from "./dom";
+import { button, fill, h } from "./dom";
 import { isSourceLine, type Key, parts, syntheticReason } from "./element";
 import { count, phrase } from "./format";
 import type { Links } from "./links";
@@ -31,7 +31,7 @@ export class Trail {
     const what = hovered.value ?? pinned.value;
     const free = button("ex-link", "unpin (Esc)", () => (pinned.value = null));
     if (what === null) {
-      this.element.replaceChildren(h("span.ex-hint-inline", "Hover over anything to see what caused it and what it became; click to pin."));
+      fill(this.element, h("span.ex-hint-inline", "Hover over anything to see what caused it and what it became; click to pin."));
       return;
     }
     const links = this.#context.model.links.value;
@@ -41,7 +41,7 @@ export class Trail {
     const go = programs.includes(this.#context.compile.value) ? [] : programs.slice(0, MOST_NAMED).map(id =>
       button("ex-link", `in ${id}`, () => (this.#context.compile.value = id)));
     const guessed = links.inferred(what);
-    this.element.replaceChildren(
+    fill(this.element,
       h("strong", nameOf(what, files)),
       h("span", causes),
       h("span.ex-trail-effects", effects, ...go.flatMap(each => [" ", each])),

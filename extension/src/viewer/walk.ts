@@ -1,7 +1,7 @@
 // A walk through what a record holds in an order: a slider, moves both ways, and a breakpoint, which is a query.
 
 import { choices } from "./choices";
-import { h, svg, tool } from "./dom";
+import { aria, fill, h, on, svg, tool } from "./dom";
 import { own } from "./gather";
 import { count, phrase } from "./format";
 import { Signal } from "./signal";
@@ -65,7 +65,7 @@ export class Walk {
       tool("◀", "Back ( [ )", () => this.#move(true)), h("div.ex-slider", this.#slider, this.#map),
       tool("▶", "Forward ( ] )", () => this.#move(false)), this.#told, this.#chosen, this.#query,
     );
-    pane.addEventListener("keydown", event => {
+    on(pane, "keydown", event => {
       const { key } = event;
       const letter = key.toLowerCase();
       const move = own(moves, letter);
@@ -93,7 +93,7 @@ export class Walk {
     this.#shown();
     const made = choices("Go by", labels, this.#by);
     this.#shown = made.end;
-    this.#chosen.replaceChildren(made.element);
+    fill(this.#chosen, made.element);
     this.#look();
   }
 
@@ -117,11 +117,11 @@ export class Walk {
     const query = value === "/" ? this.#query.value : value.endsWith(":") ? value : "";
     const found = own(this.#marks, query.slice(0, -1)) ?? (query.trim() && this.#last >= 0 ? this.#of.find(query) : []);
     [this.#hits, this.#wrong] = typeof found === "string" ? [[], found] : [found, ""];
-    this.#query.setAttribute("aria-invalid", `${!!this.#wrong}`);
+    aria(this.#query, "invalid", `${!!this.#wrong}`);
     const bands = Object.entries({ ...this.#marks, ...(own(this.#marks, query.slice(0, -1)) ? {} : { breakpoint: this.#hits }) }).filter(([, steps]) => steps.length);
     this.#map.setAttribute("viewBox", `0 0 999 ${bands.length}`);
     this.#map.style.height = `${4 * bands.length}px`;
-    this.#map.replaceChildren(...bands.map(([name, steps], band) => svg(
+    fill(this.#map, ...bands.map(([name, steps], band) => svg(
       "path", { class: `ex-tick-${name}`, d: [...new Set(steps.map(step => `M${Math.round(999 * step / this.#last) || 0} ${band}v1`))].join("") },
       svg("title", `${name}: ${count(steps.length, "step")}`),
     )));
@@ -140,7 +140,7 @@ export class Walk {
   #tell(): void {
     this.#slider.value = String(Math.max(0, this.#at));
     const now = this.#at < 0 ? count(this.#last + 1, this.#of.name.toLowerCase()) : `step ${this.#at} of ${this.#last}`;
-    this.#slider.setAttribute("aria-valuetext", now);
+    aria(this.#slider, "valuetext", now);
     this.#told.textContent = phrase([now, this.#note, this.#wrong || (/\W$/.test(this.#by.value) && count(this.#hits.length, "hit"))], "; ");
   }
 }

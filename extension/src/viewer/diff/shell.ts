@@ -1,6 +1,6 @@
 // Two records in one viewer: which compiles are compared, and their difference.
 
-import { h } from "../dom";
+import { fill, h, on } from "../dom";
 import { phrase } from "../format";
 import type { Host } from "../host";
 import { menuButton } from "../menu";
@@ -38,14 +38,14 @@ export class DiffShell {
       h("div.ex-tools", menuButton("Save as a file", "Save", () => saving.items(this.#view?.exports() ?? []))),
     );
     const body = h("div.ex-body");
-    root.replaceChildren(header, h("div.ex-status", ...notesOf(before, old), ...notesOf(after, fresh)), body);
+    fill(root, header, h("div.ex-status", ...notesOf(before, old), ...notesOf(after, fresh)), body);
     const show = () => {
       this.#view?.dispose();
       const pair = pairs[Number(chooser.value || 0)] ?? {};
       this.#view = new DiffView(name, { name: old, record: before }, { name: fresh, record: after }, pair, { mode, folded });
-      body.replaceChildren(this.#view.element);
+      fill(body, this.#view.element);
     };
-    chooser.addEventListener("change", show);
+    on(chooser, "change", show);
     if (first) chooser.value = String(Math.max(0, pairs.findIndex(first)));
     show();
     this.#disposers.push(endMode, endFolded, host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => this.#view?.dispose());
@@ -53,6 +53,6 @@ export class DiffShell {
 
   dispose(): void {
     this.#disposers.forEach(dispose => dispose());
-    this.#root.replaceChildren();
+    fill(this.#root);
   }
 }

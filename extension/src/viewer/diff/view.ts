@@ -1,6 +1,6 @@
 // Two compiles, stage by stage: the list of stages with what differs, and the texts beside each other.
 
-import { button, h, taken, tool } from "../dom";
+import { aria, button, fill, h, on, taken, tool } from "../dom";
 import { fileName } from "../filename";
 import { count, seconds } from "../format";
 import { Links } from "../links";
@@ -73,11 +73,11 @@ export class DiffView {
     this.#disposers.push(
       couple(this.#sides[0].selection, pair.before?.id ?? "", this.#sides[1].selection, pair.after?.id ?? ""),
       wishes.mode.watch(() => (mode.textContent = this.#split ? "One column" : "Two columns")),
-      wishes.folded.watch(on => fold.setAttribute("aria-pressed", String(on))),
+      wishes.folded.watch(on => aria(fold, "pressed", on)),
       onChange(wishes.mode, () => this.#render()), onChange(wishes.folded, () => this.#render()),
     );
-    this.#list.replaceChildren(this.#option(-1, "Summary", "", "numbers"), ...this.#stages.map((each, n) => this.#option(n, each.name, each.half, each.state)));
-    this.#list.addEventListener("keydown", event => this.#key(event));
+    fill(this.#list, this.#option(-1, "Summary", "", "numbers"), ...this.#stages.map((each, n) => this.#option(n, each.name, each.half, each.state)));
+    on(this.#list, "keydown", event => this.#key(event));
     this.#disposers.push(this.#chosen.watch(() => this.#render()));
   }
 
@@ -101,7 +101,7 @@ export class DiffView {
     this.#views = [];
     this.#starts = [];
     this.#at = -1;
-    this.#texts.replaceChildren();
+    fill(this.#texts);
   }
 
   #option(n: number, name: string, half: string, state: string): HTMLElement {
@@ -146,9 +146,9 @@ export class DiffView {
   #render(): void {
     for (const option of this.#list.querySelectorAll<HTMLElement>("[role=option]")) {
       const selected = Number(option.dataset.n) === this.#chosen.value;
-      option.setAttribute("aria-selected", String(selected));
+      aria(option, "selected", selected);
       if (selected) {
-        this.#list.setAttribute("aria-activedescendant", option.id);
+        aria(this.#list, "activedescendant", option.id);
         nearest(this.#list, option);
       }
     }
@@ -164,7 +164,7 @@ export class DiffView {
     if (this.#split) {
       this.#starts = columns.starts;
       const made = ([[0, columns.before], [1, columns.after]] as const).map(([which, rows]) => this.#column(this.#sides[which], rows, stage));
-      this.#texts.replaceChildren(...made.map(([box]) => box));
+      fill(this.#texts, ...made.map(([box]) => box));
       this.#views = made.map(([, view]) => view);
       this.#scrollTogether();
       return;
@@ -172,7 +172,7 @@ export class DiffView {
     const one = unified(old, fresh, this.#wishes.folded.value);
     this.#starts = one.starts;
     const [box, view] = this.#column(this.#sides[1], one.rows, stage, `${this.#sides[0].name} → ${this.#sides[1].name}`);
-    this.#texts.replaceChildren(box);
+    fill(this.#texts, box);
     this.#views = [view];
   }
 
@@ -187,7 +187,7 @@ export class DiffView {
   #scrollTogether(): void {
     const [one, other] = this.#views.map(view => view.view.scrollDOM);
     if (!one || !other) return;
-    const follow = (from: HTMLElement, to: HTMLElement) => from.addEventListener("scroll", () => {
+    const follow = (from: HTMLElement, to: HTMLElement) => on(from, "scroll", () => {
       if (to.scrollTop !== from.scrollTop) to.scrollTop = from.scrollTop;
       if (to.scrollLeft !== from.scrollLeft) to.scrollLeft = from.scrollLeft;
     }, { passive: true });
@@ -204,7 +204,7 @@ export class DiffView {
     const head = h("tr", h("th", ""), h("th", before.name), h("th", after.name), h("th", ""));
     const { before: old, after: fresh } = this.#pair;
     const steps = old?.trace && fresh?.trace ? stepChanges(old, fresh) : [];
-    this.#texts.replaceChildren(h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Summary" }, h("table.ex-table", h("thead", head), h("tbody", ...rows)),
+    fill(this.#texts, h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Summary" }, h("table.ex-table", h("thead", head), h("tbody", ...rows)),
       ...(steps.length ? [h("h2", `What the capture adds: ${count(steps.length, "difference")}`), h("pre", steps.join("\n"))] : [])));
   }
 

@@ -1,7 +1,7 @@
 // One method beside others: what is known of it, and the texts of what it captured.
 
 import type { DataTable } from "../datatable";
-import { button, h, named } from "../dom";
+import { button, fill, h, named } from "../dom";
 import { fileName } from "../filename";
 import { phrase } from "../format";
 import type { Links } from "../links";
@@ -78,14 +78,14 @@ export class MethodColumn {
   #render(): void {
     this.dispose();
     this.#shown = null;
-    this.#choices.replaceChildren(...this.#names.map(name => button("ex-choice", name, () => {
+    fill(this.#choices, ...this.#names.map(name => button("ex-choice", name, () => {
         this.#chosen = name;
         this.#render();
         this.#choices.querySelector<HTMLElement>("[aria-pressed=true]")?.focus();
       }, { "aria-pressed": String(name === this.#chosen) })));
     const view = this.#method.views?.find(each => each.title === this.#chosen);
     const { data, selection, files, model } = this.#shared;
-    this.#body.replaceChildren();
+    fill(this.#body);
     if (view) {
       this.#shown = new TextView(this.#body, this.#shared);
       this.#shown.show({ rows: textRows(view.text, model.palette.value), language: view.text.language ?? "text", label: `${view.title} of ${this.#method.name}` });

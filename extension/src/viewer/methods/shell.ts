@@ -1,7 +1,7 @@
 // Ways to capture a graph, compared: the verdicts, and below them the program and the methods beside each other.
 
 import type { DataTable } from "../datatable";
-import { h } from "../dom";
+import { fill, h, on } from "../dom";
 import type { Host, Json } from "../host";
 import { Links } from "../links";
 import { menuButton } from "../menu";
@@ -52,21 +52,19 @@ export class MethodsShell {
     const [program, source] = programColumn(this.#shared);
     const body = this.#stacked(verdictsPart(table, data.timing ?? ""), h("div.ex-cell", this.#columns));
     const notice = damage ? h("div.ex-notice.ex-warned", { role: "note" }, h("strong", "⚠ Left out, since it is damaged:"), h("span", damage)) : null;
-    root.replaceChildren(this.#header(table), ...(notice ? [notice] : []), body);
-    const key = (event: KeyboardEvent) => this.#key(event);
-    root.addEventListener("keydown", key);
+    fill(root, this.#header(table), ...(notice ? [notice] : []), body);
     this.#disposers.push(
       this.#shown.watch(names => this.#arrange(program, names)), this.#shown.watch(() => table.show(data.methods)),
       onChange(this.#shown, names => host.remember("methods.shown", names)),
       host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
-      () => root.removeEventListener("keydown", key), () => table.dispose(), () => source.dispose(),
+      on(root, "keydown", event => this.#key(event)), () => table.dispose(), () => source.dispose(),
     );
   }
 
   dispose(): void {
     this.#disposers.forEach(dispose => dispose());
     for (const each of this.#open.values()) each.dispose();
-    this.#root.replaceChildren();
+    fill(this.#root);
   }
 
   #header(table: DataTable<MethodData>): HTMLElement {
@@ -121,7 +119,7 @@ export class MethodsShell {
       if (names.includes(method.name) && !this.#open.has(method.name)) this.#open.set(method.name, new MethodColumn(method, this.#shared, () => this.#toggle(method)));
     }
     const parts = [program, ...names.flatMap(name => this.#open.get(name)?.element ?? [])];
-    this.#columns.replaceChildren(...divided(parts, "vertical", parts.map(() => 1 / parts.length)));
+    fill(this.#columns, ...divided(parts, "vertical", parts.map(() => 1 / parts.length)));
   }
 }
 

@@ -1,7 +1,7 @@
 // Where the graph was split, why, and what Python did in between; what failed, and what was compiled again.
 
 import { copy } from "../dialog";
-import { button, h } from "../dom";
+import { button, fill, h, on } from "../dom";
 import { key } from "../element";
 import { fileName } from "../filename";
 import { count } from "../format";
@@ -23,7 +23,7 @@ export const breaks: PaneKind = {
     const cards: Cards = new Map();
     const render = () => {
       cards.clear();
-      body.replaceChildren(...content(context, cards));
+      fill(body, ...content(context, cards));
     };
     const light = () => {
       for (const [what, card] of cards) card.classList.toggle("ex-hot", context.selection.chain.value.has(what));
@@ -126,8 +126,8 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
     ),
   );
   const what = key(compile.id, broke.instruction);
-  element.addEventListener("mouseenter", () => (context.selection.hovered.value = what));
-  element.addEventListener("mouseleave", () => (context.selection.hovered.value = null));
+  on(element, "mouseenter", () => (context.selection.hovered.value = what));
+  on(element, "mouseleave", () => (context.selection.hovered.value = null));
   return element;
 }
 

@@ -1,7 +1,7 @@
 // This compile beside another: one of this record, or one of a record from a file.
 
 import { DiffView, type Version } from "../diff/view";
-import { button, h } from "../dom";
+import { button, fill, h, on } from "../dom";
 import { openedRecord } from "../opened";
 import type { Context, Pane, PaneKind } from "../pane";
 import type { CompileData } from "../record";
@@ -38,11 +38,11 @@ class Diff implements Pane {
     const open = button("ex-button", "Open a record…", () => file.click());
     into.append(h("div.ex-pane", h("div.ex-bar", this.#from, this.#said, open, file), this.#body));
     this.#wishes = { mode: context.setting<string>("mode", into.clientWidth < 700 ? "unified" : "split"), folded: context.setting<boolean>("folded", false) };
-    this.#other.addEventListener("change", () => {
+    on(this.#other, "change", () => {
       this.#chosen = this.#other.value;
       this.#render();
     });
-    file.addEventListener("change", () => void this.#load(file.files?.[0]));
+    on(file, "change", () => void this.#load(file.files?.[0]));
     this.#disposers = [
       context.edits.before.watch(record => {
         this.#loaded = this.#loaded.filter(each => each.name !== BEFORE);
@@ -89,7 +89,7 @@ class Diff implements Pane {
     const versions: Version[] = [{ name: record.title, record }, ...this.#loaded];
     this.#choices = versions.flatMap((version, n) =>
       version.record.compiles.filter(each => each !== own).map(each => [`${n}/${each.id}`, version, each] as const));
-    this.#other.replaceChildren(...versions.map((version, n) =>
+    fill(this.#other, ...versions.map((version, n) =>
       h("optgroup", { label: n === 0 ? "this record" : version.name },
         ...this.#choices.filter(([, of]) => of === version).map(([value, , each]) => h("option", { value }, `${each.id} ${each.title}${each.engine === "stock" ? " (stock)" : ""}`)))));
     if (!this.#choices.some(([label]) => label === this.#chosen)) this.#chosen = this.#choices[0]?.[0] ?? "";
@@ -100,13 +100,13 @@ class Diff implements Pane {
     const [, version, compile] = this.#choices.find(([label]) => label === this.#chosen) ?? [];
     if (!own || !version || !compile) {
       this.#said.textContent = own ? "This record has one compile: open another record to compare it with." : "There is no compile yet.";
-      this.#body.replaceChildren();
+      fill(this.#body);
       return;
     }
     this.#said.textContent = `to ${own.id} ${own.title}`;
     const [before, after] = [named(version, compile), named({ name: record.title, record }, own)];
     this.#view = new DiffView(this.#name, before, after, { before: compile, after: own }, this.#wishes);
-    this.#body.replaceChildren(this.#view.element);
+    fill(this.#body, this.#view.element);
   }
 }
 

@@ -1,6 +1,6 @@
 // The editor of the source pane: a function's text and the compiler's settings, compiled again as they are changed.
 
-import { button, h } from "../dom";
+import { button, fill, h, on } from "../dom";
 import { menuButton } from "../menu";
 import type { Context } from "../pane";
 import { onChange } from "../signal";
@@ -16,27 +16,27 @@ export function editor(context: Context): { readonly element: HTMLElement; reado
     if (now === shown) return;
     shown = now;
     if (!host.live.value) {
-      element.replaceChildren(h("p.ex-say", "No Jupyter kernel is attached, which would compile the change. Run the cell again to edit it."));
+      fill(element, h("p.ex-say", "No Jupyter kernel is attached, which would compile the change. Run the cell again to edit it."));
       return;
     }
     if (!passes) {
-      element.replaceChildren(h("p.ex-say", `This cannot be edited: ${why ?? "the kernel has not said what it can compile"}.`));
+      fill(element, h("p.ex-say", `This cannot be edited: ${why ?? "the kernel has not said what it can compile"}.`));
       return;
     }
     const text = h("textarea.ex-field", { "aria-label": "Source to change", spellcheck: "false" });
     const which = h("select.ex-select", { "aria-label": "Function to change" }, ...functions.map((each, n) => h("option", { value: n }, `${each.name}, from line ${each.first}`)));
     const chosen = () => functions[Number(which.value)];
-    const fill = () => {
+    const refill = () => {
       text.value = chosen()?.text ?? "";
       text.rows = Math.min(12, text.value.split("\n").length + 1);
     };
-    which.addEventListener("change", fill);
-    text.addEventListener("input", () => {
+    on(which, "change", refill);
+    on(text, "input", () => {
       const of = chosen();
       if (of) edits.change(text.value === of.text ? { file: "", first: 0, text: "" } : { file: of.file, first: of.first, text: text.value });
     });
     const sizes = h("select.ex-select", { "aria-label": "Sizes" }, h("option", { value: "" }, "Sizes as explored"), h("option", { value: "true" }, "Dynamic sizes"), h("option", { value: "false" }, "Fixed sizes"));
-    sizes.addEventListener("change", () => edits.change({ dynamic: sizes.value ? sizes.value === "true" : null }));
+    on(sizes, "change", () => edits.change({ dynamic: sizes.value ? sizes.value === "true" : null }));
     const fuse = h("input", { type: "checkbox", checked: true, onchange: () => edits.change({ fuse: fuse.checked }) });
     const left = (name: string) => {
       const without = edits.changes.value.without ?? [];
@@ -44,14 +44,14 @@ export function editor(context: Context): { readonly element: HTMLElement; reado
     };
     const items = () => passes.map(name => ({ label: name, checked: !edits.changes.value.without?.includes(name), run: () => edits.change(left(name)) }));
     const undo = button("ex-action", "Undo all", () => {
-      fill();
+      refill();
       sizes.value = "";
       fuse.checked = true;
       edits.undo();
     });
-    fill();
+    refill();
     which.hidden = functions.length < 2;
-    element.replaceChildren(
+    fill(element,
       which, text,
       h("div.ex-actions", sizes, h("label.ex-check", fuse, "Fuse"), menuButton("Passes that run", "Passes", items), button("ex-action", "Run and time", () => edits.send(true)), undo, button("ex-link", "Difference", () => context.show("diff", null))),
       said,

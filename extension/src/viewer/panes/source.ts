@@ -1,6 +1,6 @@
 // The user's source, with what became of its lines.
 
-import { button, h } from "../dom";
+import { aria, button, fill, h, on } from "../dom";
 import { fileName } from "../filename";
 import type { Key } from "../element";
 import { count, phrase, seconds } from "../format";
@@ -26,7 +26,7 @@ export const source: PaneKind = {
     const edit = editor(context);
     const pencil = button("ex-button", "Edit", () => {
       edit.element.hidden = !edit.element.hidden;
-      pencil.setAttribute("aria-pressed", String(!edit.element.hidden));
+      aria(pencil, "pressed", !edit.element.hidden);
     }, { title: "Edit: change the program, and see what becomes of it", "aria-pressed": "false" });
     edit.element.hidden = true;
     const bar = h("div.ex-bar", files, marks, shields, fold, pencil);
@@ -37,7 +37,7 @@ export const source: PaneKind = {
       const left = at.includes(place) ? at.filter(each => each !== place) : [...at, place];
       breakpoint.value = left.length ? `at="${left.join("|")}"` : "";
     });
-    const jump = (select: HTMLSelectElement) => select.addEventListener("change", () => {
+    const jump = (select: HTMLSelectElement) => on(select, "change", () => {
       if (select.value !== "") view.scrollTo(Number(select.value));
       select.selectedIndex = 0;
     });
@@ -45,13 +45,13 @@ export const source: PaneKind = {
     jump(marks);
     const render = () => {
       const { rows, headings, marked, folds } = sourceRows(context, { library: whole.value, guards: guards.value });
-      shields.setAttribute("aria-pressed", String(guards.value));
+      aria(shields, "pressed", guards.value);
       fold.hidden = !folds;
-      fold.setAttribute("aria-pressed", String(whole.value));
+      aria(fold, "pressed", whole.value);
       files.hidden = headings.length < 2;
-      files.replaceChildren(option("", `Functions (${headings.length})`), ...headings.map(([n, text]) => option(String(n), text)));
+      fill(files, option("", `Functions (${headings.length})`), ...headings.map(([n, text]) => option(String(n), text)));
       marks.hidden = marked.length === 0;
-      marks.replaceChildren(option("", `Jump to… (${marked.length})`), ...marked.map(([n, text]) => option(String(n), text)));
+      fill(marks, option("", `Jump to… (${marked.length})`), ...marked.map(([n, text]) => option(String(n), text)));
       nothing.hidden = rows.length > 0;
       nothing.textContent = context.model.record.value.compiles.length
         ? "The record holds no source: it was not there to be read when the record was made." : "Nothing was compiled yet.";
@@ -113,7 +113,8 @@ function sourceRows(context: Context, shown: { readonly library: boolean; readon
   const marksOf = (lines: readonly Key[], at: string): Mark[] => {
     const found: Mark[] = [];
     if (lines.some(line => stops.has(placeOf(context, line)))) found.push({ text: "●", title: "Breakpoint: in the pane Bytecode, c goes there", style: "ex-mark-break" });
-    for (const why of lines.flatMap(line => breaks.get(line) ?? [])) found.push({ text: "⤶", title: `Graph break: ${why}`, style: "ex-mark-break" });
+    const broke = [...new Set(lines.flatMap(line => breaks.get(line) ?? []))];
+    if (broke.length) found.push({ text: `⤶${broke.length > 1 ? broke.length : ""}`, title: `Graph break: ${broke.join("\n")}`, style: "ex-mark-break" });
     const asked = lines.flatMap(line => guards.get(line) ?? []);
     if (asked.length && shown.guards) found.push({ text: `⛨${asked.length}`, title: [`${count(asked.length, "guard comes", "guards come")} from here:`, ...asked].join("\n"), style: "ex-mark-guard" });
     const spent = time.lines.get(lines[0]!);

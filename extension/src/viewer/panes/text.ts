@@ -1,7 +1,7 @@
 // The selected stage's artifact as text, or as what it changed in the one before.
 
 import { because } from "../because";
-import { h } from "../dom";
+import { fill, h, on } from "../dom";
 import { key } from "../element";
 import { phrase } from "../format";
 import { DIFFERS, lineDiff } from "../linediff";
@@ -50,7 +50,7 @@ export const text: PaneKind = {
       card.hidden = !here;
       view.setCurrent(here ? rows.findIndex(row => row.stands?.[0] === key(context.compile.value, gone)) : -1);
       const code = (sign: string, id: string | undefined, text: string | undefined) => id && h("div", h("code", `${sign} ${phrase([id, text], " = ")}`));
-      card.replaceChildren(
+      fill(card,
         h("strong", pattern), ...[code("−", gone, was), code("+", by, now)].filter(each => each instanceof Node), ...whys.map(each => because(each, context)),
       );
     };
@@ -72,7 +72,7 @@ export const text: PaneKind = {
       if (rewrites()[walk.at]?.[0] !== context.stage.value) walk.at = Math.max(-1, rewrites().findIndex(each => each[0] === context.stage.value) - 1);
       describe();
     };
-    box.addEventListener("change", () => (changes.value = box.checked));
+    on(box, "change", () => (changes.value = box.checked));
     const disposers = [context.stage.watch(render), context.looked.watch(render), changes.watch(render)];
     return {
       walk,

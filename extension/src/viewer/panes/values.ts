@@ -1,7 +1,7 @@
 // What each kernel wrote in one call, in order, beside what eager computes.
 
 import { codes, DataTable } from "../datatable";
-import { button, h } from "../dom";
+import { button, fill, h } from "../dom";
 import { key, type Key } from "../element";
 import { fileName } from "../filename";
 import { count, phrase } from "../format";
@@ -100,7 +100,7 @@ class Values implements Pane {
     if (!row) return;
     const go = (pane: string, id: string) => button("ex-link", id, () => this.#context.show(pane, key(this.#context.compile.value, id)));
     const fact = (name: string, text = "") => (text ? [h("dt", name), h("dd", h("code", text))] : []);
-    this.#card.replaceChildren(
+    fill(this.#card,
       h("div", go("code", row.kernel), ` writes ${row.buffer}`, ...(row.node ? [": the value of ", go("graphs", row.node)] : [])),
       h("div", h("strong", said(row)), ...(row.began ? [". In eager this begins with ", go("graphs", row.began)] : [])),
       h("dl.ex-facts.ex-beside", ...fact("Ours", row.ours), ...fact("Eager", row.eager)),

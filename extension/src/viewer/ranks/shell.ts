@@ -3,7 +3,7 @@
 import type { CompilePair } from "../diff/compare";
 import { DiffShell } from "../diff/shell";
 import { type Column, DataTable } from "../datatable";
-import { button, h } from "../dom";
+import { button, fill, h, on } from "../dom";
 import { count, seconds } from "../format";
 import type { Host } from "../host";
 import { Links } from "../links";
@@ -50,8 +50,8 @@ export class RanksShell {
       compiles.element, h("p.ex-hint", LEGEND), ranks.element,
     ));
     const bottom = h("div.ex-cell", h("div.ex-bar", h("label", "From ", this.#pair[0]), h("label", "to ", this.#pair[1])), this.#place);
-    root.replaceChildren(header, ...notices, h("div.ex-column.ex-m-rows", ...divided([top, bottom], "horizontal", [0.4, 0.6])));
-    for (const select of this.#pair) select.addEventListener("change", () => this.#compare());
+    fill(root, header, ...notices, h("div.ex-column.ex-m-rows", ...divided([top, bottom], "horizontal", [0.4, 0.6])));
+    for (const select of this.#pair) on(select, "change", () => this.#compare());
     this.#disposers.push(host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => compiles.dispose(), () => ranks.dispose());
     this.#first();
   }
@@ -59,7 +59,7 @@ export class RanksShell {
   dispose(): void {
     this.#disposers.forEach(dispose => dispose());
     this.#diff?.dispose();
-    this.#root.replaceChildren();
+    fill(this.#root);
   }
 
   /** Opens on the first compile that differs. */
@@ -80,7 +80,7 @@ export class RanksShell {
     const [old, fresh] = [this.#record(before), this.#record(after)];
     this.#diff?.dispose();
     this.#diff = null;
-    if (!old || !fresh || before === after) return this.#place.replaceChildren(h("p.ex-hint", "Choose two ranks to see them stage by stage."));
+    if (!old || !fresh || before === after) return fill(this.#place, h("p.ex-hint", "Choose two ranks to see them stage by stage."));
     const first = compile && ((pair: CompilePair) => pair.before?.id === compile.ids[before] && pair.after?.id === compile.ids[after]);
     this.#diff = new DiffShell(this.#place, old, fresh, this.#host, first);
   }

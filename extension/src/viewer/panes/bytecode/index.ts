@@ -1,6 +1,6 @@
 // The bytecode, before and after, and the evaluator that walked over it.
 
-import { button, h } from "../../dom";
+import { button, fill, h, on } from "../../dom";
 import { key, parts } from "../../element";
 import { fileName } from "../../filename";
 import { count } from "../../format";
@@ -63,7 +63,7 @@ class Bytecode implements Pane {
     pane.append(h("div.ex-bar", this.#codes, this.walk.element), this.#changed, this.#nothing, this.#body, this.#details);
     into.append(pane);
     this.#view = new TextView(this.#body, context);
-    this.#codes.addEventListener("change", () => this.#showCode(this.#all[Number(this.#codes.value)]));
+    on(this.#codes, "change", () => this.#showCode(this.#all[Number(this.#codes.value)]));
     const { selection, looked } = context;
     this.#disposers = [
       looked.watch(() => this.#render()), context.step.watch(() => this.#markCell()), selection.pinned.watch(pinned => this.#follow(pinned)),
@@ -113,10 +113,10 @@ class Bytecode implements Pane {
     this.#ops = compile ? instructions(compile) : new Map();
     this.#added = compile ? added(compile) : [];
     const groups = Object.entries(ROLES).flatMap(([role, label]) => {
-      const options = this.#all.flatMap((code, n) => (code.role === role ? [h("option", { value: n }, code.name)] : []));
+      const options = this.#all.flatMap((code, n) => (code.role === role ? [h("option", { value: n }, this.#label(code))] : []));
       return options.length ? [h("optgroup", { label }, ...options)] : [];
     });
-    this.#codes.replaceChildren(...groups);
+    fill(this.#codes, ...groups);
     this.#codes.hidden = this.#all.length === 0;
     this.#nothing.hidden = this.#all.length > 0;
     this.#nothing.textContent = compile?.engine === "stock"
@@ -128,8 +128,14 @@ class Bytecode implements Pane {
     this.walk.show((compile?.trace?.length ?? 0) - 1, lost ? `${count(lost, "later one")} not kept` : "");
     const before = this.#context.edits.before.value?.compiles.find(each => each.id === compile?.id);
     const other = before && compile ? stepChanges(before, compile) : [];
-    this.#changed.replaceChildren(...(other.length ? [h("details.ex-notice.ex-told", h("summary", `The edit changed what the capture adds: ${count(other.length, "difference")}`), ...other.map(each => h("div", h("code", each))))] : []));
+    fill(this.#changed, ...(other.length ? [h("details.ex-notice.ex-told", h("summary", `The edit changed what the capture adds: ${count(other.length, "difference")}`), ...other.map(each => h("div", h("code", each))))] : []));
     this.#describe();
+  }
+
+  /** A continuation by what it goes on with, too. */
+  #label({ name }: CodeData): string {
+    const called = this.#context.model.record.value.compiles.find(each => each.title === name)?.called ?? name;
+    return called === name ? name : `${called} (${name})`;
   }
 
   #showCode(code: CodeData | undefined): void {
@@ -198,7 +204,7 @@ class Bytecode implements Pane {
     const broke = compile.breaks?.find(each => each.instruction === id);
     const { span } = instruction;
     const [before, inside, after] = span ? spanned(this.#context.model.record.value, span) : ["", "", ""];
-    this.#details.replaceChildren(
+    fill(this.#details,
       h("div", h("code", h("strong", instruction.id)), ` ${meaning(instruction, this.#context.model.record.value.meanings)}`),
       ...(span && before + inside + after
         ? [h("div", `${this.#context.model.files.value.place(span.file, span.line)} `, h("code", before.trimStart(), h("mark.ex-span", inside), after))] : []),
@@ -226,7 +232,7 @@ class Bytecode implements Pane {
       const held = items.filter(([, at]) => at < below && compile.values?.[at]).slice(0, LISTED);
       if (!held.length) return [words(of), ...this.#from(step)];
       const inside = h("details", { open: this.#open.has(path) }, h("summary", words(of)), h("ul.ex-list", ...(step < 0 ? [] : [h("li", "made", ...this.#from(step))]), ...held.map(([name, at]) => h("li", `${name}: `, ...value(compile.values![at]!, `${path}.${name}`, at)))));
-      inside.addEventListener("toggle", () => (inside.open ? this.#open.add(path) : this.#open.delete(path)));
+      on(inside, "toggle", () => (inside.open ? this.#open.add(path) : this.#open.delete(path)));
       return [inside];
     };
     const list = (title: string, rows: readonly HTMLElement[], start = rows.length) =>

@@ -1,6 +1,6 @@
 // The generated code, and what compilers below made of it.
 
-import { button, h } from "../../dom";
+import { button, fill, h, on } from "../../dom";
 import { fileName } from "../../filename";
 import { bytes, count, phrase, seconds } from "../../format";
 import { own } from "../../gather";
@@ -39,7 +39,7 @@ class Code implements Pane {
     into.append(h("div.ex-pane", bar, this.#facts, this.#nothing, this.#body));
     this.#kind = context.setting<string>("kind", "");
     this.#view = new TextView(this.#body, context);
-    this.#chooser.addEventListener("change", () => {
+    on(this.#chooser, "change", () => {
       this.#unit = this.#units.find(each => each.id === this.#chooser.value);
       this.#render();
     });
@@ -117,15 +117,15 @@ class Code implements Pane {
     this.#facts.hidden = spot === undefined;
     if (!spot || !compile) {
       this.#nothing.textContent = emptiness(compile);
-      this.#kinds.replaceChildren();
+      fill(this.#kinds);
       return;
     }
     const halves = [...new Set(this.#units.map(each => each.half))];
-    this.#chooser.replaceChildren(...halves.map(half =>
+    fill(this.#chooser, ...halves.map(half =>
       h("optgroup", { label: halfName(compile, half.name) || compile.title },
         ...this.#units.filter(each => each.half === half).map(each => h("option", { value: each.id, selected: each === spot.unit }, each.label)))));
-    this.#kinds.replaceChildren(...[...spot.unit.texts.keys()].map(kind => this.#kindButton(kind, spot)));
-    this.#facts.replaceChildren(...this.#factsOf(spot.unit));
+    fill(this.#kinds, ...[...spot.unit.texts.keys()].map(kind => this.#kindButton(kind, spot)));
+    fill(this.#facts, ...this.#factsOf(spot.unit));
     const text = spot.unit.texts.get(spot.kind);
     const label = `${own(KINDS, spot.kind) ?? spot.kind} of ${spot.unit.label}`;
     this.#view.show({ rows: rowsOf(text, compile, this.#context.model, true), language: text?.language ?? "text", label });
@@ -134,7 +134,7 @@ class Code implements Pane {
   #kindButton(kind: string, spot: Spot): HTMLElement {
     const chosen = kind === spot.kind;
     const made = button("ex-button", own(KINDS, kind) ?? kind, () => this.#choose(kind), { role: "radio", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1 });
-    made.addEventListener("keydown", event => {
+    on(made, "keydown", event => {
       const all = [...spot.unit.texts.keys()];
       const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
       if (by === undefined) return;

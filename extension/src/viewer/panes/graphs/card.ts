@@ -1,7 +1,7 @@
 // What a box is about, as a card: beside the pointer while it rests on a box, in the corner for the box that was chosen.
 
 import { because } from "../../because";
-import { button, h, tool } from "../../dom";
+import { button, fill, h, tool } from "../../dom";
 import type { Context } from "../../pane";
 import { type Fact, told } from "./facts";
 import type { Mark } from "./scene";
@@ -23,7 +23,7 @@ export class Card {
     const { title, meaning, facts } = told(mark, this.#context.model);
     const guessed = mark.key === null ? undefined : this.#context.model.links.value.inferred(mark.key);
     const close = this.#closable && tool("×", "Close", this.#closable);
-    this.element.replaceChildren(
+    fill(this.element,
       h("div.ex-g-card-head", h("strong", title), close),
       ...(meaning ? [h("p.ex-g-meaning", meaning)] : []),
       h(

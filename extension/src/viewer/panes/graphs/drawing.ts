@@ -1,6 +1,6 @@
 // The drawing that one can move about in: SVG where it is near, a canvas where it is far or much, and the keyboard.
 
-import { h, taken, tool } from "../../dom";
+import { aria, h, on, taken, tool } from "../../dom";
 import type { Key } from "../../element";
 import { sum } from "../../gather";
 import type { Dispose } from "../../signal";
@@ -76,8 +76,8 @@ export class Drawing {
     const observer = new ResizeObserver(() => this.#resized());
     observer.observe(this.element);
     const key = (event: KeyboardEvent) => this.#key(event);
-    this.element.addEventListener("keydown", key);
-    this.element.addEventListener("blur", () => this.#hooks.walked(null));
+    on(this.element, "keydown", key);
+    on(this.element, "blur", () => this.#hooks.walked(null));
     this.#disposers.push(
       () => observer.disconnect(),
       gestures(this.element, {
@@ -133,7 +133,7 @@ export class Drawing {
   /** Tells assistive technology which element is at hand, where there is one. */
   #name(): void {
     const id = this.#current && this.#layers.of(this.#current)?.id;
-    if (id) this.element.setAttribute("aria-activedescendant", id);
+    if (id) aria(this.element, "activedescendant", id);
     else this.element.removeAttribute("aria-activedescendant");
   }
 

@@ -2,7 +2,7 @@
 
 import { because, becauseText } from "../../because";
 import { DataTable } from "../../datatable";
-import { h } from "../../dom";
+import { fill, h } from "../../dom";
 import { key } from "../../element";
 import { bytes, count } from "../../format";
 import { own, sum } from "../../gather";
@@ -40,7 +40,7 @@ export class KeptList {
     if (this.#compile === compile) return;
     this.#compile = compile;
     const saved = compile.saved ?? [];
-    this.#summary.replaceChildren(...FATES_IN_ORDER.flatMap(fate => {
+    fill(this.#summary, ...FATES_IN_ORDER.flatMap(fate => {
       const some = saved.filter(each => each.fate === fate);
       const total = sum(some, each => each.bytes);
       return some.length ? [h("div", glyph(fate), ` ${SUMMARY[fate]}: ${count(some.length, "value")}, ${bytes(total)}`)] : [];

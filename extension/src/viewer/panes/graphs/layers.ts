@@ -1,6 +1,6 @@
 // The elements of a drawing that is near: made for what is in view at once, for what is near it while there is time.
 
-import { svg } from "../../dom";
+import { fill, svg } from "../../dom";
 import { type Rectangle, within } from "./camera";
 import type { Lit } from "./canvas";
 import { type Line, type Mark, overlap, type Scene, type Tie } from "./scene";
@@ -24,7 +24,7 @@ export class Layers {
   }
 
   clear(): void {
-    for (const group of Object.values(this.#groups)) group.replaceChildren();
+    for (const group of Object.values(this.#groups)) fill(group);
     this.#elements.clear();
     this.#covered = null;
   }
@@ -72,12 +72,12 @@ export class Layers {
     for (const mark of hot) this.#elements.get(mark)?.classList.add("ex-hot");
     if (before?.current && before.current !== current) this.#elements.get(before.current)?.classList.remove("ex-current");
     if (current) this.#elements.get(current)?.classList.add("ex-current");
-    this.#groups.lit.replaceChildren(...[...lines].filter(line => this.#elements.has(line)).map(line => {
+    fill(this.#groups.lit, ...[...lines].filter(line => this.#elements.has(line)).map(line => {
       const element = lineElement(line, true);
       element.classList.add("ex-hot");
       return element;
     }));
-    this.#groups.ties.replaceChildren(...ties.map(tieElement));
+    fill(this.#groups.ties, ...ties.map(tieElement));
   }
 
   #drop(wide: Rectangle): void {

@@ -1,6 +1,6 @@
 // The whole drawing in a corner, with what is in view marked. Hidden where everything is in view.
 
-import { h } from "../../dom";
+import { h, on } from "../../dom";
 import type { Rectangle } from "./camera";
 import type { Colours } from "./canvas";
 import type { Scene } from "./scene";
@@ -21,11 +21,11 @@ export class Minimap {
       const box = this.#canvas.getBoundingClientRect();
       to((event.clientX - box.left) / this.#scale, (event.clientY - box.top) / this.#scale);
     };
-    this.element.addEventListener("pointerdown", event => {
+    on(this.element, "pointerdown", event => {
       this.element.setPointerCapture(event.pointerId);
       go(event);
     });
-    this.element.addEventListener("pointermove", event => {
+    on(this.element, "pointermove", event => {
       if (this.element.hasPointerCapture(event.pointerId)) go(event);
     });
   }

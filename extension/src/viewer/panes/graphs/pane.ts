@@ -1,6 +1,6 @@
 // The graphs pane: which graph is looked at, what of it is open, and how it hangs together with the rest of the viewer.
 
-import { h } from "../../dom";
+import { fill, h } from "../../dom";
 import { key, type Key, parts } from "../../element";
 import { fileName } from "../../filename";
 import { count } from "../../format";
@@ -323,7 +323,7 @@ export class GraphsPane implements Pane {
     this.#toolbar.offer({ views: read?.views ?? [], view, did: this.#did(), changed, kept: this.#hasSaved(), eager });
     this.#tell("");
     if (!view || !read || !this.#empty.hidden) {
-      this.#empty.replaceChildren(h("p", this.#whyEmpty()));
+      fill(this.#empty, h("p", this.#whyEmpty()));
       this.#legend.hidden = true;
       this.#scene = null;
       return;
@@ -391,7 +391,7 @@ export class GraphsPane implements Pane {
     this.#drawing.show(this.#scene, drawn === this.#drawnFor, keep);
     this.#drawnFor = drawn;
     this.#drawing.light(this.#context.selection.chain.value);
-    this.#legend.replaceChildren(...legendOf(this.#scene));
+    fill(this.#legend, ...legendOf(this.#scene));
     this.#card.show(this.#drawing.at);
     this.#tip.show(null);
   }

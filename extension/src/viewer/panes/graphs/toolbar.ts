@@ -1,7 +1,7 @@
 // The choices above the graph: which one, how it is shown, grouped and coloured.
 
 import { choices } from "../../choices";
-import { button, h, tool } from "../../dom";
+import { button, fill, h, on, tool } from "../../dom";
 import { count } from "../../format";
 import { type Item, menuButton } from "../../menu";
 import type { Context } from "../../pane";
@@ -68,7 +68,7 @@ export class Toolbar {
     };
     this.#back = tool("◂", "The graph before", step(-1));
     this.#on = tool("▸", "The graph after", step(1));
-    this.#views.addEventListener("change", () => choose(this.#views.value));
+    on(this.#views, "change", () => choose(this.#views.value));
     this.#next = button("ex-button", "Next change", change, { title: "Go to the next node that the pass changed" });
     const shown = choices("Shown as", Object.entries(SHOWN), settings.shown);
     const more = menuButton("Groups, colours and marks", "View", () => this.#items(settings, all), "View");
@@ -83,7 +83,7 @@ export class Toolbar {
       return h("option", { value: each.id }, `${each.title}  (${each.kind === each.title ? "" : `${each.kind}, `}${what})`);
     });
     this.element.hidden = views.length === 0;
-    this.#views.replaceChildren(...options);
+    fill(this.#views, ...options);
     this.#views.value = view?.id ?? "";
     this.#back.disabled = this.#views.selectedIndex <= 0;
     this.#on.disabled = this.#views.selectedIndex >= views.length - 1;

@@ -1,6 +1,6 @@
 // A form that describes a call: one group of fields for each input, starting from the values seen at capture.
 
-import { button, h } from "../../dom";
+import { aria, button, fill, h, on } from "../../dom";
 import { count, phrase } from "../../format";
 import type { GlobalStateData, InputData, TensorFactsData } from "../../record";
 import {
@@ -32,23 +32,23 @@ export function form(
 function folded(name: string, parts: readonly (() => HTMLElement)[]): HTMLElement | null {
   if (parts.length === 0) return null;
   const details = h("details", h("summary", name));
-  details.addEventListener("toggle", () => details.append(h("div.ex-form", ...parts.map(make => make()))), { once: true });
+  on(details, "toggle", () => details.append(h("div.ex-form", ...parts.map(make => make()))), { once: true });
   return details;
 }
 
 /** The fields of one input; they are made again where its kind is changed. */
 function group(seen: InputData, isChanged: (source: string) => boolean, changes: Changes): HTMLElement {
   const element = h("fieldset.ex-input");
-  const fill = (input: InputData) => {
+  const refill = (input: InputData) => {
     const kind = select("Kind", KINDS, kindOf(input), value => {
       const next = ofKind(input, value as Kind);
       changes.input(next);
-      fill(next);
+      refill(next);
       element.querySelector<HTMLElement>("select")?.focus();
     });
     const back = button("ex-link", "as seen", () => {
       changes.reset(seen.source);
-      fill(seen);
+      refill(seen);
       element.querySelector<HTMLElement>("select")?.focus();
     });
     const send = (next: InputData) => {
@@ -61,13 +61,13 @@ function group(seen: InputData, isChanged: (source: string) => boolean, changes:
       back.hidden = !isChanged(seen.source);
     };
     const told = phrase([seen.role && seen.role !== "argument" ? seen.role : "", seen.same_as ? `the same object as ${seen.same_as}` : ""], ", ");
-    element.replaceChildren(
+    fill(element,
       h("legend", h("code", seen.source), told ? h("span.ex-count", ` ${told}`) : null),
       h("div.ex-fields", ...labelled("kind", kind), ...fieldsOf(input, send)), back,
     );
     mark();
   };
-  fill(seen);
+  refill(seen);
   return element;
 }
 
@@ -161,7 +161,7 @@ function text(label: string, value: string, take: (typed: string) => void): HTML
         if (!(error instanceof Mistyped)) throw error;
         wrong.textContent = error.message;
       }
-      field.setAttribute("aria-invalid", String(wrong.textContent !== ""));
+      aria(field, "invalid", wrong.textContent !== "");
     },
   });
   return h("span.ex-typed", field, wrong);

@@ -1,7 +1,7 @@
 // What must hold for the compiled code to be used, and which calls would break it.
 
 import { DataTable, type Column } from "../../datatable";
-import { button, h } from "../../dom";
+import { button, fill, h } from "../../dom";
 import { isSourceLine, key, parts, syntheticReason, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
 import { count, phrase } from "../../format";
@@ -109,7 +109,7 @@ class GuardsPane implements Pane {
     this.#body.hidden = !there;
     if (!compile || !there) {
       this.#shown = undefined;
-      this.#empty.replaceChildren(h("p", this.#whyEmpty(compile)));
+      fill(this.#empty, h("p", this.#whyEmpty(compile)));
       return;
     }
     if (compile !== this.#shown) {
@@ -139,7 +139,7 @@ class GuardsPane implements Pane {
   #showForm(): void {
     const inputs = [...this.#seen.values()].sort((a, b) => interest(a) - interest(b));
     const open = inputs.filter(each => interest(each) < 2).length;
-    this.#fields.replaceChildren(form(inputs, open, this.#state, source => this.#changed.has(source), {
+    fill(this.#fields, form(inputs, open, this.#state, source => this.#changed.has(source), {
       input: input => {
         this.#changed.set(input.source, input);
         this.#decideAll();
@@ -160,7 +160,7 @@ class GuardsPane implements Pane {
     if (!compile) return;
     const call = this.#call;
     const all = decide(compile.guards ?? [], call);
-    this.#answer.replaceChildren(...this.#told(outlook(this.#context.model.record.value, compile, call), compile));
+    fill(this.#answer, ...this.#told(outlook(this.#context.model.record.value, compile, call), compile));
     this.#showTable(all);
   }
 

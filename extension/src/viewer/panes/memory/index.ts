@@ -3,7 +3,7 @@
 import { because, becauseText } from "../../because";
 import { legendEntry, sample } from "../../chart";
 import { codes, type Column, DataTable } from "../../datatable";
-import { h, svg } from "../../dom";
+import { fill, h, svg } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { bytes, count } from "../../format";
 import { HalfChoice, type Looked } from "../../halfchoice";
@@ -83,7 +83,7 @@ class MemoryPane implements Pane {
     if (!looked || !half || !there) {
       const failed = this.#context.looked.value?.stages?.find(each => each.error);
       const why = failed ? `the stage “${failed.name}” failed: ${failed.error}` : "nothing here became code, or it is still being compiled.";
-      this.#empty.replaceChildren(h("p", `There is no memory plan: ${why}`));
+      fill(this.#empty, h("p", `There is no memory plan: ${why}`));
       return;
     }
     const columns = this.#columns(half);
@@ -96,7 +96,7 @@ class MemoryPane implements Pane {
     }
     this.#legend.hidden = false;
     const plan = planOf(half);
-    this.#said.replaceChildren(...this.#summary(half, plan));
+    fill(this.#said, ...this.#summary(half, plan));
     this.#lives.table.show((half.buffers ?? []).filter(each => each.where), columns);
     this.#lives.show((width, linked) => drawLives(half, plan, looked.compile.id, width, linked), plan.places.length > 0);
     const pooled = plan.places.filter(each => each.kind === "pool").flatMap(each => each.lives);

@@ -2,7 +2,7 @@
 
 import { because, becauseText } from "../../because";
 import { codes, type Column, DataTable } from "../../datatable";
-import { button, h, tool } from "../../dom";
+import { button, fill, h, tool } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
 import { bytes, count, phrase, seconds } from "../../format";
@@ -124,12 +124,12 @@ class SchedulePane implements Pane {
   #try(at: number): void {
     this.walk.at = at;
     const tried = this.#tried[at];
-    if (!tried) return this.#came.replaceChildren();
+    if (!tried) return fill(this.#came);
     const { first, second, why, score = 0 } = tried;
     const came = outcome(tried);
     const together = kernelsAt(this.#tried, at).map(each => each.map(id => this.#named(id)).join(" + "));
     this.#pick([first, second]);
-    this.#came.replaceChildren(
+    fill(this.#came,
       h("strong", { class: came === "refused" ? "ex-no" : "ex-yes" }, `${{ fused: "✓ fused", later: "put off", refused: "✕ refused" }[came]}: ${this.#named(first)} with ${this.#named(second)}`),
       " ", because(why, this.#context), score >= 1 ? `. It saves ${bytes(score)}` : "", `. Kernels by then: ${together.join("; ") || "none"}.`,
     );
@@ -156,7 +156,7 @@ class SchedulePane implements Pane {
     this.#empty.hidden = there;
     this.#body.hidden = !there;
     if (!looked || !half || !there) {
-      this.#empty.replaceChildren(...this.#whyEmpty());
+      fill(this.#empty, ...this.#whyEmpty());
       return;
     }
     this.#pairs = new Pairs(half, {
@@ -238,7 +238,7 @@ class SchedulePane implements Pane {
 
   #options(half: HalfData): void {
     for (const select of this.#selects) {
-      select.replaceChildren(...(half.schedule?.items ?? []).map(item =>
+      fill(select, ...(half.schedule?.items ?? []).map(item =>
         h("optgroup", { label: item.id }, ...item.operations.map(id => h("option", { value: id }, `${this.#named(id)} (${id})`)))));
     }
   }
@@ -256,7 +256,7 @@ class SchedulePane implements Pane {
     this.#selects[0].value = first;
     this.#selects[1].value = second;
     const asked = this.#pairs && first && second ? this.#pairs.explain(first, second) : null;
-    this.#answer.replaceChildren(...(asked ? [...this.#told(asked), this.#forbid(asked.together)] : []));
+    fill(this.#answer, ...(asked ? [...this.#told(asked), this.#forbid(asked.together)] : []));
     this.#markPicked(this.#picture.element);
   }
 
@@ -296,12 +296,12 @@ class SchedulePane implements Pane {
     this.#facets.show(facetsOf(okay, each => each.why.code, each => each.why.title));
     const made = all.filter(each => each.ok).length;
     const against = facetsOf(all.filter(each => !each.ok), each => each.why.code, each => each.why.title).slice(0, MOST_NAMED);
-    this.#counted.replaceChildren(
+    fill(this.#counted,
       all.length === 0 ? "No pair of operations was left to try. " : `${made} of ${count(all.length, "pair")} of operations fused${against.length ? "; not fused: " : ""}${against.map(each => `${each.label} (${each.count})`).join("; ")}. `,
       button("ex-link", "Fusion decisions", () => this.#inside.parentElement?.scrollIntoView()),
     );
     const loops = (this.#half?.operations ?? []).map(each => named(each, this.#context.compile.value, this.#context.model));
-    this.#inside.replaceChildren(...loops.filter(each => each.inside.length).map(each =>
+    fill(this.#inside, ...loops.filter(each => each.inside.length).map(each =>
       h("li", h("strong", each.own), ` computes in the same loop: ${each.inside.join("; ")}`)));
     this.#verdicts.show(rows, [
       { name: "Verdict", text: each => (each.ok ? "fused" : "not fused"), cell: each => h("span", { class: each.ok ? "ex-yes" : "ex-no" }, each.ok ? "✓ fused" : "✕ not fused"), order: each => (each.ok ? 0 : 1) },

@@ -2,7 +2,7 @@
 
 import { across, block, drawing, fitted, legendEntry, linear, mark, Patterns, type Pattern } from "../../chart";
 import { DataTable } from "../../datatable";
-import { button, h, svg, taken } from "../../dom";
+import { button, h, on, svg, taken } from "../../dom";
 import { count, percent, seconds } from "../../format";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { Picture, type Shown } from "../../picture";
@@ -66,13 +66,13 @@ class TimelinePane implements Pane {
     this.#body = h("div.ex-pad", this.#picture.element);
     into.append(this.#empty, this.#body);
     const { element } = this.#picture;
-    element.addEventListener("click", event => this.#clicked(event));
-    element.addEventListener("dblclick", event => this.#zoomTo(this.#spanOf(event.target)));
-    element.addEventListener("focusin", event => {
+    on(element, "click", event => this.#clicked(event));
+    on(element, "dblclick", event => this.#zoomTo(this.#spanOf(event.target)));
+    on(element, "focusin", event => {
       const focused = this.#markOf(event.target);
       if (focused) this.#roving.focused(focused);
     });
-    element.addEventListener("keydown", event => this.#key(event));
+    on(element, "keydown", event => this.#key(event));
     this.#disposers.push(
       context.model.record.watch(() => this.#render()),
       this.#zoom.watch(() => this.#render()),

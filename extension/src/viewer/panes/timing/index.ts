@@ -1,7 +1,7 @@
 // How fast it is beside eager and stock, where the time goes, how near that is to what the machine can do, and how exact.
 
 import { codes, type Column, DataTable } from "../../datatable";
-import { button, h } from "../../dom";
+import { button, fill, h, on } from "../../dom";
 import { key, type Key } from "../../element";
 import { bytes, count, percent, phrase, scaled, seconds } from "../../format";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
@@ -66,7 +66,7 @@ class TimingPane implements Pane {
     this.#bars.element.insertBefore(this.#kernelsSay, this.#bars.element.children[1] ?? null);
     this.#bars.element.append(this.#more, this.#otherSizes);
     this.#roofline.element.insertBefore(this.#roofSay, this.#roofline.element.children[1] ?? null);
-    this.#more.addEventListener("click", () => {
+    on(this.#more, "click", () => {
       this.#all = !this.#all;
       this.#showKernels();
     });
@@ -136,7 +136,7 @@ class TimingPane implements Pane {
     const record = this.#context.model.record.value;
     const shown = run ? contestants(run) : [];
     this.#drawn = shown.some(each => each.samples.length > 0);
-    this.#untimed.textContent = run?.state === "failed" ? `This run did not finish: ${run.error}.` : this.#drawn || run ? "" : whyUntimed(record);
+    this.#untimed.textContent = run?.state === "failed" ? `This run did not finish: ${run.error}.` : this.#drawn || run ? "" : whyUntimed(record) + (this.#context.abilities.value?.retime ? " Time again, below, times it now." : "");
     this.#untimed.hidden = this.#untimed.textContent === "";
     this.#strips.table.show(shown, this.#contestantColumns(shown));
     this.#strips.show(width => drawStrips(shown, width), this.#drawn);
@@ -200,11 +200,11 @@ class TimingPane implements Pane {
   /** Of each engine that compiled. */
   #showAccuracy(found: readonly AccuracyData[], run: Run | undefined): void {
     if (!found.length || (run && run.id !== "" && !run.timing?.accuracy)) {
-      this.#accuracyPart.replaceChildren();
+      fill(this.#accuracyPart);
       return;
     }
     const parts = found.map(each => h("dl.ex-facts.ex-beside", ...this.#accuracyRows(each, found.length > 1)));
-    this.#accuracyPart.replaceChildren(h("header", h("h2", "Accuracy against eager")), ...parts);
+    fill(this.#accuracyPart, h("header", h("h2", "Accuracy against eager")), ...parts);
   }
 
   #accuracyRows(accuracy: AccuracyData, named: boolean): readonly HTMLElement[] {
@@ -310,6 +310,7 @@ function whyUntimed(record: RecordData): string {
   if (record.compiles.some(each => each.halves?.some(half => half.runs === false)) && record.target) {
     return `It was not timed: the code is for ${record.target}, and was made where that does not run it.`;
   }
+  if (record.calls?.length) return "The program was watched, and not timed beside eager. The pane Breaks lists its calls and what they took.";
   if (record.error) return `It was not timed: ${record.error}`;
   return "It has not been timed: it was explored with time=False (--no-time), or timing has not begun.";
 }

@@ -1,6 +1,6 @@
 // The controls of a live kernel: sizes to time again with, and what is under way.
 
-import { button, h } from "../../dom";
+import { aria, button, fill, h } from "../../dom";
 import { bytes, phrase } from "../../format";
 import type { Abilities } from "../../protocol";
 import { positionOf, positions, Sizes, sizeAt, type Dim } from "./sizes";
@@ -40,17 +40,17 @@ export class Retime {
     this.#inputs.length = 0;
     const title = h("header", h("h2", "Time again"));
     if (!connected) {
-      this.element.replaceChildren(title, h("p.ex-say", `No Jupyter kernel is attached: this is the record as it was made ${this.#made()}. Run the cell again to time with other sizes.`));
+      fill(this.element, title, h("p.ex-say", `No Jupyter kernel is attached: this is the record as it was made ${this.#made()}. Run the cell again to time with other sizes.`));
       return;
     }
     if (!abilities?.retime) {
-      this.element.replaceChildren(title, h("p.ex-say", abilities?.why_not ? `This cannot be timed again: ${abilities.why_not}.` : "The Jupyter kernel has not said what it can time."));
+      fill(this.element, title, h("p.ex-say", abilities?.why_not ? `This cannot be timed again: ${abilities.why_not}.` : "The Jupyter kernel has not said what it can time."));
       return;
     }
     this.#sizes = new Sizes(abilities.arguments ?? []);
     const tie = h("input", { type: "checkbox", checked: true, onchange: () => (this.#sizes.tied.value = tie.checked) });
     const reset = button("ex-action", "Sizes as they were", () => this.#sizes.reset());
-    this.element.replaceChildren(
+    fill(this.element,
       title,
       h("div.ex-sizes", ...this.#sizes.args.map(each => this.#argument(each.name, each.dtype, each.shape))),
       h("label.ex-check", tie, "sizes that were equal move together"),
@@ -87,7 +87,7 @@ export class Retime {
     for (const { of, slider, number } of this.#inputs) {
       const size = shapes[of.argument]?.[of.dim] ?? 1;
       if (document.activeElement !== slider) slider.value = String(positionOf(size));
-      slider.setAttribute("aria-valuetext", String(size));
+      aria(slider, "valuetext", size);
       number.value = String(size);
     }
     const all = this.#sizes.bytes;
