@@ -613,6 +613,25 @@ def test_a_disk_that_fails(
     assert moved_to(tmp_path / "kernels") == ""
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_folder_that_is_emptied_during_a_build(
+    when: str, good: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by `explorer cache clear` beside it: before the compiler reads, or while it writes."""
+    folder = tmp_path / "kernels"
+    clear = f'case $out in {folder}/*) rm -rf {folder}/*.cpp {folder}/build-*; exit 1;; esac\n'
+    read, copy = COPY.rstrip().rsplit("\n", 1)
+    script = good[1].with_name(f"emptied-{when}")
+    write_compiler(script, f"{read}\n{clear}{copy}" if when == "before" else f"{read}\n{copy}\n{clear}")
+    monkeypatch.setenv("CXX", str(script))
+    assert "another process emptied it" in moved_to(folder)
+    monkeypatch.setenv("CXX", str(good[1]))
+    assert moved_to(folder) == ""
+    left = folder / "build-now"
+    left.mkdir()
+    assert cache.clear(folder) and [left] == list(folder.iterdir())
+
+
 def test_nowhere_to_build(tmp_path: Path, good: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     def full() -> Path:
         raise OSError(28, "No space left on device")

@@ -324,10 +324,11 @@ def trim(folder: Path, limit: int) -> int:
 
 
 def clear(folder: Path) -> int:
-    """Remove all of our own files. Returns the bytes removed."""
+    """Remove all of our own files, but not what another process is building. Returns the bytes removed."""
     removed = trim(folder, -1)
-    for path, _ in _ours(folder):
-        _drop(path)
+    for path, name in _ours(folder):
+        if name is not None:
+            _drop(path)
     return removed
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _ctypes
 import ctypes
+import errno
 import functools
 import hashlib
 import os
@@ -233,10 +234,14 @@ def _program(plan: _Plan) -> Program:
             return loaded(cached=True)
         except OSError:  # made on another system, perhaps; it is built again below
             pass
-    _compile(compiler, flags, files, target, [len(text.lines) for text in texts])
     try:
+        _compile(compiler, flags, files, target, [len(text.lines) for text in texts])
         program = loaded(cached=False)
+    except Unsupported:
+        _still_there(files)
+        raise
     except OSError as error:
+        _still_there([*files, target])
         remove(target)
         if FORBIDDEN in str(error):
             raise
@@ -246,6 +251,12 @@ def _program(plan: _Plan) -> Program:
     if name.startswith(TRIMMED):
         trim(folder, generated.options.cache_bytes)
     return program
+
+
+def _still_there(files: list[Path]) -> None:
+    """Raises OSError where a file is gone: the folder was emptied during the build."""
+    if not all(map(os.path.lexists, files)):
+        raise FileNotFoundError(errno.ENOENT, "another process emptied it during a build")
 
 
 def _compile(compiler: Compiler, flags: tuple[str, ...], files: list[Path], target: Path, lines: list[int]) -> None:
