@@ -21,7 +21,7 @@ from explorer.core.untrusted import regular, visible, writable
 from explorer.ir import record as data
 from explorer.ir.edit import EditedSource
 from explorer.records import repro
-from explorer.show.view import caches, changes, compile_time, diagnosis, history, html, report, text, trace
+from explorer.show.view import caches, changes, compile_time, diagnosis, history, html, memory, report, text, trace
 from explorer.show.view.glance import with_glance
 from explorer.show.view.provenance import file_names
 from explorer.show.view.rewrites import Rewrites, rewrites_of
@@ -219,6 +219,13 @@ class Record:
     def calls(self) -> Listing[data.CallsData]:
         """In a watched program: the calls of each compiled function and their times."""
         return Listing(self.data.calls, map(diagnosis.calls, self.data.calls))
+
+    @property
+    def memory(self) -> Listing[data.MemoryData]:
+        """The measured peak of a call beside eager's, what is alive at the planned peak of each half, and what is kept
+        for the backward, by line and module of the program, which recomputing would save."""
+        found = (half.memory for compile in self.data.compiles for half in compile.halves if half.memory is not None)
+        return Listing(found, memory.lines(self.data))
 
     @property
     def operators(self) -> Listing[data.OperatorCheckData]:

@@ -1,0 +1,104 @@
+"""What a record tells of memory: the measured peaks, what is alive at the planned one, and what the backward keeps, by
+line of the program."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from explorer.core.text import count
+from explorer.ir.record import BufferData, CompileData, HalfData, RecordData
+from explorer.show.view.amounts import amount
+from explorer.show.view.provenance import file_names
+
+SHOWN = 8
+"""Buffers, and lines of the program, that are named."""
+
+UNKNOWN = "no line of the program"
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The step of a half's schedule at which most is alive, by the plan, and the buffers then, largest first. Inputs
+    are the caller's, and do not count."""
+
+    step: int
+    bytes: int
+    buffers: tuple[BufferData, ...]
+
+
+def peak(half: HalfData) -> Peak | None:
+    """By the sizes of the buffers; the plan's own figure rounds each up to what an allocator gives."""
+    known = {each.name: each for each in half.buffers}
+    held: dict[str, list[BufferData]] = defaultdict(list)
+    for each in half.buffers:
+        owner = each
+        for _ in known:  # a stranger's record may have buffers in a circle
+            if owner.where != "reuse" or owner.of not in known:
+                break
+            owner = known[owner.of]
+        if owner.where in ("own", "pool"):
+            held[owner.name].append(each)
+    spans = {name: (min(b.first for b in all), max(b.last for b in all)) for name, all in held.items()}
+    change: Counter[int] = Counter()
+    for name, (first, last) in spans.items():
+        change[first] += known[name].bytes
+        change[last + 1] -= known[name].bytes
+    now = most = step = 0
+    for at in sorted(change):
+        now += change[at]
+        if now > most:
+            most, step = now, at
+    if not most:
+        return None
+    alive = [name for name, (first, last) in spans.items() if first <= step <= last and known[name].bytes]
+    shown = (max((b for b in held[name] if b.first <= step), key=lambda b: b.first) for name in alive)
+    return Peak(step, most, tuple(sorted(shown, key=lambda each: -each.bytes)))
+
+
+def lines(record: RecordData) -> Iterator[str]:
+    names = file_names(record)
+    timed = record.timing.contestants if record.timing is not None else ()
+    if measured := [f"{each.name} {amount(each.peak, 'B')}" for each in timed if each.peak is not None]:
+        yield f"measured: most bytes allocated at once in a call, backward included: {', '.join(measured)}"
+    for compile in record.compiles:
+        places = _places(compile, names)
+        for half in compile.halves:
+            yield from _planned(half, places)
+        kept = Counter[str]()
+        for saved in compile.saved:
+            if saved.fate == "kept":
+                kept[places.get(saved.id, UNKNOWN)] += saved.bytes
+        if kept:
+            whole = amount(sum(kept.values()), "B")
+            yield f"{compile.id} keeps {whole} for the backward, which recomputing would save:"
+            yield from (f"  {amount(bytes, 'B'):>8}  {place}" for place, bytes in kept.most_common(SHOWN))
+            if len(kept) > SHOWN:
+                yield f"  and {count(len(kept) - SHOWN, 'more line')}"
+
+
+def _planned(half: HalfData, places: Mapping[str, str]) -> Iterator[str]:
+    found = peak(half)
+    if found is None:
+        return
+    items = half.schedule.items if half.schedule is not None else ()
+    at = f" at {items[found.step].id}" if found.step < len(items) else " when it returns"
+    yield f"{half.name}: planned: most is alive{at}, {amount(found.bytes, 'B')} without inputs:"
+    for each in found.buffers[:SHOWN]:
+        lines = dict.fromkeys(places[id] for id in each.origins if id in places)
+        yield f"  {amount(each.bytes, 'B'):>8}  {each.name} ({', '.join(lines) or UNKNOWN})"
+    if len(found.buffers) > SHOWN:
+        yield f"  and {count(len(found.buffers) - SHOWN, 'more buffer')}"
+
+
+def _places(compile: CompileData, names: Mapping[str, str]) -> dict[str, str]:
+    """Where each node of a compile's graphs is from: its line, and its module where it is in one."""
+    found = {}
+    for stage in compile.stages:
+        for graph in (stage.graph, *stage.halves):
+            for node in graph.nodes if graph is not None else ():
+                if node.span is not None:
+                    inside = f" in {node.module}" if node.module else ""
+                    found[node.id] = f"{names.get(node.span.file, node.span.file)}:{node.span.line}{inside}"
+    return found

@@ -1,0 +1,72 @@
+"""What is alive at the planned peak, and what the backward keeps, by line."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+import torch
+import torch.nn.functional as F
+
+import explorer
+from explorer.ir.record import BufferData, HalfData
+from explorer.show.view import memory
+from records import sample
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_the_peak_is_that_of_looking_at_each_step(seed: int) -> None:
+    chosen = random.Random(seed)
+    buffers: list[BufferData] = []
+    owners: dict[str, str] = {}
+    for number in range(chosen.randrange(1, 9)):
+        first = chosen.randrange(8)
+        name, last = f"buf{number}", first + chosen.randrange(4)
+        where = chosen.choice(["own", "pool", "none", "reuse" if buffers else "own"])
+        of = chosen.choice(buffers).name if where == "reuse" else ""
+        owners[name] = owners[of] if of else name if where != "none" else ""
+        size = chosen.randrange(1, 50)
+        buffers.append(BufferData(name, "f32[1]", "loop", (), where=where, of=of, bytes=size, first=first, last=last))
+    sizes = {each.name: each.bytes for each in buffers}
+    spans: dict[str, list[int]] = {}
+    for each in buffers:
+        if owner := owners[each.name]:
+            spans.setdefault(owner, []).extend((each.first, each.last))
+    alive = {
+        step: {name for name, span in spans.items() if min(span) <= step <= max(span)} for step in range(16)
+    }
+    most = max(sum(sizes[name] for name in names) for names in alive.values())
+    found = memory.peak(HalfData("f0", "cpu", tuple(buffers)))
+    if not most:
+        assert found is None
+        return
+    assert found is not None and found.bytes == most
+    assert {owners[each.name] for each in found.buffers} == alive[found.step]
+
+
+def block(x, w):
+    y = F.gelu(x @ w) * 2
+    return (y.softmax(-1) + x[..., :1]).sum(0)
+
+
+def test_it_agrees_with_the_plan_and_names_lines() -> None:
+    given = torch.randn(64, 16), torch.randn(16, 16, requires_grad=True)
+    record = explorer.explore(block, time=0.05)(*given)
+    for compile in record.data.compiles:
+        for half in compile.halves:
+            found = memory.peak(half)
+            assert found is not None and half.memory is not None
+            slack = 64 * len(half.buffers)  # the plan counts what an allocator gives
+            assert found.bytes <= half.memory.peak_after <= found.bytes + slack
+    said = str(record.memory)
+    assert said.startswith("measured: most bytes allocated at once in a call, backward included: eager ")
+    kept = sum(each.bytes for each in record.data.compiles[0].saved if each.fate == "kept")
+    assert kept and "for the backward, which recomputing would save" in said
+    assert "test_memory_answers.py:" in said and "planned: most is alive at " in said
+
+
+def test_buffers_in_a_circle_end() -> None:
+    compile = sample().compiles[0]
+    ring = [BufferData(f"b{n}", "f32[1]", "loop", (), where="reuse", of=f"b{(n + 1) % 3}", bytes=4) for n in range(3)]
+    assert memory.peak(msgspec.structs.replace(compile.halves[0], buffers=tuple(ring))) is None
