@@ -630,3 +630,133 @@ def test_length_hints_are_checked(hint):
             return x, str(error)
 
     assert explorer.compile(program, backend="eager")(torch.ones(1))[1] == program(torch.ones(1))[1]
+
+
+def _one_of_several(x):
+    return torch.ones(4, 3).mul(x.sum()).split(2)[1]
+
+
+def _in_no_grad(x):
+    with torch.no_grad():
+        return (x * 2).view(2, 3)
+
+
+WRITABLE = {
+    "leaf": lambda x: x.detach().clone().requires_grad_(),
+    "view that is a leaf": lambda x: torch.arange(6.0).view(2, 3).requires_grad_(),
+    "view of a leaf": lambda x: torch.ones(6, requires_grad=True).view(2, 3),
+    "result": lambda x: x * 2,
+    "view of a result": lambda x: (x * 2).t(),
+    "one of several": _one_of_several,
+    "one of several without grad": lambda x: torch.ones(4, 3).unbind(0)[1],
+    "in no_grad": _in_no_grad,
+    "plain": lambda x: torch.ones(2, 3),
+}
+RECORDED = [lambda x, y: y.mul_(x.sum()), lambda x, y: y.t_() if y.dim() > 1 else y.add_(x.sum())]
+
+
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager", "eager"])
+@pytest.mark.parametrize("write", RECORDED)
+@pytest.mark.parametrize("made", WRITABLE)
+def test_a_refused_write_is_as_in_eager_whatever_was_written_in_the_calls_before(made, write, backend):
+    """What a graph writes is an input that autograd lets it write: others are refused before anything is written."""
+
+    def outcome(function, before, now):
+        found = []
+        for kind in (before, now):
+            x, log = torch.ones(2, 3, requires_grad=True), []
+            plain, y = torch.ones(2, 3), WRITABLE[kind](x)
+            try:
+                function(x, plain, y, log)
+            except RuntimeError as error:
+                log.append(re.sub(r"Output \d of \w+", "Output", str(error)))
+            found.append((log, plain.tolist(), y.tolist()))
+        return found
+
+    def program(x, plain, y, log):
+        log.append("begins")
+        plain.add_(1)
+        write(x, y)
+
+    for before in ("result", "plain", "leaf"):
+        function = explorer.compile(program, backend=backend)
+        assert outcome(function, before, made) == outcome(program, before, made), before
+
+
+SEVERAL = [
+    lambda x: x.unbind(0), lambda x: x.chunk(2), lambda x: x.split(1), lambda x: x.tensor_split(2), list,
+    lambda x: [x[0], x[1]], lambda x: x.t().hsplit(2), lambda x: [x.diagonal(), x.t()],
+]  # fmt: skip
+WRITES_ONE = [
+    lambda x, y: y.add_(x.sum()), lambda x, y: y.zero_(), lambda x, y: y.set_(x),
+    lambda x, y: y.masked_fill_(y > 0, 2), lambda x, y: y.__setitem__(y > 0, 2.5), lambda x, y: y.data.mul_(2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("write", WRITES_ONE)
+@pytest.mark.parametrize("parts", SEVERAL)
+def test_one_of_several_views_that_a_graph_gives_alone_is_written_as_in_eager(parts, write):
+    def program(x, start):
+        y = parts(start(x))[-1]
+        torch._dynamo.graph_break()
+        write(x, y)
+        return y
+
+    def outcome(function, start):
+        x = torch.arange(6.0).view(2, 3).requires_grad_()
+        try:
+            return function(x, start).tolist()
+        except RuntimeError as error:
+            return re.sub(r"Output \d of \w+", "Output", str(error))
+
+    for start in (lambda x: x * 2, lambda x: torch.ones(2, 3), lambda x: x):
+        assert outcome(explorer.compile(program), start) == outcome(program, start)
+
+
+def _appended_between(write, refused, x, log):
+    write(x)
+    log.append(x.shape)
+    return refused(x)
+
+
+def _handled(write, refused, x, log):
+    try:
+        write(x)
+        return refused(x)
+    except (IndexError, RuntimeError) as error:
+        log.append(type(error).__name__)
+        return x + 1
+
+
+def _both(write, refused, x, log):
+    try:
+        write(x[0])
+        log.append("written")
+        x = x * refused(x)
+    finally:
+        log.append("left")
+
+
+@pytest.mark.parametrize("backend", ["eager", "explorer"])
+@pytest.mark.parametrize("refused", REFUSED_LATE)
+@pytest.mark.parametrize("program", [_appended_between, _handled, _both])
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
+def test_no_effect_is_lost_behind_a_write_that_autograd_records(program, refused, backend) -> None:
+    def outcome(function, write, aliased):
+        base, log = torch.full((3, 3), 2.0, requires_grad=True) * 1, []
+        try:
+            function(write, refused, base, log, *([base[1:]] if aliased else []))
+        except (IndexError, RuntimeError) as error:
+            log.append(type(error).__name__)
+        base.sum().backward()
+        return log, base.tolist()
+
+    def called(write, refused, x, log, *views):
+        for each in views:
+            each.add_(1)
+        return program(write, refused, x, log)
+
+    for write in (lambda x: x.mul_(3), lambda x: x[:1].sin_()):
+        for aliased in (False, True):  # where inputs share memory, the graph's own writes are the program's
+            function = explorer.compile(called, backend=backend)
+            assert outcome(function, write, aliased) == outcome(called, write, aliased)

@@ -74,13 +74,15 @@ def place(
     live: Any,
     grad_off: frozenset[fx.Node],
     first: int,
+    of_several: frozenset[int],
 ) -> Placed:
     """Decide for each of `results` (tensors with autograd state, or anything else) how the caller gets it.
 
     `inputs` are the inputs after the call, by index; `restrided` those whose shape changed in place. `numbers` gives
     the node, or the constant, of each result that is a size. `live(tensor)` syncs a tensor and gives its Live.
-    `first` is the number of the first forward output made here. Raises Unsupported where memory is shared in a way
-    that cannot be replayed.
+    `first` is the number of the first forward output made here. `of_several` are the results that eager refuses to
+    write in place, as one of several views that one operator made: they have to stay views. Raises Unsupported where
+    memory is shared in a way that cannot be replayed.
     """
     outputs: list[tuple[Result | Base, fx.Node, Tensor | None]] = []
     returned: dict[int, Returned] = {}
@@ -115,7 +117,7 @@ def place(
                 returned[i] = rebuilt(lives[i], inputs[index], FromInput(index), grad_off)
         elif new := [i for i in members if results[i].requires_grad and results[i].grad_fn is None]:
             raise Unsupported(Why(reasons.NEW_LEAF, f"result {new[0]}"))
-        elif len(members) == 1 and not is_lazy(results[members[0]]):
+        elif len(members) == 1 and members[0] not in of_several and not is_lazy(results[members[0]]):
             (i,) = members
             returned[i] = output(Result(i), lives[i].node, lives[i].seen)
         else:
@@ -265,7 +267,6 @@ class Writing:
                 inputs[index].copy_(values[output])
         if self._inside:
             torch.autograd.graph.increment_version([inputs[i] for i in self._inside if not inputs[i].is_inference()])
-
 
     def _numbers(self, inputs: Values) -> list[tuple[Restride, int, list[Any]]]:
         return [(restride, rank, sizes(inputs)) for restride, rank, sizes in self._restrides]

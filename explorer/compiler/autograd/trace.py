@@ -370,9 +370,9 @@ class Tracer:
         outputs: list[tuple[GraphOutput, fx.Node, Tensor | None]] = []
         outputs += [(NewValue(i), inputs[i].node, inputs[i].seen if self.autograd_saw(i) else None) for i in after]
         numbers = {i: self.size_node(v) for i, v in enumerate(results) if isinstance(v, Symbolic)}
-        placed = place(
-            results, inputs, restrided, numbers, self.live, frozenset(self.tape.grad_off), first=len(outputs)
-        )
+        of_several = frozenset(filter(self.is_of_several, range(len(results))))
+        grad_off = frozenset(self.tape.grad_off)
+        placed = place(results, inputs, restrided, numbers, self.live, grad_off, len(outputs), of_several)
         outputs += placed.outputs
         outputs = [(what, self.as_captured(what, node), seen) for what, node, seen in outputs]
         differentiable = tuple(seen is not None and seen.requires_grad for _, _, seen in outputs)
@@ -398,7 +398,7 @@ class Tracer:
             inputs=tuple(sources),
             outputs=tuple(kinds),
             returned=tuple(
-                replace(each, is_of_several=True) if isinstance(each, FromView) and self.is_of_several(i) else each
+                replace(each, is_of_several=True) if isinstance(each, FromView) and i in of_several else each
                 for i, each in enumerate(placed.returned)
             ),
             mutations=tuple(mutations),

@@ -15,9 +15,9 @@ from torch import fx
 from explorer.compiler.bytecode import build
 from explorer.compiler.bytecode.flow import argument_count, comes_back, handlers_by_position, liveness
 from explorer.compiler.capture import hook, reasons
-from explorer.compiler.capture.asserts import refuses_late, unused_refusals
 from explorer.compiler.capture.effects import Change
 from explorer.compiler.capture.frame import NULL
+from explorer.compiler.capture.late_refusals import refuses_late, unused_refusals
 from explorer.compiler.capture.reconstruct import Reconstruction
 from explorer.compiler.capture.resume import TEMP, Continuation, Slot, error_in, restored, split
 from explorer.compiler.capture.saved_inputs import Before, BeforeDrawing, CountedBeforeDrawing

@@ -69,6 +69,13 @@ OP_RAISED = reason(
     "an operator raises an error for its arguments",
     "The operator raises an error for these inputs. It runs eagerly, so that the program gets PyTorch's own error.",
 )
+REFUSED_LATE = reason(
+    "break.refused_late",
+    "a call that may be refused for its values comes after a write that autograd records",
+    "An index may be out of bounds. By then the graph has written an input, and autograd has recorded it: that cannot "
+    "be undone, so the function could not be run again to keep its other effects or to handle the error.",
+    "Index before the write, or without a try statement around it.",
+)
 OVERLAPPING_WRITE = reason(
     "break.overlapping_write",
     "an operator writes memory that it also reads as another element",

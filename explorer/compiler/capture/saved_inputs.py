@@ -13,6 +13,8 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserv
 from explorer.compiler.capture.hook import unwatched
 from explorer.ir.settings import generators, set_generators
 
+_autograd: Any = torch._C._autograd
+
 
 class Before:
     """The tensors, what each was a view of, and its memory. `counted`: each write changes a version."""
@@ -68,6 +70,15 @@ class CountedBeforeDrawing(BeforeDrawing):
     """For one that writes its inputs after all that may raise."""
 
     most_kept = -1
+
+
+def refuses_writes(tensor: Tensor) -> bool:
+    """Whether autograd refuses to record a write in place of a tensor: check_inplace, VariableTypeUtils.h."""
+    if tensor.is_inference() or not tensor._is_view():
+        return tensor.is_leaf and tensor.requires_grad
+    base = tensor._base
+    of_a_leaf = tensor.requires_grad and base is not None and base.is_leaf
+    return of_a_leaf or _autograd._get_creation_meta(tensor) != _autograd.CreationMeta.DEFAULT
 
 
 def version(tensor: Tensor) -> int | None:

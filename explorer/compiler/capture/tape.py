@@ -160,6 +160,10 @@ class Tape:
         """The inputs that the graph writes."""
         return [source for source, fake in self.fakes.items() if self._is_written(source, fake)]
 
+    def recorded_inputs(self) -> list[Source]:
+        """Those of them of which autograd may record the writes."""
+        return [source for source in self.written_inputs() if self.fakes[source].grad_fn is not None]
+
     def is_as_given(self, fake: Any) -> bool:
         """Whether this is an input that the graph has not written."""
         return any(known is fake and not self._is_written(source, fake) for source, known in self.fakes.items())

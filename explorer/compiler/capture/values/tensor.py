@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Equals, Has
+from explorer.compiler.capture.late_refusals import check_order
 from explorer.compiler.capture.torch_state import CONSTRUCTORS
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
@@ -571,6 +572,7 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     fx_args, fx_kwargs = tuple(p[0] for p in positional), {k: p[0] for k, p in named.items()}
     absolute = getattr(target, "__name__", target) in _ABSOLUTE and args and isinstance(args[0], TensorValue)
     size = args[0].fake.untyped_storage().nbytes() if absolute else 0  # type: ignore[attr-defined]  # the call may grow it
+    check_order(t, kind, target, fx_args, fx_kwargs)
     result = t.tape.call(
         kind, target, fx_args, fx_kwargs, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()}
     )
