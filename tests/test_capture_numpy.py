@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -235,3 +236,52 @@ def test_a_scalar_is_an_input_until_python_needs_it() -> None:
     branching = explorer.compile(lambda a, n: a + 1 if n > 2 else a)
     for number in (1.0, 3.0, 1.0):
         check_same(branching(X, np.float64(number)), X + 1 if number > 2 else X)
+
+
+BESIDE = {
+    "float32": lambda: torch.ones(3),
+    "requires grad": lambda: torch.ones(3, requires_grad=True),
+    "0-d": lambda: torch.tensor(2.0),
+    "0-d integer": lambda: torch.tensor(2),
+    "int32": lambda: torch.ones(3, dtype=torch.int32),
+    "bool": lambda: torch.ones(2, 3, dtype=torch.bool),
+}
+ARRAYS_BESIDE = [
+    np.arange(3.0), np.array([0, 1, 2]), np.array(2.0), np.float32([1, 2, 3]), np.array([True, False, True]),
+    np.float64(2), np.float32(2), np.int64(3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("made", BESIDE)
+@pytest.mark.parametrize(
+    "name",
+    "add sub mul truediv floordiv mod pow matmul and_ xor lshift lt ge eq ne iadd imul itruediv".split(),
+)
+def test_an_operator_of_a_tensor_and_an_array_is_numpys(name, made):
+    function = getattr(operator, name)
+
+    def program(one, other):
+        return function(one, other)
+
+    def outcome(called, *given):
+        try:
+            result = called(*given)
+        except Exception as error:
+            return type(error).__name__, str(error)
+        facts = (getattr(result, name, None) for name in ("dtype", "shape", "requires_grad"))
+        return type(result).__name__, str(result), *map(str, facts)
+
+    compiled = explorer.compile(program, backend="eager")
+    for array in ARRAYS_BESIDE:
+        given = BESIDE[made](), array.copy()
+        assert outcome(compiled, *given) == outcome(program, BESIDE[made](), array.copy())
+        if name[0] != "i":
+            assert outcome(compiled, *given[::-1]) == outcome(program, *given[::-1])
+
+
+def test_arithmetic_of_a_tensor_and_an_array_is_in_the_graph():
+    def program(x, array):
+        return x * array + 1
+
+    x, array = torch.arange(3), np.arange(3.0)
+    assert torch.equal(explorer.compile(program, fullgraph=True)(x, array), program(x, array))

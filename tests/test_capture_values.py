@@ -378,7 +378,7 @@ WITHOUT_ATTRIBUTES = {
     "reversed range": lambda: reversed(range(3)),
     "of a dict": lambda: iter({1: 2}.items()),
     "chain": lambda: itertools.chain([1]),
-    "zip": lambda: zip([1], strict=True),
+    "zip": lambda: zip([1]),
     "generator": lambda: (each for each in [1]),
     "tensor": lambda: iter(torch.ones(2)),
 }
@@ -401,3 +401,43 @@ def test_an_attribute_that_is_not_there(name: str, fullgraph: bool) -> None:
         return x * 2, found
 
     assert str(explorer.compile(program, backend="eager", fullgraph=fullgraph)(X)) == str(program(X))
+
+
+def _yields():
+    yield 1
+    yield 2
+
+
+ITERATORS = {
+    "generator": _yields, "list": lambda: iter([1, 2]), "map": lambda: map(abs, [1]), "zip": lambda: zip([1]),
+    "enumerate": lambda: enumerate([1]), "reversed": lambda: reversed([1, 2]), "dict": lambda: iter({1: 2}),
+    "filter": lambda: filter(None, [1]), "chain": lambda: itertools.chain([1]), "count": itertools.count,
+    "islice": lambda: itertools.islice([1, 2], 1), "repeat": lambda: itertools.repeat(1, 2),
+    "callable": lambda: iter(lambda: 1, 2), "accumulate": lambda: itertools.accumulate([1, 2]),
+}  # fmt: skip
+IT_HAS = "close send throw gi_frame gi_code __length_hint__ __reduce__ __setstate__ __doc__ __self__ nope".split()
+
+
+@pytest.mark.parametrize("kind", ITERATORS)
+def test_iterators_have_what_pythons_have(kind):
+    def kind_of(it, name):
+        try:
+            return type(getattr(it, name)).__name__
+        except AttributeError as error:
+            return str(error)
+
+    def inside(name):
+        return kind_of(ITERATORS[kind](), name)
+
+    for name in IT_HAS:
+        assert explorer.compile(inside, backend="eager")(name) == inside(name)
+        given = explorer.compile(kind_of, backend="eager")(ITERATORS[kind](), name)
+        assert given == kind_of(ITERATORS[kind](), name)
+
+
+def test_a_generator_that_is_given_can_be_closed():
+    def closed(it):
+        it.close()
+        return list(it)
+
+    assert explorer.compile(closed, backend="eager")(_yields()) == []

@@ -162,3 +162,43 @@ def test_shapes_and_places_of_an_index_though_unused(name, backend):
             return type(error), str(error).split("\n")[0]
 
     assert result(explorer.compile(program, backend=backend)) == result(program)
+
+
+CONVERTED = {
+    "fill_": lambda x, n: x.fill_(n),
+    "setitem": lambda x, n: x.__setitem__(0, n),
+    "set by a mask": lambda x, n: x.__setitem__(x == x, n),
+    "masked_fill": lambda x, n: x.masked_fill(x == x, n),
+    "index_fill": lambda x, n: x.index_fill(0, torch.tensor([0]), n),
+    "full": lambda x, n: torch.full((2,), n, dtype=x.dtype),
+    "full_like": lambda x, n: torch.full_like(x, n),
+    "new_full": lambda x, n: x.new_full((2,), n),
+    "scatter": lambda x, n: x.scatter(0, torch.tensor([0]), n),
+    "pad": lambda x, n: F.pad(x, (1, 1), value=n),
+    "clamp": lambda x, n: x.clamp(0, n),
+    "where": lambda x, n: torch.where(x == x, x, n),
+    "tensor": lambda x, n: torch.tensor(n, dtype=x.dtype),
+    "alpha": lambda x, n: torch.sub(x, x, alpha=n),
+    "value": lambda x, n: torch.addcmul(x, x, x, value=n),
+    "diagonal": lambda x, n: torch.zeros(2, 2, dtype=x.dtype).fill_diagonal_(n),
+    "threshold": lambda x, n: torch.threshold(x, 0, n),
+    "add": lambda x, n: x + n,
+    "mod": lambda x, n: x % n,
+    "less": lambda x, n: x < n,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32])
+@pytest.mark.parametrize("name", CONVERTED)
+def test_a_number_that_changes_is_refused_by_a_dtype_that_does_not_hold_it(name, dtype):
+    def outcome(function, number):
+        x = torch.ones(2, dtype=dtype)
+        try:
+            made = function(x, number)
+        except RuntimeError as error:
+            made = str(error)
+        return str(made), x.tolist()
+
+    function = explorer.compile(lambda x, n: CONVERTED[name](x, n))
+    for number in (2, 3, -3, 127, 128, -129, 255, 256, -255, -256, 2**31 - 1, 2**31):
+        assert outcome(function, number) == outcome(CONVERTED[name], number), number

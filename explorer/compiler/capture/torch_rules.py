@@ -30,7 +30,7 @@ from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.overrides import PLAIN, overridden, overriding
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
-from explorer.compiler.capture.values.tensor import TensorValue, graph_call, placed
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call, narrowest, placed
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.graph import info
 
@@ -391,7 +391,8 @@ def _tensor(function: Any) -> Rule:
                 data = graph_call(t, "call_function", torch.stack, [ListValue(parts)], {})
                 return graph_call(t, "call_method", "to", [data], kwargs) if kwargs else data
         if isinstance(data, SizeValue) and data.python_type() is not float and len(args) == 1:
-            if not kwargs.keys() - {"dtype"} and (number := t.number_tensor(data)) is not None:
+            wraps = not kwargs.keys() - {"dtype"} and narrowest([*kwargs.values()]) is None  # no number is refused
+            if wraps and (number := t.number_tensor(data)) is not None:
                 dtype = kwargs.get("dtype", Constant(number.fake.dtype))
                 return graph_call(t, "call_method", "to", [number, dtype], {"copy": Constant(True)})
         numbers = [t.float_of(each) for each in _numbers(t, data)] if len(args) == 1 else []

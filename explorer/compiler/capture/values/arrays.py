@@ -610,16 +610,12 @@ def _value(t: Tracer, node: fx.Node, expected: Any, result: Any, memory: list[tu
 
 def operate(t: Tracer, function: Callable[..., Any], *operands: Value) -> Value:
     """An operator of Python's, one operand of which is an array or a scalar of NumPy's."""
-    if any(isinstance(o, TensorValue) for o in operands):
-        reflected = isinstance(operands[0], ArrayValue) and not operands[0].is_scalar
-        if reflected and function not in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
-            unsupported(reasons.NUMPY, "an operator of an array and a tensor, which NumPy refuses")
+    is_plain = all(o.is_scalar for o in operands if isinstance(o, ArrayValue))
+    if is_plain and any(isinstance(o, TensorValue) for o in operands):
         return graph_call(t, "call_function", function, [_beside_tensor(t, o) for o in operands], {})
-    return call_numpy(t, function, list(operands), {})
+    return call_numpy(t, function, list(operands), {})  # of a tensor and an array too, which NumPy computes
 
 
 def _beside_tensor(t: Tracer, operand: Value) -> Value:
-    """What PyTorch takes an operand for: an array for a tensor, a scalar for Python's number."""
-    if not isinstance(operand, ArrayValue):
-        return operand
-    return Constant(operand.number(t)) if operand.is_scalar else tensor_of_array(t, operand)
+    """What PyTorch takes an operand for: a scalar of NumPy's for Python's number."""
+    return Constant(operand.number(t)) if isinstance(operand, ArrayValue) else operand

@@ -44,6 +44,8 @@ class IteratorValue(Value):
     def get_attr(self, t: Tracer, name: str) -> Value:
         if name in ("__next__", "__iter__"):
             return t.builtin_method(self, name)
+        if hasattr(self.python_type(), name):
+            unsupported(reasons.ATTRIBUTE, f"{self.describe()}.{name}")
         t.raise_(AttributeError, f"'{type_name(self.python_type())}' object has no attribute '{name}'")
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ from explorer.compiler.capture.values.sequences import ListValue, SliceValue, Tu
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Returned, Source
+from explorer.ir.graph import aten_operator
 
 Held = Literal["tensor guard", "own guard", "graph"]
 """tensor guard: a function of what the guard on every tensor input checks (type, dtype, device, sizes, strides,
@@ -567,6 +568,9 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
         kwargs = {name: t.float_of(value) for name, value in kwargs.items()}
         if any(isinstance(a, FloatValue) for a in args):
             args = _floats_as_tensors(t, kind, target, args, kwargs)
+        if _converts_numbers(target) and (limits := narrowest([*args, *kwargs.values()])) is not None:
+            args = [_within(t, a, *limits) for a in args]
+            kwargs = {name: _within(t, value, *limits) for name, value in kwargs.items()}
     positional = [to_graph(t, a) for a in args]
     named = {k: to_graph(t, v) for k, v in placed(t, target, kwargs).items()}
     fx_args, fx_kwargs = tuple(p[0] for p in positional), {k: p[0] for k, p in named.items()}
@@ -585,6 +589,41 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
         _counted_from_storage(t, args[0], result, size)  # type: ignore[arg-type]
     node = t.tape.add(kind, target, fx_args, fx_kwargs, result)
     return from_fake(t, node, result)
+
+
+_NARROW = {
+    dtype: (-torch.iinfo(dtype).max if dtype is torch.uint8 else torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32)
+}
+"""The numbers that eager makes elements of these dtypes; others it refuses. A negative one may become a uint8."""
+
+
+@functools.cache
+def _converts_numbers(target: Any) -> bool:
+    """Whether the operator makes a number that it is given one of the tensors' dtype: those of Python's operators do
+    with a number as with a tensor."""
+    name = getattr(target, "__name__", target)
+    if getattr(target, "__module__", "") == "_operator":
+        return bool(name == "setitem")
+    packet = aten_operator(name)
+    schemas = [] if packet is None else [getattr(packet, overload)._schema for overload in packet.overloads()]
+    kinds = [str(argument.type) for schema in schemas for argument in schema.arguments]
+    return bool(name == "tensor") or "number" in kinds or "Optional[number]" in kinds
+
+
+def narrowest(given: Sequence[Value]) -> tuple[int, int] | None:
+    """The least and the largest number of the narrowest integer dtype among the arguments."""
+    dtypes = [each.fake.dtype if isinstance(each, TensorValue) else getattr(each, "value", None) for each in given]
+    limits = [_NARROW[each] for each in dtypes if isinstance(each, torch.dtype) and each in _NARROW]
+    return min(limits, key=lambda each: each[1], default=None)
+
+
+def _within(t: Tracer, value: Value, low: int, high: int) -> Value:
+    """A number that is held to a range; one that is outside of it, to its value."""
+    if not isinstance(value, SizeValue) or isinstance(value, NumberValue):
+        return value
+    fits = t.truth(t.compare(">=", value, Constant(low))) and t.truth(t.compare("<=", value, Constant(high)))
+    return value if fits else Constant(t.constant_of(value))
 
 
 _OF_STORAGE = frozenset({"storage_offset"})
