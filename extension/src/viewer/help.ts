@@ -13,7 +13,7 @@ const KEYS: readonly (readonly [keys: string, what: string])[] = [
   ["Delete on a tab", "close the pane"],
   ["arrows on a border", "resize"],
   ["[ and ] in the bytecode", "step the evaluator back and forward"],
-  ["b in the source", "set or remove a breakpoint on the line, as a click on its number does"],
+  ["b in the source", "a breakpoint on the line, as a click on its number"],
   ["Enter or click in a pane", "pin the chain of causes and effects of what is there; once more lets go"],
   ["Escape", "let go of what is pinned"],
 ];

@@ -128,7 +128,7 @@ class Bytecode implements Pane {
     this.walk.show((compile?.trace?.length ?? 0) - 1, lost ? `${count(lost, "later one")} not kept` : "");
     const before = this.#context.edits.before.value?.compiles.find(each => each.id === compile?.id);
     const other = before && compile ? stepChanges(before, compile) : [];
-    fill(this.#changed, ...(other.length ? [h("details.ex-notice.ex-told", h("summary", `The edit changed what the capture adds: ${count(other.length, "difference")}`), ...other.map(each => h("div", h("code", each))))] : []));
+    fill(this.#changed, ...(other.length ? [h("details.ex-notice.ex-told", h("summary", `What the edit changed in the capture: ${count(other.length, "difference")}`), ...other.map(each => h("div", h("code", each))))] : []));
     this.#describe();
   }
 

@@ -310,7 +310,7 @@ function whyUntimed(record: RecordData): string {
   if (record.compiles.some(each => each.halves?.some(half => half.runs === false)) && record.target) {
     return `It was not timed: the code is for ${record.target}, and was made where that does not run it.`;
   }
-  if (record.calls?.length) return "The program was watched, and not timed beside eager. The pane Breaks lists its calls and what they took.";
+  if (record.calls?.length) return "A watched program is not timed beside eager: Breaks lists its calls and their times.";
   if (record.error) return `It was not timed: ${record.error}`;
   return "It has not been timed: it was explored with time=False (--no-time), or timing has not begun.";
 }
