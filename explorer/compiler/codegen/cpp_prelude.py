@@ -18,6 +18,20 @@ _COMMENT = re.compile(r"//.*")
 HELPERS: dict[str, str] = {
     "INFINITY": "#define INFINITY __builtin_inff()",
     "NAN": '#define NAN __builtin_nanf("")',
+    # What max and min of OpenMP start from is infinite in g++, and the last finite number in clang.
+    **{
+        name: f"""\
+#ifdef __clang__
+#pragma omp declare reduction({name} : float, double : \\
+    omp_out = {wins} ? omp_in : omp_out) initializer(omp_priv = {start})
+#else
+#define {name} {own}
+#endif"""
+        for name, own, wins, start in (
+            ("float_max", "max", "omp_in > omp_out", "-INFINITY"),
+            ("float_min", "min", "omp_out > omp_in", "INFINITY"),
+        )
+    },
     "VECTOR_MATH": """\
 #include <features.h>
 #if defined(__x86_64__) && defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 35)
@@ -178,8 +192,16 @@ template <class T> static inline void transpose_block(const T* in, long along, T
         for (int i = 0; i < N; ++i) {
             if (i & half) continue;
             Row a = rows[i], b = rows[i + half];
+            #ifdef __clang__
+            // It has no __builtin_shuffle.
+            for (int k = 0; k < N; ++k) {
+                rows[i][k] = first[k] < N ? a[first[k]] : b[first[k] - N];
+                rows[i + half][k] = second[k] < N ? a[second[k]] : b[second[k] - N];
+            }
+            #else
             rows[i] = __builtin_shuffle(a, b, first);
             rows[i + half] = __builtin_shuffle(a, b, second);
+            #endif
         }
     }
     #pragma GCC unroll 64

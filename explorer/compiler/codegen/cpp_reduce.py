@@ -144,7 +144,8 @@ class Accumulator:
     def clauses(self) -> list[str]:
         """The reduction clauses of a vector loop of `step`s."""
         sign = {"argmax": "max", "argmin": "min"}.get(self.combine, _SIGNS.get(self.combine, self.combine))
-        clauses = [f"reduction({sign}:{self.run.name})"]
+        of_floats = "float_" * self.marks_nan
+        clauses = [f"reduction({of_floats}{sign}:{self.run.name})"]
         return clauses + [f"reduction(|:{self.name}_nan)"] if self.marks_nan else clauses
 
     def end_run(self, lane: str = "") -> str:
