@@ -12,6 +12,7 @@ from torch.utils._sympy.functions import FloorDiv, Max, Min, ModularIndexing, Py
 
 from explorer.compiler.codegen.cpp_prelude import HELPERS
 from explorer.compiler.codegen.exprs import index_text
+from explorer.compiler.runtime.compiler import chosen_compiler
 
 SIZES = sympy.symbols("s0 s1 s2", integer=True, positive=True)
 NUMBER = sympy.Symbol("k0", integer=True)
@@ -65,5 +66,5 @@ def test_texts_compute_what_expressions_do(tmp_path: Path) -> None:
             lines.append(f"    {{ {given} wrong += ({index_text(expr, 'cpp')}) != {wanted}L; }}")
     source = tmp_path / "texts.cpp"
     source.write_text("\n".join([*lines, "    return wrong > 0;", "}"]))
-    subprocess.run(["g++", "-w", "-O0", str(source), "-o", str(tmp_path / "texts")], check=True)
+    subprocess.run([*chosen_compiler().words, "-w", "-O0", str(source), "-o", str(tmp_path / "texts")], check=True)
     subprocess.run([str(tmp_path / "texts")], check=True)
