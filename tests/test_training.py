@@ -1210,3 +1210,14 @@ def test_a_graph_with_a_backward_is_compiled_where_anomaly_mode_is_on() -> None:
     (compile,) = record.data.compiles
     assert len(compile.halves) == 2 and compile.fallback is None
     assert "equal to eager" in repr(record)
+
+
+@pytest.mark.parametrize("view", ["expand(2, 3)", "view(-1)", "t()", "unsqueeze(0)", "narrow(-1, 0, 2)", "detach()"])
+def test_a_view_of_a_parameter_without_grad_stays_in_the_graph(view: str) -> None:
+    """Such a view is a leaf that requires grad; that it shares the parameter's memory makes the parameter no result."""
+    module = torch.nn.ParameterList([torch.randn(1, 3)])
+    call = eval(f"lambda module, x: (module[0].{view} * x).sum()")
+    with torch.no_grad():
+        record = explorer.explore(call, time=False)(module, torch.tensor(2.0))
+    assert not [compile.fallback for compile in record.data.compiles if compile.fallback]
+    assert record.coverage.fallback == 0

@@ -98,11 +98,14 @@ def only_eager(captured: Graph) -> Why | None:
     if not (leaves := new_leaves(captured)):
         return None
     memory = [storage_of(value) for each in captured.inputs for value in in_memory(each)]
-    nodes = [node for node in captured.graph.nodes if node.op != "output"]
-    written = [node for node in nodes if any(storage_of(value) in memory for value in in_memory(node))]
+    values = {node: in_memory(node) for node in captured.graph.nodes if node.op != "output"}
+    written = [  # a leaf in an input's memory, as a view of a parameter is without grad, leaves the input as it is
+        node for node, found in values.items()
+        if any(storage_of(value) in memory for value in found) and not any(id(value) in leaves for value in found)
+    ]  # fmt: skip
     left = [node for node in captured.outputs if isinstance(node, fx.Node)]
-    found = next((node for node in (*written, *left) if reaches(tree_leaves(info(node).value), leaves)), None)
-    return None if found is None else Why(reasons.NEW_LEAF, str(found))
+    reached = next((node for node in (*written, *left) if reaches(tree_leaves(info(node).value), leaves)), None)
+    return None if reached is None else Why(reasons.NEW_LEAF, str(reached))
 
 
 def in_memory(node: fx.Node) -> list[Tensor]:
