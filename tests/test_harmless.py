@@ -119,7 +119,9 @@ def test_exploring_is_like_one_call(names: tuple[str, ...], closure: bool, engin
         assert runs.count <= 3
         timing = record.data.timing  # graphs whose inputs' class is the program's are not run again
         timed = timing is not None and bool(timing.contestants)
-        assert any(("its graphs were timed instead" in note) is timed for note in record.data.notes)
+        notes = record.data.notes  # what other tests left in this process, as threads, may make a call the only one
+        is_said = any(("its graphs were timed instead" in note) is timed for note in notes)
+        assert is_said or any("called only once, because" in note for note in notes), notes
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))

@@ -136,7 +136,7 @@ class Calls:
         They live on while the state before the call is kept."""
         assert self.before is not None
         held, remaining = self.before.state.objects, after.state.objects.found
-        weak = {id(reference()) for reference in held.weak}
+        weak = {id(alive) for reference in held.weak if (alive := reference()) is not None}
         for id_, (value, path) in held.found.items():
             if id_ in remaining:
                 continue
