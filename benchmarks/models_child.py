@@ -11,8 +11,8 @@ import json
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from torch import Tensor, fx, nn
 
 import explorer
 from benchmarks.counts import Counts
+from benchmarks.fuzz.world import tensors
 
 SECONDS = 150
 """Of processor time for one model."""
@@ -123,7 +124,7 @@ def outcome(subject: Subject, mode: str, compile: Callable[[nn.Module], Any]) ->
     return [None if each is None else each.detach() for each in found]
 
 
-def differs(expected: list[Tensor | None], found: list[Tensor | None]) -> str:
+def differs(expected: list[Tensor | None], found: Any) -> str:
     if isinstance(found, Exception):
         return f"raised {type(found).__name__}: {found}"[:200]
     if len(expected) != len(found):
@@ -155,20 +156,6 @@ def rounding(subject: Subject, mode: str, expected: list[Tensor | None], found: 
         for one, other, right in zip(expected, found, exact, strict=True)
         if one is not None or other is not None
     )  # fmt: skip
-
-
-def tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from tensors(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from tensors(each)
-    elif is_dataclass(value):
-        for field in fields(value):
-            yield from tensors(getattr(value, field.name))
 
 
 def torchvision(name: str) -> Subject | None:
