@@ -24,7 +24,7 @@ import explorer
 from benchmarks.classroom import at_once
 from course_mutants import SEVERAL, drawn
 from explorer.compiler.bytecode.decode import decode
-from explorer.course import PUZZLES, ClaimFailed, check, claim
+from explorer.course import PUZZLES, ClaimFailed, check, claim, process
 from explorer.course.attempts import FILE, RECORDS, Attempts
 from explorer.course.board import examples, lines, page
 from explorer.course.build import FOLDERS, lesson, notebook, section, sources, text
@@ -107,6 +107,19 @@ def test_a_puzzle_is_complete() -> None:
 
 
 # A process of its own.
+
+
+@pytest.mark.parametrize(("load", "tried"), [(0.0, True), (100.0, False)])
+def test_stock_is_prepared_unless_the_machine_is_busy(
+    load: float, tried: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tmp_path / "made"
+    monkeypatch.setattr(process, "probe_vector_instructions", lambda: made.write_text(str(os.getpid())))
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
+    child = process._prepare_stock()
+    assert bool(child) == tried
+    if child:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0 and made.read_text() == str(child)
 
 BREAKS = PUZZLES["breaks-3"]
 

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch._inductor.cpu_vec_isa import valid_vec_isa_list
+
 from explorer.ir import record as data
 from explorer.records.environment import describe
 from explorer.records.stock.hook import Call, Hook, Patch
@@ -36,6 +38,12 @@ def around_probe(seen: Observation, call: Call) -> Iterator[None]:
     finally:
         seen.probing -= 1
     seen.compile().event("Phase", name="probe of a vector instruction set", seconds=f"{call.seconds:.6f}")
+
+
+def probe_vector_instructions() -> None:
+    """Have Inductor find out which vector instructions the C++ compiler builds and this machine runs. That takes some
+    20 s in a user's first compile on a machine, and nothing later: it keeps the answer in its own cache."""
+    valid_vec_isa_list()
 
 
 def around_load(seen: Observation, call: Call) -> Iterator[None]:
