@@ -27,13 +27,12 @@ def explain(fused: Fused, first: str, second: str) -> Verdict:
         if {fusion.first, fusion.second} == {first, second}:
             return fusion.verdict
     if isinstance(one, Extern) or isinstance(other, Extern):
-        calls = dict.fromkeys(f"{item.id}, {item.target}" for item in (one, other) if isinstance(item, Extern))
-        return Verdict(False, Why(reasons.LIBRARY_CALL, " and ".join(calls)))
+        return Verdict(False, next(fused.excluded[item.id] for item in (one, other) if item.id in fused.excluded))
     alone = Fusion(fused.dependencies).alone(first, second)
     if one is other:
         return alone if alone.ok else Verdict(True, Why(reasons.CHAIN, one.id))
-    if not fused.enabled:
-        return Verdict(False, Why(reasons.DISABLED))
+    if fused.otherwise.code == reasons.DISABLED:
+        return Verdict(False, fused.otherwise)
     return refused_for_company(_between_kernels(fused, one, other)) if alone.ok else alone
 
 

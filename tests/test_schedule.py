@@ -11,9 +11,11 @@ import torch
 
 from explained import explain
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, reasons
+from explorer.compiler.schedule.fuse import CROWD, Fusion
+from explorer.compiler.schedule.order import buffers_of
 from explorer.core.reasons import CATALOGUE
 from explorer.core.recorder import Recorder, recording
-from explorer.ir.loops import Axis, Buffer, Layout, Load, Loop, Loops, View, apply
+from explorer.ir.loops import Axis, Buffer, Layout, Load, Loop, Loops, View, apply, storages
 from explorer.ir.schedule import Fused, FusedKernel, FusionTried
 from fusion_pairs import FUSED, REFUSED, Case
 from lowering import lowered
@@ -115,6 +117,49 @@ def test_explain_is_symmetric_and_knows_every_pair():
                 assert verdict.why.code == explain(made, second, first).why.code
     with pytest.raises(KeyError):
         explain(made, ids[0], "nothing")
+
+
+def network(x, w, b):
+    h = torch.relu(x @ w + b)
+    return h / h.sum(1, keepdim=True), h.sum(0), (h @ w.t()).exp().flip(0), torch.softmax(h.t(), -1), w.sin()
+
+
+def crowd(x):
+    return [(x[n : n + 3] * n).cumsum(0) for n in range(CROWD + 4)]
+
+
+@pytest.mark.parametrize(
+    ("fn", "shapes"),
+    [
+        *((case.fn, case.shapes) for pair in REFUSED for case in (pair.blocked, pair.free)),
+        (network, [(4, 6), (6, 6), (6,)]),
+        (crowd, [(40, 3)]),
+    ],
+)
+def test_every_two_kernels_have_one_reason_to_be_apart(fn, shapes):
+    """Listed; or it is for all kernels between which none is listed, which then share nothing."""
+    made = fused(fn, *(torch.randn(shape) for shape in shapes))
+    home = {id: item.id for item in made.items for id in (item.ids if isinstance(item, FusedKernel) else (item.id,))}
+    listed = {frozenset((home[f.first], home[f.second])) for f in made.verdicts if not f.verdict.ok}
+    assert all(len(pair) == 2 for pair in listed)
+    assert set(made.excluded) == {item.id for item in made.items if not isinstance(item, FusedKernel)}
+    owner = storages(made.dependencies.loops.buffers)
+    used = {kernel.id: {owner[buffer] for id in kernel.ids for buffer in buffers_of(made.dependencies, id)}
+            for kernel in kernels(made)}  # fmt: skip
+    unlisted = [pair for pair in itertools.combinations(used, 2) if frozenset(pair) not in listed]
+    crowded = any(used[a] & used[b] for a, b in unlisted)
+    assert made.otherwise.code == (reasons.FAR_APART if crowded else reasons.NOTHING_SHARED)
+
+
+@pytest.mark.parametrize("pair", REFUSED, ids=lambda pair: pair.code)
+def test_a_recorded_reason_is_the_pair_s_own(pair):
+    """What the two could not be even alone; of their kernels, where those are what forbids it."""
+    made, *_ = asked(pair.blocked)
+    for each in made.verdicts:
+        if not each.verdict.ok:
+            alone = Fusion(made.dependencies).alone(each.first, each.second)
+            of_kernels = each.verdict.why.code in (reasons.KERNELS, reasons.TOO_LARGE)
+            assert of_kernels if alone.ok else each.verdict == alone, alone.why
 
 
 def test_attempts_are_events():

@@ -26,7 +26,6 @@ Line = Annotated[int, msgspec.Meta(ge=-1, le=1_000_000_000)]
 """A place in a file; -1 where it is not known."""
 
 
-
 def plain(shown: Any) -> Any:
     """Data as JSON has it: dictionaries, lists, texts and numbers."""
     return msgspec.json.decode(encoded(shown))
@@ -472,15 +471,18 @@ class ItemData(Data, frozen=True):
     outer: str = ""
     inner: str = ""
     internal: tuple[str, ...] = ()
+    why: WhyData | None = None
+    """Why it is fused with nothing, where that is so whatever the other is."""
 
 
 class ScheduleData(Data, frozen=True):
-    """`fusions` are the last verdicts on each pair; `tried` is what was asked, in that order, about the two groups that
-    the operations were in by then."""
+    """`fusions` are the last verdicts on each pair; `otherwise` says why two kernels are apart between which none is
+    listed; `tried` is what was asked, in that order, about the two groups that the operations were in by then."""
 
     items: tuple[ItemData, ...]
     fusions: tuple[FusionData, ...]
     tried: Annotated[tuple[FusionData, ...], at_most(500_000)] = ()
+    otherwise: WhyData | None = None
 
 
 class MemoryData(Data, frozen=True):

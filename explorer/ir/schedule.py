@@ -102,13 +102,14 @@ class FusedKernel:
 
 @dataclass(frozen=True)
 class Fused:
-    """Kernels and library calls, not yet ordered, and every verdict that was reached on the way."""
+    """Kernels and library calls, not yet ordered, and why: `verdicts` on pairs of loops; `excluded`, what is fused with
+    nothing; `otherwise`, for two kernels between which no verdict is listed."""
 
     dependencies: Dependencies
     items: tuple[FusedKernel | Extern, ...]
     verdicts: tuple[Fusion, ...]
-    enabled: bool = True
-    """False where the configuration asked for one kernel for each loop."""
+    excluded: dict[str, Why]
+    otherwise: Why
 
     def text(self) -> Text:
         lines = [Line(f"fused {self.dependencies.loops.name}: {count(len(self.items), 'item')}")]
@@ -118,6 +119,9 @@ class Fused:
             mark = "+" if fusion.verdict.ok else "-"
             cause = (fusion.first, fusion.second)
             lines.append(Line(f"    {mark} {fusion.first} with {fusion.second}: {fusion.verdict.why}", "", cause))
+        if len(self.items) > 1:
+            lines += [Line(f"    - {id} with any: {why}", "", (id,)) for id, why in self.excluded.items()]
+            lines.append(Line(f"    - any other two kernels: {self.otherwise}"))
         return Text(tuple(lines), "text")
 
 

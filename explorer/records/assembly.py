@@ -125,7 +125,9 @@ def named_reasons(compiles: Iterable[data.CompileData]) -> set[str]:
     for compile in compiles:
         named = [b.why for b in compile.breaks] + [s.why for s in compile.saved]
         for half in compile.halves:
-            named += [f.why for f in half.schedule.fusions] if half.schedule else []
+            if (schedule := half.schedule) is not None:
+                whys = [f.why for f in schedule.fusions] + [i.why for i in schedule.items] + [schedule.otherwise]
+                named += [why for why in whys if why is not None]
             named += [why for b in half.buffers for why in (b.why, b.where_why) if why is not None]
             named += [o.why for o in half.operations if o.why is not None]
         if compile.fallback is not None:

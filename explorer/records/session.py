@@ -499,6 +499,9 @@ def _schedule_text(half: data.HalfData) -> str:
     for fusion in half.schedule.fusions:
         verdict = "fused" if fusion.ok else "not fused"
         lines.append(f"  {verdict}: {fusion.first} with {fusion.second}: {fusion.why}")
+    lines += [f"  not fused: {item.id} with any other: {item.why}" for item in half.schedule.items if item.why]
+    if half.schedule.otherwise is not None and len(half.schedule.items) > 1:
+        lines.append(f"  not fused: any other two kernels: {half.schedule.otherwise}")
     return "\n".join(lines)
 
 

@@ -12,7 +12,7 @@ from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.group import Group, Names, single
 from explorer.compiler.schedule.iteration_space import with_affine_indices
 from explorer.compiler.schedule.kernels import collect
-from explorer.compiler.schedule.legal import FUSION, Facts, Joined, closest_pair, linked
+from explorer.compiler.schedule.legal import FUSION, Facts, Joined
 from explorer.compiler.schedule.order import Reach
 from explorer.core.reasons import Verdict, Why
 from explorer.core.recorder import note
@@ -28,18 +28,13 @@ def fuse(dependencies: Dependencies) -> Fused:
     """Kernels of as many loops as are worth joining."""
     fusion = Fusion(dependencies)
     fusion.run()
-    return collect(dependencies, list(fusion.groups.values()), fusion.decided())
+    return collect(dependencies, list(fusion.groups.values()), fusion.decided(), fusion.otherwise)
 
 
 def separate(dependencies: Dependencies) -> Fused:
     """Every loop a kernel of its own."""
     fusion = Fusion(dependencies)
-    disabled = Verdict(False, Why(reasons.DISABLED))
-    verdicts = {}
-    for a, b in fusion.pairs():
-        first, second = fusion.groups[a], fusion.groups[b]
-        verdicts[closest_pair(first, second, linked(first, second, fusion.facts))] = disabled
-    return collect(dependencies, list(fusion.groups.values()), verdicts, enabled=False)
+    return collect(dependencies, list(fusion.groups.values()), {}, Why(reasons.DISABLED))
 
 
 def refused_for_company(why: Why) -> Verdict:
@@ -113,16 +108,29 @@ class Fusion:
         return postponed
 
     def decided(self) -> dict[tuple[str, str], Verdict]:
-        """The last verdict on each pair that was tried. Where only the company that the two are in forbids what they
-        could do alone, it says so."""
+        """A verdict on each pair that was tried. Of two that are apart it says what would forbid it were each alone,
+        or, where nothing would, what forbids it in their company."""
         home = {id: key for key, group in self.groups.items() for id in group.ids}
         found: dict[tuple[str, str], Verdict] = {}
         for (first, second), verdict in self.verdicts.items():
             together = home[first] == home[second]
             if verdict.ok == together:
-                apart = not together and self.alone(first, second).ok
-                found[first, second] = refused_for_company(verdict.why) if apart else verdict
+                found[first, second] = verdict if together else self._unfused(first, second, verdict)
         return found
+
+    def _unfused(self, first: str, second: str, kernels: Verdict) -> Verdict:
+        alone = self.alone(first, second)
+        if alone.ok:
+            return refused_for_company(kernels.why)
+        return kernels if alone.why.code == reasons.NOTHING_SHARED else alone
+
+    @property
+    def otherwise(self) -> Why:
+        """Why two groups are apart on which there is no verdict."""
+        crowded = [storage for storage, keys in self._touching.items() if len(keys) > CROWD]
+        if not crowded:
+            return Why(reasons.NOTHING_SHARED)
+        return Why(reasons.FAR_APART, f"or share no data: of many that use {crowded[0]} only those near were tried")
 
     def alone(self, first: str, second: str) -> Verdict:
         """The verdict on two loops, were every loop still a kernel of its own."""

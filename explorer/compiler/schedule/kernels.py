@@ -11,9 +11,10 @@ from functools import cmp_to_key
 
 import sympy
 
+from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.group import Group, Names, ScheduledLoop
 from explorer.core.origin import union
-from explorer.core.reasons import Verdict
+from explorer.core.reasons import Verdict, Why
 from explorer.ir.index import Affine, hint, number, points
 from explorer.ir.loops import Axis, Expr, Extern, IndexValue, Load, View, rewrite, storages
 from explorer.ir.schedule import Dependencies, Fused, FusedKernel, Fusion, Step
@@ -137,8 +138,7 @@ def collect(
     dependencies: Dependencies,
     groups: Sequence[Group],
     verdicts: Mapping[tuple[str, str], Verdict],
-    *,
-    enabled: bool = True,
+    otherwise: Why,
 ) -> Fused:
     """The Fused artifact of `groups` and the library calls, in program order where dependencies allow."""
     loops = dependencies.loops
@@ -162,7 +162,9 @@ def collect(
         items.append(kernel(f"{loops.mark}k{kernels}", part, internal, loops.hints))
         kernels += 1
     fusions = tuple(Fusion(first, second, verdict) for (first, second), verdict in verdicts.items())
-    return Fused(dependencies, tuple(items), fusions, enabled)
+    externs = [part for part in parts if isinstance(part, Extern)]
+    excluded = {part.id: Why(reasons.LIBRARY_CALL, str(part.target)) for part in externs}
+    return Fused(dependencies, tuple(items), fusions, excluded, otherwise)
 
 
 def topological(groups: Sequence[Sequence[str]], dependencies: Dependencies, priority: Sequence[int]) -> list[int]:

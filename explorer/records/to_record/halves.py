@@ -98,9 +98,7 @@ class HalfParts:
     def _kernel_ids(self) -> frozenset[str]:
         return frozenset(kernel.id for kernel in self.generated.kernels) if self.generated else frozenset()
 
-    def _kernels(
-        self, hints: Mapping[sympy.Symbol, int], seconds: Mapping[str, float]
-    ) -> tuple[data.KernelData, ...]:
+    def _kernels(self, hints: Mapping[sympy.Symbol, int], seconds: Mapping[str, float]) -> tuple[data.KernelData, ...]:
         if self.generated is None:
             return ()
         lowered = self.program.lowered() if self.program is not None else {}
@@ -134,10 +132,13 @@ def _schedule(schedule: Schedule, tried: Sequence[FusionTried]) -> data.Schedule
             outer, inner = _axes(item.outer), _axes(item.inner)
             items.append(data.ItemData(item.id, "kernel", item.ids, outer, inner, internal))
         elif isinstance(item, Extern):
-            items.append(data.ItemData(item.id, "extern", (item.id,)))
+            items.append(data.ItemData(item.id, "extern", (item.id,), why=why(schedule.fused.excluded[item.id])))
     own = {id for item in items for id in item.operations}
     return data.ScheduleData(
-        tuple(items), tuple(map(_fusion, schedule.fused.verdicts)), tuple(_fusion(t) for t in tried if t.first in own)
+        tuple(items),
+        tuple(map(_fusion, schedule.fused.verdicts)),
+        tuple(_fusion(t) for t in tried if t.first in own),
+        why(schedule.fused.otherwise),
     )
 
 

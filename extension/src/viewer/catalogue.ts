@@ -39,6 +39,9 @@ function* ofCompile(compile: CompileData): Iterable<[code: string, mention: Ment
     for (const each of half.operations ?? []) {
       if (each.why) yield [each.why.code, at("schedule", each.id, `${each.id}${where}: ${each.why.detail || each.target}`)];
     }
+    for (const each of half.schedule?.items ?? []) {
+      if (each.why) yield [each.why.code, at("schedule", each.id, `${each.id}${where}: ${each.why.detail}`)];
+    }
     for (const each of half.schedule?.fusions ?? []) {
       const verdict = each.ok ? "with" : "not with";
       yield [each.why.code, at("schedule", each.first, `${each.first} ${verdict} ${each.second}${where}: ${each.why.detail || each.why.title}`)];

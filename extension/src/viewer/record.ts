@@ -317,14 +317,16 @@ export interface ItemData {
   readonly outer?: string;
   readonly inner?: string;
   readonly internal?: readonly string[];
+  readonly why?: WhyData | null;
 }
 
-/** `fusions` are the last verdicts on each pair; `tried` is what was asked, in that order, about the two groups that
- * the operations were in by then. */
+/** `fusions` are the last verdicts on each pair; `otherwise` says why two kernels are apart between which none is
+ * listed; `tried` is what was asked, in that order, about the two groups that the operations were in by then. */
 export interface ScheduleData {
   readonly items: readonly ItemData[];
   readonly fusions: readonly FusionData[];
   readonly tried?: readonly FusionData[];
+  readonly otherwise?: WhyData | null;
 }
 
 export interface MemoryData {

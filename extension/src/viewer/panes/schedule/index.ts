@@ -159,11 +159,7 @@ class SchedulePane implements Pane {
       fill(this.#empty, ...this.#whyEmpty());
       return;
     }
-    this.#pairs = new Pairs(half, {
-      fusionOff: this.#context.model.record.value.config["fuse"] === "False",
-      triesOnlySharing: (looked.compile.engine ?? "explorer") === "explorer",
-      named: id => this.#named(id),
-    });
+    this.#pairs = new Pairs(half, id => this.#named(id));
     const operations = half.schedule?.items.flatMap(each => each.operations) ?? [];
     this.#picture.table.show(half.schedule?.items ?? [], this.#columns(half));
     this.#options(half);
@@ -284,7 +280,7 @@ class SchedulePane implements Pane {
   }
 
   #showVerdicts(): void {
-    const all = this.#half?.schedule?.fusions ?? [];
+    const { fusions: all = [], otherwise = null } = this.#half?.schedule ?? {};
     const wanted = this.#filters;
     const byOk = (each: FusionData) => (each.ok ? "yes" : "no");
     const passes = (chosen: readonly string[], id: string) => chosen.length === 0 || chosen.includes(id);
@@ -297,7 +293,7 @@ class SchedulePane implements Pane {
     const made = all.filter(each => each.ok).length;
     const against = facetsOf(all.filter(each => !each.ok), each => each.why.code, each => each.why.title).slice(0, MOST_NAMED);
     fill(this.#counted,
-      all.length === 0 ? "No pair of operations was left to try. " : `${made} of ${count(all.length, "pair")} of operations fused${against.length ? "; not fused: " : ""}${against.map(each => `${each.label} (${each.count})`).join("; ")}. `,
+      all.length === 0 ? `No pair of operations was tried${otherwise ? `: ${otherwise.title}` : ""}. ` : `${made} of ${count(all.length, "pair")} of operations fused${against.length ? "; not fused: " : ""}${against.map(each => `${each.label} (${each.count})`).join("; ")}. `,
       button("ex-link", "Fusion decisions", () => this.#inside.parentElement?.scrollIntoView()),
     );
     const loops = (this.#half?.operations ?? []).map(each => named(each, this.#context.compile.value, this.#context.model));

@@ -1,6 +1,6 @@
-// Why any two operations are, or are not, in one kernel: what the record says, and what follows from it.
+// Why any two operations are, or are not, in one kernel: what the record says of them or of their kernels.
 
-import type { FusionData, HalfData, ItemData, OperationData, WhyData } from "../../record";
+import type { FusionData, HalfData, ItemData, WhyData } from "../../record";
 
 export interface Statement {
   readonly text: string;
@@ -15,29 +15,18 @@ export interface Explanation {
   readonly statements: readonly Statement[];
 }
 
-/** What is known of the compiler that made the schedule. */
-export interface Known {
-  readonly fusionOff: boolean;
-  readonly triesOnlySharing: boolean;
-  /** What a person calls an operation. */
-  named(id: string): string;
-}
-
 export class Pairs {
-  readonly #operations: ReadonlyMap<string, OperationData>;
   readonly #homes = new Map<string, ItemData>();
   readonly #fusions: readonly FusionData[];
-  readonly #storage: (buffer: string) => string;
-  readonly #after: ReadonlyMap<string, ReadonlyMap<string, string>>;
-  readonly #known: Known;
+  readonly #otherwise: WhyData | null | undefined;
+  readonly #named: (id: string) => string;
 
-  constructor(half: HalfData, known: Known) {
-    this.#known = known;
-    this.#operations = new Map((half.operations ?? []).map(each => [each.id, each]));
+  /** `named`: what a person calls an operation. */
+  constructor(half: HalfData, named: (id: string) => string) {
+    this.#named = named;
     for (const item of half.schedule?.items ?? []) for (const id of item.operations) this.#homes.set(id, item);
     this.#fusions = half.schedule?.fusions ?? [];
-    this.#storage = storageOf(half);
-    this.#after = this.#users(half.schedule?.items ?? []);
+    this.#otherwise = half.schedule?.otherwise;
   }
 
   explain(first: string, second: string): Explanation {
@@ -67,37 +56,19 @@ export class Pairs {
     const headline = `Not fused: in ${one.id} and ${other.id}`;
     const own = this.#verdict(first, second);
     if (own) return apart(headline, [this.#recorded(own)]);
-    const called = [first, second].map(id => this.#operations.get(id)).filter(each => each?.kind === "extern");
-    if (called.length > 0) {
-      const names = called.map(each => `${each?.id} calls ${each?.target}`).join(", and ");
-      return apart(headline, [{ standing: "inferred", text: `A library call runs as it is, so nothing is fused into it: ${names}.` }]);
-    }
-    if (this.#known.fusionOff) return apart(headline, [{ standing: "inferred", text: "Fusion was switched off for this compile." }]);
+    const excluded = [one, other].flatMap(each => (each.why ? [recorded(`${each.id} with any other:`, each.why)] : []));
+    if (excluded.length > 0) return apart(headline, excluded);
     const between = this.#fusions.filter(each => this.#links(each, one, other));
-    const statements: Statement[] = between.map(each => this.#recorded(each));
-    const path = this.#path(one.id, other.id) ?? this.#path(other.id, one.id);
-    if (path) statements.push({ standing: "inferred", text: `One kernel of both would have to run before and after a third: ${path}.` });
     if (between.length > 0) {
       const text = `These two were not tried with each other. Their kernels were, through ${between.length === 1 ? "this pair" : "these pairs"}:`;
-      return apart(headline, [{ standing: "inferred", text }, ...statements]);
+      return apart(headline, [{ standing: "inferred", text }, ...between.map(each => this.#recorded(each))]);
     }
-    return apart(headline, [...statements, this.#untried(one, other)]);
-  }
-
-  #untried(one: ItemData, other: ItemData): Statement {
-    const others = this.#touched(other);
-    const shared = [...this.#touched(one)].filter(each => others.has(each));
-    if (shared.length === 0 && this.#known.triesOnlySharing) {
-      const text = `No pair of them was tried: ${one.id} and ${other.id} touch no buffer in common, and only what shares one is tried.`;
-      return { standing: "inferred", text };
-    }
-    const touch = shared.length > 0 ? `both touch ${some(shared)}` : "touch no buffer in common";
-    const text = `${one.id} and ${other.id} ${touch}; the record holds no verdict on a pair of theirs.`;
-    return { standing: "unknown", text };
+    if (this.#otherwise) return apart(headline, [recorded(`${one.id} with ${other.id}:`, this.#otherwise)]);
+    return apart(headline, [{ standing: "unknown", text: `The record holds no verdict on ${one.id} and ${other.id}.` }]);
   }
 
   #recorded({ first, second, why }: FusionData): Statement {
-    return { standing: "recorded", text: `${this.#known.named(first)} with ${this.#known.named(second)}:`, why };
+    return recorded(`${this.#named(first)} with ${this.#named(second)}:`, why);
   }
 
   #verdict(first: string, second: string): FusionData | undefined {
@@ -123,67 +94,12 @@ export class Pairs {
     }
     return null;
   }
-
-  /** A way from what one item makes to what another reads that leads through a third, in words. */
-  #path(from: string, to: string): string | null {
-    const reached = new Map<string, readonly string[]>();
-    const pending: [string, readonly string[]][] = [...(this.#after.get(from) ?? [])]
-      .filter(([id]) => id !== to)
-      .map(([id, buffer]) => [id, [`${id} needs ${buffer} of ${from}`]]);
-    for (let next = pending.shift(); next; next = pending.shift()) {
-      const [at, words] = next;
-      if (reached.has(at)) continue;
-      reached.set(at, words);
-      for (const [id, buffer] of this.#after.get(at) ?? []) {
-        const said = [...words, `${id} needs ${buffer} of ${at}`];
-        if (id === to) return said.join(", ");
-        pending.push([id, said]);
-      }
-    }
-    return null;
-  }
-
-  /** For each item, those that read what it makes, with a buffer that they read. */
-  #users(items: readonly ItemData[]): Map<string, Map<string, string>> {
-    const makers = new Map<string, string>();
-    for (const item of items) for (const id of item.operations) for (const buffer of this.#operations.get(id)?.writes ?? []) makers.set(buffer, item.id);
-    const found = new Map<string, Map<string, string>>(items.map(item => [item.id, new Map()]));
-    for (const item of items) {
-      for (const id of item.operations) {
-        for (const buffer of this.#operations.get(id)?.reads ?? []) {
-          const maker = makers.get(buffer);
-          if (maker !== undefined && maker !== item.id) found.get(maker)?.set(item.id, buffer);
-        }
-      }
-    }
-    return found;
-  }
-
-  #touched(item: ItemData): Set<string> {
-    const operations = item.operations.map(id => this.#operations.get(id));
-    return new Set(operations.flatMap(each => [...(each?.reads ?? []), ...(each?.writes ?? [])]).map(this.#storage));
-  }
 }
 
-/** The buffer that owns the storage of another. */
-function storageOf(half: HalfData): (buffer: string) => string {
-  const owners = new Map((half.buffers ?? []).filter(each => each.where_why?.code === "memory.alias").map(each => [each.name, each.of ?? ""]));
-  const owner = (buffer: string): string => {
-    const seen = new Set([buffer]);
-    let at = buffer;
-    for (let next = owners.get(at); next && !seen.has(next); next = owners.get(at)) {
-      seen.add(next);
-      at = next;
-    }
-    return at;
-  };
-  return owner;
+function recorded(text: string, why: WhyData): Statement {
+  return { standing: "recorded", text, why };
 }
 
 function apart(headline: string, statements: readonly Statement[]): Explanation {
   return { together: false, headline, statements };
-}
-
-function some(names: readonly string[]): string {
-  return names.length <= 3 ? names.join(", ") : `${names.slice(0, 3).join(", ")} and ${names.length - 3} more`;
 }
