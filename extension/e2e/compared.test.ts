@@ -9,26 +9,23 @@ import type { Browser, Locator, Page } from "playwright-core";
 import { faults } from "./axe";
 import { launch, Visit } from "./browser";
 import { execute, openLab, openNotebook } from "./lab";
-import { type Made, make } from "./make";
+import { MADE } from "./make";
 import { ran } from "./panes";
 import { Server } from "./server";
 
-let made: Made;
 let browser: Browser;
 
 before(async () => {
-  made = make();
   browser = await launch();
 });
 
 after(async () => {
   await browser?.close();
-  made?.remove();
 });
 
 async function visit(name: string, dark = false): Promise<Visit> {
   const started = await Visit.start(browser, { dark });
-  await started.page.goto(pathToFileURL(join(made.folder, name)).href);
+  await started.page.goto(pathToFileURL(join(MADE, name)).href);
   await started.page.locator("#viewer .ex-header").first().waitFor();
   return started;
 }
@@ -115,7 +112,7 @@ test("a cell shows in one place which method is at work, and then the comparison
   const source = ["%%compare --methods eager torch.jit.trace explorer.compile --no-time", "y = branch(x)"].join("\n");
   const setup = "%load_ext explorer\nimport torch\nx = torch.ones(3, 4)\ndef branch(x):\n    return torch.relu(x) if x.sum() > 0 else x * 2";
   const cells = [setup, source].map(text => ({ cell_type: "code", source: text, metadata: {}, outputs: [], execution_count: null }));
-  const path = join(made.folder, "compare.ipynb");
+  const path = join(MADE, "compare.ipynb");
   const kernelspec = { name: "python3", display_name: "Python 3", language: "python" };
   writeFileSync(path, JSON.stringify({ nbformat: 4, nbformat_minor: 4, metadata: { kernelspec }, cells }));
   const server = await Server.start("lab", path);
@@ -136,7 +133,7 @@ test("a cell shows in one place which method is at work, and then the comparison
 });
 
 test("a notebook that is not trusted and has no kernel shows both, and a file opens", async () => {
-  const files = ["methods.ipynb", "ranks.ipynb", "hostile-methods.ipynb", "branch.methods.json"].map(name => join(made.folder, name));
+  const files = ["methods.ipynb", "ranks.ipynb", "hostile-methods.ipynb", "branch.methods.json"].map(name => join(MADE, name));
   const server = await Server.start("lab", ...files);
   const on = await Visit.start(browser);
   try {

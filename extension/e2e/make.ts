@@ -1,23 +1,5 @@
-// What make.py writes, in a folder that is there as long as a test needs it.
+// What make.py wrote: test/run.mjs calls it, once for all files.
 
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { CHECKOUT, PYTHON } from "./server";
-
-export interface Made {
-  readonly folder: string;
-  remove(): void;
-}
-
-/** MADE in the environment names a folder that make.py filled before: a test that is run over and over is quicker so. */
-export function make(): Made {
-  const before = process.env["MADE"];
-  if (before) return { folder: before, remove: () => undefined };
-  const folder = mkdtempSync(join(tmpdir(), "explorer-made-"));
-  execFileSync(PYTHON, [join(import.meta.dirname, "make.py"), folder], {
-    env: { ...process.env, PYTHONPATH: CHECKOUT }, stdio: ["ignore", "ignore", "inherit"],
-  });
-  return { folder, remove: () => rmSync(folder, { recursive: true, force: true }) };
-}
+const folder = process.env["MADE"];
+if (!folder) throw new Error("MADE names no folder that make.py filled: run `npm run e2e`");
+export const MADE: string = folder;

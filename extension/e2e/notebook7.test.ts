@@ -6,24 +6,21 @@ import { after, before, test } from "node:test";
 import type { Browser } from "playwright-core";
 import { launch, Visit } from "./browser";
 import { execute, viewerOf } from "./lab";
-import { type Made, make } from "./make";
+import { MADE } from "./make";
 import { openEachPane, openPane } from "./panes";
 import { Server } from "./server";
 
-let made: Made;
 let server: Server;
 let browser: Browser;
 
 before(async () => {
-  made = make();
-  server = await Server.start("notebook", join(made.folder, "plain.ipynb"));
+  server = await Server.start("notebook", join(MADE, "plain.ipynb"));
   browser = await launch();
 });
 
 after(async () => {
   await browser?.close();
   await server?.stop();
-  made?.remove();
 });
 
 test("a saved notebook shows the viewer, with every pane", async () => {

@@ -8,25 +8,22 @@ import { pathToFileURL } from "node:url";
 import type { Browser } from "playwright-core";
 import { faults } from "./axe";
 import { launch, Visit } from "./browser";
-import { type Made, make } from "./make";
+import { MADE } from "./make";
 import { openEachPane, openPane, ran } from "./panes";
 
-let made: Made;
 let browser: Browser;
 
 before(async () => {
-  made = make();
   browser = await launch();
 });
 
 after(async () => {
   await browser?.close();
-  made?.remove();
 });
 
 async function visit(name: string, look: Parameters<typeof Visit.start>[1] = {}): Promise<Visit> {
   const started = await Visit.start(browser, look);
-  await started.page.goto(pathToFileURL(join(made.folder, name)).href);
+  await started.page.goto(pathToFileURL(join(MADE, name)).href);
   return started;
 }
 
@@ -137,8 +134,8 @@ test("without scripts the page shows what was generated", async () => {
 });
 
 test("weighs less than 1 MB beside its record", () => {
-  const page = readFileSync(join(made.folder, "plain.html"));
-  const record = readFileSync(join(made.folder, "plain.explore.json.gz"));
+  const page = readFileSync(join(MADE, "plain.html"));
+  const record = readFileSync(join(MADE, "plain.explore.json.gz"));
   assert.ok(page.length - record.length < 1e6, `${page.length - record.length} bytes`);
 });
 
@@ -147,7 +144,7 @@ test("a report saved from the report shows the same record", async () => {
   await on.page.getByRole("button", { name: "Save as a file" }).click();
   const saving = on.page.waitForEvent("download");
   await on.page.getByRole("menuitem", { name: "Everything as one page" }).click();
-  const copy = join(made.folder, "copy.html");
+  const copy = join(MADE, "copy.html");
   await (await saving).saveAs(copy);
   const held = await on.page.locator("#record").textContent();
   await on.page.goto(pathToFileURL(copy).href);

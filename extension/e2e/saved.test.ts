@@ -7,20 +7,18 @@ import { after, before, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import { launch, Visit } from "./browser";
 import { execute, openLab, openNotebook, viewerOf } from "./lab";
-import { type Made, make } from "./make";
+import { MADE } from "./make";
 import { openEachPane, openPane, ran } from "./panes";
 import { Server } from "./server";
 
 const FILES = ["plain.ipynb", "hostile.ipynb", "plain.explore.json", "plain.explore.json.gz", "hostile.explore.json", "damaged.explore.json.gz"];
-let made: Made;
 let server: Server;
 let browser: Browser;
 let visit: Visit;
 let page: Page;
 
 before(async () => {
-  made = make();
-  server = await Server.start("lab", ...FILES.map(name => join(made.folder, name)));
+  server = await Server.start("lab", ...FILES.map(name => join(MADE, name)));
   browser = await launch();
   visit = await Visit.start(browser);
   page = visit.page;
@@ -30,7 +28,6 @@ before(async () => {
 after(async () => {
   await browser?.close();
   await server?.stop();
-  made?.remove();
 });
 
 test("a notebook that is not trusted and has no kernel shows the viewer, with every pane", async () => {

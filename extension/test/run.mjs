@@ -1,8 +1,10 @@
 // Runs FOLDER/*.test.ts: bundled for node by esbuild, run by node's own test runner. Names after the folder run those
-// files alone.
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { basename, join } from "node:path";
+// files alone. MADE in the environment names a folder that e2e/make.py filled before: what is run over and over is
+// quicker so.
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join, resolve } from "node:path";
 import { build } from "esbuild";
 
 const [folder = "test", ...names] = process.argv.slice(2);
@@ -15,6 +17,7 @@ if (!chosen.length) {
   process.exit(1);
 }
 const out = mkdtempSync(join(import.meta.dirname, "../node_modules/.explorer-test-"));
+let made = "";
 let status = 1;
 try {
   await build({
@@ -31,10 +34,18 @@ try {
     define: { "import.meta.dirname": JSON.stringify(here) },
     logLevel: "warning",
   });
+  if (!process.env.MADE && chosen.some(name => readFileSync(join(here, name), "utf8").includes('from "./make"'))) {
+    process.env.MADE = made = mkdtempSync(join(tmpdir(), "explorer-made-"));
+    execFileSync(process.env.EXPLORER_PYTHON ?? "python", [join(here, "make.py"), made], {
+      env: { ...process.env, PYTHONPATH: resolve(here, "../..") }, stdio: ["ignore", "ignore", "inherit"],
+    });
+  }
   const bundles = readdirSync(out).filter(name => name.endsWith(".mjs")).map(name => join(out, name));
   const seconds = folder === "bench" ? 3600 : 300;
-  status = spawnSync(process.execPath, ["--enable-source-maps", "--test", `--test-timeout=${seconds * 1000}`, "--test-reporter=spec", ...bundles], { stdio: "inherit" }).status ?? 1;
+  // A browser test waits for a kernel, a server and a browser in turn: two of them fill two cores, where node runs one.
+  const flags = [`--test-timeout=${seconds * 1000}`, `--test-concurrency=${folder === "bench" ? 1 : 2}`, "--test-reporter=spec"];
+  status = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...flags, ...bundles], { stdio: "inherit" }).status ?? 1;
 } finally {
-  rmSync(out, { recursive: true, force: true });
+  for (const each of [out, made]) if (each) rmSync(each, { recursive: true, force: true });
 }
 process.exit(status);
