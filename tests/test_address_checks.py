@@ -42,7 +42,6 @@ def test_what_is_past_the_end_is_noticed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["zoo", "random"])
-def test_no_access_outside(what: str) -> None:
-    ended = checked(what)
+def test_no_access_outside() -> None:
+    ended = checked("programs")
     assert ended.returncode == 0 and ended.stdout.endswith("done\n"), (ended.stdout[-300:], ended.stderr[-3000:])

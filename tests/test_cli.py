@@ -147,39 +147,30 @@ def run_script(tmp_path: Path, source: str, *arguments: str) -> subprocess.Compl
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
 
 
-def test_run_records_a_script(tmp_path: Path) -> None:
-    ran = run_script(tmp_path, SCRIPT, "--steps", "3")
-    assert ran.returncode == 0, ran.stderr
+def test_run_records_a_script_and_ends_as_it_does(tmp_path: Path) -> None:
+    ran = run_script(tmp_path, SCRIPT + "sys.exit(7)\n", "--steps", "3")
+    assert ran.returncode == 7, ran.stderr
     assert ran.stdout == "24.0 __main__ ['--steps', '3']\n"
     record = Record.load(tmp_path / "out" / "script.explore.json.gz")
     assert record.kernels and record.data.title == "script.py"
     assert (tmp_path / "out" / "script.html").exists()
 
 
-def test_run_records_a_script_that_uses_torch_compile(tmp_path: Path) -> None:
-    ran = run_script(tmp_path, SCRIPT.replace("@explorer.compile", '@torch.compile(backend="explorer")'))
-    assert ran.returncode == 0, ran.stderr
-    assert Record.load(tmp_path / "out" / "script.explore.json.gz").kernels
-
-
-def test_run_ends_as_the_script_does(tmp_path: Path) -> None:
-    ran = run_script(tmp_path, SCRIPT + "sys.exit(7)\n")
-    assert ran.returncode == 7
-    assert Record.load(tmp_path / "out" / "script.explore.json.gz").kernels
-
-
-def test_run_shows_the_script_s_own_traceback(tmp_path: Path) -> None:
-    ran = run_script(tmp_path, SCRIPT + "def g():\n    raise KeyError('mine')\ng()\n")
+def test_run_records_torch_compile_and_shows_the_script_s_own_traceback(tmp_path: Path) -> None:
+    source = SCRIPT.replace("@explorer.compile", '@torch.compile(backend="explorer")')
+    ran = run_script(tmp_path, source + "def g():\n    raise KeyError('mine')\ng()\n")
     assert ran.returncode == 1
     assert "KeyError: 'mine'" in ran.stderr and "in g" in ran.stderr
     assert "explorer/show/cli" not in ran.stderr
-    assert (tmp_path / "out" / "script.explore.json.gz").exists()
+    assert Record.load(tmp_path / "out" / "script.explore.json.gz").kernels
 
 
 def test_run_of_a_script_without_a_compile_says_so(tmp_path: Path) -> None:
-    ran = run_script(tmp_path, "print('nothing')\n")
-    assert ran.returncode == 0
-    assert "compiled nothing" in ran.stderr and "torch.compile or explorer.compile" in ran.stderr
+    script = tmp_path / "script.py"
+    script.write_text("print('nothing')\n")
+    ran = invoke("run", "--out", tmp_path / "out", script)
+    assert ran.exit_code == 0
+    assert "compiled nothing" in told(ran) and "torch.compile or explorer.compile" in told(ran)
     assert not (tmp_path / "out").exists()
 
 
