@@ -27,7 +27,7 @@ from explorer.compiler.bytecode.decode import decode
 from explorer.course import PUZZLES, ClaimFailed, check, claim, process
 from explorer.course.attempts import FILE, RECORDS, Attempts
 from explorer.course.board import examples, lines, page
-from explorer.course.build import FOLDERS, lesson, notebook, section, sources, text
+from explorer.course.build import FOLDERS, Kind, lesson, notebook, section, sources, text
 from explorer.course.check import Verdict, checked
 from explorer.course.grade import NotANotebook, answers
 from explorer.course.lessons import breaks, guards
@@ -50,10 +50,14 @@ def test_an_answer_gets_the_same_verdict_each_time() -> None:
 
 
 @pytest.mark.parametrize("id", PUZZLES)
-def test_the_solution_is_right_and_each_wrong_answer_fails_as_meant(id: str) -> None:
+def test_each_wrong_answer_fails_as_meant_and_the_solution_is_right(id: str) -> None:
+    """For inputs that the notebooks do not ask with: these run the solutions too."""
     puzzle = PUZZLES[id]
-    verdict = check(id, puzzle.solution)
+    verdict = check(id, puzzle.solution + "\n0", seed=7)
     assert verdict.ok, verdict
+    if "def " in puzzle.solution:  # else tries are counted
+        assert verdict.scores and all(", par " in score for score in verdict.scores)
+        assert "lines" not in verdict.scores[0] or "(can be better)" in verdict.scores[0]  # for par is the solution's
     assert check(id, puzzle.starter).step == "defined"
     assert len(puzzle.wrong) >= 3
     for wrong in puzzle.wrong:
@@ -89,15 +93,6 @@ def test_a_failure_whose_record_cannot_be_made_says_so() -> None:
     with tempfile.TemporaryDirectory() as folder:
         verdict = checked(puzzle, code.replace("x\n", "torch.stack(missing)\n"), keep=folder)
     assert "NameError" in verdict.said and "(no record can be shown: ValueError: no)" in verdict.said
-
-
-@pytest.mark.parametrize("id", PUZZLES)
-def test_a_solution_is_right_for_other_inputs_too_and_scored_beside_a_par(id: str) -> None:
-    verdict = check(id, PUZZLES[id].solution + "\n0", seed=7)
-    assert verdict.ok, verdict
-    if "def " in PUZZLES[id].solution:  # else tries are counted
-        assert verdict.scores and all(", par " in score for score in verdict.scores)
-        assert "lines" not in verdict.scores[0] or "(can be better)" in verdict.scores[0]  # for par is the solution's
 
 
 def test_a_puzzle_is_complete() -> None:
@@ -396,15 +391,18 @@ RELOADED = "%reload_ext explorer\n%reload_ext explorer.course"
 Cells = list[nbformat.NotebookNode]
 
 
-def ran(source: Path, folder: str, *kinds: str) -> list[Cells]:
-    """The code cells of a lesson after it ran from the top: of each kind one after another, in one kernel, which starts
-    in a second what costs ten to start anew."""
-    made = [nbformat.from_dict(notebook(source, kind)) for kind in kinds]  # type: ignore[arg-type]
-    whole = nbformat.v4.new_notebook(metadata=made[0].metadata, cells=list(made[0].cells))
-    for each in made[1:]:
+def ran(folder: Path, *notebooks: nbformat.NotebookNode) -> list[Cells]:
+    """The code cells of notebooks after they ran from the top: one after another, in one kernel, which starts in a
+    second what costs ten to start anew."""
+    whole = nbformat.v4.new_notebook(metadata=notebooks[0].metadata, cells=list(notebooks[0].cells))
+    for each in notebooks[1:]:
         whole.cells += [nbformat.v4.new_code_cell("%reset -f"), nbformat.v4.new_code_cell(RELOADED), *each.cells]
-    NotebookClient(whole, timeout=120, allow_errors=True, resources={"metadata": {"path": folder}}).execute()
-    return [[cell for cell in each.cells if cell.cell_type == "code"] for each in made]
+    NotebookClient(whole, timeout=120, allow_errors=True, resources={"metadata": {"path": str(folder)}}).execute()
+    return [[cell for cell in each.cells if cell.cell_type == "code"] for each in notebooks]
+
+
+def made(source: Path, kind: Kind) -> nbformat.NotebookNode:
+    return nbformat.from_dict(notebook(source, kind))
 
 
 def printed(cell: nbformat.NotebookNode) -> str:
@@ -416,42 +414,44 @@ def failed(cell: nbformat.NotebookNode) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_the_lesson_runs_unsolved_and_solved(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", range(4))
+def test_the_lessons_run_unsolved_and_solved(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    with tempfile.TemporaryDirectory() as folder:
-        unsolved, solved = ran(source, folder, "learner", "solved")
-        tried = [each.puzzle for each in Attempts(Path(folder)).read() if each.what == "check"]
-    fails = [cell.source.split()[1] for cell in unsolved if failed(cell)]
-    assert fails == re.findall(r"^<<(.*)>>$", lesson(source), re.M) and tried == 2 * fails
-    assert all(cell.source.startswith("%%puzzle") for cell in unsolved if failed(cell))
-    assert not [(cell.source, cell.outputs) for cell in solved if failed(cell)]
-    predictions = [printed(cell) for cell in solved if cell.source.startswith("%%predict")]
-    assert predictions and not [each for each in predictions if "✗" in each or "?" in each]
+    lessons = SOURCES[part::4]
+    cells = ran(tmp_path, *(made(source, kind) for source in lessons for kind in ("learner", "solved")))
+    tried = []
+    for source, unsolved, solved in zip(lessons, cells[::2], cells[1::2], strict=True):
+        puzzles = re.findall(r"^<<(.*)>>$", lesson(source), re.M)
+        fails = [cell.source.splitlines()[0] for cell in unsolved if failed(cell)]
+        assert fails == [f"%%puzzle {id}" for id in puzzles], source.stem
+        assert not [(source.stem, cell.source, cell.outputs) for cell in solved if failed(cell)]
+        predictions = [printed(cell) for cell in solved if cell.source.startswith("%%predict")]
+        assert predictions and not [each for each in predictions if "✗" in each or "?" in each], source.stem
+        tried += 2 * puzzles
+    assert tried == [each.puzzle for each in Attempts(tmp_path).read() if each.what == "check"]
 
 
 @pytest.mark.slow
 def test_a_release_for_nbgrader_grades_what_was_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    source = next(each for each in SOURCES if each.stem == "02_symbolic_evaluation")
-    made = nbformat.from_dict(notebook(source, "nbgrader"))  # type: ignore[arg-type]
-    right, wrong = PUZZLES["symbolic-1"].solution, PUZZLES["symbolic-2"].wrong[0].code
-    for cell in made.cells:
-        for id, answered in (("symbolic-1", right), ("symbolic-2", wrong)):
-            if cell.metadata.get("nbgrader", {}).get("grade_id") == id:
-                cell.source = f"%%puzzle {id}\n{answered}"
-    NotebookClient(made, timeout=120, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    graded = {cell.source: failed(cell) for cell in made.cells if cell.source.startswith("%graded")}
-    assert graded == {"%graded symbolic-1": False, "%graded symbolic-2": True, "%graded symbolic-3": True}
-    fails = [cell.source.splitlines()[0] for cell in made.cells if cell.cell_type == "code" and failed(cell)]
-    assert fails == [f"{magic} symbolic-{number}" for number in (2, 3) for magic in ("%%puzzle", "%graded")]
+    release = made(next(each for each in SOURCES if each.stem == "02_symbolic_evaluation"), "nbgrader")
+    answered = {"symbolic-1": PUZZLES["symbolic-1"].solution, "symbolic-2": PUZZLES["symbolic-2"].wrong[0].code}
+    for cell in release.cells:
+        id = cell.metadata.get("nbgrader", {}).get("grade_id")
+        if id in answered:
+            cell.source = f"%%puzzle {id}\n{answered[id]}"
+    [cells] = ran(tmp_path, release)
+    graded = [failed(cell) for cell in cells if cell.source.startswith("%graded")]
+    assert graded == [False, True, True, True]
+    fails = [cell.source.splitlines()[0] for cell in cells if failed(cell)]
+    assert fails == [f"{magic} symbolic-{number}" for number in (2, 3, 4) for magic in ("%%puzzle", "%graded")]
 
 
 @pytest.mark.slow
 def test_the_lesson_on_tensorflow_runs_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tensorflow.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
-    [cells] = ran(SOURCES[0], str(tmp_path), "solved")
+    [cells] = ran(tmp_path, made(SOURCES[0], "solved"))
     assert not [(cell.source, cell.outputs) for cell in cells if failed(cell)]
     assert any("pip install tensorflow-cpu" in printed(cell) for cell in cells)
 

@@ -244,6 +244,14 @@ def test_an_error_in_a_rule_names_it_and_the_program_runs() -> None:
     assert fallback.detail == "decomposition aten.softplus.default (broken) at fx.softplus: KeyError: 'missing'"
 
 
+def test_a_rule_that_uses_what_it_is_for_is_told_so() -> None:
+    with explorer.workbench(decompositions={aten.softplus.default: lambda x, *_: F.softplus(x)}):
+        torch.testing.assert_close(explorer.compile(soft)(X), soft(X))
+        fallback = explored(soft, X).compiles[0].fallback
+    assert fallback.code == "rules.yours_failed"
+    assert fallback.detail.endswith("RecursionError: it is asked again and again: it uses what it is a rule for")
+
+
 def test_what_breaks_the_check_of_a_stage_names_the_rules() -> None:
     with explorer.workbench(legal=lambda *_: True, reuse=lambda need, rivals: 0):
         torch.testing.assert_close(explorer.compile(rows)(X.view(3, 4)), rows(X.view(3, 4)))

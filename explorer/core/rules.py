@@ -82,6 +82,9 @@ class RuleUsed:
     where: Origins
 
 
+ENDLESS = "it is asked again and again: it uses what it is a rule for"
+
+
 @dataclass(frozen=True, slots=True)
 class OwnRule:
     """A person's rule, called as the built-in one is. What it makes says so; what it raises names it."""
@@ -98,7 +101,8 @@ class OwnRule:
             if type(error).__module__ != "builtins":  # the compiler's own way to say no, or the program's error
                 raise
             where = f" at {', '.join(origins())}" if origins() else ""
-            raise Unsupported(Why(YOUR_RULE, f"{self.name}{where}: {type(error).__name__}: {error}")) from error
+            said = ENDLESS if isinstance(error, RecursionError) else str(error)
+            raise Unsupported(Why(YOUR_RULE, f"{self.name}{where}: {type(error).__name__}: {said}")) from error
 
 
 @dataclass(frozen=True)

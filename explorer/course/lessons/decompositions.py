@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -218,7 +219,8 @@ def written(record: Record) -> str:
 
 
 class Watching(TorchDispatchMode):
-    """Remembers the operators that write."""
+    """Remembers the operators that write, each with the line that called it: `x[0] = y` is a copy_, which it does not
+    look like."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -226,7 +228,9 @@ class Watching(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func._schema.is_mutable:
-            self.writes.append(str(func))
+            called = [each for each in traceback.extract_stack() if each.filename.startswith("<puzzle ")]
+            where = f"line {called[-1].lineno}, `{called[-1].line}`, " if called else ""
+            self.writes.append(f"{where}writes to a tensor, by {func}")
         return func(*args, **(kwargs or {}))
 
 
@@ -248,7 +252,7 @@ def check_functional(answer: Answer) -> tuple[Score, ...]:
             with Watching() as watching:
                 made = answer["functional"](*given)
             if watching.writes:
-                answer.fail(f"on {what}, {watching.writes[0]} writes to a tensor")
+                answer.fail(f"on {what}, {watching.writes[0]}")
             if not isinstance(made, tuple) or len(made) != 2:
                 answer.fail("returns the new x and the number")
             results.append(made)
@@ -284,7 +288,10 @@ FUNCTIONAL = Puzzle(
     return new, new.sum()
 ''',
     wrong=(
-        Wrong("def functional(x, b):\n    x = x.clone()\n    return x, step(x, b)\n", "verified", "writes to a tensor"),
+        Wrong("def functional(x, b):\n    x = x.clone()\n    return x, step(x, b)\n", "verified",
+              "on x of shape (1, 2), line 4, `return x, step(x, b)`, writes to a tensor, by aten.mul_.Tensor"),
+        Wrong("def functional(x, b):\n    new = x * 2\n    new[0] += b\n    new[:, 1] = 0\n    return new, new.sum()\n",
+              "verified", "line 4, `new[0] += b`, writes to a tensor, by aten.add_.Tensor"),
         Wrong('''def functional(x, b):
     new = x * 2
     new = torch.cat([new[:, :1], torch.zeros_like(new[:, 1:2]), new[:, 2:]], dim=1)

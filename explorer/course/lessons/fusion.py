@@ -19,7 +19,17 @@ from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, S
 from explorer.compiler.schedule.fuse import Fusion
 from explorer.core.reasons import CATALOGUE
 from explorer.core.stage import Stage
-from explorer.course.compared import captured, explored, kernels
+from explorer.course.compared import (
+    bytes_moved,
+    captured,
+    copies,
+    explored,
+    kernels,
+    looped,
+    position,
+    refusal,
+    showing,
+)
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Show, Wrong
 from explorer.ir.loops import Loop
@@ -382,4 +392,72 @@ RANK = Puzzle(
     check=check_rank,
 )  # fmt: skip
 
-PUZZLES = (KERNELS, LEGAL, RANK)
+# fusion-4: where greedy loses
+
+LEAST_WON = 0.05
+"""Of the bytes that the built-in rank moves, the share that another has to save."""
+CONTEST = '''import torch
+
+x, y, z = (torch.linspace(-1, 1, 64 * 96).view(64, 96) + shift for shift in range(3))  # 24576 bytes each
+'''
+
+
+def check_contest(answer: Answer) -> tuple[Score, ...]:
+    contest, args = answer["contest"], (answer["x"], answer["y"], answer["z"])
+    show = showing(contest, args, looped)
+    with answer.at("compiles", "contest", show):
+        with explorer.workbench(rank=answer["rank"]):
+            record = explored(contest, *copies(args))
+        answer.shown(record, looped(record))
+        if (why := refusal(record)) or len(record.breaks):
+            answer.fail(why or f"`contest` breaks: {record.breaks[0].why}")
+    with answer.at("right", "contest"):
+        with explorer.workbench(rank=answer["rank"]):
+            found = explorer.compile(contest)(*copies(args))
+        if differs := position(found, contest(*copies(args)), loose=1e-4):
+            answer.fail(f"`contest`: {differs}")
+    built_in = explored(contest, *copies(args))
+    yours, theirs = bytes_moved(record), bytes_moved(built_in)
+    with answer.at("score"):
+        if yours > (1 - LEAST_WON) * theirs:
+            said = f"{yours} bytes with your rank, {theirs} with the built-in one; at least 5 % fewer are asked"
+            answer.fail(f"{said}\nwith yours:\n{record.schedule}", record, looped(record))
+    return (Score("bytes moved", yours, theirs),)
+
+
+def _contest(rank: str = "pair.across, pair.bytes_shared", returns: str = "") -> str:
+    returns = returns or "x * y * z, (x - y).sum(1), x.sum(0), y.sum(0), z.sum(0)"
+    return f"def contest(x, y, z):\n    return {returns}\n\ndef rank(pair):\n    return {rank}\n"
+
+
+GREEDY = Puzzle(
+    id="fusion-4",
+    title="Where greedy loses",
+    task=(
+        "The built-in rank tries first what promises most, and takes nothing back. Write a function of three matrices, "
+        "and a rank with which its kernels read and write at least 5 % fewer bytes than with the built-in one."
+    ),
+    minutes=20,
+    names=("contest", "rank"),
+    given=CONTEST,
+    starter=_contest("...", "..."),
+    solution=_contest(),
+    wrong=(
+        Wrong(_contest("pair.bytes_shared"), "score", "with the built-in one; at least 5 % fewer are asked"),
+        Wrong(_contest("None"), "score", "with the built-in one; at least 5 % fewer are asked"),
+        Wrong(_contest(returns="torch.softmax(x * y * z, -1)"), "score", "at least 5 % fewer are asked"),
+        Wrong(_contest(returns="x.sum(0), y.sum(0)"), "score", "at least 5 % fewer are asked"),
+        Wrong(_contest("pair.bytes"), "compiles", "AttributeError"),
+        Wrong(_contest(returns="x * y * z if x.sum() > 0 else x"), "compiles", "`contest` breaks"),
+    ),
+    hints=(
+        "Which two groups never become one kernel? A loop that both could take decides once, for good.",
+        "A sum over rows and a sum over columns stay apart (`contested` in fusion-3). What joins the one cannot join "
+        "the other, nor anything that is with the other.",
+        "x * y * z can go with one sum over rows that reads x and y, or with three sums over columns, of x, y and z. "
+        "Let the rank try pairs with pair.across first.",
+    ),
+    check=check_contest,
+)  # fmt: skip
+
+PUZZLES = (KERNELS, LEGAL, RANK, GREEDY)

@@ -267,4 +267,84 @@ FLIP = Puzzle(
     forbidden=frozenset({"LOWERINGS"}),
 )  # fmt: skip
 
-PUZZLES = (INDEX, ADDCMUL, FLIP)
+# lowering-4: a reduction
+
+
+def check_mean(answer: Answer) -> tuple[Score, ...]:
+    def columns(x: torch.Tensor) -> torch.Tensor:
+        return x.mean(-1) * 2
+
+    def kept(x: torch.Tensor) -> torch.Tensor:
+        return x - x.mean((0, 2), keepdim=True)
+
+    rules: dict[str, Any] = {"lowerings": {aten.mean.dim: answer["mean"]}}
+    record = with_rule(answer, columns, (torch.randn(3, 4),), rules)
+    random = torch.Generator().manual_seed(answer.seed)
+    inputs: list[Labelled] = [
+        ("x of shape (1, 1)", (torch.randn(1, 1, generator=random),)),
+        ("x of shape (2, 3)", (torch.randn(2, 3, generator=random),)),
+        ("a transposed x", (torch.randn(17, 5, generator=random).t(),)),
+        ("x of shape (2, 0)", (torch.randn(2, 0, generator=random),)),
+        ("4096 times 32 in float16", (torch.full((2, 4096), 32.0).half(),)),
+    ]
+    with explorer.workbench(**rules):
+        agree(answer, explorer.compile(columns), columns, inputs, "mean(-1)")
+        three: Labelled = ("x of shape (2, 3, 4)", (torch.randn(2, 3, 4, generator=random),))
+        agree(answer, explorer.compile(kept), kept, [three], "mean((0, 2), keepdim=True)")
+    return (Score("kernels", kernels(record), 1),)
+
+
+def _mean(
+    value: str = "torch.float32 if out.dtype.itemsize < 4 else out.dtype", keepdim: str = "keepdim",
+    count: str = "math.prod(x.size[d] for d in over)", divided: str = 'apply("div", a, n)',
+) -> str:  # fmt: skip
+    return f"""def mean(lower, out, x, dims, keepdim=False, *, dtype=None):
+    over = reduced_dims(x, dims)
+    count = {count}
+    total = reduction(lower, x, over, "sum", {keepdim}, value={value})
+    return pointwise(lower, out, lambda a, n: {divided}, total, count)
+"""
+
+
+MEAN = Puzzle(
+    id="lowering-4",
+    title="A mean",
+    task=(
+        "Write the lowering of `aten.mean.dim`: a loop that sums, and what divides the sum. 16-bit floats are summed "
+        "in float32, as eager does: a float16 ends at 65504, and a sum is soon larger."
+    ),
+    minutes=15,
+    names=("mean",),
+    given='''import math
+import torch
+from explorer.compiler.lower.pointwise import pointwise
+from explorer.compiler.lower.reduce import reduced_dims, reduction
+from explorer.ir.loops import apply
+
+# reduced_dims(x, dims) is a tuple of the dimensions that `dims` names. reduction(lower, x, over, "sum", keepdim,
+# value=dtype) makes the loop that sums x, converted to `value`, over these dimensions; the result has that dtype.
+# pointwise(lower, out, operation, *operands) converts to the dtype of `out`. The operation of a quotient is "div".
+''',
+    starter='''def mean(lower, out, x, dims, keepdim=False, *, dtype=None):
+    over = reduced_dims(x, dims)
+    count = math.prod(x.size[d] for d in over)
+    return ...
+''',
+    solution=_mean(),
+    wrong=(
+        Wrong(_mean(value="out.dtype"), "right", "mean(-1): on 4096 times 32 in float16"),
+        Wrong(_mean(count="x.size[-1]"), "right", "mean((0, 2), keepdim=True)"),
+        Wrong(_mean(keepdim="False"), "right", "mean((0, 2), keepdim=True)"),
+        Wrong(_mean(divided="a"), "right", "mean(-1): on x of shape (2, 3)"),
+        Wrong("def mean(lower, out, x, dims, keepdim=False, *, dtype=None):\n    return None\n", "used",
+              "nothing that your rule made"),
+    ),
+    hints=(
+        "Sum first, then divide each sum by how many elements went into it.",
+        'reduction(lower, x, over, "sum", keepdim, value=torch.float32): which dtype would a sum of x.dtype have?',
+        'pointwise(lower, out, lambda a, n: apply("div", a, n), total, count).',
+    ),
+    check=check_mean,
+)  # fmt: skip
+
+PUZZLES = (INDEX, ADDCMUL, FLIP, MEAN)

@@ -211,4 +211,99 @@ def mask(program, size, block):
     check=check_mask,
 )  # fmt: skip
 
-PUZZLES = (RELU, MINIMUM, MASK)
+# printers-4: the roofline
+
+ROOFLINE = '''import torch
+
+# A machine reads and writes BANDWIDTH bytes in a second, and does PEAK operations on floats, both at the same time.
+BANDWIDTH, PEAK = 20e9, 80e9
+
+def scaled(x):
+    return x * 2 + 1
+
+def series(x):
+    y = x
+    for _ in range(40):
+        y = y * 0.5 + 1
+    return y
+
+def summed(x):
+    return x.sum(-1)
+
+def softmax(x):
+    return torch.softmax(x, dim=-1)
+
+def waves(x):
+    return x.sin() + x.cos() * x.exp()
+
+# Each is one kernel. exp, sin and cos are counted as 16 operations, a quotient as 4, all others as 1.
+x = torch.linspace(-1, 1, 64 * 96).view(64, 96)
+functions = [scaled, series, summed, softmax, waves]
+'''
+SIDES = ("memory", "arithmetic")
+
+
+def check_roofline(answer: Answer) -> tuple[Score, ...]:
+    said, names = answer["bound"], [function.__name__ for function in answer["functions"]]
+    with answer.at("defined"):
+        if not isinstance(said, dict) or list(said) != names:
+            answer.fail(f"`bound` is a dict with the keys {', '.join(names)}")
+        if strange := [each for each in said.values() if each not in SIDES]:
+            answer.fail(f"{strange[0]!r} is none of {', '.join(map(repr, SIDES))}")
+    for function in answer["functions"]:
+        name = function.__name__
+        with answer.at("right", name):
+            record = explored(function, answer["x"])
+            [kernel] = record.data.compiles[0].halves[0].kernels
+            answer.shown(record, record.link("schedule", "f0", element=kernel.id))
+            times = kernel.bytes / answer["BANDWIDTH"], kernel.flops / answer["PEAK"]
+            does = f"{name}: {kernel.bytes} bytes and {kernel.flops} operations"
+            found = answer["seconds"](kernel.bytes, kernel.flops)
+            if abs(found - max(times)) > 1e-6 * max(times):
+                answer.fail(f"{does}: yours gives {found!r} seconds, and the machine needs {max(times):.3g}")
+            right = SIDES[times.index(max(times))]
+            if said[name] != right:
+                both = " and ".join(f"{1e6 * time:.3g} us for {side}" for time, side in zip(times, SIDES, strict=True))
+                answer.fail(f"{does} take {both}: you said {said[name]}, it is bound by {right}")
+    return ()
+
+
+_BOUND = {"scaled": "memory", "series": "arithmetic", "summed": "memory", "softmax": "memory", "waves": "arithmetic"}
+
+
+def _roofline(seconds: str = "max(nbytes / BANDWIDTH, flops / PEAK)", **changed: str) -> str:
+    lines = "".join(f"    {name!r}: {side!r},\n" for name, side in {**_BOUND, **changed}.items())
+    return f"def seconds(nbytes, flops):\n    return {seconds}\n\nbound = {{\n{lines}}}\n"
+
+
+BOUND = Puzzle(
+    id="printers-4",
+    title="The roofline",
+    task=(
+        "A kernel takes at least the time for its bytes and at least the time for its operations. Write that time as a "
+        "function of both, and say of each of the five kernels which of the two bounds it: `\"memory\"` or "
+        "`\"arithmetic\"`."
+    ),
+    minutes=12,
+    names=("seconds", "bound"),
+    given=ROOFLINE,
+    starter=_roofline("...  # at least", **dict.fromkeys(_BOUND, "...")).replace("'...'", "..."),
+    solution=_roofline(),
+    wrong=(
+        Wrong(_roofline("nbytes / BANDWIDTH + flops / PEAK"), "right",
+              "scaled: 49152 bytes and 12288 operations: yours gives"),
+        Wrong(_roofline("nbytes / BANDWIDTH"), "right", "series: 49152 bytes and 491520 operations: yours gives"),
+        Wrong(_roofline(scaled="arithmetic"), "right", "you said arithmetic, it is bound by memory"),
+        Wrong(_roofline(softmax="arithmetic"), "right", "softmax: 49152 bytes and 141312 operations take"),
+        Wrong(_roofline(waves="memory"), "right", "you said memory, it is bound by arithmetic"),
+        Wrong(_roofline(series="cache"), "defined", "'cache' is none of"),
+    ),
+    hints=(
+        "Both happen at the same time. Which of the two is waited for?",
+        "This machine does 4 operations in the time of a byte. A float32 that is read and written is 8 bytes.",
+        "max(nbytes / BANDWIDTH, flops / PEAK). softmax: about 23 operations for 8 bytes; waves: 50; series: 80.",
+    ),
+    check=check_roofline,
+)  # fmt: skip
+
+PUZZLES = (RELU, MINIMUM, MASK, BOUND)

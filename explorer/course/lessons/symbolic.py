@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 
 import explorer
-from explorer.course.compared import agree, broken, explored, refusal, showing, uses
+from explorer.course.compared import agree, broken, copies, explored, position, refusal, showing, uses
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.records.session import Record
 
@@ -74,13 +75,15 @@ def f(x, y):
 Program = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
-def with_opcode(answer: Answer, name: str, programs: tuple[Program, ...]) -> tuple[Score, ...]:
-    def at(record: Record) -> str:
-        """The first instruction of this name."""
-        (compile, *_) = record.data.compiles
-        found = (each.id for code in compile.codes for each in code.instructions if each.op == name)
-        return record.link("bytecode", compile.id, element=next(found, ""))
+def located(name: str, record: Record) -> str:
+    """Where a record shows the first instruction of this name."""
+    (compile, *_) = record.data.compiles
+    found = (each.id for code in compile.codes for each in code.instructions if each.op == name)
+    return record.link("bytecode", compile.id, element=next(found, ""))
 
+
+def with_opcode(answer: Answer, name: str, programs: tuple[Program, ...]) -> tuple[Score, ...]:
+    at = partial(located, name)
     rules: dict[str, Any] = {"opcodes": {name: answer["rule"]}}
     labelled = [(function.__name__.strip("_"), function, args) for function, args in programs]
     used = set[str]()
@@ -229,4 +232,100 @@ UNPACK = Puzzle(
     check=check_unpack,
 )  # fmt: skip
 
-PUZZLES = (STACK, SWAP, UNPACK)
+# symbolic-4: two rules that are wrong
+
+WRONG_RULES = '''import torch
+from explorer.compiler.capture.opcodes.operators import binary_op
+from explorer.compiler.capture.values.constant import Constant
+
+def number_last(t, f, i):
+    """BINARY_OP: a number stands behind the tensor, so that there is one case less."""
+    right, left = f.pop(), f.pop()
+    if isinstance(left, Constant):
+        left, right = right, left
+    f.push(left)
+    f.push(right)
+    return binary_op(t, f, i)
+
+def copied(t, f, i):
+    """COPY n: the n-th value from the top is pushed once more."""
+    f.push(f.stack[-1])
+
+x = torch.tensor([1.0, -2.0, 3.0])
+'''
+
+
+def check_programs(answer: Answer) -> tuple[Score, ...]:
+    x = answer["x"]
+    cases = [("arithmetic", "BINARY_OP", "number_last"), ("compared", "COPY", "copied")]
+    rights, records = {}, {}
+    for name, _, _ in cases:
+        with answer.at("defined", name):
+            right = rights[name] = answer[name](*copies((x,)))
+            if not isinstance(right, torch.Tensor):
+                answer.fail(f"`{name}` returns {right!r}, which is no tensor")
+    for name, op, wrong in cases:
+        rules: dict[str, Any] = {"opcodes": {op: answer[wrong]}}
+        show = showing(answer[name], (x,), partial(located, op))
+        with answer.at("compiles", name, show), explorer.workbench(**rules):
+            record = records[name] = explored(answer[name], *copies((x,)))
+            answer.shown(record, located(op, record))
+            if (why := refusal(record)) or len(record.breaks):
+                said = why or str(record.breaks[0].why)
+                answer.fail(f"`{name}`: with {wrong} it is not captured whole, so Python runs it, and is right: {said}")
+    for name, op, _ in cases:
+        with answer.at("used", name):
+            if not uses(records[name]):
+                answer.fail(f"`{name}` has no {op} that is evaluated", records[name], "bytecode")
+    for name, _, _ in cases:
+        with answer.at("verified", name):
+            if differs := position(explorer.compile(answer[name])(*copies((x,))), rights[name]):
+                answer.fail(f"`{name}`: with the built-in rule it differs from eager too: {differs}")
+    for name, op, wrong in cases:
+        answer.shown(records[name], located(op, records[name]))
+        with answer.at("right", name), explorer.workbench(opcodes={op: answer[wrong]}):
+            if not position(explorer.compile(answer[name])(*copies((x,))), rights[name]):
+                answer.fail(f"`{name}`: with {wrong} the result is still right, {rights[name].tolist()}")
+    return ()
+
+
+def _programs(
+    arithmetic: str = "return 2 - x", compared: str = "n = 3\n    return x + 1 if 0 < n < 5 else x - 1"
+) -> str:
+    return f"def arithmetic(x):\n    {arithmetic}\n\ndef compared(x):\n    {compared}\n"
+
+
+BROKEN = Puzzle(
+    id="symbolic-4",
+    title="Show that they are wrong",
+    task=(
+        "Two rules are wrong, and neither raises an error. Write a function of `x` for each on which what is compiled "
+        "with the rule gives another result than eager: `arithmetic` for `number_last`, which takes the place of "
+        "`BINARY_OP`, and `compared` for `copied`, which takes the place of `COPY`."
+    ),
+    minutes=12,
+    names=("arithmetic", "compared"),
+    given=WRONG_RULES,
+    starter=_programs("return ...  # wrong with number_last", "return ...  # wrong with copied"),
+    solution=_programs(),
+    wrong=(
+        Wrong(_programs("return 2 * x"), "right", "`arithmetic`: with number_last the result is still right"),
+        Wrong(_programs("return x - 2"), "right", "`arithmetic`: with number_last the result is still right"),
+        Wrong(_programs("return torch.sub(2, x)"), "used", "`arithmetic` has no BINARY_OP"),
+        Wrong(_programs(compared="n = 3\n    return x + 1 if n < 5 else x - 1"), "used", "`compared` has no COPY"),
+        Wrong(_programs(compared="n = 9\n    return x + 1 if 0 < n < 5 else x - 1"), "right",
+              "`compared`: with copied the result is still right"),
+        Wrong(_programs(compared="d = {'a': x}\n    d['a'] += 1\n    return d['a']"), "compiles",
+              "with copied it is not captured whole"),
+        Wrong(_programs("return 3"), "defined", "`arithmetic` returns 3, which is no tensor"),
+    ),
+    hints=(
+        "Which operators care about the order of their operands? And where does Python need one value twice?",
+        "2 * x is x * 2, and 2 - x is not x - 2. `import dis; dis.dis(compared)` shows where COPY is: a chained "
+        "comparison compares its middle value twice.",
+        "return 2 - x. And with n = 3: x + 1 if 0 < n < 5 else x - 1, where `copied` compares 0 with 0.",
+    ),
+    check=check_programs,
+)  # fmt: skip
+
+PUZZLES = (STACK, SWAP, UNPACK, BROKEN)
