@@ -92,11 +92,28 @@ class Argument:
     offset: int = 0
 
 
+LoopKind = Literal["serial", "parallel", "vector", "parallel vector"]
+
+
+@dataclass(frozen=True, slots=True)
+class TiledLoop:
+    """A loop of a generated kernel, inside `depth` others: over `size` points of `axis`, in steps of `tile` points that
+    loops further in (or the lanes of a block) go over; 0 where it takes single points. Threads or programs share a
+    parallel loop; vector lanes a vector loop."""
+
+    axis: str
+    kind: LoopKind
+    size: Size
+    tile: int = 0
+    depth: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """One generated kernel. `function` is the symbol, equal for kernels with equal bodies; `id` is "k1".
 
-    `bytes` and `flops` are what one call moves and computes at least, as size expressions.
+    `bytes` and `flops` are what one call moves and computes at least, as size expressions. `loops` are in the order in
+    which they begin.
     """
 
     language: ClassVar[Language]
@@ -108,16 +125,15 @@ class Kernel:
     bytes: Size
     flops: Size
     origins: Origins
+    loops: tuple[TiledLoop, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CppKernel(Kernel):
-    """`arrangement` names the shape of its loops: points, rows, columns. `errors` is how many messages its checks can
-    raise; with any, the function returns an int."""
+    """`errors` is how many messages its checks can raise; with any, the function returns an int."""
 
     language = "cpp"
 
-    arrangement: str
     errors: int
 
 

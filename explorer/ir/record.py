@@ -499,6 +499,17 @@ class ArgumentData(Data, frozen=True):
     written: bool = False
 
 
+class TiledLoopData(Data, frozen=True):
+    """A loop of a kernel, inside `depth` others. `kind`: "serial", "parallel", "vector", "parallel vector"; `tile`: the
+    points of a step that loops further in, or a block's lanes, go over; 0 where a step is one point."""
+
+    axis: str
+    kind: str
+    size: str
+    tile: Whole = 0
+    depth: Whole = 0
+
+
 class KernelData(Data, frozen=True):
     """`seconds` is the median of one launch, where it was timed. `lowered` gives the machine's texts by kind ("asm",
     "ttir", "ttgir", "llir", "ptx", "sass")."""
@@ -513,6 +524,7 @@ class KernelData(Data, frozen=True):
     seconds: float | None = None
     lowered: dict[str, TextData] = {}
     arguments: tuple[ArgumentData, ...] = ()
+    loops: tuple[TiledLoopData, ...] = ()
 
 
 class BuildData(Data, frozen=True):

@@ -242,7 +242,7 @@ class Record:
     @property
     def kernels(self) -> Listing[data.KernelData]:
         found = [kernel for compile in self.data.compiles for half in compile.halves for kernel in half.kernels]
-        return Listing(found, (f"{k.id} {k.function}\n{k.source}\n" for k in found))
+        return Listing(found, (f"{k.id} {k.function}\n{text.loops(k)}{k.source}\n" for k in found))
 
     @property
     def timing(self) -> data.TimingData | None:

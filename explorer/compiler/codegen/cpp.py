@@ -53,7 +53,7 @@ class CppSources:
             moved,
             computed,
             kernel.origins,
-            made.arrangement,
+            made.loops,
             len(made.errors),
         )
         self.kernels.append(finished)

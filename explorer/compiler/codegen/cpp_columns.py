@@ -6,6 +6,7 @@ Where there are few of them and many inner points, threads share the inner point
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import sympy
@@ -58,7 +59,7 @@ class Columns(Nest):
         """Whether threads share the inner points."""
         blocks = self.hint(self.others) * -(-self.hint([self.vector]) // COLUMNS)
         enough = self.hint(self.outer) * self.hint(self.inner) > 4 * CHUNK_WORK
-        return blocks < PARALLEL_POINTS // 2 and enough and bool(self.parallel((*self.outer, *self.inner)))
+        return blocks < PARALLEL_POINTS // 2 and enough and self.parallel((*self.outer, *self.inner))
 
     def _block(self) -> None:
         self.hoist(self.roots, self.bound, 0)
@@ -87,7 +88,7 @@ class Columns(Nest):
                 self.caused(value, f"{name}{self.lane} = {self.values.value(value)};")
             self.store(current.once)
 
-        loop = self.in_block(self.vector, COLUMNS, self.simd(self.vector, current.once))
+        loop = self.simd(self.in_block(self.vector, COLUMNS), current.once)
         self.nest([loop], self.bound, 0, (*current.once_roots, *arrays), inside)
         self.lanes |= {value: name + self.lane for value, name in arrays.items()}
 
@@ -109,14 +110,12 @@ class Columns(Nest):
         for a in accumulators:
             for v in a.variables:
                 self._clear(a, v.type_name, v.name, v.start)
-        simd = self.simd(self.vector, current.writes)
-
         def step() -> None:
             self.values.names |= self.lanes
             for a in accumulators:
                 text = self.values.value(a.reduce.value)
                 if a.positional:
-                    self.caused(a.reduce.result, *a.step_with_position(text, self._position(), self.lane))
+                    self.caused(a.reduce.result, *a.step_with_position(text, self.position(), self.lane))
                 else:
                     self.caused(a.reduce.result, *a.step(text, self.lane))
             self.store(current.writes)
@@ -125,9 +124,9 @@ class Columns(Nest):
             runs = [a for a in accumulators if a.in_runs]
             for a in runs:
                 self._clear(a, a.run.type_name, a.run.name, a.run.start)
-            bound = self.bound.union(*(loop.axes for loop in around))
+            bound = self.bound | {loop.axis.symbol for loop in around if not loop.tile}
             self.hoist(current.sweep_roots, bound, 0)
-            loops = [*within, self.in_block(self.vector, COLUMNS, simd)]
+            loops = [*within, self.simd(self.in_block(self.vector, COLUMNS), current.writes)]
             self.nest(loops, bound, 0, current.sweep_roots, step)
             for a in runs:
                 self._each_lane(a, a.end_run("[lane]"))
@@ -146,21 +145,18 @@ class Columns(Nest):
                 continue
             width = max(1, RUN // steps)
             symbol = inner[place].symbol
-            starts = For(f"{symbol}_start", loops[place].start, loops[place].stop, width)
+            starts = replace(loops[place], tile=width)
             stop = f"{symbol}_start + {width}"
             if not size.is_Integer or size % width or (chunk and place == 0):
                 stop = f"index_min({stop}, {loops[place].stop})"
-            block = For(symbol.name, f"{symbol}_start", stop, 1, frozenset((symbol,)))
+            block = For(inner[place], f"{symbol}_start", stop, within=width)
             return [*loops[:place], starts], [block, *loops[place + 1 :]]
         return [], loops
 
     def _loops(self, chunk: str) -> list[For]:
         """The inner loops, the first one over the part that `chunk` names."""
-        first = self.inner[0].symbol
-        whole = [*map(self.loop, self.inner)]
-        if not chunk:
-            return whole
-        return [For(first.name, f"{chunk}_start", f"{chunk}_stop", 1, frozenset((first,))), *whole[1:]]
+        first, *rest = map(self.loop, self.inner)
+        return [replace(first, start=f"{chunk}_start", stop=f"{chunk}_stop") if chunk else first, *rest]
 
     def _clear(self, a: Accumulator, type_name: str, name: str, start: str) -> None:
         self.declare(a.reduce.result, type_name, f"{name}[{COLUMNS}]")
@@ -184,13 +180,6 @@ class Columns(Nest):
             if result != f"{name}[lane]":
                 self._each_lane(a, f"{name}[lane] = {result};")
             self.lanes[a.reduce.result] = name + self.lane
-
-    def _position(self) -> str:
-        """The linear position of a point in the sweep."""
-        position = sympy.S.Zero
-        for axis in self.inner:
-            position = position * axis.size + axis.symbol
-        return self.values.index(sympy.expand(position), within=PRODUCT)
 
     def _shared_sweep(self, current: Pass) -> None:
         """Threads share the first inner axis; their results join in order."""
@@ -220,9 +209,9 @@ class Columns(Nest):
                 for a in totals:
                     self._each_lane(a, *a.join("{}_of[chunk][lane]", "[lane]"))
 
-            each = For("chunk", "0", chunks, pragma=self.parallel(self.inner))
-            self.nest([each], self.bound, 0, (), part)
+            each = self.chunks(chunks)
+            self.nest(self.share([each], self.inner), self.bound, 0, (), part)
             if totals:
-                self.nest([For("chunk", "0", chunks)], self.bound, 0, (), join)
+                self.nest([each], self.bound, 0, (), join)
         self.line("}")
         self._finish(totals)

@@ -5,7 +5,7 @@ reduction: a loop nest over the outer axes, in tiles where memory is read across
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import sympy
@@ -19,6 +19,7 @@ from explorer.core.origin import origin
 from explorer.core.text import LineWriter, Text
 from explorer.ir.index import hint, points, step
 from explorer.ir.loops import Axis, Buffer, Load, evaluated, walk
+from explorer.ir.program import TiledLoop
 
 CHUNK = 8192
 """Elements of a vector loop that a thread takes at a time."""
@@ -44,18 +45,18 @@ class Points(Nest):
         return self.body.passes[0] if self.body.passes else Pass((), (), ())
 
     def _loops(self) -> list[For]:
-        vector = self.outer[-1]
-        simd = self.simd(vector, self._only.once)
+        vector, once = self.outer[-1], self._only.once
         shared = [axis for axis in self.outer[:-1] if self.parallel([axis])]
         ordered = [axis for axis in self.outer[:-1] if axis not in shared]
         many = self.hint(shared) >= PARALLEL_POINTS
         if many or not self.parallel([vector]):
-            return [*self.share([*map(self.loop, shared)], shared), *map(self.loop, ordered), self.loop(vector, simd)]
+            around = self.share([*map(self.loop, shared)], shared)
+            return [*around, *map(self.loop, ordered), self.simd(self.loop(vector), once)]
         if not shared and not ordered:
-            return [self.loop(vector, self.parallel([vector]).replace("parallel for", "parallel for simd"))]
+            return [replace(each, kind="parallel vector") for each in self.share([self.loop(vector)], [vector])]
         width = max(64, -(-self.hint([vector]) // PARALLEL_POINTS // 16) * 16) if ordered else CHUNK
         around = self.share([*map(self.loop, shared), self.blocks(vector, width)], [*shared, vector])
-        return [*around, *map(self.loop, ordered), self.in_block(vector, width, simd)]
+        return [*around, *map(self.loop, ordered), self.simd(self.in_block(vector, width), once)]
 
     # Tiles.
 
@@ -123,7 +124,7 @@ class Points(Nest):
                 self.values.define(value, self.values.loaded(element, value.buffer))
             self.store(self._only.once)
 
-        loops = [self.in_block(across, TILE), self.in_block(vector, TILE, self.simd(vector, self._only.once))]
+        loops = [self.in_block(across, TILE), self.simd(self.in_block(vector, TILE), self._only.once)]
         held = frozenset(lanes)
         roots = [root for root in self._only.once_roots if root not in held]
         self.nest(loops, bound, 0, roots, inside)
@@ -144,7 +145,7 @@ class Function:
     buffers: tuple[tuple[str, bool], ...]
     sizes: tuple[sympy.Symbol, ...]
     errors: tuple[tuple[type[Exception], str], ...]
-    arrangement: str
+    loops: tuple[TiledLoop, ...]
 
 
 def kernel_function(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sympy.Symbol, int]) -> Function:
@@ -173,7 +174,7 @@ def kernel_function(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sy
         tuple((buffer, buffer in parameters.written) for buffer in parameters.order()),
         tuple(sorted(parameters.sizes, key=str)),
         tuple(nest.values.errors),
-        type(nest).__name__.lower(),
+        tuple(nest.loops),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import sympy
 
@@ -15,6 +16,7 @@ from explorer.core.origin import origin
 from explorer.core.text import LineWriter
 from explorer.ir.index import hint, points, step
 from explorer.ir.loops import Apply, Axis, Buffer, Check, Const, Expr, Load, evaluated, walk
+from explorer.ir.program import LoopKind, TiledLoop
 from explorer.ir.scalar import DIVIDES
 
 PARALLEL_WORK = 32768
@@ -23,23 +25,35 @@ PARALLEL_POINTS = 16
 """Points of the outer loops from which on threads share these rather than something inside."""
 
 
+_PRAGMAS = {
+    "parallel": "#pragma omp parallel for num_threads(threads)",
+    "vector": "#pragma omp simd",
+    "parallel vector": "#pragma omp parallel for simd num_threads(threads)",
+}
+
+
 @dataclass(frozen=True)
 class For:
-    """One loop line. `axes` are the symbols it gives values to; `start` and `stop` are texts. `joined`: collapsed with
-    the next loop, so that nothing may stand between."""
+    """One loop line, over the points of `axis`; with `tile`, over the starts of tiles; with `within`, over the points
+    of a tile. `start` and `stop` are texts. `collapsed`: into the loop around it, so that nothing may stand between."""
 
-    variable: str
+    axis: Axis
     start: str
     stop: str
-    step: int = 1
-    axes: frozenset[sympy.Symbol] = frozenset()
-    pragma: str = ""
-    joined: bool = False
+    tile: int = 0
+    within: int = 0
+    kind: LoopKind = "serial"
+    clauses: tuple[str, ...] = ()
+    collapsed: bool = False
 
     @property
-    def head(self) -> str:
-        step = f"++{self.variable}" if self.step == 1 else f"{self.variable} += {self.step}"
-        return f"for (long {self.variable} = {self.start}; {self.variable} < {self.stop}; {step}) {{"
+    def lines(self) -> list[str]:
+        variable = f"{self.axis.symbol}_start" if self.tile else self.axis.symbol.name
+        step = f"{variable} += {self.tile}" if self.tile > 1 else f"++{variable}"
+        head = f"for (long {variable} = {self.start}; {variable} < {self.stop}; {step}) {{"
+        if self.kind == "serial" or self.collapsed:
+            return [head]
+        return [" ".join((_PRAGMAS[self.kind], *self.clauses)), head]
 
 
 class Nest:
@@ -59,6 +73,8 @@ class Nest:
         self.all = list(walk(*self.roots))
         self.writes = body.writes
         self.can_fail = any(map(can_fail, self.all))
+        self.loops: list[TiledLoop] = []
+        self.depth = 0
 
     def write(self) -> None:
         raise NotImplementedError
@@ -89,20 +105,31 @@ class Nest:
 
     # Loops.
 
-    def loop(self, axis: Axis, pragma: str = "") -> For:
-        return For(axis.symbol.name, "0", self.size(axis), 1, frozenset((axis.symbol,)), pragma)
+    def loop(self, axis: Axis) -> For:
+        return For(axis, "0", self.size(axis))
 
     def blocks(self, axis: Axis, width: int) -> For:
         """The loop over the starts of blocks of an axis."""
-        return For(f"{axis.symbol}_start", "0", self.size(axis), width)
+        return For(axis, "0", self.size(axis), width)
 
-    def in_block(self, axis: Axis, width: int, pragma: str = "") -> For:
+    def chunks(self, count: str) -> For:
+        """The loop over parts of the reduced points that threads share, or over their results."""
+        return For(Axis(sympy.Symbol("chunk"), sympy.sympify(count)), "0", count)
+
+    def position(self) -> str:
+        """The linear position of a point among the inner ones."""
+        position = sympy.S.Zero
+        for axis in self.inner:
+            position = position * axis.size + axis.symbol
+        return self.values.index(sympy.expand(position), within=PRODUCT)
+
+    def in_block(self, axis: Axis, width: int) -> For:
         """The loop over one block."""
         start = f"{axis.symbol}_start"
         stop = f"{start} + {width}"
         if not (axis.size.is_Integer and axis.size % width == 0):
             stop = f"index_min({stop}, {self.size(axis)})"
-        return For(axis.symbol.name, start, stop, 1, frozenset((axis.symbol,)), pragma)
+        return For(axis, start, stop, within=width)
 
     def nest(
         self,
@@ -118,14 +145,18 @@ class Nest:
             inside()
             return
         first, *rest = loops
-        bound |= first.axes
-        if first.pragma:
-            self.line(first.pragma)
-        self.line(first.head)
+        if not first.tile:
+            bound |= {first.axis.symbol}
+        for line in first.lines:
+            self.line(line)
+        size = sympy.Integer(first.within) if first.within else first.axis.size
+        self.loops.append(TiledLoop(first.axis.symbol.name, first.kind, size, first.tile, self.depth))
+        self.depth += 1
         with self.writer.indented(), self.values.scope():
-            if rest and not first.joined:
+            if rest and not rest[0].collapsed:
                 self.hoist(roots, bound, level)
             self.nest(rest, bound, level, roots, inside)
+        self.depth -= 1
         self.line("}")
 
     def hoist(self, roots: Iterable[Expr], bound: frozenset[sympy.Symbol], level: int) -> None:
@@ -137,39 +168,35 @@ class Nest:
 
     # Threads and vectors.
 
-    def parallel(self, shared: Iterable[Axis], count: int = 1) -> str:
-        """The pragma of `count` collapsed loops that threads share, or "" where there is too little work, or where two
-        threads might write one element."""
-        if not all(apart(write, axis) for write in self.writes for axis in shared):
-            return ""
-        per_point = max(1, sum(2 if isinstance(v, Load) else flops(v) for v in self.all) // 2)
+    def parallel(self, shared: Iterable[Axis]) -> bool:
+        """Whether threads share loops over these axes: not for little work, nor where two might write one element."""
         total = points((*self.outer, *self.inner))
-        least = PARALLEL_WORK // per_point
-        if total.is_Integer and total < least:
-            return ""
-        parts = ["#pragma omp parallel for num_threads(threads)"]
-        if count > 1:
-            parts.append(f"collapse({count})")
-        if not total.is_Integer:
-            parts.append(f"if ({self.values.index(total, within=PRODUCT)} > {least})")
-        if self.can_fail:
-            parts.append("reduction(|:bad)")
-        return " ".join(parts)
+        enough = not total.is_Integer or total >= self._least
+        return enough and all(apart(write, axis) for write in self.writes for axis in shared)
+
+    @cached_property
+    def _least(self) -> int:
+        """Points of the kernel from which on threads pay."""
+        return PARALLEL_WORK // max(1, sum(2 if isinstance(v, Load) else flops(v) for v in self.all) // 2)
 
     def share(self, loops: list[For], axes: Iterable[Axis]) -> list[For]:
         """The loops, collapsed and shared by threads where that pays."""
-        pragma = self.parallel(axes, len(loops)) if loops else ""
-        if not pragma:
+        if not loops or not self.parallel(axes):
             return loops
-        joined = [replace(loop, joined=number < len(loops) - 1) for number, loop in enumerate(loops)]
-        return [replace(joined[0], pragma=pragma), *joined[1:]]
+        clauses = [f"collapse({len(loops)})"] if len(loops) > 1 else []
+        total = points((*self.outer, *self.inner))
+        if not total.is_Integer:
+            clauses.append(f"if ({self.values.index(total, within=PRODUCT)} > {self._least})")
+        clauses += ["reduction(|:bad)"] * self.can_fail
+        collapsed = [replace(loop, kind="parallel", collapsed=True) for loop in loops[1:]]
+        return [replace(loops[0], kind="parallel", clauses=tuple(clauses)), *collapsed]
 
-    def simd(self, axis: Axis, writes: Iterable[Write] = (), clauses: Iterable[str] = ()) -> str:
-        """The pragma of a vector loop over `axis`; none where neighbours may meet in one element."""
-        if any(not apart(write, axis) for write in writes):
-            return ""
-        failing = ["reduction(|:bad)"] if self._fails_along(axis) else []
-        return " ".join(["#pragma omp simd", *clauses, *failing])
+    def simd(self, loop: For, writes: Iterable[Write] = (), clauses: Iterable[str] = ()) -> For:
+        """The loop with vector lanes; as it is where neighbours may meet in one element."""
+        if any(not apart(write, loop.axis) for write in writes):
+            return loop
+        failing = ["reduction(|:bad)"] * self._fails_along(loop.axis)
+        return replace(loop, kind="vector", clauses=(*clauses, *failing))
 
     def _fails_along(self, axis: Axis) -> bool:
         """Whether a value that may fail is computed in the innermost loop, over `axis`, rather than before it."""

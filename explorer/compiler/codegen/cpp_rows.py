@@ -89,7 +89,7 @@ class Rows(Nest):
             self.caused(a.reduce.result, *(f"{v.type_name} {v.name} = {v.start};" for v in a.variables))
         loops, last = self._sweep_loops(any(a.in_runs for a in accumulators), chunk)
         clauses = [clause for a in accumulators for clause in a.clauses]
-        last = replace(last, pragma=self.simd(self.vector, current.writes, clauses))
+        plain, last = last, self.simd(last, current.writes, clauses)
         between = self.bound | {axis.symbol for axis in self.inner[:-1]}
 
         def inside() -> None:
@@ -109,7 +109,7 @@ class Rows(Nest):
                 self.caused(a.reduce.result, a.end_run())
 
         self.nest(loops, self.bound, number, current.sweep_roots, run)
-        self._find([a for a in accumulators if a.positional], number, loops, last)
+        self._find([a for a in accumulators if a.positional], number, loops, plain)
         if not chunk:
             for a in accumulators:
                 self.values.define(a.reduce.result, a.result())
@@ -120,7 +120,7 @@ class Rows(Nest):
         vector, length = self.vector, self.vector.size
         loops = [*map(self.loop, self.inner[:-1])]
         if chunk:
-            loops.append(For(f"{vector.symbol}_start", f"{chunk}_start", f"{chunk}_stop", RUN))
+            loops.append(For(vector, f"{chunk}_start", f"{chunk}_stop", RUN))
             stop = f"index_min({vector.symbol}_start + {RUN}, {chunk}_stop)"
             return loops, replace(self.in_block(vector, RUN), stop=stop)
         if runs and not (length.is_Integer and length <= RUN):
@@ -139,12 +139,12 @@ class Rows(Nest):
             if a.marks_nan:
                 self.caused(a.reduce.result, f"{a.name} = {a.name}_nan ? NAN : {a.name};")
         clauses = [f"reduction(min:{name})" for name in found.values()]
-        loop = replace(last, pragma=self.simd(self.vector, (), clauses))
+        loop = self.simd(last, (), clauses)
         roots = [a.reduce.value for a in positional]
 
         def inside() -> None:
             self._take_kept(number, also=True)
-            self.caused(positional[0].reduce.result, f"{type_name} position = {self._position()};")
+            self.caused(positional[0].reduce.result, f"{type_name} position = {self.position()};")
             for a, name in found.items():
                 self.caused(a.reduce.result, *a.find(self.values.value(a.reduce.value), name, type_name, end))
 
@@ -152,23 +152,16 @@ class Rows(Nest):
         for a, name in found.items():
             self.caused(a.reduce.result, f"{a.name}_at = {name};")
 
-    def _position(self) -> str:
-        """The linear position of a point in the sweep."""
-        position = sympy.S.Zero
-        for axis in self.inner:
-            position = position * axis.size + axis.symbol
-        return self.values.index(sympy.expand(position), within=PRODUCT)
-
     def _take_kept(self, number: int, also: bool = False) -> None:
         """Name the values that an earlier sweep kept; `also` those that this one did."""
         for value, name in self.kept.items():
             if value in self._needs[number] and self._first(value) < number + also:
-                self.values.define(value, f"{name}[{self._position()}]")
+                self.values.define(value, f"{name}[{self.position()}]")
 
     def _keep(self, number: int) -> None:
         for value, name in self.kept.items():
             if self._first(value) == number:
-                self.caused(value, f"{name}[{self._position()}] = {self.values.value(value)};")
+                self.caused(value, f"{name}[{self.position()}] = {self.values.value(value)};")
 
     def _first(self, value: Expr) -> int:
         return next(number for number, needed in enumerate(self._needs) if value in needed)
@@ -196,7 +189,7 @@ class Split(Rows):
         for a in totals:
             for v in a.variables:
                 self.caused(a.reduce.result, f"{v.type_name} {v.name} = {v.start}, {v.name}_of[{CHUNKS}];")
-        each = For("chunk", "0", chunks, pragma=self.parallel(self.inner))
+        each = self.chunks(chunks)
 
         def part() -> None:
             self.line(f"long chunk_start = chunk * {width};")
@@ -210,9 +203,9 @@ class Split(Rows):
             for a in totals:
                 self.caused(a.reduce.result, *a.join("{}_of[chunk]"))
 
-        self.nest([each], self.bound, number, current.sweep_roots, part)
+        self.nest(self.share([each], self.inner), self.bound, number, current.sweep_roots, part)
         if totals:
-            self.nest([For("chunk", "0", chunks)], self.bound, number, (), join)
+            self.nest([each], self.bound, number, (), join)
         for a in totals:
             self.values.define(a.reduce.result, a.result())
 

@@ -111,6 +111,10 @@ class HalfParts:
                     data.ArgumentData(each.buffer or "", "" if each.size is None else str(each.size), each.written)
                     for each in kernel.arguments
                 ),
+                loops=tuple(
+                    data.TiledLoopData(each.axis, each.kind, str(each.size), each.tile, each.depth)
+                    for each in kernel.loops
+                ),
             )
             for kernel in self.generated.kernels
         )  # fmt: skip

@@ -13,6 +13,7 @@ from explorer.ir.record import (
     CompileData,
     GuardData,
     HalfData,
+    KernelData,
     OperatorCheckData,
     RecordData,
     SamplesData,
@@ -23,7 +24,7 @@ from explorer.show.view import diagnosis, difference, glance, history
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.provenance import file_names
 
-__all__ = ["amount", "compile_line", "duration", "full", "half_lines", "stage_diff", "summary", "timing"]
+__all__ = ["amount", "compile_line", "duration", "full", "half_lines", "loops", "stage_diff", "summary", "timing"]
 
 UNCOUNTED = "; those outside graphs are not counted"
 
@@ -210,6 +211,12 @@ def half_lines(half: HalfData) -> list[str]:
             figures += f"  {amount(work / took, 'FLOP/s')}" if work and took else ""
             lines.append(f"{item.id}: {target}{figures}")
     return lines
+
+
+def loops(kernel: KernelData) -> str:
+    """A kernel's loops, a line for each: how it runs, over what, in which tiles."""
+    tiled = ((each, f" in tiles of {each.tile}" if each.tile > 1 else "") for each in kernel.loops)
+    return "".join(f"{'  ' * each.depth}{each.kind} {each.axis} < {each.size}{tiles}\n" for each, tiles in tiled)
 
 
 def stage_diff(before: StageData | None, after: StageData | None, context: int = 3) -> list[str]:

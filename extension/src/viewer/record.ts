@@ -342,6 +342,16 @@ export interface ArgumentData {
   readonly written?: boolean;
 }
 
+/** A loop of a kernel, inside `depth` others. `kind`: "serial", "parallel", "vector", "parallel vector"; `tile`: the
+ * points of a step that loops further in, or a block's lanes, go over; 0 where a step is one point. */
+export interface TiledLoopData {
+  readonly axis: string;
+  readonly kind: string;
+  readonly size: string;
+  readonly tile?: number;
+  readonly depth?: number;
+}
+
 /** `seconds` is the median of one launch, where it was timed. `lowered` gives the machine's texts by kind ("asm",
  * "ttir", "ttgir", "llir", "ptx", "sass"). */
 export interface KernelData {
@@ -355,6 +365,7 @@ export interface KernelData {
   readonly seconds?: number | null;
   readonly lowered?: { readonly [key: string]: TextData };
   readonly arguments?: readonly ArgumentData[];
+  readonly loops?: readonly TiledLoopData[];
 }
 
 export interface BuildData {

@@ -154,6 +154,8 @@ class Code implements Pane {
       ? [`${bytes(kernel.bytes)} moved`, kernel.flops ? `${kernel.flops.toLocaleString("en")} floating-point operations` : "", kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a call`]
       : [];
     const lines = [h("span", phrase([half.target, ...measured], " · "))];
+    const loops = (kernel?.loops ?? []).map(({ axis, kind, size, tile = 0 }) => `${kind} ${axis} < ${size}${tile > 1 ? ` in tiles of ${tile}` : ""}`);
+    if (loops.length) lines.push(h("span", `Loops: ${loops.join("; ")}`));
     if (half.runs === false) lines.push(h("strong.ex-warned-text", "⚠ compiled, never run here"));
     return [...lines, ...(half.builds ?? []).map(build => buildFacts(build))];
   }
