@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import datetime
+import itertools
 import operator
 import re
 import traceback
@@ -760,3 +761,61 @@ def test_no_effect_is_lost_behind_a_write_that_autograd_records(program, refused
         for aliased in (False, True):  # where inputs share memory, the graph's own writes are the program's
             function = explorer.compile(called, backend=backend)
             assert outcome(function, write, aliased) == outcome(called, write, aliased)
+
+
+OUTDATED = {
+    "split": lambda x: x.split(1)[1],
+    "unbind": lambda x: x.unbind(0)[0],
+    "whole": lambda x: x.split(2)[-1],
+    "without grad": lambda x: _first_without_grad(x),
+    "one view": lambda x: x[1:],
+}
+WRITES_BASE = [lambda x: x.mul_(3), lambda x: x.__setitem__(0, 5), lambda x: x[0].square_(), lambda x: x.sub_(x.sum())]
+USES = [lambda v: v * 2, lambda v: v.expand_as(v), lambda v: v.is_leaf, lambda v: v.add_(1)]
+
+
+def _first_without_grad(x):
+    with torch.no_grad():
+        return x[0]
+
+
+def _used_after(x, view, log, steps, write, use):
+    log.append("begins")
+    write(x)
+    x += next(steps)
+    return use(view)
+
+
+def _used_before_and_after(x, view, log, steps, write, use):
+    try:
+        first = use(view)
+        log.append(next(steps))
+        write(x)
+        return first, use(view)
+    except RuntimeError as error:
+        log.append(type(error).__name__)
+        return next(steps)
+
+
+@pytest.mark.parametrize("backend", ["explorer", "eager"])
+@pytest.mark.parametrize("program", [_used_after, _used_before_and_after])
+@pytest.mark.parametrize("made", OUTDATED)
+def test_no_effect_is_lost_where_autograd_refuses_a_view_whose_base_was_written(made, program, backend):
+    """Whether such a view is an input when the graph is made, or at a later call."""
+
+    def outcome(function, aliased, *does):
+        leaf, other = (torch.arange(6.0).view(2, 3).requires_grad_() for _ in range(2))
+        x, log, steps = leaf * 1, [], itertools.count(1)
+        view = OUTDATED[made](x if aliased else other * 1)
+        try:
+            found = str(function(x, view, log, steps, *does)).partition(", grad_fn")[0]
+        except RuntimeError as error:
+            found = type(error)
+        x.sum().backward()
+        return found, log, str(steps), x.tolist(), leaf.grad.tolist()
+
+    for write, use in zip(WRITES_BASE, USES, strict=True):
+        for aliased in (True,), (False, True, False):
+            function = explorer.compile(program, backend=backend)
+            for now in aliased:
+                assert outcome(function, now, write, use) == outcome(program, now, write, use)

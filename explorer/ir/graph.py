@@ -87,6 +87,16 @@ def as_given(value: torch.Tensor, like: torch.Tensor | None = None) -> torch.Ten
         return twin if like.is_leaf else twin.view_as(twin)
 
 
+def is_refused(tensor: torch.Tensor) -> bool:
+    """Whether autograd refuses to use it: one of several views that an operator made, or one made without grad, whose
+    base has been written since."""
+    try:
+        _ = tensor.grad_fn
+    except RuntimeError:
+        return True
+    return False
+
+
 def restamp(node: fx.Node, **changes: Any) -> fx.Node:
     """Replace fields of the node's NodeInfo."""
     node.meta[INFO] = replace(info(node), **changes)

@@ -38,7 +38,8 @@ OVERLAPPING_WRITE = reason(
 NOT_FUNCTIONAL = reason(
     "autograd.not_functional",
     "a change that has no functional form",
-    "Setting tensor.data, torch.inference_mode and unsafe_split cannot be expressed in a functional graph.",
+    "Setting tensor.data, torch.inference_mode, unsafe_split and one of several views whose base is written later "
+    "cannot be expressed in a functional graph.",
     "Use copy_() or a new tensor instead of tensor.data, torch.no_grad() instead of inference_mode, torch.split() "
     "instead of unsafe_split.",
 )

@@ -28,7 +28,7 @@ from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, 
 from explorer.compiler.autograd.tape import Tape, is_plain, not_functional, storage_of
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.graph import Graph, NodeInfo, info, needed_by
+from explorer.ir.graph import Graph, NodeInfo, info, is_refused, needed_by
 from explorer.ir.joint import (
     Base,
     FromView,
@@ -89,12 +89,14 @@ def refuse(captured: Graph) -> None:
 
 def only_eager(captured: Graph) -> Why | None:
     """Why the graph runs eagerly whatever compiles it: it gives a tensor other memory, which back ends do to a copy of
-    it, it takes parts of a tensor that no schema calls views, or it returns a leaf made inside, or what was computed
-    from one, which none gives back."""
+    it, it takes parts of a tensor that no schema calls views, it makes a view that autograd refuses to use after a
+    write of its base, or it returns a leaf made inside, or what was computed from one, which none gives back."""
     for node in captured.graph.nodes:
         name = getattr(node.target, "__name__", str(node.target))
         if node.target is setattr or name == "enter_InferenceMode" or name.startswith("unsafe_"):
             return Why(reasons.NOT_FUNCTIONAL, node.name)
+        if node.op != "output" and any(map(is_refused, in_memory(node))):
+            return Why(reasons.NOT_FUNCTIONAL, f"{node.name}, whose base is written later")
     if not (leaves := new_leaves(captured)):
         return None
     memory = [storage_of(value) for each in captured.inputs for value in in_memory(each)]

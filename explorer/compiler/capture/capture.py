@@ -16,7 +16,7 @@ from explorer.compiler.capture.breaks import not_captured, not_splittable
 from explorer.compiler.capture.compiled_bytecode import COMPILED, FRAME, CompiledBytecode, breaking, returning
 from explorer.compiler.capture.guards import AllDistinct, Equals, GlobalStateIs, ShareNoMemory, TensorMatch, TypeIs
 from explorer.compiler.capture.input_frame import described_inputs
-from explorer.compiler.capture.saved_inputs import refuses_writes
+from explorer.compiler.capture.saved_inputs import outdated, refuses_writes
 from explorer.compiler.capture.shapes import symbols
 from explorer.compiler.capture.tracer import BreakAt, Evaluator
 from explorer.compiler.capture.values.arrays import check_copies, check_memory
@@ -199,10 +199,18 @@ def _on_everything(t: Evaluator) -> tuple[Guard, ...]:
     why = "whether gradients are recorded, and in what precision operators compute, is part of the graph"
     found = [Guard(f"{t.name}.state", None, GlobalStateIs(t.state), cause, None, why)]
     why = "the graph writes it, autograd records that, and refuses it of leaves, their views and some other views"
-    for number, source in enumerate(t.tape.recorded_inputs()):
+    recorded = t.tape.recorded_inputs()
+    for number, source in enumerate(recorded):
         condition = Equals(refuses_writes(t.tape.reals[source]))
         source = Computed(refuses_writes, (source,))
         found.append(Guard(f"{t.name}.written{number or ''}", source, condition, cause, None, why))
+    others = [source for source in t.tape.reals if source not in recorded]
+    if recorded and others:
+        given = [*recorded, *others]
+        condition = Equals(outdated(len(recorded), *(t.tape.reals[source] for source in given)))
+        source = Computed(outdated, (len(recorded), *given))
+        why = "autograd refuses to use some views after the graph has written their base"
+        found.append(Guard(f"{t.name}.outdated", source, condition, cause, None, why))
     why = "a change made through one would be seen through the other"
     for number, sources in enumerate(filter(lambda sources: len(sources) > 1, _distinct(t))):
         name = f"{t.name}.distinct{number or ''}"

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 
 from explorer.compiler.capture.hook import unwatched
+from explorer.ir.graph import is_refused
 from explorer.ir.settings import generators, set_generators
 
 _autograd: Any = torch._C._autograd
@@ -33,7 +34,7 @@ class Before:
         if sum(each.nbytes() for each in storages) <= self.most_kept:
             with torch.no_grad():
                 self.kept = [
-                    (tensor, tensor.detach(), storage.clone(), tensor.grad_fn)
+                    (tensor, tensor.detach(), storage.clone(), recorded(tensor))
                     for tensor, storage in zip(tensors, storages, strict=True)
                 ]
 
@@ -41,7 +42,7 @@ class Before:
         """Whether all are again what they were."""
         if self.kept is None:
             return self.counted and self.versions == list(map(version, self.tensors))
-        if any(tensor.grad_fn is not made_by for tensor, _, _, made_by in self.kept):
+        if any(recorded(tensor) is not made_by for tensor, _, _, made_by in self.kept):
             return False
         for tensor, alias, storage, _ in self.kept:
             with torch.no_grad(), nullcontext() if tensor.is_inference() else preserved_version(tensor):
@@ -79,6 +80,23 @@ def refuses_writes(tensor: Tensor) -> bool:
     base = tensor._base
     of_a_leaf = tensor.requires_grad and base is not None and base.is_leaf
     return of_a_leaf or _autograd._get_creation_meta(tensor) != _autograd.CreationMeta.DEFAULT
+
+
+def recorded(tensor: Tensor) -> Any:
+    """What autograd has recorded of a tensor; None where it records no write, and may refuse to say after one."""
+    return None if refuses_writes(tensor) else tensor.grad_fn
+
+
+def outdated(written: int, *tensors: Tensor) -> tuple[bool, ...]:
+    """Which of the tensors autograd refuses to use, now or once it has recorded a write of one of the first `written`:
+    views of the same base that no single operator made under autograd."""
+    bases = [each._base if each._is_view() else each for each in tensors[:written]]
+    return tuple(
+        each._is_view()
+        and _autograd._get_creation_meta(each) != _autograd.CreationMeta.DEFAULT
+        and (any(each._base is base for base in bases) or is_refused(each))
+        for each in tensors
+    )
 
 
 def version(tensor: Tensor) -> int | None:

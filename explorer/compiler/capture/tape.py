@@ -25,6 +25,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensor,
     UnsupportedOperatorException,
 )
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 from torch.fx.experimental.symbolic_shapes import (
     DimDynamic,
     GuardOnDataDependentSymNode,
@@ -38,12 +39,12 @@ from explorer.compiler.capture.expressions import function_of
 from explorer.compiler.capture.fakes import LaidOut
 from explorer.compiler.capture.operator_checks import memory_of, refusal, tensors_in
 from explorer.compiler.capture.overlaps import may_fold, overlaps, written_by, written_places
-from explorer.compiler.capture.saved_inputs import version
+from explorer.compiler.capture.saved_inputs import recorded, version
 from explorer.core.origin import Origins, origins
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Span
 from explorer.ir.capture import Computed, Input, Returned, Size, Source, Stride
-from explorer.ir.graph import Graph, as_given, info, stamp
+from explorer.ir.graph import Graph, as_given, info, is_refused, stamp
 from explorer.ir.sizes import Operation, Relations, computed, is_whole
 
 
@@ -143,18 +144,36 @@ class Tape:
             return self._input(source, tensor)
 
     def _input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
+        if is_refused(tensor):
+            unsupported(reasons.OP_RAISED, f"{source.name} is a view whose base was written since")
         wanted = self._dynamic(source, tensor)
-        if any(kind is not DimDynamic.STATIC for kind in wanted):
-            context: Any = StatelessSymbolicContext(list(wanted))
-            fake = self.mode.from_tensor(tensor, symbolic_context=context, source=ShapeSource(source.name))
+        is_symbolic = any(kind is not DimDynamic.STATIC for kind in wanted)
+        facts: dict[str, Any] = {"static_shapes": True}
+        if is_symbolic:
+            facts = {"symbolic_context": StatelessSymbolicContext(list(wanted))}
+        with self._before_writes(tensor):
+            fake = self.mode.from_tensor(tensor, source=ShapeSource(source.name), **facts)
+            self._versions[source] = version(fake)
+            given = self.given.setdefault(id(fake), as_given(fake))
+        if is_symbolic:
             self._name_symbols(source, fake)
-        else:
-            fake = self.mode.from_tensor(tensor, static_shapes=True, source=ShapeSource(source.name))
         self.fakes[source], self.reals[source] = fake, tensor
-        self._versions[source] = version(fake)
-        given = self.given.setdefault(id(fake), as_given(fake))
         about = "parameter" if isinstance(tensor, torch.nn.Parameter) else ""
         return self._placeholder(source, given, about), fake
+
+    @contextmanager
+    def _before_writes(self, tensor: torch.Tensor) -> Iterator[None]:
+        """Inside, a view is made that is older than the graph's writes to its base, which autograd may refuse to use
+        after them."""
+        base = tensor._base if tensor._is_view() and not tensor.is_inference() else None
+        alike = (source for source, real in self.reals.items() if base is real or base is real._base is not None)
+        first = next(alike, None)
+        if first is None:
+            yield
+            return
+        with preserved_version(self.fakes[first]):
+            torch._C._autograd._unsafe_set_version_counter((self.fakes[first],), (self._versions[first] or 0,))
+            yield
 
     def written_inputs(self) -> list[Source]:
         """The inputs that the graph writes."""
@@ -162,7 +181,7 @@ class Tape:
 
     def recorded_inputs(self) -> list[Source]:
         """Those of them of which autograd may record the writes."""
-        return [source for source in self.written_inputs() if self.fakes[source].grad_fn is not None]
+        return [source for source in self.written_inputs() if recorded(self.fakes[source]) is not None]
 
     def is_as_given(self, fake: Any) -> bool:
         """Whether this is an input that the graph has not written."""

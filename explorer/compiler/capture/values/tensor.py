@@ -147,7 +147,7 @@ class TensorValue(Value):
         held = TENSOR_PROPERTIES.get(name)
         if held == "graph":
             return graph_call(t, "call_function", getattr, [self, Constant(name)], {})
-        if held is not None and not callable(found := getattr(self.fake, name, None)):
+        if held is not None and not callable(found := self._said(name)):
             return t.from_python(found) if held == "tensor guard" else self.asked(t, name)
         if name == "grad":
             return self._grad(t)
@@ -160,11 +160,12 @@ class TensorValue(Value):
         if self.given is not None and name in vars(self.given):
             assert self.source is not None
             return t.wrap(Attr(self.source, name), vars(self.given)[name])
-        is_made_leaf = self.fake.is_leaf and (self.given is None or isinstance(self.given, torch.nn.Parameter))
-        if name == "grad_fn" and (is_made_leaf or not self.fake.requires_grad):
-            return Constant(None)
-        if name == "grad_fn" and self.given is not None and self.source is not None and self.fake.grad_fn is None:
-            return t.wrap(Attr(self.source, name), None)
+        if name == "grad_fn":
+            is_made = self.given is None or isinstance(self.given, torch.nn.Parameter)
+            if self._said("is_leaf") and is_made or not self.fake.requires_grad:
+                return Constant(None)
+            if self.given is not None and self.source is not None and self.fake.grad_fn is None:
+                return t.wrap(Attr(self.source, name), None)
         found = getattr(torch.Tensor, name, None)
         if found is None:
             if hasattr(torch.Tensor, name) and name not in ("grad_fn", "_base", "_grad", "__hash__"):
@@ -177,6 +178,13 @@ class TensorValue(Value):
         if isinstance(found, property) or not callable(found):
             unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
         return t.builtin_method(self, name)
+
+    def _said(self, name: str) -> Any:
+        """An attribute, which autograd does not tell of a view that a write of its base has made invalid."""
+        try:
+            return getattr(self.fake, name, None)
+        except RuntimeError as error:
+            unsupported(reasons.OP_RAISED, f"tensor.{name}: {error}")
 
     def _of_class(self, t: Tracer, name: str) -> Value | None:
         """What a subclass makes of an attribute; None where it has torch's own."""
