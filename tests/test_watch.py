@@ -3,7 +3,9 @@
 import linecache
 import logging
 import re
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -290,7 +292,8 @@ def test_graphs_are_told_with_the_call_that_ran_them_and_compiles_with_the_call_
         assert all(name in titles[id] for ran in calls[name].served for id in ran)
         assert calls[name].compiled == (1, 3)
     assert calls["raising"].compiled[:2] == (1, 2)
-    settled_calls = [calls["raising"].samples[n - 1] for n in (3, 4) if n not in calls["raising"].compiled]
+    other = {*calls["raising"].compiled, calls["raising"].measured}
+    settled_calls = [calls["raising"].samples[n - 1] for n in (3, 4) if n not in other]
     assert settled(calls["raising"]) == tuple(settled_calls)
 
 
@@ -550,3 +553,135 @@ def test_the_configuration_is_the_one_that_applied() -> None:
     assert record.data.config["torch.compile dynamic"] == "True"
     assert record.data.config["torch.compile options max_fusion_size"] == "3"
     assert record.data.config["torch.compile backend"] == "inductor"
+
+
+# What ran outside graphs, and how long
+
+
+@torch.compiler.disable
+def slow_in_eager(x: torch.Tensor) -> torch.Tensor:
+    time.sleep(0.02)
+    for _ in range(7):
+        x = x + 1
+    return x
+
+
+def between_graphs(x):
+    y = slow_in_eager(x.sin())
+    return (y.cos() + y).relu()
+
+
+def left_to_python(x):
+    for _ in range(3):
+        x = x * 2
+        torch._dynamo.graph_break()
+        time.sleep(0.01)
+    return x
+
+
+class Between(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.lin(slow_in_eager(self.lin(x)))
+
+
+def stock_of(fn: Any) -> Any:
+    return torch.compile(fn, backend="eager")
+
+
+# what is compiled, seconds that it sleeps in eager, ATen calls outside graphs; a loop with a break ours compiles
+OUTSIDE: dict[str, tuple[Callable[[], Any], float, int, tuple[str, ...]]] = {
+    "a call between graphs": (lambda: between_graphs, 0.02, 7, ("explorer", "stock")),
+    "a module": (Between, 0.02, 7, ("explorer", "stock")),
+    "a frame left to Python": (lambda: left_to_python, 0.03, 3, ("stock",)),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("how", ["watched", "explored"])
+def test_what_ran_outside_graphs_is_timed_and_its_operators_counted(name: str, how: str, tmp_path: Path) -> None:
+    made, seconds, operators, engines = OUTSIDE[name]
+    for engine in engines:
+        torch._dynamo.reset()
+        if how == "watched":
+            compiled = (stock_of if engine == "stock" else explorer.compile)(made())
+            with explorer.watch() as log:
+                for _ in range(4):
+                    compiled(X)
+            record = log.record
+            (calls,) = record.calls
+            assert calls.measured == 2, "the first call in which nothing is compiled"
+            whose = "in call 2 of "
+        else:
+            stock = {"backend": "eager"} if engine == "stock" else None
+            record = explorer.explore(made(), engine=engine, stock=stock, time=0.001)(X)
+            whose = "in a call of "
+        (timed,) = (each for each in record.eager if each.seconds is not None)
+        assert seconds <= timed.seconds < 10 * seconds
+        assert timed.calls == operators
+        said = f"and {operators} ATen calls {whose}"
+        assert said in repr(record) and said in repr(record.eager) and said in record.text()
+        loaded = Record.load(record.save(tmp_path / f"{engine}.explore.json"))
+        assert loaded.data.eager == record.data.eager
+
+
+def test_a_call_that_compiles_or_profiles_itself_is_not_measured() -> None:
+    def profiles(x):
+        y = x + 1
+        torch._dynamo.graph_break()
+        with torch.autograd.profiler.profile() as found:
+            y.sin()
+        seen.append(len(found.function_events))
+        return y
+
+    seen: list[int] = []
+    compiled, sizes = stock_of(profiles), torch.compile(argument, backend="eager", dynamic=False)
+    with explorer.watch() as log:
+        for n in range(6):
+            compiled(X)
+            sizes(X, n)
+    assert len(seen) == 6 and all(seen)
+    assert [each.measured for each in log.record.calls] == [0, 0]
+    assert sys.getprofile() is None
+    with torch.autograd.profiler.profile():
+        pass
+
+
+def test_a_profiler_of_the_program_stays() -> None:
+    told = []
+
+    def profiler(frame: Any, event: str, argument: Any) -> None:
+        told.append(event)
+
+    compiled = stock_of(between_graphs)
+    with explorer.watch() as log:
+        compiled(X)
+        sys.setprofile(profiler)
+        try:
+            compiled(X)
+            assert sys.getprofile() is profiler
+        finally:
+            sys.setprofile(None)
+        compiled(X)
+        compiled(X)
+    assert told and log.record.calls[0].measured == 3
+
+
+def test_threads_that_call_a_function_at_once_are_measured_one_by_one() -> None:
+    compiled = stock_of(between_graphs)
+    compiled(X)
+    torch._dynamo.reset()
+    with explorer.watch() as log:
+        compiled(X)
+        threads = [threading.Thread(target=lambda: [compiled(X) for _ in range(5)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    (calls,) = log.record.calls
+    assert calls.count == 21
+    assert sys.getprofile() is None
+    assert sum(each.calls or 0 for each in log.record.eager) in (0, 7)

@@ -10,7 +10,8 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from types import CodeType
+from typing import Any, Protocol
 
 SAMPLES = 2000
 """Calls of one function whose times are kept one by one; those after them are in the sums alone."""
@@ -24,7 +25,45 @@ SERVED = 300
 ALL_TIMED, EVERY = 1000, 8
 """Runs of a graph that are timed; of those after them every eighth, which stands for as many."""
 
+LONGEST = 3.0
+"""Seconds of a call that is short enough for the next one to be measured: each operation in it is noted."""
+
 Function = Callable[..., Any]
+
+Place = tuple[str, str, int]
+"""A function by its file, its name and its first line, as a code object has them."""
+
+
+@dataclass
+class Share:
+    """Of what ran outside graphs in one call: seconds in a function itself, ATen calls, and whether it was compiled."""
+
+    seconds: float = 0.0
+    calls: int = 0
+    compiled: bool = False
+
+
+@dataclass(frozen=True)
+class OutsideGraphs:
+    """What ran outside graphs in one call of `function`, compiled by `engine`: the call `number`, counted from 1, or 0
+    for one that was made for it."""
+
+    function: str
+    engine: str
+    number: int
+    shares: dict[Place, Share]
+
+
+class Measure(Protocol):
+    """Measures one call at a time, and in one thread."""
+
+    def begin(self) -> None: ...
+
+    def end(self) -> dict[Place, Share] | None:
+        """What was measured; None where it was not, or given up."""
+
+    def give_up(self) -> None:
+        """In this thread: something is being compiled, or the program measures itself."""
 
 
 @dataclass(eq=False, slots=True)
@@ -42,6 +81,11 @@ class Calls:
     """The compiles whose graphs ran in the first calls, call by call."""
     compiled: list[int] = field(default_factory=list)
     """The numbers, from 1, of those of these calls in which something was compiled."""
+    outside: OutsideGraphs | None = None
+    tries: int = 3
+    """How many more calls may be measured until one is."""
+    measured: int = 0
+    """The thread whose call is being measured, while it is."""
     _count: int = 0
     _seconds: float = 0.0
 
@@ -82,16 +126,38 @@ class Runs:
 
 
 class _Functions(dict[Any, Calls]):
-    """By what stands for a compiled function. `name` is asked of one that is met the first time."""
+    """By what stands for a compiled function. `name` is asked of one that is met the first time. One whose next call is
+    to be measured is kept aside, since what is not found costs the others nothing."""
 
-    def __init__(self, name: Callable[[Any], str], engine: str) -> None:
-        self._name, self._engine = name, engine
+    def __init__(self, name: Callable[[Any], str], engine: str, measure: Measure | None, open: Open) -> None:
+        self._name, self._engine, self._measure, self._open = name, engine, measure, open
+        self.all: list[Calls] = []
+        self._due: dict[Any, Calls] = {}
 
     def __missing__(self, compiled: Any) -> Calls:
-        if len(self) >= FUNCTIONS:
-            return self.setdefault("others", Calls("other functions", self._engine))
-        made = self[compiled] = Calls(self._name(compiled), self._engine)
+        due = self._due.get(compiled)
+        if due is not None:
+            self[compiled] = due
+            if self._due.pop(compiled, None) is not None and self._measure is not None and not self._open.stack:
+                due.measured = threading.get_ident()
+                self._measure.begin()
+            return due
+        if len(self.all) >= FUNCTIONS:
+            compiled, name = "others", "other functions"
+            if compiled in self:
+                return self[compiled]
+        else:
+            name = self._name(compiled)
+        made = self[compiled] = Calls(name, self._engine)
+        self.all.append(made)
         return made
+
+    def is_due(self, calls: Calls) -> None:
+        """The next call of this function is to be measured."""
+        for compiled, known in list(self.items()):
+            if known is calls and compiled != "others":
+                calls.tries -= 1
+                self._due[compiled] = self.pop(compiled)
 
 
 class Open(threading.local):
@@ -106,22 +172,32 @@ class Open(threading.local):
 
 
 class CallLog:
-    """`on_call` is called with the time after each call of a compiled function that no other contains."""
+    """`on_call` is called with the time after each call of a compiled function that no other contains. `measure` looks
+    into one call of each function in which nothing is compiled, the second or one soon after it."""
 
     def __init__(self, on_call: Callable[[float], None] | None = None) -> None:
         self.runs: dict[str, Runs] = {}
         """By the compile's id."""
+        self.runs_graph: CodeType | None = None
+        """The code of the functions that run graphs, all of them."""
         self._on_call = on_call
+        self.measure: Measure | None = None
         self.open = Open()
-        self._functions: list[dict[Any, Calls]] = []
+        self._functions: list[_Functions] = []
         """By engine."""
+        self._ended: tuple[Calls, ...] = ()
 
     @property
     def functions(self) -> tuple[Calls, ...]:
-        found = tuple(calls for functions in self._functions for calls in list(functions.values()))
+        found = tuple(calls for functions in self._functions for calls in functions.all)
         for calls in found:
             calls.add_up()
-        return found
+        return self._ended + found
+
+    @property
+    def outside(self) -> tuple[OutsideGraphs, ...]:
+        """What ran outside graphs in one call of each function, where that was measured."""
+        return tuple(calls.outside for calls in self.functions if calls.outside is not None)
 
     def graph_seconds(self, calls: Calls) -> float | None:
         """In graphs that calls of the function made compile; None where there are none: they are older."""
@@ -130,7 +206,7 @@ class CallLog:
 
     def known(self, name: Callable[[Any], str], engine: str) -> dict[Any, Calls]:
         """The functions of an engine, by what stands for each; `name` is asked the first time."""
-        made = _Functions(name, engine)
+        made = _Functions(name, engine, self.measure, self.open)
         self._functions.append(made)
         return made
 
@@ -145,12 +221,16 @@ class CallLog:
                 calls, started = stack.pop()
                 taken, served = calls.taken, calls.served
                 taken.append(clock() - started)
+                if calls.measured and not stack:
+                    self._measured(calls)
                 if len(served) < SERVED:
                     depth = len(stack)
                     served.append(tuple(compile for at, compile in open.ran if at == depth + 1))
                     open.ran[:] = [each for each in open.ran if each[0] <= depth]
                     if open.compiles and open.compiles[-1][0] >= started:
                         calls.compiled.append(len(served))
+                    if calls.outside is None and calls.tries and not stack and taken[-1] < LONGEST:
+                        self._is_due(calls)
                 if len(taken) > SAMPLES:
                     calls.add_up()
                 if on_call is not None and not stack:
@@ -158,6 +238,21 @@ class CallLog:
             return result
 
         return leave
+
+    def _measured(self, calls: Calls) -> None:
+        if self.measure is None or calls.measured != threading.get_ident():
+            return
+        calls.measured, found = 0, self.measure.end()
+        if found is not None:
+            calls.outside = OutsideGraphs(calls.function, calls.engine, calls.count, found)
+
+    def _is_due(self, calls: Calls) -> None:
+        for functions in self._functions if self.measure is not None else ():
+            functions.is_due(calls)
+
+    def begins_to_compile(self) -> None:
+        if self.measure is not None:
+            self.measure.give_up()
 
     def compiled(self, seconds: float, compile: str) -> None:
         """A compile has ended in this thread. Those inside it, as of a graph that stock hands to our back end, are part
@@ -195,10 +290,14 @@ class CallLog:
             return (count, seconds) if before is None else (count + before.count, seconds + before.seconds)
 
         self.runs[compile] = Runs(read)
+        self.runs_graph = run.__code__
         return run
 
     def close(self) -> None:
         """Nothing is counted any more; graphs run on as they were made."""
-        self._functions = [dict(enumerate(self.functions))]
+        if self.measure is not None:
+            self.measure.give_up()
+        self._ended = self.functions
+        self._functions.clear()
         for runs in list(self.runs.values()):
             runs.end()

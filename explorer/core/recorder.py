@@ -95,6 +95,8 @@ class Recorder:
         run = CompileRun(f"{id}#{taken + 1}" if taken else id, title, time.perf_counter())
         self.compiles.append(run)
         self._open.append(run)
+        if self.calls is not None:
+            self.calls.begins_to_compile()
         told = self.told
         try:
             yield run

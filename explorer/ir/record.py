@@ -743,13 +743,15 @@ class ErrorData(Data, frozen=True):
 
 class EagerData(Data, frozen=True):
     """What ran in Python outside graphs: `what` is a function, a continuation, or the Python at a graph break. `calls`
-    is None where nobody counted them."""
+    are ATen calls and `seconds` its time in the call `measured`; None where nobody counted them."""
 
     what: str
     why: str
     compile: str = ""
     span: SpanData | None = None
     calls: Whole | None = None
+    seconds: float | None = None
+    measured: str = ""
 
 
 class CallsData(Data, frozen=True):
@@ -768,6 +770,8 @@ class CallsData(Data, frozen=True):
     """The compiles whose graphs ran in the first calls, apart from calls of other functions that these made."""
     compiled: tuple[Whole, ...] = ()
     """The numbers, from 1, of those of the first calls in which something was compiled."""
+    measured: Whole = 0
+    """The number of the call in which it was measured what ran outside graphs, which made it slower; 0 for none."""
 
 
 class SpeedData(Data, frozen=True):

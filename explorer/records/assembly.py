@@ -11,6 +11,7 @@ from dataclasses import fields
 from types import MappingProxyType
 
 from explorer.compiler.config import Config
+from explorer.core.calls import OutsideGraphs
 from explorer.core.recorder import Recorder
 from explorer.ir import record as data
 from explorer.ir.program import TARGET_ABSENT
@@ -38,13 +39,14 @@ def assembled(
     *,
     failure: str = "",
     eager: Iterable[data.EagerData] = (),
+    outside: tuple[OutsideGraphs, ...] = (),
     calls: tuple[data.CallsData, ...] = (),
     lines: Mapping[str, list[str]] = MappingProxyType({}),
     moment: datetime.datetime | None = None,
 ) -> data.RecordData:
     """Record data of `compiles`; `counted` are those whose ATen calls the coverage counts. `failure` is what the call
-    raised, `eager` what ran outside graphs that no compile tells, `lines` are those of files that were read before,
-    `moment` is when it was, by default now."""
+    raised, `eager` what ran outside graphs that no compile tells, `outside` what was measured of that, `lines` are
+    those of files that were read before, `moment` is when it was, by default now."""
     return data.RecordData(
         data.VERSION,
         name,
@@ -61,9 +63,12 @@ def assembled(
         meanings=to_record.meanings(compiles),
         recompiles=diagnosis.failed_guards(compiles),
         errors=diagnosis.errors(compiles, failure),
-        eager=diagnosis.eager(compiles, eager),
+        eager=timed_outside(diagnosis.eager(compiles, eager), compiles, outside),
         calls=calls,
     )
+
+
+timed_outside = diagnosis.timed
 
 
 def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from explorer.core.calls import OutsideGraphs, Place
 from explorer.ir.dynamo import names
 from explorer.ir.record import (
     CompileData,
@@ -189,6 +190,9 @@ def user_line(text: str) -> SpanData | None:
     return SpanData(own[-1][0], int(own[-1][1]), int(own[-1][1])) if own else None
 
 
+AT_BREAK = "the Python at a graph break"
+
+
 def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tuple[EagerData, ...]:
     """Code that ran outside graphs; `more` is code that no compile covers."""
     found: list[EagerData] = []
@@ -199,7 +203,7 @@ def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tu
             why = str(compile.fallback)
             found.append(EagerData(compile.title, " ".join(why.split()), compile.id, place))
         else:
-            found += [EagerData("the Python at a graph break", b.why.title, compile.id, b.span) for b in compile.breaks]
+            found += [EagerData(AT_BREAK, b.why.title, compile.id, b.span) for b in compile.breaks]
         for event in compile.events:
             if event.kind in ("FrameSkipped", "CallSkipped"):
                 fields = event.fields
@@ -207,3 +211,42 @@ def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tu
                 found.append(EagerData(what, fields.get("why", ""), compile.id))
     found += more
     return tuple({(each.what, each.why, each.span): each for each in found}.values())
+
+
+def timed(
+    found: Iterable[EagerData], compiles: Iterable[CompileData], outside: Sequence[OutsideGraphs]
+) -> tuple[EagerData, ...]:
+    """With what each took in the calls that were measured. What several stand for, as breaks of one graph, is told with
+    the first."""
+    known = {each.id: each for each in compiles}
+    told: set[tuple[str, Place]] = set()
+
+    def of(each: EagerData) -> Iterator[tuple[OutsideGraphs, Place]]:
+        compile = known.get(each.compile)
+        whole = compile is not None and compile.fallback is not None
+        for call in outside:
+            if compile is not None and compile.engine != call.engine:
+                continue
+            for place, share in call.shares.items():
+                file, name, line = place
+                if compile is not None and compile.codes and (whole or each.what == AT_BREAK):
+                    at, what = (compile.codes[0].file, compile.codes[0].line), compile.codes[0].name
+                else:
+                    at, what = (each.span.file, each.span.line) if each.span else (file, line), each.what
+                is_eager = each.what == AT_BREAK and not whole or not share.compiled
+                if is_eager and (file, line) == at and name == what.rpartition(".")[2]:
+                    yield call, place
+
+    def measured(each: EagerData) -> EagerData:
+        some = [(call, place) for call, place in of(each) if (call.engine, place) not in told]
+        if not some:
+            return each
+        told.update((call.engine, place) for call, place in some)
+        shares = [call.shares[place] for call, place in some]
+        calls = [f"{f'call {call.number}' if call.number else 'a call'} of {call.function}" for call, _ in some]
+        return msgspec.structs.replace(
+            each, seconds=sum(share.seconds for share in shares), calls=sum(share.calls for share in shares),
+            measured=" and ".join(dict.fromkeys(calls)),
+        )  # fmt: skip
+
+    return tuple(map(measured, found)) if outside else tuple(found)

@@ -20,6 +20,7 @@ from explorer.compiler.capture.reasons import DATA_DEPENDENT_BRANCH
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
 from explorer.compiler.runtime.timing import METHOD, NO_PEAKS, interleave, peaks
+from explorer.core.calls import OutsideGraphs
 from explorer.core.package import OWN_FILES
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.core.text import count
@@ -28,7 +29,7 @@ from explorer.ir.capture import Capture, Frame, GuardedCode
 from explorer.ir.joint import Partitioned
 from explorer.ir.program import CPU, Program, Target
 from explorer.records import to_record
-from explorer.records.assembly import assembled, compiles_of, settings_of
+from explorer.records.assembly import assembled, compiles_of, settings_of, timed_outside
 from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import Calls, InPlace, Leave
 from explorer.records.check.captured import Captured, GraphTrial, Once
@@ -42,13 +43,14 @@ from explorer.records.check.trial import Contestant, Trial
 from explorer.records.session import Bisect, Record
 from explorer.records.stock.breaks import LIBRARIES
 from explorer.records.stock.caches import untouched
+from explorer.records.stock.calling import one_call
 from explorer.records.stock.contestant import Stock, compiles_so_far
 from explorer.records.stock.first_divergence import first_divergence as first_divergence_of_stock
 from explorer.records.stock.first_divergence import unasked
 from explorer.records.stock.fix_attempts import attempts, with_outcomes
 from explorer.records.stock.profile import profile as profile_stock
 from explorer.records.stock.rewrite import suggested
-from explorer.records.stock.run import StockRun, stock_run, unwrapped
+from explorer.records.stock.run import StockRun, captured_by_stock, stock_run, unwrapped
 from explorer.show.view.amounts import speed
 from explorer.show.view.text import duration
 
@@ -192,13 +194,30 @@ def exploration(trial: Trial, asked: Asked, recorder: Recorder | None = None) ->
     """The record of compiling and running `trial`, with custom operators beside their fake implementations. The user's
     own exceptions propagate."""
     record = compiled(trial, asked, recorder)
+    if asked.time and trial.repeatable and record.data.eager:
+        record = with_times_outside(record, trial, asked)
     if not trial.repeatable or not custom_operators(record.data):
         return record
     asked.progress.on_phase("comparing custom operators with their fake implementations")
     checks = OperatorChecks()
     with suppress(NotIsolated, Exception), checks:  # the program's own: the record tells of it, or its eager call
         unwrapped(trial)[0].again().observe()
-    return record.with_operators(checks.told())
+    return record.having(operators=tuple(checks.told()))
+
+
+def with_times_outside(record: Record, trial: Trial, asked: Asked) -> Record:
+    """The record with what each ran outside graphs, and how long. The call is made again, of graphs that run as they
+    were captured."""
+    asked.progress.on_phase("timing what runs outside graphs")
+    under, again = unwrapped(trial)
+    found: list[OutsideGraphs] = []
+    with suppress(NotIsolated, Exception):  # the program's own: the record tells of it, or its eager call
+        if asked.engine != "stock":
+            found += one_call(under, lambda fn: optimize(fn, replace(asked.config, backend="eager"), compile_frame))
+    with suppress(NotIsolated, Exception):
+        if asked.engine != "explorer":
+            found += one_call(under, partial(captured_by_stock, asked.stock or {}, again))
+    return record.having(eager=timed_outside(record.data.eager, record.data.compiles, found))
 
 
 def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Record:
@@ -550,9 +569,14 @@ def measure(
     timing = data.TimingData(
         tuple(
             data.SamplesData(
-                e.name, s.median, s.spread, tuple(s.seconds), e.compile_seconds,
+                e.name,
+                s.median,
+                s.spread,
+                tuple(s.seconds),
+                e.compile_seconds,
                 "; ".join(filter(None, (e.note, COMPILED_AGAIN.format(again[e.name]) * bool(again[e.name])))),
-                taken[e.name], None if e.name == "eager" or again[e.name] else speed(eager, s.seconds),
+                taken[e.name],
+                None if e.name == "eager" or again[e.name] else speed(eager, s.seconds),
             )
             for e, s in ((entrant, samples[entrant.name]) for entrant in entrants)
         ),

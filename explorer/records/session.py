@@ -115,9 +115,9 @@ class Record:
         made.explored = self.explored
         return made
 
-    def with_operators(self, checks: Sequence[data.OperatorCheckData]) -> Record:
-        """The same record with what was found of custom operators."""
-        made = Record(msgspec.structs.replace(self.data, operators=tuple(checks)), self.live, self._bisect)
+    def having(self, **found: Any) -> Record:
+        """The same record with what was found later, by the field of its data."""
+        made = Record(msgspec.structs.replace(self.data, **found), self.live, self._bisect)
         made.explored = self.explored
         return made
 

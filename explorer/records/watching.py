@@ -77,7 +77,7 @@ class Watch:
         if self._ended or hook.is_watched():
             raise RuntimeError("this watch is already active or has ended; create a new one with explorer.watch()")
         self._ends.enter_context(recording_everywhere(self._recorder))
-        hooks = (*WATCHING, calling.hook_of(self._calls, self._seen.settings))
+        hooks = (*WATCHING, calling.hook_of(self._calls, self._seen, self._recorder))
         missing = self._ends.enter_context(hook.watching(self._seen, hooks, everywhere=True))
         for target, why in missing.items():
             self._seen.compile().event("HookMissing", hook=target, why=why)
@@ -132,7 +132,7 @@ class Watch:
             data.CallsData(
                 each.function, each.engine, each.count, each.seconds, each.compiling,
                 self._calls.graph_seconds(each), tuple(each.samples), tuple(each.served),
-                tuple(each.compiled),
+                tuple(each.compiled), 0 if each.outside is None else each.outside.number,
             )
             for each in self._calls.functions
             if each.count
@@ -142,7 +142,7 @@ class Watch:
         settings = {**(settings_of(Config()) if ours else {}), **now["process"], **self._seen.settings}
         made = assembled(
             self.title, " and ".join(engines), settings, (*ours, *stock), (*ours, *stock), None, calls=calls,
-            eager=self._seen.eager(), lines=now["lines"], moment=now["moment"],
+            eager=self._seen.eager(), outside=self._calls.outside, lines=now["lines"], moment=now["moment"],
         )  # fmt: skip
         cut = sum("Stage" in each.left_out for each in stock)
         said: tuple[str, ...] = ()

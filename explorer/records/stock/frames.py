@@ -110,6 +110,8 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     compile.stage_later(COMPILE, "bytecode", partial(add_code, compile, code, original, "original"))
     compile.continues = seen.continuations.get(code, "")
     compile.running = True
+    if seen.calls is not None:
+        seen.calls.begins_to_compile()
     yield
     compile.running = False
     compile.seconds += call.seconds

@@ -64,6 +64,8 @@ def around_half(seen: Observation, call: Call) -> Iterator[None]:
     made = traced(compile, sources_of(compile), module.graph, half.name, name)
     compile.stage("inductor's input", ended=ended, half=half.name, shown=made)
     half.signature = signature(module.graph)
+    if seen.calls is not None:
+        seen.calls.begins_to_compile()
     yield
     if not compile.running:  # the backward is compiled when it is first run
         compile.seconds += call.seconds

@@ -9,7 +9,7 @@ import inspect
 import time
 import traceback
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -248,6 +248,22 @@ def unwrapped(trial: Trial) -> tuple[Trial, Callable[..., Any] | None]:
         )(fn)  # fmt: skip
 
     return replace(trial, fn=inner), compiler
+
+
+def captured_by_stock(
+    settings: Mapping[str, Any], already: Callable[..., Any] | None, fn: Callable[..., Any]
+) -> Callable[..., Any]:
+    """What torch.compile makes of a function with these settings, its graphs run as they were captured; `already` is
+    what compiles a function as it was compiled before."""
+    if already is not None:
+        settings = {"dynamic": context_of(already(fn))._dynamic}
+    kept = {name: settings[name] for name in ("fullgraph", "dynamic") if name in settings}
+
+    def runs_as_captured(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return graph.forward
+
+    made: Callable[..., Any] = torch.compile(fn, backend=runs_as_captured, **isolated(torch.compile), **kept)
+    return made
 
 
 def isolated(compiler: Callable[..., Any]) -> dict[str, Any]:

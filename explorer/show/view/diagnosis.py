@@ -50,7 +50,15 @@ def error(each: ErrorData, names: Names) -> str:
 
 
 def eager(each: EagerData, names: Names) -> str:
-    return f"{each.what}{place(each.span, names)}: {each.why}"
+    return f"{each.what}{place(each.span, names)}: {each.why}{took(each)}"
+
+
+def took(each: EagerData) -> str:
+    """How long it ran, and with how many ATen calls, where that was measured."""
+    if each.seconds is None or not each.measured:
+        return ""
+    calls = "" if each.calls is None else f" and {count(each.calls, 'ATen call')}"
+    return f"; {duration(each.seconds)}{calls} in {each.measured}"
 
 
 def calls(each: CallsData) -> str:
@@ -72,8 +80,9 @@ def calls(each: CallsData) -> str:
 
 
 def settled(each: CallsData) -> tuple[float, ...]:
-    """Seconds of those of the first calls in which nothing was compiled; of all of them where each compiled."""
-    found = tuple(seconds for number, seconds in enumerate(each.samples, 1) if number not in each.compiled)
+    """Seconds of those of the first calls in which nothing was compiled or measured; of all where there are none."""
+    other = {*each.compiled, each.measured}
+    found = tuple(seconds for number, seconds in enumerate(each.samples, 1) if number not in other)
     return found or each.samples
 
 
@@ -120,7 +129,8 @@ def summary(record: RecordData, names: Names) -> list[str]:
     lines += [recompile(each, names) for each in record.recompiles]
     lines += [f"error: {error(each, names)}" for each in record.errors]
     if record.eager:
-        lines += [f"outside graphs: {eager(each, names)}" for each in record.eager if not _told(each, record)]
+        told = (each for each in record.eager if took(each) or not _told(each, record))
+        lines += [f"outside graphs: {eager(each, names)}" for each in told]
     else:
         lines += [f"outside graphs: {name}" for name in record.coverage.python]
     return [line for each in lines for line in each.split("\n")]

@@ -26,8 +26,6 @@ from explorer.show.view.provenance import file_names
 
 __all__ = ["amount", "compile_line", "duration", "full", "half_lines", "loops", "stage_diff", "summary", "timing"]
 
-UNCOUNTED = "; those outside graphs are not counted"
-
 
 def summary(record: RecordData) -> str:
     """A few lines: what was compiled, what came of it, how fast it is."""
@@ -49,7 +47,7 @@ def summary(record: RecordData) -> str:
     if cover.kernel + cover.extern + cover.view + cover.fallback:
         lines.append(
             f"  ATen calls after decomposition: {cover.kernel} in generated kernels, {cover.extern} in library calls, "
-            f"{cover.view} views, {cover.fallback} in eager fallback" + UNCOUNTED * bool(record.eager)
+            f"{cover.view} views, {cover.fallback} in eager fallback" + outside(record)
         )
     lines += ["  " + line for line in (*diagnosis.summary(record, names), *history.lines(record, names))]
     lines += [f"  {line}" for line in operator_checks(record.operators)]
@@ -57,6 +55,14 @@ def summary(record: RecordData) -> str:
         lines += ["  " + line for line in timing(record.timing)]
     lines += [f"  {note}" for note in record.notes]
     return "\n".join(lines)
+
+
+def outside(record: RecordData) -> str:
+    """How many ATen calls ran outside graphs, where anything did."""
+    counted = [each.calls for each in record.eager if each.calls is not None]
+    if not record.eager:
+        return ""
+    return f"; {sum(counted)} outside graphs" if counted else "; those outside graphs are not counted"
 
 
 def guard_lines(guards: Sequence[GuardData], files: diagnosis.Names) -> list[str]:

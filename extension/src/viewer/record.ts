@@ -521,13 +521,15 @@ export interface ErrorData {
 }
 
 /** What ran in Python outside graphs: `what` is a function, a continuation, or the Python at a graph break. `calls`
- * is None where nobody counted them. */
+ * are ATen calls and `seconds` its time in the call `measured`; None where nobody counted them. */
 export interface EagerData {
   readonly what: string;
   readonly why: string;
   readonly compile?: string;
   readonly span?: SpanData | null;
   readonly calls?: number | null;
+  readonly seconds?: number | null;
+  readonly measured?: string;
 }
 
 /** Calls of one compiled function of a program that was watched. `seconds` is all that they took; of it, `compiling`
@@ -543,6 +545,7 @@ export interface CallsData {
   readonly samples: readonly number[];
   readonly served?: readonly (readonly string[])[];
   readonly compiled?: readonly number[];
+  readonly measured?: number;
 }
 
 /** How many times as fast as eager: the median of the samples' ratios, which is `times`, and an interval from `low`

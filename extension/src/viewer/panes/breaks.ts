@@ -9,7 +9,7 @@ import { entry } from "../gather";
 import type { Context, Pane, PaneKind } from "../pane";
 import type { BreakData, CompileData, RecordData, SpanData } from "../record";
 import type { FileNames } from "../sources";
-import { at, diagnosis } from "./diagnosis";
+import { at, diagnosis, took } from "./diagnosis";
 import { spanned } from "./bytecode/listing";
 import { shortTarget } from "./graphs/operations";
 import { TITLES } from "./titles";
@@ -57,7 +57,7 @@ function content(context: Context, cards: Cards): HTMLElement[] {
     : captured.length > 0 ? "No graph break: every captured function is one graph." : "No capture has ended, so nothing is known of graph breaks.";
   const files = context.model.files.value;
   const python = record.eager?.length
-    ? record.eager.map(each => h("li", h("code", each.what), ...at(context, each.span), `: ${each.why}`))
+    ? record.eager.map(each => h("li", h("code", each.what), ...at(context, each.span), `: ${each.why}${took(each)}`))
     : (record.coverage.python ?? []).map(each => h("li", h("code", files.inText(each))));
   return [
     ...diagnosis(context),

@@ -3,7 +3,7 @@
 import { button, h } from "../dom";
 import { count, seconds } from "../format";
 import type { Context } from "../pane";
-import type { CallsData, ErrorData, SpanData } from "../record";
+import type { CallsData, EagerData, ErrorData, SpanData } from "../record";
 
 export function diagnosis(context: Context): HTMLElement[] {
   const record = context.model.record.value;
@@ -21,6 +21,13 @@ export function at(context: Context, span: SpanData | null | undefined): (HTMLEl
   return [" at ", known ? button("ex-link", place, () => context.show("source", `|${span.file}:${span.line}`)) : place];
 }
 
+/** How long it ran outside graphs, and with how many ATen calls, where that was measured. */
+export function took(each: EagerData): string {
+  if (each.seconds === null || each.seconds === undefined || !each.measured) return "";
+  const calls = each.calls === null || each.calls === undefined ? "" : ` and ${count(each.calls, "ATen call")}`;
+  return `; ${seconds(each.seconds)}${calls} in ${each.measured}`;
+}
+
 function failure(context: Context, each: ErrorData): HTMLElement {
   const whose = [each.compile, each.title].filter(Boolean).join(" ");
   const what = each.raises ? "the program gets this error" : "the frame runs eagerly instead";
@@ -31,7 +38,7 @@ function failure(context: Context, each: ErrorData): HTMLElement {
 }
 
 function called(each: CallsData): string {
-  const settled = each.samples.filter((_, index) => !each.compiled?.includes(index + 1));
+  const settled = each.samples.filter((_, index) => !each.compiled?.includes(index + 1) && index + 1 !== each.measured);
   const sorted = [...(settled.length ? settled : each.samples)].sort((a, b) => a - b);
   const middle = sorted[Math.floor(sorted.length / 2)];
   const parts = each.compiling ? [`${seconds(each.compiling)} compiling`] : [];
