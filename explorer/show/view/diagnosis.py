@@ -81,9 +81,9 @@ def calls(each: CallsData) -> str:
 
 def settled(each: CallsData) -> tuple[float, ...]:
     """Seconds of those of the first calls in which nothing was compiled or measured; of all where there are none."""
-    other = {*each.compiled, each.measured}
-    found = tuple(seconds for number, seconds in enumerate(each.samples, 1) if number not in other)
-    return found or each.samples
+    whole = {number: seconds for number, seconds in enumerate(each.samples, 1) if number not in each.compiled}
+    found = tuple(seconds for number, seconds in whole.items() if number != each.measured)
+    return found or tuple(whole.values()) or each.samples
 
 
 def costs(record: RecordData) -> list[str]:

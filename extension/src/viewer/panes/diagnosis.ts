@@ -38,8 +38,10 @@ function failure(context: Context, each: ErrorData): HTMLElement {
 }
 
 function called(each: CallsData): string {
-  const settled = each.samples.filter((_, index) => !each.compiled?.includes(index + 1) && index + 1 !== each.measured);
-  const sorted = [...(settled.length ? settled : each.samples)].sort((a, b) => a - b);
+  const whole = each.samples.map((_, index) => index + 1).filter(number => !each.compiled?.includes(number));
+  const settled = whole.filter(number => number !== each.measured);
+  const numbers = settled.length ? settled : whole;
+  const sorted = (numbers.length ? numbers.map(number => each.samples[number - 1]!) : [...each.samples]).sort((a, b) => a - b);
   const middle = sorted[Math.floor(sorted.length / 2)];
   const parts = each.compiling ? [`${seconds(each.compiling)} compiling`] : [];
   if (each.graphs === null || each.graphs === undefined) parts.push("compiled before watching began, so its graphs are not timed separately");
