@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 
 from benchmarks.programs import ZOO, of_program
 from benchmarks.report import Aim, Report, Selection, percent
 from explorer.api import configure
+from explorer.core.origin import synthetic_reason
+from explorer.ir.record import CompileData, LineData
 from explorer.records.exploration import Asked, explored
-from explorer.show.view.provenance import unsourced
+from explorer.show.view.provenance import is_source_line, provenance
 
 SHARE = 0.15
 
@@ -38,3 +41,32 @@ def run(selection: Selection) -> Report:
         Aim("at most 15 % without a source line", percent(without, total), 0 < total and without <= SHARE * total),
     )
     return Report(f"Provenance over {programs} zoo programs", ("reason", "lines", "share"), tuple(rows), aims)
+
+
+def generated_lines(compile: CompileData) -> Iterator[LineData]:
+    """The lines of generated code: kernels, each function once, and wrappers."""
+    for half in compile.halves:
+        printed: set[str] = set()
+        for kernel in half.kernels:
+            if kernel.function not in printed:
+                printed.add(kernel.function)
+                yield from (line for line in kernel.source.lines if line.text.strip())
+        if half.wrapper is not None:
+            yield from (line for line in half.wrapper.lines if line.text.strip())
+
+
+def unsourced(compile: CompileData) -> tuple[int, Counter[str]]:
+    """The number of generated lines, and those that no source line caused, counted by the reason given.
+
+    A line that reaches neither is counted under "no cause": a defect.
+    """
+    links = provenance(compile)
+    total, reasons = 0, Counter[str]()
+    for line in generated_lines(compile):
+        total += 1
+        causes = frozenset(line.origins).union(*(links.causes(origin) for origin in line.origins))
+        if any(is_source_line(cause) for cause in causes):
+            continue
+        said = sorted(reason for cause in causes if (reason := synthetic_reason(cause)))
+        reasons[said[0] if said else "no cause"] += 1
+    return total, reasons

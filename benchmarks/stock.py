@@ -14,12 +14,12 @@ import torch._dynamo
 
 from benchmarks.cold import in_new_process
 from benchmarks.programs import ZOO, models, of_program
+from benchmarks.provenance import unsourced
 from benchmarks.report import Aim, Report, Selection, percent
 from explorer.core.reasons import CATALOGUE
 from explorer.ir.record import CompileData
 from explorer.records.check.trial import Trial
 from explorer.records.stock.run import stock_run
-from explorer.show.view.provenance import unsourced
 from explorer.show.view.text import duration
 from stock_compiling import nothing_built
 

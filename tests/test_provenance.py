@@ -8,9 +8,10 @@ import pytest
 import torch
 
 import explorer
+from benchmarks.provenance import generated_lines, unsourced
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.program import BuildOptions
-from explorer.show.view.provenance import generated_lines, provenance, unsourced
+from explorer.show.view.provenance import provenance
 from programs import NAMED
 
 SOURCES = {

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import explorer
+from benchmarks.provenance import unsourced
 from explorer.ir import methods, operators, ranks
 from explorer.ir import record as data
 from explorer.records import session, to_record
@@ -153,7 +154,7 @@ def test_the_whole_chain_is_reached_from_both_ends() -> None:
 
 
 def test_lines_without_a_source_are_counted_by_their_reason() -> None:
-    total, reasons = provenance.unsourced(sample().compiles[0])
+    total, reasons = unsourced(sample().compiles[0])
     assert total == 6
     assert reasons == {"signature": 1, "wrapper": 1}
 

@@ -25,23 +25,11 @@ from explorer.compiler.autograd.tape import is_view, storage_of
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import count
+from explorer.ir import joint
 from explorer.ir.graph import Graph, info
-from explorer.ir.joint import (
-    Base,
-    Constant,
-    FromGraph,
-    FromInput,
-    FromView,
-    Restride,
-    Result,
-    Returned,
-    SameAs,
-    Signature,
-    ViewStep,
-)
 
 aten = torch.ops.aten
-DETACH = ViewStep(aten.detach.default, (), {}, None, True)
+DETACH = joint.ViewStep(aten.detach.default, (), {}, None, True)
 
 
 @dataclass(frozen=True)
@@ -62,8 +50,8 @@ class Placed:
     """Where the results go: forward outputs with what each is and the tensor whose gradient flows into it (None: a
     number), and how the caller gets each result."""
 
-    outputs: tuple[tuple[Result | Base, fx.Node, Tensor | None], ...]
-    returned: tuple[Returned, ...]
+    outputs: tuple[tuple[joint.Result | joint.Base, fx.Node, Tensor | None], ...]
+    returned: tuple[joint.Returned, ...]
 
 
 def place(
@@ -84,26 +72,27 @@ def place(
     write in place, as one of several views that one operator made: they have to stay views. Raises Unsupported where
     memory is shared in a way that cannot be replayed.
     """
-    outputs: list[tuple[Result | Base, fx.Node, Tensor | None]] = []
-    returned: dict[int, Returned] = {}
+    outputs: list[tuple[joint.Result | joint.Base, fx.Node, Tensor | None]] = []
+    returned: dict[int, joint.Returned] = {}
     given = {id(value.seen): index for index, value in inputs.items()}
     by_root = {root(value.node): index for index, value in inputs.items()}
     lives = {i: live(value) for i, value in enumerate(results) if isinstance(value, Tensor)}
     groups: dict[fx.Node, list[int]] = defaultdict(list)
     earlier: dict[int, int] = {}
 
-    def output(what: Result | Base, node: fx.Node, seen: Tensor | None) -> FromGraph:
+    def output(what: joint.Result | joint.Base, node: fx.Node, seen: Tensor | None) -> joint.FromGraph:
         outputs.append((what, node, seen))
-        return FromGraph(first + len(outputs) - 1)
+        return joint.FromGraph(first + len(outputs) - 1)
 
     for i, value in enumerate(results):
         if not isinstance(value, Tensor):
             number = numbers.get(i, value)
-            returned[i] = output(Result(i), number, None) if isinstance(number, fx.Node) else Constant(number)
+            computed = isinstance(number, fx.Node)
+            returned[i] = output(joint.Result(i), number, None) if computed else joint.Constant(number)
         elif id(value) in given:
-            returned[i] = FromInput(given[id(value)])
+            returned[i] = joint.FromInput(given[id(value)])
         elif id(value) in earlier:
-            returned[i] = SameAs(earlier[id(value)])
+            returned[i] = joint.SameAs(earlier[id(value)])
         else:
             earlier[id(value)] = i
             groups[root(lives[i].node)].append(i)
@@ -114,16 +103,16 @@ def place(
             if index in restrided:
                 raise Unsupported(Why(reasons.RESTRIDED_ALIAS, f"result {members[0]} of input {index}"))
             for i in members:
-                returned[i] = rebuilt(lives[i], inputs[index], FromInput(index), grad_off)
+                returned[i] = rebuilt(lives[i], inputs[index], joint.FromInput(index), grad_off)
         elif new := [i for i in members if results[i].requires_grad and results[i].grad_fn is None]:
             raise Unsupported(Why(reasons.NEW_LEAF, f"result {new[0]}"))
         elif len(members) == 1 and members[0] not in of_several and not is_lazy(results[members[0]]):
             (i,) = members
-            returned[i] = output(Result(i), lives[i].node, lives[i].seen)
+            returned[i] = output(joint.Result(i), lives[i].node, lives[i].seen)
         else:
             base = base_of([lives[i] for i in members], live)
             own = next((i for i in members if lives[i].seen is base.seen), None)
-            what = Base(tuple(members)) if own is None else Result(own)
+            what = joint.Base(tuple(members)) if own is None else joint.Result(own)
             source = output(what, base.node, base.seen)
             for i in members:
                 returned[i] = source if i == own else rebuilt(lives[i], base, source, grad_off)
@@ -155,9 +144,11 @@ def autograd_base(value: Tensor) -> Tensor:
     return value._base if value._is_view() and value._base is not None else value
 
 
-def rebuilt(value: Live, base: Live, source: FromGraph | FromInput, grad_off: frozenset[fx.Node]) -> FromView:
+def rebuilt(
+    value: Live, base: Live, source: joint.FromGraph | joint.FromInput, grad_off: frozenset[fx.Node]
+) -> joint.FromView:
     """The recorded views from `base` to `value`. Raises Unsupported where there is no such chain."""
-    steps: list[ViewStep] = []
+    steps: list[joint.ViewStep] = []
     node = value.node
     while node is not base.node:
         below = viewed(node)
@@ -175,16 +166,16 @@ def rebuilt(value: Live, base: Live, source: FromGraph | FromInput, grad_off: fr
     cut = base.requires_grad and not any(breaks_grad(step) for step in steps)
     if not value.requires_grad and (cut or not steps):  # without a step it would be the very object, which it is not
         steps.append(DETACH)
-    return FromView(source, tuple(steps))
+    return joint.FromView(source, tuple(steps))
 
 
-def recorded(call: Any, item: Any, grad_enabled: bool) -> ViewStep:
+def recorded(call: Any, item: Any, grad_enabled: bool) -> joint.ViewStep:
     """The step that takes the view `call` again, on another base."""
     arguments, keywords = fx.map_arg((call.args[1:], call.kwargs), lambda n: expression(info(n).value))
-    return ViewStep(call.target, tuple(arguments), dict(keywords), item, grad_enabled)
+    return joint.ViewStep(call.target, tuple(arguments), dict(keywords), item, grad_enabled)
 
 
-def breaks_grad(step: ViewStep) -> bool:
+def breaks_grad(step: joint.ViewStep) -> bool:
     return step.target is aten.detach.default or not step.grad_enabled
 
 
@@ -235,7 +226,7 @@ Values = Sequence[Any]
 class Writing:
     """The changes of inputs that remain when the graph has run."""
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(self, signature: joint.Signature) -> None:
         self._inside = [m.index for m in signature.mutations if m.how == "inside"]
         self._after = [(m.index, m.output) for m in signature.mutations if m.output is not None]
         self._restrides = [
@@ -268,11 +259,11 @@ class Writing:
         if self._inside:
             torch.autograd.graph.increment_version([inputs[i] for i in self._inside if not inputs[i].is_inference()])
 
-    def _numbers(self, inputs: Values) -> list[tuple[Restride, int, list[Any]]]:
+    def _numbers(self, inputs: Values) -> list[tuple[joint.Restride, int, list[Any]]]:
         return [(restride, rank, sizes(inputs)) for restride, rank, sizes in self._restrides]
 
 
-def _restride(target: Tensor, restride: Restride, rank: int, facts: Sequence[Any]) -> None:
+def _restride(target: Tensor, restride: joint.Restride, rank: int, facts: Sequence[Any]) -> None:
     size, stride, offset = facts[:rank], facts[rank : 2 * rank], facts[-1]
     with torch.set_grad_enabled(restride.seen and torch.is_grad_enabled()):
         if restride.resized:
@@ -284,9 +275,9 @@ def _restride(target: Tensor, restride: Restride, rank: int, facts: Sequence[Any
 class Returning:
     """The results as the caller expects them. `as_is`: they are the forward outputs, in order."""
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(self, signature: joint.Signature) -> None:
         count = len(signature.forward_outputs)
-        self.as_is = signature.returned == tuple(FromGraph(k) for k in range(count))
+        self.as_is = signature.returned == tuple(joint.FromGraph(k) for k in range(count))
         self._makers = [maker(returned, signature) for returned in signature.returned]
 
     def __call__(self, inputs: Values, values: Values) -> tuple[Any, ...]:
@@ -296,27 +287,27 @@ class Returning:
         return tuple(made)
 
 
-def maker(returned: Any, signature: Signature) -> Callable[[Values, Values, Values], Any]:
+def maker(returned: Any, signature: joint.Signature) -> Callable[[Values, Values, Values], Any]:
     """A function from (inputs, forward outputs, results so far) to one result."""
     match returned:
-        case FromGraph(output):
+        case joint.FromGraph(output):
             return lambda inputs, values, made: values[output]
-        case FromInput(index):
+        case joint.FromInput(index):
             return lambda inputs, values, made: inputs[index]
-        case SameAs(index):
+        case joint.SameAs(index):
             return lambda inputs, values, made: made[index]
-        case Constant(value):
+        case joint.Constant(value):
             return lambda inputs, values, made: value
-        case FromView(FromInput(index)):
+        case joint.FromView(joint.FromInput(index)):
             replay = replayer(returned, signature)
             return lambda inputs, values, made: replay(inputs[index], inputs)
-        case FromView(FromGraph(output)):
+        case joint.FromView(joint.FromGraph(output)):
             replay = replayer(returned, signature)
             return lambda inputs, values, made: replay(values[output], inputs)
     raise TypeError(f"unknown result {returned}")
 
 
-def replayer(view: FromView, signature: Signature) -> Callable[[Tensor, Values], Tensor]:
+def replayer(view: joint.FromView, signature: joint.Signature) -> Callable[[Tensor, Values], Tensor]:
     """A function that takes the recorded views on a base."""
     prepared = [(step, evaluator(flat(step), signature.symbols)) for step in view.steps]
 
@@ -337,7 +328,7 @@ def replayer(view: FromView, signature: Signature) -> Callable[[Tensor, Values],
     return replay
 
 
-def flat(step: ViewStep) -> list[Any]:
+def flat(step: joint.ViewStep) -> list[Any]:
     """The leaves of a step's arguments, in the order in which `fill` takes them."""
     found: list[Any] = []
 

@@ -28,23 +28,8 @@ from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, 
 from explorer.compiler.autograd.tape import Tape, is_plain, not_functional, storage_of
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
+from explorer.ir import joint
 from explorer.ir.graph import Graph, NodeInfo, info, is_refused, needed_by
-from explorer.ir.joint import (
-    Base,
-    FromView,
-    GradFnGraph,
-    GradientOf,
-    GraphInput,
-    GraphOutput,
-    Mutation,
-    NewValue,
-    Primal,
-    Restride,
-    Result,
-    Signature,
-    Tangent,
-    Traced,
-)
 from explorer.ir.settings import kept
 
 aten = torch.ops.aten
@@ -52,7 +37,7 @@ autograd: Any = torch._C._autograd
 NO_DATA = (DataDependentOutputException, DynamicOutputShapeException)
 
 
-def trace(captured: Graph) -> Traced:
+def trace(captured: Graph) -> joint.Traced:
     """Trace `captured` to ATen: the joint graph where a result or a written input requires grad, else the forward.
 
     Raises Unsupported for what cannot be traced; the graph then runs eagerly.
@@ -355,7 +340,7 @@ class Tracer:
 
     # What became of inputs and results.
 
-    def finish(self, results: list[Any]) -> Traced:
+    def finish(self, results: list[Any]) -> joint.Traced:
         inputs = {}
         for index, value in self.inputs.items():
             with origin(info(self.captured.inputs[index]).id):
@@ -372,8 +357,9 @@ class Tracer:
         self.check_overlap(written)
         self.check_storage(written, inputs)
         after = [i for i in written if i in restrided or self.autograd_saw(i)]
-        outputs: list[tuple[GraphOutput, fx.Node, Tensor | None]] = []
-        outputs += [(NewValue(i), inputs[i].node, inputs[i].seen if self.autograd_saw(i) else None) for i in after]
+        outputs: list[tuple[joint.GraphOutput, fx.Node, Tensor | None]] = []
+        seen = {i: inputs[i].seen if self.autograd_saw(i) else None for i in after}
+        outputs += [(joint.NewValue(i), inputs[i].node, seen[i]) for i in after]
         numbers = {i: self.size_node(v) for i, v in enumerate(results) if isinstance(v, Symbolic)}
         of_several = frozenset(filter(self.is_of_several, range(len(results))))
         grad_off = frozenset(self.tape.grad_off)
@@ -381,29 +367,29 @@ class Tracer:
         outputs += placed.outputs
         outputs = [(what, self.as_captured(what, node), seen) for what, node, seen in outputs]
         differentiable = tuple(seen is not None and seen.requires_grad for _, _, seen in outputs)
-        eager = GradFnGraph()
+        eager = joint.GradFnGraph()
         nodes: list[Any] = [node for _, node, _ in outputs]
-        kinds: list[GraphOutput] = [what for what, _, _ in outputs]
-        sources: list[GraphInput] = [Primal(i) for i in range(len(self.placeholders))]
+        kinds: list[joint.GraphOutput] = [what for what, _, _ in outputs]
+        sources: list[joint.GraphInput] = [joint.Primal(i) for i in range(len(self.placeholders))]
         if any(differentiable):
             heads = [(i, seen) for i, (_, _, seen) in enumerate(outputs) if seen is not None and seen.requires_grad]
             values = [info(node).value for _, node, _ in outputs]
             memory = {k: storage_of(value) for k, value in enumerate(values) if isinstance(value, Tensor)}
             eager = record([seen for _, seen in heads], self.edges, memory)
-            sources += [Tangent(i) for i, _ in heads]
+            sources += [joint.Tangent(i) for i, _ in heads]
             gradients = self.backward([(nodes[i], seen) for i, seen in heads])
             nodes += [gradients.get(i) for i in range(len(self.placeholders))]
-            kinds += [GradientOf(i) for i in range(len(self.placeholders))]
+            kinds += [joint.GradientOf(i) for i in range(len(self.placeholders))]
         inside = [i for i in written if i not in after]
         self.write_inputs(inside, inputs)
         self.graph.output(tuple(nodes))
-        mutations = [Mutation(i, "after", output) for output, i in enumerate(after)]
-        mutations += [Mutation(i, "inside") for i in inside]
-        signature = Signature(
+        mutations = [joint.Mutation(i, "after", output) for output, i in enumerate(after)]
+        mutations += [joint.Mutation(i, "inside") for i in inside]
+        signature = joint.Signature(
             inputs=tuple(sources),
             outputs=tuple(kinds),
             returned=tuple(
-                replace(each, is_of_several=True) if isinstance(each, FromView) and i in of_several else each
+                replace(each, is_of_several=True) if isinstance(each, joint.FromView) and i in of_several else each
                 for i, each in enumerate(placed.returned)
             ),
             mutations=tuple(mutations),
@@ -414,7 +400,7 @@ class Tracer:
         )
         name, constants = self.captured.name, dict(self.tape.constants)
         made = Graph(name, self.graph, self.captured.fake_mode, constants, self.captured.grad_enabled)
-        return Traced(made, not any(differentiable), signature, self.captured, eager)
+        return joint.Traced(made, not any(differentiable), signature, self.captured, eager)
 
     def live(self, value: Tensor) -> Live:
         """`value` brought up to date with what was written through its aliases, and the node that yields it."""
@@ -446,7 +432,7 @@ class Tracer:
         value: Tensor = info(seen[-1]).value
         return value
 
-    def restride(self, index: int, value: Tensor) -> Restride:
+    def restride(self, index: int, value: Tensor) -> joint.Restride:
         size, stride = tuple(map(expression, value.shape)), tuple(map(expression, value.stride()))
         first, resized = info(self.captured.inputs[index]).value.storage_offset(), not self.is_restrided(index)
         grown = value.numel() != info(self.placeholders[index]).value.numel()
@@ -456,16 +442,16 @@ class Tracer:
         if resized and not value.is_contiguous() or not resized and grown:
             raise Unsupported(Why(reasons.RESIZED, f"{name} gets strides {list(value.stride())}"))
         moved = expression(value.storage_offset() - first)
-        return Restride(index, size, stride, moved, self.autograd_saw(index), resized)
+        return joint.Restride(index, size, stride, moved, self.autograd_saw(index), resized)
 
-    def as_captured(self, what: GraphOutput, node: fx.Node) -> fx.Node:
+    def as_captured(self, what: joint.GraphOutput, node: fx.Node) -> fx.Node:
         """`node` in the strides that capture saw for this result, or for the base of these, which a decomposition may
         not have kept."""
         value = info(node).value
-        if isinstance(what, Result):
+        if isinstance(what, joint.Result):
             wanted = self.seen_by_capture(what.index)
         else:
-            member = self.seen_by_capture(what.results[0]) if isinstance(what, Base) else None
+            member = self.seen_by_capture(what.results[0]) if isinstance(what, joint.Base) else None
             wanted = None if member is None else member._base
         if not isinstance(value, Tensor) or wanted is None:
             return node

@@ -12,16 +12,7 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._sympy.functions import (
-    CeilToInt,
-    FloorDiv,
-    IntTrueDiv,
-    Max,
-    Min,
-    Mod,
-    ModularIndexing,
-    PythonMod,
-)
+from torch.utils._sympy import functions as sym
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import TensorReferenceAnalysis
 
@@ -262,16 +253,16 @@ class Inside:
             return bool(least >= 0)
         if least.is_nonnegative or self._sizes.proven(sympy.Ge(least, 0)):
             return True
-        choice = next(iter(least.atoms(Max, Min)), None)  # it is one of its arguments, whichever
+        choice = next(iter(least.atoms(sym.Max, sym.Min)), None)  # it is one of its arguments, whichever
         if choice is not None:
             return all(self._holds(least.xreplace({choice: arg})) for arg in choice.args)
-        return any(self._holds_times(least, quotient) for quotient in least.atoms(FloorDiv, CeilToInt))
+        return any(self._holds_times(least, quotient) for quotient in least.atoms(sym.FloorDiv, sym.CeilToInt))
 
     def _holds_times(self, least: Size, quotient: Size) -> bool:
         """Whether `least` times the divisor of a quotient in it is 0 or more: a - b + 1 <= b * (a // b) <= a."""
-        if isinstance(quotient, FloorDiv):
+        if isinstance(quotient, sym.FloorDiv):
             a, b = quotient.args
-        elif isinstance(quotient.args[0], IntTrueDiv):
+        elif isinstance(quotient.args[0], sym.IntTrueDiv):
             a, b = quotient.args[0].args[0] + quotient.args[0].args[1] - 1, quotient.args[0].args[1]
         else:
             return False
@@ -310,20 +301,20 @@ class Inside:
             if len(varying) == 1 and self._holds(-factor):
                 return [factor * end for end in self._ends(varying[0], ranges, not low)]
             return []
-        if isinstance(a, (Max, Min)):
+        if isinstance(a, (sym.Max, sym.Min)):
             ends = [self._ends(arg, ranges, low) for arg in a.args]
-            if isinstance(a, Max) == low:
+            if isinstance(a, sym.Max) == low:
                 return [end for each in ends for end in each][:MOST]
             return [type(a)(*(each[0] for each in ends))] if all(ends) else []
-        if isinstance(a, (ModularIndexing, Mod, PythonMod)):
+        if isinstance(a, (sym.ModularIndexing, sym.Mod, sym.PythonMod)):
             base, *divisor, modulus = a.args
             if not self._holds(modulus - 1):
                 return []
             if low:
                 return [ZERO]
-            of_base = self._ends(FloorDiv(base, *divisor) if divisor and divisor[0] != 1 else base, ranges, False)
+            of_base = self._ends(sym.FloorDiv(base, *divisor) if divisor and divisor[0] != 1 else base, ranges, False)
             return [modulus - 1, *of_base][:MOST]
-        if isinstance(a, FloorDiv):
+        if isinstance(a, sym.FloorDiv):
             base, divisor = a.args
             if divisor.free_symbols & ranges.keys() or not self._holds(divisor - 1):
                 return []
@@ -355,4 +346,4 @@ def divided(a: Size, b: Size) -> Size:
     left = sympy.Add(*rest)
     if left.is_Integer and (b.is_Integer or left == 0 or left == -1):
         return sympy.Add(*whole, left // b if b.is_Integer else left)
-    return sympy.Add(*whole, FloorDiv(left, b))
+    return sympy.Add(*whole, sym.FloorDiv(left, b))

@@ -6,22 +6,7 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._sympy.functions import (
-    CeilToInt,
-    FloatPow,
-    FloatTrueDiv,
-    FloorDiv,
-    FloorToInt,
-    IntTrueDiv,
-    Max,
-    Min,
-    Mod,
-    ModularIndexing,
-    PowByNatural,
-    PythonMod,
-    ToFloat,
-    TruncToInt,
-)
+from torch.utils._sympy import functions as sym
 
 from explorer.compiler.lower import reasons
 from explorer.compiler.lower.builder import Lowering
@@ -63,13 +48,13 @@ def expression(lower: Lowering, value: Any) -> Expr:
     name = _SCALAR.get(kind) or _SCALAR_BY_NAME.get(type(value).__name__)
     if name is None:
         raise Unsupported(Why(reasons.DATA_DEPENDENT, f"the number {value}"))
-    if isinstance(value, ModularIndexing):
+    if isinstance(value, sym.ModularIndexing):
         return apply("mod", apply("floordiv", *_alike(args[:2])), args[2])
     if name == "float":
         return _to(args[0], torch.float64)
     if name in ("floor", "ceil", "trunc"):
         return _to(apply(name, args[0]), torch.int64)
-    if isinstance(value, (IntTrueDiv, FloatTrueDiv, FloatPow)) or name not in _BINARY:
+    if isinstance(value, (sym.IntTrueDiv, sym.FloatTrueDiv, sym.FloatPow)) or name not in _BINARY:
         args = [_to(arg, torch.float64) for arg in args]
     if name not in _BINARY:
         return apply(name, *args)
@@ -91,9 +76,10 @@ def _to(value: Expr, dtype: torch.dtype) -> Expr:
 
 _BINARY = frozenset({"add", "mul", "pow", "maximum", "minimum", "floordiv", "mod", "div"})
 _SCALAR: dict[Any, str] = {
-    sympy.Add: "add", sympy.Mul: "mul", sympy.Pow: "pow", Max: "maximum", Min: "minimum", FloorDiv: "floordiv",
-    Mod: "mod", PythonMod: "mod", ModularIndexing: "mod", IntTrueDiv: "div", FloatTrueDiv: "div", FloatPow: "pow",
-    PowByNatural: "pow", ToFloat: "float", FloorToInt: "floor", CeilToInt: "ceil", TruncToInt: "trunc",
+    sympy.Add: "add", sympy.Mul: "mul", sympy.Pow: "pow", sym.Max: "maximum", sym.Min: "minimum",
+    sym.FloorDiv: "floordiv", sym.Mod: "mod", sym.PythonMod: "mod", sym.ModularIndexing: "mod", sym.IntTrueDiv: "div",
+    sym.FloatTrueDiv: "div", sym.FloatPow: "pow", sym.PowByNatural: "pow", sym.ToFloat: "float",
+    sym.FloorToInt: "floor", sym.CeilToInt: "ceil", sym.TruncToInt: "trunc",
 }  # fmt: skip
 _SCALAR_BY_NAME = {
     f"OpaqueUnaryFn_{name}": name

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from explorer.core.origin import synthetic_reason
 from explorer.ir.record import CompileData, LineData, RecordData
 
 Edges = Mapping[str, tuple[str, ...]]
@@ -66,35 +65,6 @@ def lines(compile: CompileData) -> Iterator[LineData]:
                 yield from lowered.lines
         if half.wrapper is not None:
             yield from half.wrapper.lines
-
-
-def generated_lines(compile: CompileData) -> Iterator[LineData]:
-    """The lines of generated code: kernels, each function once, and wrappers."""
-    for half in compile.halves:
-        printed: set[str] = set()
-        for kernel in half.kernels:
-            if kernel.function not in printed:
-                printed.add(kernel.function)
-                yield from (line for line in kernel.source.lines if line.text.strip())
-        if half.wrapper is not None:
-            yield from (line for line in half.wrapper.lines if line.text.strip())
-
-
-def unsourced(compile: CompileData) -> tuple[int, Counter[str]]:
-    """The number of generated lines, and those that no source line caused, counted by the reason given.
-
-    A line that reaches neither is counted under "no cause": a defect.
-    """
-    links = provenance(compile)
-    total, reasons = 0, Counter[str]()
-    for line in generated_lines(compile):
-        total += 1
-        causes = frozenset(line.origins).union(*(links.causes(origin) for origin in line.origins))
-        if any(is_source_line(cause) for cause in causes):
-            continue
-        said = sorted(reason for cause in causes if (reason := synthetic_reason(cause)))
-        reasons[said[0] if said else "no cause"] += 1
-    return total, reasons
 
 
 def _elements(compile: CompileData) -> Iterator[tuple[str, tuple[str, ...]]]:

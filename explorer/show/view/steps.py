@@ -12,16 +12,7 @@ from pathlib import PurePath
 from typing import Any, ClassVar
 
 from explorer.core.text import count
-from explorer.ir.record import (
-    ActivationData,
-    BreakData,
-    CompileData,
-    NodeData,
-    RecordData,
-    SpanData,
-    StepData,
-    ValueData,
-)
+from explorer.ir import record as data
 from explorer.show.view.provenance import file_names
 from explorer.show.view.queries import Queried
 
@@ -35,7 +26,7 @@ MOVES = ("instruction", "line", "over", "out")
 SHOWN = 12
 """Values of a stack, and of locals, in a text."""
 
-UNKNOWN = ActivationData("?"), ValueData("?")
+UNKNOWN = data.ActivationData("?"), data.ValueData("?")
 """What an index outside of the record's lists stands for."""
 
 AGAIN = "the evaluation starts over, to end the graph earlier"
@@ -50,16 +41,16 @@ class Step:
     number: int
     instruction: str
     op: str
-    span: SpanData | None
+    span: data.SpanData | None
     calls: tuple[str, ...]
     attempt: int
-    stack: tuple[ValueData, ...]
-    locals: Mapping[str, ValueData]
+    stack: tuple[data.ValueData, ...]
+    locals: Mapping[str, data.ValueData]
     nodes: int
     does: tuple[tuple[str, str], ...]
 
 
-Held = tuple[list[ValueData], dict[str, ValueData]]
+Held = tuple[list[data.ValueData], dict[str, data.ValueData]]
 """The stack and the locals of an activation."""
 
 
@@ -77,7 +68,7 @@ class Steps(Queried[Step, Held]):
         "e": ("effect:", "effect"), "s": ("symbol:", "size symbol"), "b": ("break:", "graph break"),
     }  # fmt: skip
 
-    def __init__(self, compile: CompileData, record: RecordData) -> None:
+    def __init__(self, compile: data.CompileData, record: data.RecordData) -> None:
         self.compile = compile
         self._record = record
         self._names = file_names(record)
@@ -105,15 +96,15 @@ class Steps(Queried[Step, Held]):
         for at, step in enumerate(self.compile.steps):
             yield at, self._replay(step, held.setdefault(step.activation, ([], {})))
 
-    def _activation(self, at: int) -> ActivationData:
+    def _activation(self, at: int) -> data.ActivationData:
         known = self.compile.activations
         return known[at] if 0 <= at < len(known) else UNKNOWN[0]
 
-    def _held(self, at: int) -> ValueData:
+    def _held(self, at: int) -> data.ValueData:
         values = self.compile.values
         return values[at] if 0 <= at < len(values) else UNKNOWN[1]
 
-    def _replay(self, step: StepData, held: Held) -> Held:
+    def _replay(self, step: data.StepData, held: Held) -> Held:
         stack, locals = held
         stack[max(0, step.kept) :] = map(self._held, step.pushed)
         for name, each in step.locals.items():
@@ -133,7 +124,7 @@ class Steps(Queried[Step, Held]):
     # ------------------------------------------------------------------------------------------- what is worked out
 
     @cached_property
-    def _ops(self) -> dict[str, tuple[str, SpanData | None]]:
+    def _ops(self) -> dict[str, tuple[str, data.SpanData | None]]:
         """Each instruction as a text, and its place."""
         found = (each for code in self.compile.codes for each in code.instructions)
         return {each.id: (f"{each.op} {each.arg}".rstrip(), each.span) for each in found}
@@ -156,7 +147,7 @@ class Steps(Queried[Step, Held]):
         return bisect_right(self._roots, activation)
 
     @cached_property
-    def _nodes(self) -> tuple[NodeData, ...]:
+    def _nodes(self) -> tuple[data.NodeData, ...]:
         """Of the captured graph."""
         return next((stage.graph.nodes for stage in self.compile.stages if stage.graph is not None), ())
 
@@ -280,7 +271,7 @@ class Steps(Queried[Step, Held]):
 
     # ------------------------------------------------------------------------------------------------------ in print
 
-    def said(self, value: ValueData) -> str:
+    def said(self, value: data.ValueData) -> str:
         """A value in words, a tensor of our graph with its type. Dynamo renames nodes later, so a name says little."""
         type = self._types.get(value.text.removeprefix("tensor ")) if value.text.startswith("tensor ") else None
         return f"{value.text}: {type}" if type else value.text
@@ -329,7 +320,7 @@ class Steps(Queried[Step, Held]):
                 lines += self.break_lines(broke)
         return "\n".join(lines)
 
-    def break_lines(self, broke: BreakData) -> list[str]:
+    def break_lines(self, broke: data.BreakData) -> list[str]:
         """What would help, and what goes on after a break."""
         lines = [f"  {hint}" for hint in broke.hints]
         for name in filter(None, broke.continuation.split(", ")):
@@ -340,13 +331,13 @@ class Steps(Queried[Step, Held]):
                 lines.append(f"  goes on in {onwards.id} {onwards.name}, which gets {', '.join(alive) or 'nothing'}")
         return lines
 
-    def _value(self, value: ValueData, nested: bool = True) -> str:
+    def _value(self, value: data.ValueData, nested: bool = True) -> str:
         items = [f"{name}: {self._value(self._held(at), False)}" for name, at in value.items if nested]
         return self.said(value) + (f"  (from step {value.step})" if value.step >= 0 else "") + "".join(
             f"\n      {each}" for each in items
         )
 
-    def _source(self, span: SpanData) -> str:
+    def _source(self, span: data.SpanData) -> str:
         for each in self._record.sources:
             lines = each.text.split("\n") if each.file == span.file else []
             if 0 <= span.line - each.first_line < len(lines):
@@ -360,6 +351,6 @@ def cut(lines: Iterator[str]) -> list[str]:
     return found if len(found) <= SHOWN else [*found[:SHOWN], f"  ... and {len(found) - SHOWN} more"]
 
 
-def of_record(record: RecordData) -> list[Steps]:
+def of_record(record: data.RecordData) -> list[Steps]:
     """The steps of each compile that has some."""
     return [Steps(compile, record) for compile in record.compiles if compile.steps]

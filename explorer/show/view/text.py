@@ -7,19 +7,7 @@ from statistics import quantiles
 
 from explorer.core.text import count
 from explorer.ir import dynamo
-from explorer.ir.record import (
-    AccuracyData,
-    BreakData,
-    CompileData,
-    GuardData,
-    HalfData,
-    KernelData,
-    OperatorCheckData,
-    RecordData,
-    SamplesData,
-    StageData,
-    TimingData,
-)
+from explorer.ir import record as data
 from explorer.show.view import diagnosis, difference, glance, history
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.provenance import file_names
@@ -27,7 +15,7 @@ from explorer.show.view.provenance import file_names
 __all__ = ["amount", "compile_line", "duration", "full", "half_lines", "loops", "stage_diff", "summary", "timing"]
 
 
-def summary(record: RecordData) -> str:
+def summary(record: data.RecordData) -> str:
     """A few lines: what was compiled, what came of it, how fast it is."""
     names = file_names(record)
     made_by = ", ".join(filter(None, (record.engine, record.target)))
@@ -57,7 +45,7 @@ def summary(record: RecordData) -> str:
     return "\n".join(lines)
 
 
-def outside(record: RecordData) -> str:
+def outside(record: data.RecordData) -> str:
     """How many ATen calls ran outside graphs, where anything did."""
     counted = [each.calls for each in record.eager if each.calls is not None]
     if not record.eager:
@@ -65,7 +53,7 @@ def outside(record: RecordData) -> str:
     return f"; {sum(counted)} outside graphs" if counted else "; those outside graphs are not counted"
 
 
-def guard_lines(guards: Sequence[GuardData], files: diagnosis.Names) -> list[str]:
+def guard_lines(guards: Sequence[data.GuardData], files: diagnosis.Names) -> list[str]:
     """Each guard, its reason and the line that asked; those on torch's state after those on the program's values."""
     own = [each for each in guards if each.of_torch]
     whys = [(g, f"{g.why}{diagnosis.place(g.span, files)}".strip()) for g in guards if not g.of_torch]
@@ -73,7 +61,7 @@ def guard_lines(guards: Sequence[GuardData], files: diagnosis.Names) -> list[str
     return [*lines, f"and {len(own)} on torch's state:", *map(_guard, own)] if own else lines
 
 
-def operator_checks(found: Sequence[OperatorCheckData]) -> list[str]:
+def operator_checks(found: Sequence[data.OperatorCheckData]) -> list[str]:
     """Custom operators and how their fake implementations differ."""
     lines = []
     for each in found:
@@ -88,7 +76,7 @@ DEAREST = 10
 """Sources of guards whose cost is told one by one."""
 
 
-def guard_costs(compiles: Sequence[CompileData]) -> list[str]:
+def guard_costs(compiles: Sequence[data.CompileData]) -> list[str]:
     """What guards cost a call, beside its kernels, where that was timed: the dearest sources first."""
     lines = []
     for each in compiles:
@@ -109,20 +97,20 @@ def guard_costs(compiles: Sequence[CompileData]) -> list[str]:
     return lines
 
 
-def _guard(guard: GuardData) -> str:
+def _guard(guard: data.GuardData) -> str:
     return f"{guard.id:<8} {guard.words or dynamo.names(guard.expression)}"
 
 
-def breaks(record: RecordData) -> list[str]:
+def breaks(record: data.RecordData) -> list[str]:
     """Each graph break with its hints; those at one place once."""
     names = file_names(record)
-    found: dict[object, list[BreakData]] = {}
+    found: dict[object, list[data.BreakData]] = {}
     for b in (b for compile in record.compiles for b in compile.breaks):
         found.setdefault((b.span or b.instruction, b.why, b.hints), []).append(b)
     return [_break(same[0], len(same), names) for same in found.values()]
 
 
-def _break(b: BreakData, times: int, names: diagnosis.Names) -> str:
+def _break(b: data.BreakData, times: int, names: diagnosis.Names) -> str:
     place = b.span.place(names) if b.span else b.instruction
     hints = "".join(f"\n  hint: {hint}" for hint in b.hints)
     rewrite = "".join(f"\n    {line}" for line in b.rewrite)
@@ -131,7 +119,7 @@ def _break(b: BreakData, times: int, names: diagnosis.Names) -> str:
     return f"{place}  {b.why.cited}{ends}{hints}{instead}"
 
 
-def compile_line(compile: CompileData) -> str:
+def compile_line(compile: data.CompileData) -> str:
     kernels = sum(len(half.kernels) for half in compile.halves)
     guards = glance.counted_guards(compile.guards)
     guards += f", checked in {duration(compile.guard_seconds)}" if compile.guard_seconds is not None else ""
@@ -150,7 +138,7 @@ def first_line(error: str) -> str:
     return error.partition("\n")[0]
 
 
-def timing(measured: TimingData) -> list[str]:
+def timing(measured: data.TimingData) -> list[str]:
     lines = [f"{c.name:<9} {duration(c.median):>8} a call{quartiles(c)}" for c in measured.contestants]
     if any(c.speed is not None and c.speed.times is not None for c in measured.contestants):
         lines.append("(times: median and quartiles; ratio: median over pairs of samples taken in turn, 95 % interval)")
@@ -164,7 +152,7 @@ def timing(measured: TimingData) -> list[str]:
     return lines
 
 
-def quartiles(of: SamplesData) -> str:
+def quartiles(of: data.SamplesData) -> str:
     """Between which two times the middle half of the samples lies, where there are enough to tell."""
     if len(of.samples) < 4:
         return ""
@@ -172,7 +160,7 @@ def quartiles(of: SamplesData) -> str:
     return f" (quartiles {duration(low)} to {duration(high)})"
 
 
-def accuracy(found: AccuracyData, *, named: bool) -> list[str]:
+def accuracy(found: data.AccuracyData, *, named: bool) -> list[str]:
     """The comparison with eager; `named` adds the engine's name, to tell two engines apart."""
     whose = f"{found.engine} " if named else ""
     error = f"largest error {found.largest_absolute:.3g} absolute, {found.largest_relative:.3g} relative"
@@ -190,7 +178,7 @@ def accuracy(found: AccuracyData, *, named: bool) -> list[str]:
     return lines
 
 
-def full(record: RecordData) -> str:
+def full(record: data.RecordData) -> str:
     """Every stage of every compile, one after another."""
     parts = [summary(record)]
     for compile in (*record.compiles, *record.attempts):
@@ -200,7 +188,7 @@ def full(record: RecordData) -> str:
     return "\n".join(parts)
 
 
-def half_lines(half: HalfData) -> list[str]:
+def half_lines(half: data.HalfData) -> list[str]:
     """A half in a few lines: its kernels with what each moves, and its library calls."""
     lines = []
     for item in half.schedule.items if half.schedule else ():
@@ -219,13 +207,13 @@ def half_lines(half: HalfData) -> list[str]:
     return lines
 
 
-def loops(kernel: KernelData) -> str:
+def loops(kernel: data.KernelData) -> str:
     """A kernel's loops, a line for each: how it runs, over what, in which tiles."""
     tiled = ((each, f" in tiles of {each.tile}" if each.tile > 1 else "") for each in kernel.loops)
     return "".join(f"{'  ' * each.depth}{each.kind} {each.axis} < {each.size}{tiles}\n" for each, tiles in tiled)
 
 
-def stage_diff(before: StageData | None, after: StageData | None, context: int = 3) -> list[str]:
+def stage_diff(before: data.StageData | None, after: data.StageData | None, context: int = 3) -> list[str]:
     """A unified diff of two stages' texts; empty where they agree."""
     old = before.text().splitlines() if before else []
     new = after.text().splitlines() if after else []
