@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from explorer.ir.record import RecordData
+from explorer.show.view.diagnosis import break_places
 
 
 class ClaimFailed(AssertionError):
@@ -38,7 +39,7 @@ def figures(record: RecordData) -> dict[str, Figure]:
     kinds = [operation.kind for half in halves for operation in half.operations]
     kept = [saved.bytes for compile in record.compiles for saved in compile.saved if saved.fate == "kept"]
     return {
-        "breaks": Figure(sum(len(compile.breaks) for compile in record.compiles), "graph breaks", "breaks"),
+        "breaks": Figure(len(break_places(record.compiles)), "graph breaks", "breaks"),
         "graphs": Figure(sum(graph is not None for graph in captured), "captured graphs", "graphs"),
         "nodes": Figure(calls, "operations in the captured graphs", "graphs"),
         "guards": Figure(len(guards), "guards on the program's values", "guards"),

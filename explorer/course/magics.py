@@ -15,7 +15,7 @@ from explorer.course.check import Verdict
 from explorer.course.claims import claim, figures
 from explorer.course.lessons import PUZZLES
 from explorer.course.process import check, warm
-from explorer.course.puzzle import Puzzle, Score
+from explorer.course.puzzle import Puzzle
 from explorer.ir.record import MIME
 from explorer.records.session import Record
 
@@ -86,7 +86,7 @@ class CourseMagics(Magics):
             print(verdict.printed, end="" if verdict.printed.endswith("\n") else "\n", file=sys.stderr)
         if verdict.ok:
             tries = self.attempts.tries(puzzle.id)
-            print(verdict if verdict.scores or tries is None else f"{verdict}\n  {Score('tries', tries, 1)}")
+            print(verdict if verdict.scores or tries is None else f"{verdict}, at try {tries}")
             self.right.add(puzzle.id)
             self.shell.run_cell(cell, store_history=False)
             return
@@ -98,15 +98,16 @@ class CourseMagics(Magics):
     @line_magic
     def hint(self, line: str) -> None:
         """The next of three hints: `%hint breaks-2`."""
-        puzzle = self._puzzle(line)
+        puzzle = self._puzzle(line, "hint")
         level = min(self.attempts.count("hint", puzzle.id), 2)
         self.attempts.add("hint", puzzle.id)
-        print(f"Hint {level + 1} of 3: {puzzle.hints[level]}")
+        last = f"\n(the last hint; `%solution {puzzle.id}` shows a solution)" if level == 2 else ""
+        print(f"Hint {level + 1} of 3: {puzzle.hints[level]}{last}")
 
     @line_magic
     def solution(self, line: str) -> None:
         """A solution, once you have tried: `%solution breaks-2`."""
-        puzzle = self._puzzle(line)
+        puzzle = self._puzzle(line, "solution")
         if not self.attempts.count("check", puzzle.id):
             raise UsageError(f"try {puzzle.id} once first, with any answer")
         self.attempts.add("solution", puzzle.id)
@@ -119,7 +120,9 @@ class CourseMagics(Magics):
         if puzzle.id not in self.right:
             raise NotYet(f"{puzzle.id} has no right answer yet")
 
-    def _puzzle(self, line: str) -> Puzzle:
+    def _puzzle(self, line: str, magic: str = "") -> Puzzle:
+        if magic and not line.strip():
+            raise UsageError(f"name a puzzle, as in %{magic} {next(iter(PUZZLES))}; there are: {', '.join(PUZZLES)}")
         if line.strip() not in PUZZLES:
             raise UsageError(f"there is no puzzle {line.strip()!r}; there are: {', '.join(PUZZLES)}")
         return PUZZLES[line.strip()]

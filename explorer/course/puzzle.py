@@ -16,8 +16,16 @@ import torch
 
 from explorer.records.session import Record
 
-STEPS = ("defined", "compiles", "used", "verified", "right", "refuses", "score")
-"""In this order; the first that fails is told.
+STEPS = {
+    "defined": "not complete",
+    "compiles": "does not compile",
+    "used": "not used",
+    "verified": "not valid",
+    "right": "not right",
+    "refuses": "not safe",
+    "score": "not good enough",
+}
+"""The steps of a check in their order, with what is said where one fails; the first that fails is told.
 
 defined: the names are there, within the puzzle's limits. compiles: it runs, and the compiler takes it. used: the record
 shows that the rule made something. verified: the check after the stage accepts it. right: it agrees with eager.
@@ -82,7 +90,7 @@ class Answer:
     def at(self, step: str, what: str = "", show: Show | None = None) -> Iterator[None]:
         """Inside the block the check is at this step, on this input, and `show` shows a failure from here on. An error
         of the answer becomes a failure. Raises AssertionError for a step that comes before one that was reached."""
-        assert STEPS.index(step) >= STEPS.index(self.step), f"{step} after {self.step}"
+        assert list(STEPS).index(step) >= list(STEPS).index(self.step), f"{step} after {self.step}"
         self.step, self.show = step, show or self.show
         self.reached(step, what)
         try:
@@ -107,6 +115,8 @@ class Answer:
 def explained(error: BaseException, names: Mapping[str, Any]) -> str:
     """The first line of what an error says; of an unknown name also which names there are."""
     said = next(iter(str(error).splitlines()), "")
+    if isinstance(error, RecursionError):
+        return f"{said}: what ends the recursion?"
     if not isinstance(error, NameError):
         return said
     known = ", ".join(sorted(name for name in names if not name.startswith("_")))

@@ -158,8 +158,8 @@ class Record:
 
     @property
     def breaks(self) -> Listing[data.BreakData]:
-        """The graph breaks of each compile. Those at one place print once."""
-        found = [b for compile in self.data.compiles for b in compile.breaks]
+        """The graph breaks, one for each place in the program, with how many compiles end there."""
+        found = [place[0][1] for place in diagnosis.break_places(self.data.compiles)]
         return Listing(found, text.breaks(self.data))
 
     @property

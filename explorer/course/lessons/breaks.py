@@ -91,7 +91,7 @@ COUNT = Puzzle(
     hints=(
         "Ask of each line: does Python need a tensor's element to go on, or does it do something outside the graph?",
         "A loop over a list is run while tracing, so it leaves no trace. A shape is known while tracing.",
-        "print, a branch on a tensor, and .item() each break, as often as they are reached.",
+        "print, a branch on a tensor, and .item() each break. Each such place of the program counts once.",
     ),
     check=BREAKS_OF.check,
 )  # fmt: skip
@@ -338,15 +338,19 @@ LIVE = Puzzle(
     return x
 
 # The steps of `maybe`, as `live` gets them. `name` is a local, "" where the step is about none; `to` are the places
-# that may come next.
-#   0 Step(op='LOAD_FAST', name='flag', to=(1,))
-#   1 Step(op='POP_JUMP_IF', name='', to=(2, 6))
-#   2 Step(op='LOAD_FAST', name='x', to=(3,))
-#   3 Step(op='LOAD_CONST', name='', to=(4,))
-#   4 Step(op='BINARY_OP', name='', to=(5,))
-#   5 Step(op='STORE_FAST', name='x', to=(6,))
-#   6 Step(op='LOAD_FAST', name='x', to=(7,))
-#   7 Step(op='RETURN_VALUE', name='', to=())
+# that may come next: a loop leads back to an earlier one.
+from collections import namedtuple
+Step = namedtuple("Step", "op name to")
+steps = [
+    Step("LOAD_FAST", "flag", (1,)),
+    Step("POP_JUMP_IF", "", (2, 6)),
+    Step("LOAD_FAST", "x", (3,)),
+    Step("LOAD_CONST", "", (4,)),
+    Step("BINARY_OP", "", (5,)),
+    Step("STORE_FAST", "x", (6,)),
+    Step("LOAD_FAST", "x", (7,)),
+    Step("RETURN_VALUE", "", ()),
+]
 # A name is live at i if some path from i reads it before it is written: live(steps, 2) is {"x"}. Only LOAD_FAST,
 # STORE_FAST and DELETE_FAST, which is `del x`, have a name. DELETE_FAST counts as a read: the name has to be there.
 ''',

@@ -100,7 +100,8 @@ KERNELS = Puzzle(
     ),
     hints=(
         "Two operations stay apart where the second needs an element that the first has not computed by then.",
-        "A row's sum is there before the next row begins, so softmax is one kernel. A sum of all is one long row.",
+        "A row's sum is there before the next row begins, so softmax is one kernel. A sum of all is one long row, and "
+        "what reads it can follow in the same kernel.",
         "A matrix product is a library call and no kernel. A view is no kernel either; what computes with it is one.",
     ),
     check=KERNELS_OF.check,
@@ -288,9 +289,11 @@ LEGAL = Puzzle(
 # whether there are any. .reads is a dict from a buffer to a tuple of the indices at which each point reads it;
 # .writes is the buffer that it writes, and .at the index there. An index that depends on data is None. `a` runs
 # before `b`.
-# Two loops of a softmax on 8 x 16, the row's maximum and what is subtracted from it:
-#   a: outer=(8,), inner=(16,), reads={"x": ("16*i0 + i1",)}, writes="buf0", at="i0"
-#   b: outer=(8, 16), inner=(), reads={"x": ("16*i0 + i1",), "buf0": ("i0",)}, writes="buf1", at="16*i0 + i1"
+# The axes are numbered from outer to inner. In one kernel, i0 of a and i0 of b are the same loop where both have the
+# same size. Two loops of which neither reads what the other writes may always be one kernel here.
+# Two loops of a softmax on 8 x 16, the row's maximum, and the exponential of x minus the maximum:
+#   a: outer=(8,), inner=(16,), reads={"l_x": ("16*i0 + i1",)}, writes="buf0", at="i0"
+#   b: outer=(8, 16), inner=(), reads={"l_x": ("16*i0 + i1",), "buf0": ("i0",)}, writes="buf1", at="16*i0 + i1"
 ''',
     starter='''def legal(a, b):
     """Whether a and b may be one kernel. Never say yes where b would read what a has not written yet."""
@@ -336,7 +339,7 @@ def moved(dependencies: Dependencies, stage: Stage[Dependencies, Fused] = FUSE) 
 def check_rank(answer: Answer) -> tuple[Score, ...]:
     total = reference = 0
     worse: list[tuple[str, str]] = []
-    print(f"{'bytes moved':<18}{'none':>8}{'yours':>8}{'built in':>10}")
+    print(f"{'bytes moved':<18}{'unfused':>8}{'yours':>8}{'built in':>10}")
     for name, dependencies in lowered().items():
         apart, theirs = moved(dependencies, SEPARATE), moved(dependencies)
         with answer.at("compiles", name, partial(shown, name)), explorer.workbench(rank=answer["rank"]):
@@ -368,7 +371,11 @@ RANK = Puzzle(
 # one with None never.
 # pair.bytes_shared: of the buffers that both access. pair.distance: how many operations apart they are in the program,
 # 1 for neighbours, and negative where one begins before the other has ended.
-# pair.first and pair.second: tuples of the names of their loops.
+# pair.first and pair.second: tuples of the names of their loops. pair.across: one of them reduces along the memory and
+# the other across it.
+# One of the programs is this, with x and z of 32 x 64 and v of 64:
+def contested(x, z, v):
+    return torch.relu(x) + v, (x * 2).sum(1), (z * v).sum(0)
 ''',
     starter='''def rank(pair):
     return ...

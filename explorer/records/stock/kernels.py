@@ -129,7 +129,8 @@ class _Facts:
     def __init__(self, half: Half, lowering: Any) -> None:
         self._operations = {operation.id: operation for operation in half.operations}
         self._half = half
-        self._removed = {half.named(name) for name in lowering.removed_buffers}
+        removed = {*lowering.removed_buffers, *lowering.inplaced_to_remove}  # of the second, another takes the memory
+        self._removed = {half.named(name) for name in removed}
         self._uses: dict[str, Any] = {}
         self._bodies: dict[str, Any] = {}
         self._group: dict[str, int] = {}

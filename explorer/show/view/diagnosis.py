@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from explorer.core.calls import ALL_TIMED
 from explorer.core.recorder import GRAPH
 from explorer.core.text import count
 from explorer.ir import dynamo
-from explorer.ir.record import CallsData, CompileData, EagerData, ErrorData, FailedGuardData, RecordData, SpanData
+from explorer.ir.record import (
+    BreakData,
+    CallsData,
+    CompileData,
+    EagerData,
+    ErrorData,
+    FailedGuardData,
+    RecordData,
+    SpanData,
+)
 from explorer.show.view.amounts import duration
 
 Names = Mapping[str, str]
@@ -27,6 +36,18 @@ FEW_CALLS = 10
 VALUES = 12
 """Values of a guard that a line shows."""
 
+
+
+def break_places(compiles: Iterable[CompileData]) -> list[list[tuple[CompileData, BreakData]]]:
+    """The graph breaks by their places in the program, each with the compiles that end there: one for each time that it
+    is reached, and those of the frames that called the function it is in."""
+    found: dict[object, list[tuple[CompileData, BreakData]]] = {}
+    for compile in compiles:
+        for each in compile.breaks:
+            span = each.span
+            place = (compile.engine, span.file, span.line, span.column) if span else (compile.id, each.instruction)
+            found.setdefault(place, []).append((compile, each))
+    return list(found.values())
 
 def place(span: SpanData | None, names: Names) -> str:
     return f" ({span.place(names)})" if span is not None else ""

@@ -23,7 +23,7 @@ from explorer.ir.record import (
     SpanData,
 )
 from explorer.show.view.amounts import amount, duration
-from explorer.show.view.diagnosis import frames_of_graphs, settled
+from explorer.show.view.diagnosis import break_places, frames_of_graphs, settled
 from explorer.show.view.history import history
 from explorer.show.view.panes import PANES
 from explorer.show.view.provenance import file_names
@@ -220,17 +220,16 @@ def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
 
 
 def _breaks(compiles: list[CompileData], names: dict[str, str]) -> tuple[str, str, str, str]:
-    """A break is one place of the program: the frames that called the function it is in end their graphs there too."""
-    found: dict[object, tuple[str, str]] = {}
-    for compile in compiles:
-        for each in compile.breaks:
-            key = (each.span.file, each.span.line, each.span.column) if each.span else (compile.id, each.instruction)
-            found[key] = (f"{each.why.title}{_at(each.span, names)}", compile.id)
+    found = break_places(compiles)
     if not found:
         return "no graph breaks", "ok", "breaks", ""
-    named = ", ".join(said for said, _ in list(found.values())[:NAMED])
+    said = []
+    for place in found[:NAMED]:
+        broke = place[0][1]
+        reached = f" (ends {len(place)} compiles)" if len(place) > 1 else ""
+        said.append(f"{broke.why.title}{_at(broke.span, names)}{reached}")
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return f"{count(len(found), 'graph break')}: {named}{more}", "attention", "breaks", next(iter(found.values()))[1]
+    return f"{count(len(found), 'graph break')}: {', '.join(said)}{more}", "attention", "breaks", found[0][-1][0].id
 
 
 def _recompiles(served: list[data.ServedData], compiles: list[CompileData]) -> tuple[str, str, str, str]:

@@ -102,20 +102,18 @@ def _guard(guard: data.GuardData) -> str:
 
 
 def breaks(record: data.RecordData) -> list[str]:
-    """Each graph break with its hints; those at one place once."""
+    """Each place that breaks a graph, with its hints."""
     names = file_names(record)
-    found: dict[object, list[data.BreakData]] = {}
-    for b in (b for compile in record.compiles for b in compile.breaks):
-        found.setdefault((b.span or b.instruction, b.why, b.hints), []).append(b)
-    return [_break(same[0], len(same), names) for same in found.values()]
+    return [_break([broke for _, broke in place], names) for place in diagnosis.break_places(record.compiles)]
 
 
-def _break(b: data.BreakData, times: int, names: diagnosis.Names) -> str:
+def _break(same: Sequence[data.BreakData], names: diagnosis.Names) -> str:
+    b = same[0]
     place = b.span.place(names) if b.span else b.instruction
-    hints = "".join(f"\n  hint: {hint}" for hint in b.hints)
+    hints = "".join(f"\n  hint: {hint}" for hint in dict.fromkeys(hint for each in same for hint in each.hints))
     rewrite = "".join(f"\n    {line}" for line in b.rewrite)
     instead = f"\n  write instead (computes both sides; not run here):{rewrite}" if rewrite else ""
-    ends = f" (ends {times} compiles)" if times > 1 else ""
+    ends = f" (ends {len(same)} compiles)" if len(same) > 1 else ""
     return f"{place}  {b.why.cited}{ends}{hints}{instead}"
 
 
