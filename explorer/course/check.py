@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from explorer.course.puzzle import STEPS, Answer, Failed, Puzzle, Show, explained
+from explorer.course.puzzle import FAILS, Answer, Failed, Puzzle, Show, explained
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class Verdict(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         if self.ok:
             return "\n  ".join((f"✓ {self.puzzle}: {self.said}", *self.scores))
-        return f"✗ {self.puzzle} is {STEPS[self.step]}: {self.said}"
+        return f"✗ {self.puzzle} is {FAILS[self.step]}: {self.said}"
 
 
 def checked(

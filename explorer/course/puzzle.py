@@ -16,7 +16,7 @@ import torch
 
 from explorer.records.session import Record
 
-STEPS = {
+FAILS = {
     "defined": "not complete",
     "compiles": "does not compile",
     "used": "not used",
@@ -31,6 +31,7 @@ defined: the names are there, within the puzzle's limits. compiles: it runs, and
 shows that the rule made something. verified: the check after the stage accepts it. right: it agrees with eager.
 refuses: it says no where it must. score: it reaches what the puzzle asks for.
 """
+STEPS = tuple(FAILS)
 
 
 Show = Callable[[], tuple[Record, str]]
@@ -90,7 +91,7 @@ class Answer:
     def at(self, step: str, what: str = "", show: Show | None = None) -> Iterator[None]:
         """Inside the block the check is at this step, on this input, and `show` shows a failure from here on. An error
         of the answer becomes a failure. Raises AssertionError for a step that comes before one that was reached."""
-        assert list(STEPS).index(step) >= list(STEPS).index(self.step), f"{step} after {self.step}"
+        assert STEPS.index(step) >= STEPS.index(self.step), f"{step} after {self.step}"
         self.step, self.show = step, show or self.show
         self.reached(step, what)
         try:
