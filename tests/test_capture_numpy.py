@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 
 import explorer
 
@@ -155,6 +156,62 @@ def test_what_is_not_traced_is_numpys(name: str) -> None:
 def test_our_back_end_takes_array_programs(name: str) -> None:
     function, arguments = WHOLE[name]
     check_same(outcome(explorer.compile(function), arguments), outcome(function, arguments))
+
+
+def columns_written(a: Any) -> Any:
+    rows, columns = np.nonzero(a > 1)
+    rows += 1
+    return rows, columns
+
+
+def zeroed(a: Any) -> Any:
+    a[np.nonzero(a > 2)] = 0
+    return a
+
+
+LATE: dict[str, Callable[[Any], Any]] = {
+    "mask": lambda a: (a[a > 2], a[~(a > 2)] * 2, a[a[:, 0] > 1], a[:, a[0] > 0], a.T[a.T > 1]),
+    "places": lambda a: (np.nonzero(a), a.nonzero()[0], np.where(a > 1)[1] * 2, np.argwhere(a), np.flatnonzero(a > 1)),
+    "unique": lambda a: (np.unique(a), np.unique(a.astype(int) // 2, return_counts=True), np.bincount(np.arange(3))),
+    "sizes": lambda a: (len(a[a > 2]), a[a > 2].shape[0], a[a > 2].nbytes, np.arange(a[a > 1].size)),
+    "views": lambda a: (a[a > 2][1:], a[a > 2][::2], a[a > 2][:2], a[a > 2].reshape(-1, 1), a[a[:, 0] >= 0].T),
+    "computed": lambda a: (np.sort(-a[a > 1]), np.cumsum(a[a > 1]), np.outer(a[a > 2], a[0]), a[a[:, 0] >= 0] @ a.T),
+    "two sizes": lambda a: a[a > 2] + a[a < 3],
+    "one of them 1": lambda a: a[a > 2] + a[a > 4],
+    "least": lambda a: a[a > 2].min(),
+    "first and last": lambda a: (a[a > 2][0], a[a > 2][-1]),
+    "joined": lambda a: (np.concatenate([a[a > 2], a[a < 1]]), np.tile(a[a > 2], 2)),
+    "tensors": lambda a: (torch.from_numpy(a[a > 2]) * 2, torch.from_numpy(a[:, a[0] >= 0])),
+    "written": columns_written,
+    "written through places": zeroed,
+}
+MANY, FEW = X, np.array([[0, 0, 3.0], [0, 0, 0]])
+ARRAYS = {"many": MANY, "all": X + 3, "few": FEW, "none": X * 0, "columns first": SINGLE.T.copy().T + 1}
+
+
+@pytest.mark.parametrize("name", LATE)
+@pytest.mark.parametrize("backend", ["aot_eager", None])
+def test_arrays_of_sizes_that_depend_on_values(name: str, backend: str | None) -> None:
+    """Traced of one array, right of all: in sizes, strides of what has several elements, and errors."""
+    function = LATE[name]
+    for first in (MANY, FEW):
+        compiled = explorer.compile(function, fullgraph=True, **{"backend": backend} if backend else {})
+        for array in (first, *ARRAYS.values()):
+            ours, eager = outcome(compiled, (array,)), outcome(function, (array,))
+            check_same(ours, eager)
+            for one, other in zip(tree_leaves(ours), tree_leaves(eager), strict=True):
+                if isinstance(other, np.ndarray) and min(other.shape) > 1:
+                    assert one.strides == other.strides
+
+
+def test_a_ufunc_reads_before_it_writes() -> None:
+    def function(a: Any) -> Any:
+        a *= a
+        a[:, 1:] += a[:, :-1]
+        np.multiply(a, a, out=a)
+        return np.add(a[0], 1, out=a[1]), a
+
+    check_same(outcome(explorer.compile(function, fullgraph=True), (X,)), outcome(function, (X,)))
 
 
 LAYOUTS: dict[str, Callable[[], Any]] = {

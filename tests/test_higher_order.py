@@ -127,13 +127,25 @@ def test_one_graph_like_eager(name, training, sign):
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_numbers_as_operands(sign):
-    """Eager refuses them; torch.compile takes them."""
+    """Eager refuses them; torch.compile with fullgraph=True takes them."""
     x = torch.ones(3) * sign
     one = explorer.compile(lambda x: torch.cond(x.sum() > 0, torch.mul, torch.sub, (x, 3)), fullgraph=True)
     assert torch.equal(one(x), x * 3 if sign > 0 else x - 3)
     branches = (lambda d: d["x"].max() * d["n"], lambda d: d["x"].min())
     two = explorer.compile(lambda x: torch.cond(x.sum() > 0, *branches, ({"x": x, "n": 2},)), fullgraph=True)
     assert torch.equal(two(x), branches[sign < 0]({"x": x, "n": 2}))
+    with pytest.raises(RuntimeError, match="Expect operands"):
+        explorer.compile(lambda x: torch.cond(x.sum() > 0, torch.mul, torch.sub, (x, x.shape[0])))(x)
+
+
+@pytest.mark.parametrize("shared", [lambda x: (x, x[0]), lambda x: (x[:1], x[:2])])
+def test_operands_that_share_memory_are_refused_as_in_eager(shared):
+    def function(x):
+        return torch.cond(x.sum() > 0, lambda a, b: a + b, lambda a, b: a - b, shared(x))
+
+    for call in (function, explorer.compile(function)):
+        with pytest.raises(Exception, match="aliasing"):
+            call(torch.ones(2, 3))
 
 
 @pytest.mark.parametrize("name", ATTENTION)

@@ -95,7 +95,49 @@ def keyed(x):
     return collections.defaultdict.fromkeys(["b"], x)["b"] + made["a"]
 
 
+class Index:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+def indices(x):
+    two, all_of = Index(2), range(9)[Index(2) : Index(7) : Index(2)]
+    return x + range(5)[two] + len("abcd"[two:]) + (1, 2, 3)[two] + b"abc"[two] + len(all_of) + sum(range(two))
+
+
+def storages(x):
+    y = x * 2
+    sizes = y.untyped_storage().nbytes(), len(y[1:].untyped_storage()), x[1:].untyped_storage().size()
+    return *sizes, x.untyped_storage() is x.untyped_storage(), y.untyped_storage().device
+
+
+def given_memory(x):
+    y, z, before = torch.empty(0), x * 2, torch.zeros(4)
+    view = before[1:]
+    y.set_(z[1:])
+    before.set_(z)
+    y.add_(1)
+    view.add_(3)
+    return y, z, view, before.shape, y.storage_offset(), y.set_(x).add_(1), x + 0, x.new(x).mul_(2)
+
+
+def counted_turns(x):
+    loop = torch._higher_order_ops.while_loop
+    count, total = loop(lambda i, a: 2 * i < 7, lambda i, a: (i + 1, a + i), (0, x))
+    nested = loop(lambda p, k: p[1] < 4, lambda p, k: ((p[0] + p[1], p[1] + 1), [k[0] * 2]), ((x, 1), [len(x)]))
+    tensors = loop(lambda d: d["a"].sum() < 40, lambda d: ({"a": d["a"] * 2 + 1},), ({"a": x},))
+    none = loop(lambda i, a: i < 0, lambda i, a: (i + 1, a + 1), (5, x))
+    return count, total * count, nested, torch.arange(count), tensors[0]["a"], none
+
+
 PROGRAMS = {
+    "objects as indices": indices,
+    "sizes of storages": storages,
+    "memory given": given_memory,
+    "turns of a loop": counted_turns,
     "slices of modules": lambda x: repr(SEQUENCE[1:]) + repr(torch.nn.ModuleList(SEQUENCE)[:2]),
     "counter": lambda x: (collections.Counter(a=2, b=1).most_common(1), collections.Counter({"a": 1}, a=2)["a"], x),
     "match": lambda x: (re.match(r"(\d+)(a)", "12a").groups(), re.match(r"(\d+)", "12a").group(1), x + 1),
@@ -123,12 +165,13 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_graph(name):
-    x = torch.arange(3.0)
-    same(explorer.compile(PROGRAMS[name], fullgraph=True, backend="aot_eager")(x), PROGRAMS[name](x))
+    compiled = explorer.compile(PROGRAMS[name], fullgraph=True, backend="aot_eager")
+    same(compiled(torch.arange(3.0)), PROGRAMS[name](torch.arange(3.0)))
 
 
 def same(found, expected):
-    if isinstance(expected, tuple):
+    assert type(found) is type(expected)
+    if isinstance(expected, (tuple, list)):
         for one, other in zip(found, expected, strict=True):
             same(one, other)
     elif isinstance(expected, torch.Tensor):

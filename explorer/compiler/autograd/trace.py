@@ -78,7 +78,7 @@ def only_eager(captured: Graph) -> Why | None:
     write of its base, or it returns a leaf made inside, or what was computed from one, which none gives back."""
     for node in captured.graph.nodes:
         name = getattr(node.target, "__name__", str(node.target))
-        if node.target is setattr or name == "enter_InferenceMode" or name.startswith("unsafe_"):
+        if node.target is setattr or name == "enter_InferenceMode" or name.startswith(("unsafe_", "set_.")):
             return Why(reasons.NOT_FUNCTIONAL, node.name)
         if node.op != "output" and any(map(is_refused, in_memory(node))):
             return Why(reasons.NOT_FUNCTIONAL, f"{node.name}, whose base is written later")

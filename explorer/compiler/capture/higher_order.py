@@ -20,7 +20,7 @@ from explorer.compiler.capture.values.base import Raised, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
-from explorer.compiler.capture.values.size import SizeValue
+from explorer.compiler.capture.values.size import NumberValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake, to_graph, version
 from explorer.core.reasons import unsupported
 
@@ -36,7 +36,7 @@ class Body:
 
     branch: Branch
     inputs: tuple[fx.Node, ...]
-    outputs: tuple[fx.Node, ...] | fx.Node
+    outputs: tuple[Any, ...] | fx.Node
     returned: Value
 
 
@@ -53,12 +53,35 @@ def leaves(t: Tracer, value: Value, numbers: bool = False) -> list[TensorValue]:
     unsupported(reasons.HIGHER_ORDER, f"{value.describe()} where a tensor is needed")
 
 
-def with_leaves(t: Tracer, value: Value, new: Sequence[Value]) -> Value:
+def is_carried(value: Value) -> bool:
+    """Whether it is a tensor or an integer, which a loop may carry."""
+    is_integer = isinstance(value, (Constant, SizeValue)) and value.python_type() is int
+    return is_integer or isinstance(value, (TensorValue, NumberValue))
+
+
+def loop_leaves(t: Tracer, value: Value) -> list[Value]:
+    """What a loop carries in nested containers."""
+    if is_carried(value):
+        return [value]
+    if isinstance(value, (TupleValue, ListValue)):
+        return [leaf for item in t.items(value) for leaf in loop_leaves(t, item)]
+    if isinstance(value, DictValue):
+        return [leaf for _, item in value.pairs(t) for leaf in loop_leaves(t, item)]
+    unsupported(reasons.HIGHER_ORDER, f"{value.describe()} in a loop")
+
+
+def is_tensor(value: Value) -> bool:
+    return isinstance(value, TensorValue)
+
+
+def with_leaves(
+    t: Tracer, value: Value, new: Sequence[Value], is_leaf: Callable[[Value], bool] = is_tensor
+) -> Value:
     """The same containers with other tensors in them."""
     rest = iter(new)
 
     def fill(part: Value) -> Value:
-        if isinstance(part, TensorValue):
+        if is_leaf(part):
             return next(rest)
         if isinstance(part, TupleValue):
             return TupleValue([fill(item) for item in t.items(part)], part.cls)
@@ -77,18 +100,22 @@ def with_leaves(t: Tracer, value: Value, new: Sequence[Value]) -> Value:
 def body(
     t: Tracer,
     function: Value,
-    like: Sequence[torch.Tensor],
+    like: Sequence[torch.Tensor | None],
     arguments: Arguments,
     aliases: bool = False,
     effects: bool = False,
 ) -> Body:
-    """Evaluate `function` on inputs like these tensors. It may change nothing that was there before, but where it runs
-    once for sure and `effects` are allowed; and return no input or view of one, but where `aliases` are allowed."""
+    """Evaluate `function` on inputs like these tensors, and on unknown integers where there is none. It may change
+    nothing that was there before, but where it runs once for sure and `effects` are allowed; and return no input or
+    view of one, but where `aliases` are allowed."""
     changes = t.effects.outside
     branch = t.tape.begin_branch()
     grad = torch.is_grad_enabled()
     inputs: list[Value] = []
     for tensor in like:
+        if tensor is None:
+            inputs.append(NumberValue(*t.tape.branch_number()))
+            continue
         node, fake = t.tape.branch_input(tensor)
         inputs.append(TensorValue(node, fake))
         t.tensors[id(fake)] = inputs[-1]
@@ -98,16 +125,16 @@ def body(
         returned = t.call(function, arguments(inputs), {})
     except Raised as raised:
         unsupported(reasons.HIGHER_ORDER, f"a function that raises: {raised.value.describe()}")
-    outputs = leaves(t, returned)
+    outputs = loop_leaves(t, returned) if None in like else leaves(t, returned)
     if not effects and t.effects.outside != changes or torch.is_grad_enabled() != grad:
         unsupported(reasons.HIGHER_ORDER, "a function that changes what is outside of it")
     if [version(fake) for fake in given] != versions:
         unsupported(reasons.HIGHER_ORDER, "a function that writes its inputs")
     lent = {storage(value) for value in (*like, *map(t.tape.value, branch.lifted))}
-    if not aliases and any(storage(leaf.fake) in lent for leaf in outputs):
+    if not aliases and any(storage(leaf.fake) in lent for leaf in outputs if isinstance(leaf, TensorValue)):
         unsupported(reasons.HIGHER_ORDER, "a function that returns what it is given, or a view of it")
-    nodes = tuple(t.tape.in_branch(leaf.node) for leaf in outputs)
-    own = tuple(leaf.node for leaf in inputs if isinstance(leaf, TensorValue))
+    nodes = tuple(fx.map_arg(to_graph(t, leaf)[0], t.tape.in_branch) for leaf in outputs)
+    own = tuple(leaf.node for leaf in inputs if isinstance(leaf, (TensorValue, NumberValue)))
     t.tape.end_branch()
     return Body(branch, own, nodes, returned)
 
@@ -115,6 +142,17 @@ def body(
 def storage(value: Any) -> int | None:
     is_tensor = isinstance(value, torch.Tensor) and not torch._C._functorch.is_functorch_wrapped_tensor(value)
     return value.untyped_storage()._cdata if is_tensor else None
+
+
+def refuse_shared(t: Tracer, given: Sequence[TensorValue], bodies: Sequence[Body]) -> None:
+    """Break the graph where two operands share memory: torch refuses them, but for those of a function inside."""
+    if t.tape.branches:
+        return
+    lifted = dict.fromkeys(node for each in bodies for node in each.branch.lifted)
+    tensors = dict.fromkeys([*nodes_of(given), *lifted])
+    memory = [each for each in map(storage, map(t.tape.value, tensors)) if each is not None]
+    if len(memory) > len(set(memory)):
+        unsupported(reasons.HIGHER_ORDER, "operands that share memory")
 
 
 def modules(t: Tracer, bodies: Sequence[Body]) -> tuple[list[fx.Node], list[fx.Node]]:
@@ -141,7 +179,7 @@ def _cond(t: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Val
     """torch.cond(...): two graphs with the same operands."""
     if not isinstance(pred, TensorValue):
         return t.call(true_fn if t.truth(pred) else false_fn, t.items(operands), {})
-    passed = leaves(t, operands, numbers=True)
+    passed = leaves(t, operands, numbers=t.config.fullgraph)  # without it there is eager's error
     given = list(dict.fromkeys(passed))
 
     def arguments(inputs: list[Value]) -> list[Value]:
@@ -149,6 +187,7 @@ def _cond(t: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Val
         return t.items(with_leaves(t, operands, [own[value] for value in passed]))
 
     bodies = [body(t, function, [v.fake for v in given], arguments) for function in (true_fn, false_fn)]
+    refuse_shared(t, given, bodies)
     shapes = [[(leaf.fake.shape, leaf.fake.dtype) for leaf in leaves(t, each.returned)] for each in bodies]
     if shapes[0] != shapes[1]:
         unsupported(reasons.HIGHER_ORDER, "branches of torch.cond that return different shapes or dtypes")
@@ -159,18 +198,25 @@ def _cond(t: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Val
 
 @positional(OPERATORS.while_loop)
 def _while_loop(t: Tracer, cond_fn: Value, body_fn: Value, carried: Value, additional: Value = NOTHING) -> Value:
-    """torch.while_loop(...): a graph for the condition and one for the turn."""
-    given, more = leaves(t, carried), leaves(t, additional, numbers=True)
-    like = [v.fake for v in (*given, *more)]
-    structure = TupleValue([*t.items(carried), *t.items(additional)])
+    """torch.while_loop(...): a graph for the condition and one for the turn. After it a number is one that only the
+    graph knows."""
+    given, more = loop_leaves(t, carried), leaves(t, additional, numbers=True)
+    like = [v.fake if isinstance(v, TensorValue) else None for v in (*given, *more)]
+    if not isinstance(carried, TupleValue) or len(given) != len(carried.items):
+        unsupported(reasons.HIGHER_ORDER, "a loop that carries containers")
 
     def arguments(inputs: list[Value]) -> list[Value]:
-        return t.items(with_leaves(t, structure, inputs))
+        return [*inputs[: len(given)], *t.items(with_leaves(t, additional, inputs[len(given) :]))]
 
-    test, turn = [body(t, function, like, arguments) for function in (cond_fn, body_fn)]
-    lifted, made = modules(t, [replace(test, outputs=leaves(t, test.returned)[0].node), turn])
-    found = call(t, OPERATORS.while_loop, *made, nodes_of(given), (*nodes_of(more), *lifted))
-    return with_leaves(t, carried, found)
+    with t.tape.numbers_read():
+        test, turn = [body(t, function, like, arguments) for function in (cond_fn, body_fn)]
+        kinds, start = ([v.python_type() for v in values] for values in (loop_leaves(t, turn.returned), given))
+        if kinds != start or not isinstance(test.returned, (TensorValue, NumberValue)):
+            unsupported(reasons.HIGHER_ORDER, "a loop whose condition or turn returns something else than is meant")
+        lifted, made = modules(t, [replace(test, outputs=test.outputs[0]), turn])  # type: ignore[index]
+        first = tuple(to_graph(t, value)[0] for value in given)
+        found = call(t, OPERATORS.while_loop, *made, first, (*nodes_of(more), *lifted))
+    return with_leaves(t, turn.returned, found, is_carried)
 
 
 def _turns(t: Tracer, operator: Any, function: Value, init: Value, over: Value, more: Value, start: list[Any]) -> Value:
@@ -179,6 +225,8 @@ def _turns(t: Tracer, operator: Any, function: Value, init: Value, over: Value, 
     like = [*(v.fake for v in first), *(t.tape.row(v.fake) for v in rows), *(v.fake for v in rest)]
     count = len(first) + len(rows)
     one = body(t, function, like, lambda given: [*given[:count], *t.items(with_leaves(t, more, given[count:]))])
+    if operator is OPERATORS.map_impl:
+        refuse_shared(t, [*rows, *rest], [one])
     lifted, made = modules(t, [one])
     args = (*made, *start, nodes_of(rows), (*nodes_of(rest), *lifted))
     return with_leaves(t, one.returned, call(t, operator, *args))

@@ -460,9 +460,16 @@ class DataModel(Tracer, Protocol):
             )
         if isinstance(key, TensorValue) and not isinstance(base, (TensorValue, DictValue)):
             key = Constant(self.index(key))
-        if isinstance(base, Constant) and isinstance(key, SizeValue):
-            key = Constant(self.index(key))
+        if isinstance(base, Constant):
+            key = self._as_index(key)
         return base.get_item(self, key)
+
+    def _as_index(self, key: Value) -> Value:
+        """A number or slice for what Python would make one of."""
+        if isinstance(key, SliceValue) and any(self._as_index(part) is not part for part in key.parts):
+            return Constant(key.fixed(self))
+        is_index = isinstance(key, ObjectValue) and self.look_up(key.cls, "__index__") is not MISSING
+        return Constant(self.index(key)) if is_index or isinstance(key, SizeValue) else key
 
     def set_item(self, base: Value, key: Value, value: Value | None) -> None:
         name = "__setitem__" if value is not None else "__delitem__"

@@ -6,6 +6,7 @@ own checks: ATen/MemoryOverlap.h.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,8 @@ def written_by(
         return changed
     if kwargs.get("out") is not None:
         return tensors_in(kwargs["out"])  # type: ignore[return-value]
+    if _name(target) == "set_":
+        return []  # it writes no memory
     places = written_places(target)
     return [each for place in places for each in tensors_in(args[place : place + 1])] or changed  # type: ignore[misc]
 
@@ -77,6 +80,8 @@ def overlaps(
     of the graph in whose memory it writes."""
     if any(may_fold(root, hint) for root in roots):
         return True
+    if _is_ufunc(target):  # which is done reading when it writes, as in NumPy
+        return any(may_fold(output, hint) for output in written)
     pointwise = _is_pointwise(target)
     if (part := _part_set(target, args)) is not None:
         pointwise, written, tensors = True, [part], [part, *tensors[1:]]
@@ -126,6 +131,13 @@ def _meet(a: FakeTensor, b: FakeTensor, hint: Hint) -> bool:
 
 def _name(target: Any) -> str:
     return target if isinstance(target, str) else getattr(target, "__name__", "").partition(".")[0]
+
+
+def _is_ufunc(target: Any) -> bool:
+    """Whether it is one of NumPy's universal functions, or Python's operator for one."""
+    name = _name(target)
+    found = isinstance(getattr(np, name, None), np.ufunc) or hasattr(operator, name) and name != "setitem"
+    return found and getattr(target, "__module__", "") == "numpy"
 
 
 def _is_pointwise(target: Any) -> bool:

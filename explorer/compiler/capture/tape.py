@@ -421,6 +421,15 @@ class Tape:
         stamp(node, f"fx.{node.name}", fake)
         return node, fake  # type: ignore[return-value]
 
+    def branch_number(self) -> tuple[torch.SymInt, fx.Node]:
+        """An input of the innermost function that is an integer, of which nothing is known."""
+        graph = self.branches[-1].graph
+        number = self.shape_env.create_unbacked_symint()
+        self.shape_env.pending_fresh_unbacked_symbols.clear()
+        node = graph.placeholder(f"input_{sum(node.op == 'placeholder' for node in graph.nodes)}")
+        self._note_unbacked(node, number)
+        return number, stamp(node, f"fx.{node.name}", number)
+
     def in_branch(self, node: fx.Node) -> fx.Node:
         """The node that stands for this one in the innermost function."""
         graphs = [self.graph, *(branch.graph for branch in self.branches)]

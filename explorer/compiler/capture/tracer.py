@@ -128,6 +128,7 @@ class Evaluator(Calls, DataModel):
         self.looked_up: dict[tuple[int, str], Any] = {}
         self.tensors: dict[int, Any] = {}
         self.arrays: dict[int, Any] = {}
+        self.storages: dict[int, Value] = {}
         self.unshared: dict[int, Any] = {}
         self._floats: dict[Source, TensorValue] = {}
         self.kept: list[Any] = []

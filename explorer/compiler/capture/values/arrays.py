@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import sympy
 import torch
 from torch import _numpy, fx
 
@@ -122,6 +123,8 @@ class ArrayValue(Value):
         if name == "__setitem__":
             self.set_item(t, args[0], args[1])
             return Constant(None)
+        if name == "nonzero" and self.stand_in.ndim:
+            return _nonzero(t, self)
         symbolic = _OPERATORS.get(name)
         if symbolic is not None and not kwargs:
             return call_numpy(t, symbolic, [self, *args], {})
@@ -220,10 +223,17 @@ def _made_up(t: Tracer, fake: torch.Tensor) -> torch.Tensor:
 
 
 def _now(t: Tracer, sizes: Sequence[Any]) -> list[int]:
-    """The sizes for the inputs that were traced, without a guard on them."""
-    if any(map(is_unbacked, sizes)):
-        unsupported(reasons.DYNAMIC_OUTPUT, "an array of a size that depends on values")
-    return [int(t.tape.hint(n.node.expr)) if isinstance(n, torch.SymInt) else n for n in sizes]
+    """The sizes for the inputs that were traced, without a guard on them; of one that depends on values, `LATE`."""
+    return [_hint(t, n.node.expr) if isinstance(n, torch.SymInt) else n for n in sizes]
+
+
+def _hint(t: Tracer, expr: sympy.Expr) -> int:
+    known = t.tape.hint(expr)
+    return int(known.xreplace(dict.fromkeys(known.free_symbols, LATE)))
+
+
+LATE = 12
+"""What stands for a size that only the graph knows: stand-ins that NumPy can take apart in many ways."""
 
 
 def array_of_tensor(t: Tracer, value: TensorValue) -> ArrayValue:
@@ -281,12 +291,29 @@ def call_function(t: Tracer, function: Any, args: list[Value], kwargs: dict[str,
             return folded
     if counterpart is None:
         unsupported(reasons.NUMPY, f"torch._numpy has no {getattr(function, '__module__', '')}.{name}")
+    if function in (np.nonzero, np.where) and len(args) == 1 and not kwargs and isinstance(args[0], ArrayValue):
+        return args[0].method(t, "nonzero", [], {})
+    if function is np.argwhere and isinstance(args[0], ArrayValue) and args[0].stand_in.dtype != bool:
+        args = [operate(t, operator.ne, args[0], Constant(0)), *args[1:]]  # a mask, which tells the layout
     items = t.items(args[0]) if args and isinstance(args[0], (ListValue, TupleValue)) else []
     if function in (np.array, np.asarray) and any(isinstance(item, ArrayValue) for item in items):
         if len(args) > 1 or kwargs or not all(isinstance(item, ArrayValue) for item in items):
             unsupported(reasons.NUMPY, "an array of arrays, whose values torch._numpy would read")
         function = np.stack
     return call_numpy(t, function, args, kwargs)
+
+
+def _nonzero(t: Tracer, array: ArrayValue) -> Value:
+    """Where an array is not zero, as NumPy lays it out: for each dimension a column of rows."""
+    count = array.stand_in.ndim
+    rows = tensor_of_array(t, call_function(t, np.argwhere, [array], {}))  # type: ignore[arg-type]
+    columns = []
+    for dim in range(count):
+        column = graph_call(t, "call_method", "select", [rows, Constant(1), Constant(dim)], {})
+        apart = graph_call(t, "call_function", torch.stack, [TupleValue([column] * count), Constant(1)], {})
+        column = graph_call(t, "call_method", "select", [apart, Constant(1), Constant(0)], {})
+        columns.append(array_of_tensor(t, column))  # type: ignore[arg-type]
+    return TupleValue([*columns])
 
 
 def _fold(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
@@ -390,6 +417,9 @@ def call_numpy(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Va
             _differs(name, expected, result)
         return t.from_python(result)
     memory = [*_pairs((g[2], g[1]) for g in (*given, *named.values()))]
+    if min(_late(t, expected, result), default=2) < 2:
+        expected = function(*(_all_true(g[2]) for g in given), **{k: _all_true(g[2]) for k, g in named.items()})
+    expected = _of_late_size(t, expected, result)
     _compare(t, name, expected, result)
     node = t.tape.add("call_function", target, fx_args, fx_kwargs, result)
     return _value(t, node, expected, result, memory)
@@ -449,7 +479,7 @@ def _argument(t: Tracer, value: Value) -> tuple[Any, Any, Any]:
         array = array_of_tensor(t, value)
         return array.node, array.fake, torch.from_numpy(array.stand_in)
     if isinstance(value, SizeValue):
-        return t.tape.size_argument(value.sym), value.sym, value.python_type()(t.tape.hint(value.sym.node.expr))
+        return t.tape.size_argument(value.sym), value.sym, value.python_type()(_hint(t, value.sym.node.expr))
     if isinstance(value, (TupleValue, ListValue)):
         parts = [_argument(t, item) for item in t.items(value)]
         kind = list if isinstance(value, ListValue) else tuple
@@ -492,7 +522,7 @@ def _differs(name: str, expected: Any, result: Any) -> None:
 
 def _shown(value: Any) -> str:
     if isinstance(value, (np.ndarray, np.generic, torch.Tensor)):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(map(int, value.shape))}"
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     return type(value).__name__
 
 
@@ -513,6 +543,40 @@ def _compare(t: Tracer, name: str, expected: Any, result: Any) -> None:
     dtype = expected.dtype if isinstance(expected, torch.Tensor) else _torch_dtype(expected.dtype)
     if dtype is not result.dtype or list(expected.shape) != _now(t, result.shape):
         _differs(name, expected, result)
+
+
+def _of_late_size(t: Tracer, expected: Any, result: Any) -> Any:
+    """NumPy's answer, where its size depends on values: those of stand-ins tell nothing, so that it becomes one of the
+    sizes that stand for all."""
+    if isinstance(expected, (tuple, list)) and isinstance(result, (tuple, list)) and len(expected) == len(result):
+        parts = [_of_late_size(t, one, other) for one, other in zip(expected, result, strict=True)]
+        return parts if type(expected) is list else tuple(parts)
+    if not (late := _late(t, expected, result)):
+        return expected
+    sizes = _now(t, result.shape)
+    if len(sizes) > 1 and min(late) < 2:
+        unsupported(reasons.DYNAMIC_OUTPUT, "an array whose layout its size does not tell")
+    order = sorted(range(len(sizes)), key=lambda dim: -expected.strides[dim])
+    made = np.empty([sizes[dim] for dim in order], expected.dtype).transpose(np.argsort(order))
+    np.copyto(made, 1 if expected.dtype.kind in "fcb" else 0)  # numbers that divide, and integers that index
+    return made
+
+
+def _all_true(stand_in: Any) -> Any:
+    """A mask that takes everything, which shows more of how the answer is laid out; other stand-ins as they are."""
+    if isinstance(stand_in, tuple):
+        return tuple(map(_all_true, stand_in))
+    return np.ones_like(stand_in) if isinstance(stand_in, np.ndarray) and stand_in.dtype == bool else stand_in
+
+
+def _late(t: Tracer, expected: Any, result: Any) -> list[int]:
+    """The sizes of a stand-in that depend on values, and are others than those that stand for all."""
+    if not isinstance(expected, np.ndarray) or not isinstance(result, torch.Tensor) or expected.ndim != result.dim():
+        return []
+    sizes = zip(expected.shape, result.shape, _now(t, result.shape), strict=True)
+    other: list[tuple[int, Any]] = [(now, size) for now, size, hint in sizes if now != hint]
+    is_late = all(is_unbacked(size) and size.node.expr.is_Symbol for _, size in other)
+    return [now for now, _ in other] if is_late else []
 
 
 def _settle(

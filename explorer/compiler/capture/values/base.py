@@ -310,6 +310,7 @@ class Tracer(Protocol):
     """What classes define, by id of the class and name."""
     tensors: dict[int, Any]
     arrays: dict[int, Any]
+    storages: dict[int, Value]
     unshared: dict[int, Any]
     kept: list[Any]
     lost: list[Value]

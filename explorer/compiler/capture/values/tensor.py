@@ -26,6 +26,7 @@ from explorer.compiler.capture.values.objects import DELETED, MISSING, bound_att
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
+from explorer.compiler.capture.values.storages import StorageValue
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Returned, Source
 from explorer.ir.graph import aten_operator
@@ -261,6 +262,10 @@ class TensorValue(Value):
             return t.register_hook(self, name, args[0])
         if name in AUTOGRAD:
             unsupported(reasons.AUTOGRAD_CALL, f"{self.describe()}.{name}()")
+        if name == "untyped_storage" and not args and self.fake.layout is torch.strided:
+            return t.storages.setdefault(self.fake.untyped_storage()._cdata, StorageValue(self))
+        if name == "set_" and self._may_become(args):
+            return graph_call(t, "call_function", torch.ops.aten.set_.source_Tensor, [self, *args], kwargs)
         if name in STORAGE:
             unsupported(reasons.UNTRACEABLE_CALL, f"tensor.{name}()")
         if name == "requires_grad_":
@@ -290,13 +295,21 @@ class TensorValue(Value):
             args = [Constant(f"{found.__module__}.{found.__name__}"), *args[1:]]
         return graph_call(t, "call_method", name, [self, *args], kwargs)
 
+    def _may_become(self, args: list[Value]) -> bool:
+        """Whether it is a tensor made here that is to have the memory of another one."""
+        other = args[0] if len(args) == 1 else None
+        return self.source is None and isinstance(other, TensorValue) and _alike(self.fake, other.fake)
+
     def _new(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """x.new(...): of sizes a tensor of unknown contents, of a sequence a tensor of that."""
         is_data = len(args) == 1 and isinstance(args[0], (ListValue, TupleValue)) and args[0].cls is not torch.Size
         if is_data:
             return graph_call(t, "call_method", "new_tensor", [self, *args], kwargs)
         if any(isinstance(arg, TensorValue) for arg in args):
-            unsupported(reasons.UNTRACEABLE_CALL, "tensor.new() of a tensor")
+            other = args[0]
+            if len(args) > 1 or not isinstance(other, TensorValue) or not _alike(other.fake, self.fake):
+                unsupported(reasons.UNTRACEABLE_CALL, "tensor.new() of a tensor of another type")
+            return graph_call(t, "call_function", torch.ops.aten.alias.default, args, {})
         if len(args) == 1 and isinstance(args[0], TupleValue):
             args = t.items(args[0])
         return graph_call(t, "call_method", "new_empty", [self, TupleValue(args or [Constant(0)])], kwargs)
@@ -426,6 +439,10 @@ class TensorValue(Value):
     def describe(self) -> str:
         named: Any = vars(self).get("node", self.source)
         return f"tensor {named.name}"
+
+
+def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return (a.dtype, a.device, a.layout) == (b.dtype, b.device, b.layout)
 
 
 @functools.cache
@@ -709,7 +726,9 @@ def from_fake(t: Tracer, node: fx.Node, result: Any) -> Value:
     if isinstance(result, (tuple, list)):
         items: list[Any] = []
         for index, item in enumerate(result):
-            if item is None or not has_tensor(item):
+            if is_unbacked(item):
+                items.append(NumberValue(item, t.tape.element(node, index, item)))
+            elif item is None or not has_tensor(item):
                 items.append(t.from_python(item))
             else:
                 items.append(from_fake(t, t.tape.element(node, index, item), item))
