@@ -5,6 +5,7 @@ output; and what stops a repeated call before it changes anything outside the pr
 from __future__ import annotations
 
 import decimal
+import gc
 import io
 import logging
 import os
@@ -63,8 +64,8 @@ def _listening(heard: Heard) -> Iterator[None]:
     handle, show = logging.Logger.handle, warnings._showwarnmsg  # type: ignore[attr-defined]
 
     def through(kind: str) -> bool:
-        """What other threads and a person's own rules write goes on unasked."""
-        return threading.get_ident() != own or bool(rule_in_use()) or heard(kind)
+        """What other threads, the garbage collector and a person's own rules write goes on unasked."""
+        return threading.get_ident() != own or bool(rule_in_use()) or _collecting() or heard(kind)
 
     def handled(logger: logging.Logger, record: logging.LogRecord) -> None:
         if logger.name.partition(".")[0] in COMPILERS or through("log"):
@@ -136,25 +137,39 @@ _installed = threading.Lock()
 def kept_inside() -> Iterator[None]:
     """Inside, in this thread, raises Outside before the program writes a file, starts a process or connects to
     something. What compilers do for themselves is let through."""
-    _install()
-    before = getattr(_watched, "now", False)
-    _watched.now = True
-    try:
+    with _hearing(True):
         yield
-    finally:
-        _watched.now = before
 
 
 @contextmanager
 def heard() -> Iterator[list[str]]:
     """Inside, in this thread, what the program writes, starts or connects to is let through, and noted."""
-    _install()
-    before, noted = getattr(_watched, "now", False), list[str]()
-    _watched.now = noted
-    try:
+    noted: list[str] = []
+    with _hearing(noted):
         yield noted
+
+
+@contextmanager
+def _hearing(now: bool | list[str]) -> Iterator[None]:
+    _install()
+    before = getattr(_watched, "now", False)
+    _watched.now = now
+    gc.callbacks.append(_collects)
+    try:
+        yield
     finally:
+        gc.callbacks.remove(_collects)
         _watched.now = before
+
+
+def _collects(phase: str, _: object) -> None:
+    """The garbage collector begins or ends. What it lets go of in the middle of a call is of anything that this process
+    did before: a call is not told by what the ends of others write or remove, nor are these kept from it."""
+    _watched.collecting = phase == "start"
+
+
+def _collecting() -> bool:
+    return getattr(_watched, "collecting", False)
 
 
 @cache
@@ -168,6 +183,8 @@ def _hear(event: str, arguments: tuple[Any, ...], watched: threading.local = _wa
     """`watched` is bound here, since the hook is called when the interpreter has let go of this module."""
     now = getattr(watched, "now", False)
     if now is False or event != "open" and not event.startswith(EVENTS):
+        return
+    if getattr(watched, "collecting", False):
         return
     if event == "open" and not _writes(*arguments[:3]):
         return
