@@ -57,8 +57,8 @@ def test_it_compiles(tmp_path: Path) -> None:
     schedule = ORDER(FUSE(DEPENDENCIES(loops(scaled, CARD, torch.ones(())))))
     options = BuildOptions(cache_dir=tmp_path)
     program = BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), SM_90, options)))
-    (texts,) = program.lowered().values()
-    assert ".param .f32" in str(texts["ptx"])
+    (made,) = program.lowered().values()
+    assert ".param .f32" in str(made.texts["ptx"])
 
 
 def test_what_is_computed_on_the_host_stays_there() -> None:

@@ -237,7 +237,7 @@ def test_assembly_is_linked_to_the_kernels_lines() -> None:
     x = torch.randn(64, 512)
     program = program_of(lambda x: torch.softmax(x, -1), x)
     (kernel,) = program.generated.kernels
-    text = program.lowered()[kernel.function]["asm"]
+    text = program.lowered()[kernel.function].texts["asm"]
     assert isinstance(text, Text)
     lines = {line.id for line in kernel.source.lines} | {line.id for line in program.generated.prelude.lines}
     linked = [line for line in text.lines if set(line.origins) & lines]

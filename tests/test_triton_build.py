@@ -71,7 +71,7 @@ def test_some_compile_for_other_cards(name: str, target: Target, cache: Path) ->
 def test_levels_down_to_sass_name_the_lines_that_caused_them(cache: Path) -> None:
     program = built(cache)
     (kernel,) = program.generated.kernels
-    levels = program.lowered()[kernel.function]
+    levels = program.lowered()[kernel.function].texts
     assert list(levels) == ["ttir", "ttgir", "llir", "ptx", "sass"]
     lines = {line.id: line.text for line in kernel.source.lines}
     for level, text in levels.items():
@@ -90,7 +90,7 @@ def test_levels_down_to_sass_name_the_lines_that_caused_them(cache: Path) -> Non
 
 def test_amd_code_names_its_lines_too(cache: Path) -> None:
     program = built(cache, GFX942)
-    levels = program.lowered()[program.generated.kernels[0].function]
+    levels = program.lowered()[program.generated.kernels[0].function].texts
     loads = [line for line in levels["amdgcn"].lines if "_load_dword" in line.text and "s_load" not in line.text]
     assert loads and all(line.origins for line in loads)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
@@ -239,16 +239,26 @@ class KernelObserver(Protocol):
 
 
 @dataclass(frozen=True)
+class Lowered:
+    """What the compilers below made of a kernel function: the machine's texts by kind ("asm", or "ttir", "ttgir",
+    "llir", "ptx", "sass"), what they remark on lines of its source, by their ids, and on all of it."""
+
+    texts: Mapping[str, Text]
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    facts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Program:
     """A half that is built. `call` takes the flat inputs and returns the flat outputs; None where the target is absent.
 
-    `lowered` holds per kernel function the machine's texts by kind: "asm", or "ttir", "ttgir", "llir", "ptx", "sass".
+    `lowered` says what became of each kernel function.
     """
 
     generated: Generated
     call: Callable[[Sequence[Any]], tuple[Any, ...]] | None
     steps: tuple[BuildStep, ...]
-    lowered: Callable[[], Mapping[str, Mapping[str, Text]]]
+    lowered: Callable[[], Mapping[str, Lowered]]
     profile: Callable[[Sequence[Any]], Mapping[str, float]] | None = None
     """Runs once and returns seconds by id of kernel or extern call."""
     stepwise: Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]] | None = None

@@ -510,6 +510,14 @@ class TiledLoopData(Data, frozen=True):
     depth: Whole = 0
 
 
+class MnemonicData(Data, frozen=True, array_like=True, omit_defaults=True):
+    """[means, intel]: what an instruction does, in a line, and what it is in Intel's syntax where that is another name:
+    "mov QWORD PTR", with the size of what it reads from memory."""
+
+    means: str
+    intel: str = ""
+
+
 class KernelData(Data, frozen=True):
     """`seconds` is the median of one launch, where it was timed. `lowered` gives the machine's texts by kind ("asm",
     "ttir", "ttgir", "llir", "ptx", "sass")."""
@@ -525,6 +533,10 @@ class KernelData(Data, frozen=True):
     lowered: dict[str, TextData] = {}
     arguments: tuple[ArgumentData, ...] = ()
     loops: tuple[TiledLoopData, ...] = ()
+    remarks: dict[str, str] = {}
+    """What the compiler says of loops, by the ids of the source's lines: vectorised, or why not."""
+    facts: tuple[str, ...] = ()
+    """What the compiler says of all of it: registers, spills, shared memory."""
 
 
 class BuildData(Data, frozen=True):
@@ -932,6 +944,14 @@ class PaneData(Data, frozen=True):
     stock: str
 
 
+class AnswerData(Data, frozen=True):
+    """What is asked in a pane of the viewer beside what it draws, and the lines that answer it."""
+
+    pane: str
+    title: str
+    lines: Annotated[tuple[str, ...], at_most(10_000)]
+
+
 class RecordData(Data, frozen=True):
     version: Whole
     title: str
@@ -954,6 +974,8 @@ class RecordData(Data, frozen=True):
     """Compiles of what was tried to mend graph breaks: nothing of them is a fact about the program."""
     meanings: dict[str, str] = {}
     """What the instructions (by name) and the operators (by target) in it do, in a few words, where that is known."""
+    mnemonics: dict[str, MnemonicData] = {}
+    """The machine's instructions in it, by their names in AT&T's syntax; none where it is not x86-64."""
     recompiles: tuple[FailedGuardData, ...] = ()
     """Most failures first."""
     errors: tuple[ErrorData, ...] = ()
@@ -963,6 +985,8 @@ class RecordData(Data, frozen=True):
     """What came of it, as view/glance.py puts it into words."""
     panes: dict[str, PaneData] = {}
     """What the panes of the viewer show, by their names, as view/panes.py says it."""
+    answers: Annotated[tuple[AnswerData, ...], at_most(100)] = ()
+    """As view/answers.py puts them into words."""
     operators: tuple[OperatorCheckData, ...] = ()
     """Custom operators, where the call could be made once more in eager."""
     history: tuple[ServedData, ...] = ()

@@ -6,7 +6,7 @@ import datetime
 import linecache
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from types import MappingProxyType
 
@@ -17,6 +17,7 @@ from explorer.ir import record as data
 from explorer.ir.program import TARGET_ABSENT
 from explorer.records import diagnosis, to_record
 from explorer.records.environment import describe
+from explorer.show.view.instructions import mnemonics
 from explorer.show.view.provenance import stretches, used_lines
 
 
@@ -61,6 +62,7 @@ def assembled(
         timing,
         reasons=to_record.reasons(named_reasons(compiles)),
         meanings=to_record.meanings(compiles),
+        mnemonics=mnemonics(_machine_lines(compiles)),
         recompiles=diagnosis.failed_guards(compiles),
         errors=diagnosis.errors(compiles, failure),
         eager=timed_outside(diagnosis.eager(compiles, eager), compiles, outside),
@@ -69,6 +71,14 @@ def assembled(
 
 
 timed_outside = diagnosis.timed
+
+
+def _machine_lines(compiles: Iterable[data.CompileData]) -> Iterator[data.LineData]:
+    for compile in compiles:
+        for half in compile.halves:
+            for kernel in half.kernels:
+                if (asm := kernel.lowered.get("asm")) is not None:
+                    yield from asm.lines
 
 
 def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:

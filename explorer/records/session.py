@@ -20,8 +20,21 @@ from explorer.core.text import count
 from explorer.core.untrusted import regular, visible, writable
 from explorer.ir import record as data
 from explorer.ir.edit import EditedSource
-from explorer.records import repro
-from explorer.show.view import caches, changes, compile_time, diagnosis, history, html, memory, report, text, trace
+from explorer.records import repro, throughput
+from explorer.show.view import (
+    answers,
+    caches,
+    changes,
+    compile_time,
+    diagnosis,
+    history,
+    html,
+    machine,
+    memory,
+    report,
+    text,
+    trace,
+)
 from explorer.show.view.glance import with_glance
 from explorer.show.view.provenance import file_names
 from explorer.show.view.rewrites import Rewrites, rewrites_of
@@ -145,7 +158,7 @@ class Record:
         """The guards of the compiled code, those on the program's own values first; behind them what they cost a call,
         source by source, where calls were timed (`CompileData.guard_costs`)."""
         found = [guard for compile in self.data.compiles for guard in compile.guards]
-        costs = text.guard_costs(self.data.compiles)
+        costs = answers.guard_costs(self.data.compiles)
         return Listing(found, (*text.guard_lines(found, file_names(self.data)), *costs))
 
     @property
@@ -231,7 +244,7 @@ class Record:
     def operators(self) -> Listing[data.OperatorCheckData]:
         """Custom operators that the program called: whether their fake implementations, which compilers trust, agree
         with the real ones on the inputs of the call: shape, dtype, device, strides, shared memory, what is written."""
-        return Listing(self.data.operators, text.operator_checks(self.data.operators))
+        return Listing(self.data.operators, answers.operator_checks(self.data.operators))
 
     @property
     def schedule(self) -> Listing[data.ScheduleData]:
@@ -243,6 +256,36 @@ class Record:
     def kernels(self) -> Listing[data.KernelData]:
         found = [kernel for compile in self.data.compiles for half in compile.halves for kernel in half.kernels]
         return Listing(found, (f"{k.id} {k.function}\n{text.loops(k)}{k.source}\n" for k in found))
+
+    @property
+    def machine(self) -> Listing[data.KernelData]:
+        """What compilers below say of each kernel: which loops were made of vectors and why others were not; of a card
+        its registers, spills, shared memory and occupancy."""
+        return Listing(self.kernels, machine.lines(self.data))
+
+    def assembly(self, kernel: str = "", compile: str = "", *, syntax: str = "att", explain: bool = False) -> str:
+        """The assembly of a kernel for a CPU, by default the first, in AT&T's syntax ("att") or Intel's ("intel"). With
+        `explain` each line says what its instruction does. Raises ValueError where the record has none."""
+        if syntax not in ("att", "intel"):
+            raise ValueError(f"syntax is {syntax!r}; expected 'att' or 'intel'")
+        found = self._kernel(kernel, compile)
+        if "asm" not in found.lowered:
+            raise ValueError(f"the record has no assembly of {found.id}; it has {', '.join(found.lowered) or 'none'}")
+        return "\n".join(machine.assembly(found, self.data.mnemonics, syntax=syntax, explain=explain))
+
+    def throughput(self, kernel: str = "", compile: str = "") -> str:
+        """Cycles that a turn of each innermost loop of a kernel takes, as llvm-mca predicts them; a line that says so
+        where it is not installed. Raises ValueError for a kernel that the record lacks."""
+        return "\n".join(throughput.lines(self._kernel(kernel, compile)))
+
+    def _kernel(self, id: str, compile: str) -> data.KernelData:
+        chosen = [each for each in self.data.compiles if not compile or each.id == compile]
+        kernels = [kernel for each in chosen for half in each.halves for kernel in half.kernels]
+        found = next((each for each in kernels if id in ("", each.id)), None)
+        if found is None:
+            known = ", ".join(kernel.id for kernel in kernels[:20]) or "none"
+            raise ValueError(f"the record has no kernel {id!r}; it has {known}")
+        return found
 
     @property
     def timing(self) -> data.TimingData | None:

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Links } from "../src/viewer/links";
 import { Model } from "../src/viewer/model";
-import { commandLine, firstUnit, spotOf, unitsOf } from "../src/viewer/panes/code/units";
+import { firstUnit, spotOf, unitsOf } from "../src/viewer/panes/code/units";
 import type { CompileData, KernelData, RecordData, TextData } from "../src/viewer/record";
 import { rowsOf } from "../src/viewer/rows";
 import { FileNames } from "../src/viewer/sources";
@@ -62,9 +62,6 @@ test("a line without a name is about what it names as its cause", () => {
   assert.deepEqual(rows.map(row => [row.stands, row.colour]), [[["f0|buf0"], "many"], [[], null]]);
 });
 
-test("a command can be pasted into a shell", () => {
-  assert.equal(commandLine(["g++", "-O3", "a file.cpp", "it's", "-o", "x.so"]), "g++ -O3 'a file.cpp' 'it'\\''s' -o x.so");
-});
 
 test("the chain in words", () => {
   const files = new FileNames([{ file: "m.py" }]);

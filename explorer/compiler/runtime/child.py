@@ -56,6 +56,7 @@ class Child:
         text: str = "",
         environment: Mapping[str, str] | None = None,
         output_bytes: int = MESSAGE_BYTES,
+        complaint_bytes: int = MESSAGE_BYTES,
     ) -> None:
         with open_input(text) as given:
             self._process = subprocess.Popen(
@@ -66,7 +67,7 @@ class Child:
                 env=dict(os.environ if environment is None else environment),
                 start_new_session=True,  # what a wrapper starts is stopped with it
             )
-        self._output, self._complaint = _Kept(output_bytes), _Kept(MESSAGE_BYTES)
+        self._output, self._complaint = _Kept(output_bytes), _Kept(complaint_bytes)
 
     def wait(self, seconds: float) -> Ended:
         """Wait for the end, for so many seconds at most; stop it, with all that it started, where it takes longer."""

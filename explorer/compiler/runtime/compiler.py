@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from explorer.compiler.runtime import reasons
-from explorer.compiler.runtime.child import Child, Ended
+from explorer.compiler.runtime.child import MESSAGE_BYTES, Child, Ended
 from explorer.core.reasons import Unsupported, Why
 
 FLAGS = (
@@ -67,13 +67,23 @@ class Compiler:
     vector_math: bool = True
     hung: list[Why] = field(default_factory=list)
 
-    def run(self, *arguments: str, text: str = "", folder: str = "", output_bytes: int = 0) -> Run:
+    def run(
+        self,
+        *arguments: str,
+        text: str = "",
+        folder: str = "",
+        output_bytes: int = 0,
+        complaint_bytes: int = MESSAGE_BYTES,
+    ) -> Run:
         """Start it; its temporary files go to `folder`. Raises Unsupported where it cannot be started."""
         if self.hung:
             raise Unsupported(self.hung[0])
         environment = {**os.environ, "LC_ALL": "C", **({"TMPDIR": folder} if folder else {})}
         try:
-            child = Child((*self.words, *arguments), text=text, environment=environment, output_bytes=output_bytes)
+            child = Child(
+                (*self.words, *arguments), text=text, environment=environment,
+                output_bytes=output_bytes, complaint_bytes=complaint_bytes,
+            )  # fmt: skip
         except (OSError, ValueError) as error:
             why = Why(reasons.NO_COMPILER, f"{shlex.join(self.words)} cannot be started: {error}")
             raise Unsupported(why) from error
@@ -87,11 +97,12 @@ class Run:
     compiler: Compiler
     child: Child
 
-    def finish(self, lines: int = 0) -> str:
-        """What it printed. Raises Unsupported with its message where it failed, and OSError where a disk is full."""
+    def finish(self, lines: int = 0) -> Ended:
+        """What it printed and remarked. Raises Unsupported with its message where it failed, OSError where a disk is
+        full."""
         ended = self.child.wait(COMPILE_SECONDS + SECONDS_PER_LINE * lines)
         if ended.ok:
-            return ended.output
+            return ended
         if "No space left on device" in ended.complaint:
             raise OSError(28, "No space left on device")
         why = Why(reasons.COMPILER_HUNG if ended.late else reasons.COMPILER_FAILED, told(self.compiler.words, ended))

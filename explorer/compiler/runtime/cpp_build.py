@@ -36,11 +36,12 @@ from explorer.compiler.runtime.compiler import (
     openmp_library,
     processor,
 )
+from explorer.compiler.runtime.remarks import remarking, remarks
 from explorer.compiler.runtime.stepwise import execute, profiler, release_pools, stepwise
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import Line, LineWriter, Text
-from explorer.ir.program import BuildStep, Generated, Program
+from explorer.ir.program import BuildStep, Generated, Lowered, Program
 
 _LABEL = re.compile(r"^([A-Za-z_]\w*+)(?:[.\w]*):")
 _LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
@@ -53,24 +54,32 @@ TO_ASSEMBLY = ("-g1", "-S", "-x", "c++", "-", "-o", "-")
 
 def listing(
     generated: Generated, units: Sequence[Text], compiler: Compiler, flags: tuple[str, ...]
-) -> Callable[[], Mapping[str, Mapping[str, Text]]]:
-    """A function that compiles the units once more to text, when somebody wants to read it: {function: {"asm": Text}}.
+) -> Callable[[], Mapping[str, Lowered]]:
+    """A function that compiles the units once more to text, when somebody wants to read it: by kernel function "asm",
+    and what the compiler remarks on its loops.
 
     Lines that no C++ line accounts for are synthetic."""
-    found: dict[str, Mapping[str, Text]] = {}
+    found: dict[str, Lowered] = {}
 
-    def lowered() -> Mapping[str, Mapping[str, Text]]:
+    def lowered() -> Mapping[str, Lowered]:
         if not found:
-            functions = {kernel.function for kernel in generated.kernels}
+            asked = (*flags, *remarking(compiler), *TO_ASSEMBLY)
             for text in units:
-                run = compiler.run(*flags, *TO_ASSEMBLY, text=f"{text}\n", output_bytes=LISTING_BYTES)
-                found.update(_functions(run.finish(len(text.lines)), text, functions))
+                most = LISTING_BYTES
+                run = compiler.run(*asked, text=f"{text}\n", output_bytes=most, complaint_bytes=most)
+                ended = run.finish(len(text.lines))
+                sources = {kernel.function: kernel.source for kernel in generated.kernels}
+                made = _functions(ended.output, text, set(sources))
+                told = remarks(ended.complaint, text)
+                for name, asm in made.items():
+                    ids = {line.id for line in sources[name].lines}
+                    found[name] = Lowered({"asm": asm}, {id: said for id, said in told.items() if id in ids})
         return found
 
     return lowered
 
 
-def _functions(assembly: str, source: Text, functions: set[str]) -> dict[str, Mapping[str, Text]]:
+def _functions(assembly: str, source: Text, functions: set[str]) -> dict[str, Text]:
     """Cut the compiler's output into the kernels' functions (OpenMP bodies, named after them, included)."""
     writers: dict[str, LineWriter] = {}
     current: LineWriter | None = None
@@ -92,7 +101,7 @@ def _functions(assembly: str, source: Text, functions: set[str]) -> dict[str, Ma
         if label is not None or _LOCAL.match(line) or _OPERATION.match(line):
             with origin(*(cause or (synthetic("function prologue"),))):
                 current.line(line.replace("\t", "    ").rstrip())
-    return {name: {"asm": writer.finish()} for name, writer in writers.items()}
+    return {name: writer.finish() for name, writer in writers.items()}
 
 
 METH_FASTCALL = 0x80
@@ -138,7 +147,7 @@ def load(
     generated: Generated,
     library_path: Path | None,
     steps: tuple[BuildStep, ...],
-    lowered: Callable[[], Mapping[str, Mapping[str, Text]]],
+    lowered: Callable[[], Mapping[str, Lowered]],
 ) -> Program:
     """Load the library and run the wrapper's text, which defines `call`. Raises OSError for a library that cannot be
     loaded or is not this program's."""

@@ -24,13 +24,13 @@ from triton.compiler import ASTSource
 from triton.runtime.cache import FileCacheManager
 
 from explorer.compiler.runtime.cache import TRITON, confirm, in_some_folder, intact, put, remove, trim
-from explorer.compiler.runtime.child import Child
+from explorer.compiler.runtime.child import Child, Ended
 from explorer.compiler.runtime.reasons import NO_TOOL, TRITON_FAILED
+from explorer.compiler.runtime.resources import Block, facts, of_amdgcn, of_ptxas
 from explorer.compiler.runtime.triton_call import ALIGNMENT, assembler, load, present, profiler
 from explorer.compiler.runtime.triton_texts import steady_locations, texts
 from explorer.core.reasons import Unsupported, Why
-from explorer.core.text import Text
-from explorer.ir.program import BuildStep, Generated, Program, Target, TritonKernel
+from explorer.ir.program import BuildStep, Generated, Lowered, Program, Target, TritonKernel
 
 
 class CheckedFiles(FileCacheManager):  # type: ignore[misc]
@@ -68,9 +68,9 @@ def build_triton(generated: Generated) -> Program:
     kernels = {name: one.compiled for name, one in built.items()}
     steps = tuple(one.step for one in built.values())
 
-    def lowered() -> dict[str, dict[str, Text]]:
+    def lowered() -> dict[str, Lowered]:
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # the tools that are waited for are processes of their own
-            return dict(zip(built, pool.map(Built.texts, built.values()), strict=True))
+            return dict(zip(built, pool.map(Built.lowered, built.values()), strict=True))
 
     if not present(target):
         return Program(generated, None, steps, lowered)
@@ -92,13 +92,20 @@ class Built:
     compiled: Any
     step: BuildStep
 
-    def texts(self) -> dict[str, Text]:
-        """The compiler's levels by kind, "ttir" to "sass"."""
-        asm = dict(self.compiled.asm)
+    def lowered(self) -> Lowered:
+        """The compiler's levels by kind, "ttir" to "sass", and what the code takes of the card."""
+        asm, metadata, used = dict(self.compiled.asm), self.compiled.metadata, None
         if "cubin" in asm:
-            asm["sass"] = disassemble(asm["ptx"], self.compiled.metadata.target.arch)
+            asm["sass"], said = disassemble(asm["ptx"], metadata.target.arch)
+            used = of_ptxas(said)
+        elif "amdgcn" in asm:
+            used = of_amdgcn(asm["amdgcn"])
         ids = {number: line.id for number, line in enumerate(self.kernel.source.lines, self.above + 1)}
-        return texts(asm, lambda file, line: ids.get(line) if file == str(self.path) else None)
+        made = texts(asm, lambda file, line: ids.get(line) if file == str(self.path) else None)
+        if used is None:
+            return Lowered(made)
+        block = Block(metadata.num_warps, metadata.target.warp_size, metadata.shared)
+        return Lowered(made, facts=facts(used, block, metadata.target.arch))
 
 
 def compile_kernels(generated: Generated, folder: Path, *, aligned: bool = True) -> dict[str, Built]:
@@ -187,18 +194,19 @@ def module(path: Path) -> ModuleType:
     return sys.modules[name]
 
 
-def disassemble(ptx: str, arch: int) -> str:
-    """SASS with source lines: the PTX assembled again, its positions steadied (`steady_locations`), and disassembled.
-    Raises Unsupported where a tool is missing."""
+def disassemble(ptx: str, arch: int) -> tuple[str, str]:
+    """SASS with source lines: the PTX assembled again, its positions steadied (`steady_locations`), and disassembled;
+    and what the assembler says of the registers it used. Raises Unsupported where a tool is missing."""
     gpu = f"sm_{arch}{'a' if arch >= 90 else ''}"
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(steady_locations(ptx))
-        tool(assembler(arch), "-lineinfo", "--fmad=false", f"--gpu-name={gpu}", str(source), "-o", str(binary))
-        return tool(knobs.nvidia.nvdisasm.path, "-gi", "-c", str(binary))
+        made = "-o", str(binary)
+        said = tool(assembler(arch), "-v", "-lineinfo", "--fmad=false", f"--gpu-name={gpu}", str(source), *made)
+        return tool(knobs.nvidia.nvdisasm.path, "-gi", "-c", str(binary)).output, f"{said.output}\n{said.complaint}"
 
 
-def tool(*command: str) -> str:
+def tool(*command: str) -> Ended:
     """What a tool prints. Raises Unsupported with its message where it fails."""
     try:
         ended = Child(command, output_bytes=TOOL_BYTES).wait(TOOL_SECONDS)
@@ -206,4 +214,4 @@ def tool(*command: str) -> str:
         raise Unsupported(Why(NO_TOOL, str(error))) from error
     if not ended.ok:
         raise Unsupported(Why(TRITON_FAILED, f"{Path(command[0]).name}: {str(ended)[:500]}"))
-    return ended.output
+    return ended

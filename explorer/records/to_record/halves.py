@@ -19,7 +19,7 @@ from explorer.core.recorder import CompileRun
 from explorer.ir import record as data
 from explorer.ir.graph import Graph, info
 from explorer.ir.loops import Extern, Loop, Loops, Size
-from explorer.ir.program import Generated, Program
+from explorer.ir.program import Generated, Lowered, Program
 from explorer.ir.schedule import Dependencies, Fused, FusedKernel, Fusion, FusionTried, MemoryPlan, Schedule
 from explorer.records.to_record.graphs import text, why
 
@@ -102,11 +102,12 @@ class HalfParts:
         if self.generated is None:
             return ()
         lowered = self.program.lowered() if self.program is not None else {}
+        nothing = Lowered({})
         return tuple(
             data.KernelData(
                 kernel.id, kernel.function, kernel.language, text(kernel.source), kernel.origins,
                 evaluate(kernel.bytes, hints), evaluate(kernel.flops, hints), seconds.get(kernel.id),
-                lowered={kind: text(made) for kind, made in lowered.get(kernel.function, {}).items()},
+                lowered={kind: text(made) for kind, made in lowered.get(kernel.function, nothing).texts.items()},
                 arguments=tuple(
                     data.ArgumentData(each.buffer or "", "" if each.size is None else str(each.size), each.written)
                     for each in kernel.arguments
@@ -115,6 +116,8 @@ class HalfParts:
                     data.TiledLoopData(each.axis, each.kind, str(each.size), each.tile, each.depth)
                     for each in kernel.loops
                 ),
+                remarks=dict(lowered.get(kernel.function, nothing).remarks),
+                facts=lowered.get(kernel.function, nothing).facts,
             )
             for kernel in self.generated.kernels
         )  # fmt: skip

@@ -30,7 +30,7 @@ from explorer.records.check.process import Outside, kept_inside
 from explorer.records.check.trial import Repetition, unnoticed
 from explorer.records.editing import UNCHANGED
 from explorer.records.exploration import SECONDS_OF_TIMING, Entrant, measure
-from explorer.records.session import compressed
+from explorer.records.session import Record, compressed
 from explorer.show.notebook import protocol
 from explorer.show.notebook.edit import ExploredCell
 from explorer.show.notebook.output import Output, Samples
@@ -38,6 +38,7 @@ from explorer.show.notebook.widget import ExplorerWidget, ToKernel
 from explorer.show.view.changes import answers
 from explorer.show.view.glance import with_glance
 from explorer.show.view.size_limit import for_output
+from explorer.show.view.trace import chrome_trace
 
 MOST_BYTES = 1 << 32
 """Of one tensor that is made anew."""
@@ -194,10 +195,28 @@ class Live:
                 self._edit(message)
             case protocol.Stop():
                 self.stop()
+            case protocol.Make():
+                self.widget.say(self._made(message))
             case protocol.Keep():
                 if self.output is not None:
                     shown = self.output.record if self._whole is None else self._whole
                     self.widget.say(protocol.Kept(compressed(shown)))
+
+    def _made(self, asked: protocol.Make) -> protocol.Made:
+        if self.output is None:
+            return protocol.Made(asked.run, error="there is no record yet")
+        shown = Record(self.output.record if self._whole is None else self._whole)
+        try:
+            match asked.what:
+                case "trace":
+                    return protocol.Made(asked.run, chrome_trace(shown.data))
+                case "program":
+                    return protocol.Made(asked.run, shown.repro(asked.id, asked.compile))
+                case "throughput":
+                    return protocol.Made(asked.run, shown.throughput(asked.id, asked.compile))
+        except (ValueError, OSError) as refusal:
+            return protocol.Made(asked.run, error=str(refusal))
+        return protocol.Made(asked.run, error=f"nothing is known of {asked.what[:80]!r}")
 
     def stop(self, why: str = "stopped") -> None:
         """Ends the run that goes on, at its next message."""

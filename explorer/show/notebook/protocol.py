@@ -102,6 +102,14 @@ class Kept(Message, frozen=True, tag="kept"):
     packed: str
 
 
+class Made(Message, frozen=True, tag="made"):
+    """What was asked for with Make; with `error` it could not be made, and the message says why."""
+
+    run: str
+    text: str = ""
+    error: str = ""
+
+
 # ------------------------------------------------------------------------------------------------- page to kernel
 
 
@@ -142,5 +150,15 @@ class Keep(Message, frozen=True, tag="keep"):
     """Send all of the record, to be saved: answered with Kept."""
 
 
-TO_PAGE = (Whole, Running, StageDone, Samples, Timed, Done, Abilities, Edited, Kept)
-TO_KERNEL = (Hello, Retime, Edit, Stop, Keep)
+class Make(Message, frozen=True, tag="make"):
+    """Make a text of the record: "trace" of all of it, a "program" of the graph or kernel `id` of a compile, the
+    "throughput" of a kernel: answered with Made."""
+
+    run: str
+    what: str
+    compile: str = ""
+    id: str = ""
+
+
+TO_PAGE = (Whole, Running, StageDone, Samples, Timed, Done, Abilities, Edited, Kept, Made)
+TO_KERNEL = (Hello, Retime, Edit, Stop, Keep, Make)

@@ -19,7 +19,7 @@ from explorer.show.view.size_limit import for_output
 MODULE = "torch-explorer"
 MODULE_VERSION = "^0.1.0"
 
-ToKernel = protocol.Hello | protocol.Retime | protocol.Edit | protocol.Stop | protocol.Keep
+ToKernel = protocol.Hello | protocol.Retime | protocol.Edit | protocol.Stop | protocol.Keep | protocol.Make
 
 
 class ExplorerWidget(ipywidgets.DOMWidget):  # type: ignore[misc]

@@ -23,6 +23,7 @@ from explorer.ir.record import (
     SpanData,
 )
 from explorer.show.view.amounts import amount, duration
+from explorer.show.view.answers import answers
 from explorer.show.view.diagnosis import break_places, frames_of_graphs, settled
 from explorer.show.view.history import history
 from explorer.show.view.panes import PANES
@@ -64,6 +65,7 @@ def with_glance(record: RecordData, *, whole: bool = True) -> RecordData:
         record, compiles=compiles, recompiles=recompiles, calls=calls, errors=errors, eager=eager
     )
     found = msgspec.structs.replace(found, glance=glance(found, whole=whole), history=history(found), panes=PANES)
+    found = msgspec.structs.replace(found, answers=answers(found) if whole else ())
     return record if found == record else found
 
 

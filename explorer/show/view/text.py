@@ -8,7 +8,7 @@ from statistics import quantiles
 from explorer.core.text import count
 from explorer.ir import dynamo
 from explorer.ir import record as data
-from explorer.show.view import diagnosis, difference, glance, history
+from explorer.show.view import answers, diagnosis, difference, glance, history, machine
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.provenance import file_names
 
@@ -38,7 +38,7 @@ def summary(record: data.RecordData) -> str:
             f"{cover.view} views, {cover.fallback} in eager fallback" + outside(record)
         )
     lines += ["  " + line for line in (*diagnosis.summary(record, names), *history.lines(record, names))]
-    lines += [f"  {line}" for line in operator_checks(record.operators)]
+    lines += [f"  {line}" for line in answers.operator_checks(record.operators)]
     if record.timing:
         lines += ["  " + line for line in timing(record.timing)]
     lines += [f"  {note}" for note in record.notes]
@@ -59,42 +59,6 @@ def guard_lines(guards: Sequence[data.GuardData], files: diagnosis.Names) -> lis
     whys = [(g, f"{g.why}{diagnosis.place(g.span, files)}".strip()) for g in guards if not g.of_torch]
     lines = [f"{_guard(g)}  # {why}" if why else _guard(g) for g, why in whys]
     return [*lines, f"and {len(own)} on torch's state:", *map(_guard, own)] if own else lines
-
-
-def operator_checks(found: Sequence[data.OperatorCheckData]) -> list[str]:
-    """Custom operators and how their fake implementations differ."""
-    lines = []
-    for each in found:
-        calls = count(each.calls, "call")
-        if not each.differs:
-            lines.append(f"{each.operator}: the fake implementation agrees with the real one ({calls})")
-        lines += [f"{each.operator}: {how} ({calls})" for how in each.differs]
-    return lines
-
-
-DEAREST = 10
-"""Sources of guards whose cost is told one by one."""
-
-
-def guard_costs(compiles: Sequence[data.CompileData]) -> list[str]:
-    """What guards cost a call, beside its kernels, where that was timed: the dearest sources first."""
-    lines = []
-    for each in compiles:
-        if not each.guard_costs or each.guard_seconds is None:
-            continue
-        timed = [kernel.seconds for half in each.halves for kernel in half.kernels if kernel.seconds is not None]
-        timed += [seconds for half in each.halves for seconds in half.extern_seconds.values()]
-        beside = f", its kernels and library calls {duration(sum(timed))}" if timed else ""
-        whole = f"checking the guards takes {duration(each.guard_seconds)} a call{beside}"
-        lines.append(f"{each.id}: {whole}; a call without the checks of one source saves")
-        for cost in each.guard_costs[:DEAREST]:
-            source = dynamo.names(cost.source) if cost.source else "torch's state, and values together"
-            below = " and what is read from it" if cost.whole else ""
-            lines.append(f"  {duration(cost.seconds):>8}  {source}{below} ({count(cost.checks, 'check')})")
-        rest = each.guard_costs[DEAREST:]
-        if rest:
-            lines.append(f"  {duration(sum(cost.seconds for cost in rest)):>8}  {count(len(rest), 'other source')}")
-    return lines
 
 
 def _guard(guard: data.GuardData) -> str:
@@ -177,12 +141,16 @@ def accuracy(found: data.AccuracyData, *, named: bool) -> list[str]:
 
 
 def full(record: data.RecordData) -> str:
-    """Every stage of every compile, one after another."""
+    """Every stage of every compile, one after another, and what else is asked of a record."""
     parts = [summary(record)]
     for compile in (*record.compiles, *record.attempts):
         for stage in compile.stages:
             half = f" {stage.half}" if stage.half else ""
             parts.append(f"\n=== {compile.id} {stage.name}{half}  {duration(stage.seconds)}\n{stage.text()}")
+    for answer in record.answers:
+        parts += [f"\n=== {answer.title}", *answer.lines]
+    if told := list(machine.lines(record)):
+        parts += ["\n=== What compilers below say of the kernels", *told]
     return "\n".join(parts)
 
 

@@ -16,7 +16,7 @@ export class Channel {
 
   hear(message: ToPage): void {
     if (message.type === "record" || message.type === "done") this.#said = [];
-    else if (message.type !== "kept") this.#said.push(message);
+    else if (message.type !== "kept" && message.type !== "made") this.#said.push(message);
     this.#listeners.forEach(listener => listener(message));
   }
 }

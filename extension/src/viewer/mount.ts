@@ -16,6 +16,7 @@ import { fitting, readRecord } from "./read";
 import type { RecordData } from "./record";
 import { Shell } from "./shell";
 import style from "./style/index.css?viewer";
+import { COLOURS } from "./palette";
 
 export interface Mounted {
   dispose(): void;
@@ -115,6 +116,8 @@ function opened(root: HTMLElement, record: RecordData | Error, host: Host): { mo
 
 function prepared(root: HTMLElement): void {
   styled(style);
+  // A class for each colour, as palette.ts names it.
+  styled(Array.from({ length: COLOURS }, (_, n) => `.ex-root .ex-line-${n} { --ex-line: var(--ex-line-${n}); }`).join(""));
   root.classList.add("ex-root");
   // A click anywhere in it makes its keys work.
   root.tabIndex = -1;

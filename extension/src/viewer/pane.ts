@@ -37,6 +37,7 @@ export interface Context {
   setting<T extends Json>(name: string, initial: T): Signal<T>;
   /** Opens the pane `id` (if need be) and has it show `what`, which is pinned. */
   show(id: string, what: Key | null): void;
+  save(what: Export): void;
   /** Opens the catalogue's page of a reason. */
   reason(code: string): void;
 }
@@ -53,7 +54,7 @@ export interface Pane {
 }
 
 export interface Export {
-  readonly kind: "svg" | "png" | "txt";
+  readonly kind: "svg" | "png" | "txt" | "py" | "json";
   readonly name: string;
   make(): Promise<string | Blob>;
 }

@@ -88,6 +88,14 @@ export interface Kept {
   readonly packed: string;
 }
 
+/** What was asked for with Make; with `error` it could not be made, and the message says why. */
+export interface Made {
+  readonly type: "made";
+  readonly run: string;
+  readonly text?: string;
+  readonly error?: string;
+}
+
 /** A page opened: answered with Whole and Abilities. */
 export interface Hello {
   readonly type: "hello";
@@ -127,5 +135,15 @@ export interface Keep {
   readonly type: "keep";
 }
 
-export type ToPage = Whole | Running | StageDone | Samples | Timed | Done | Abilities | Edited | Kept;
-export type ToKernel = Hello | Retime | Edit | Stop | Keep;
+/** Make a text of the record: "trace" of all of it, a "program" of the graph or kernel `id` of a compile, the
+ * "throughput" of a kernel: answered with Made. */
+export interface Make {
+  readonly type: "make";
+  readonly run: string;
+  readonly what: string;
+  readonly compile?: string;
+  readonly id?: string;
+}
+
+export type ToPage = Whole | Running | StageDone | Samples | Timed | Done | Abilities | Edited | Kept | Made;
+export type ToKernel = Hello | Retime | Edit | Stop | Keep | Make;

@@ -352,6 +352,10 @@ export interface TiledLoopData {
   readonly depth?: number;
 }
 
+/** [means, intel]: what an instruction does, in a line, and what it is in Intel's syntax where that is another name:
+ * "mov QWORD PTR", with the size of what it reads from memory. */
+export type MnemonicData = readonly [means: string, intel?: string];
+
 /** `seconds` is the median of one launch, where it was timed. `lowered` gives the machine's texts by kind ("asm",
  * "ttir", "ttgir", "llir", "ptx", "sass"). */
 export interface KernelData {
@@ -366,6 +370,8 @@ export interface KernelData {
   readonly lowered?: { readonly [key: string]: TextData };
   readonly arguments?: readonly ArgumentData[];
   readonly loops?: readonly TiledLoopData[];
+  readonly remarks?: { readonly [key: string]: string };
+  readonly facts?: readonly string[];
 }
 
 export interface BuildData {
@@ -691,6 +697,13 @@ export interface PaneData {
   readonly stock: string;
 }
 
+/** What is asked in a pane of the viewer beside what it draws, and the lines that answer it. */
+export interface AnswerData {
+  readonly pane: string;
+  readonly title: string;
+  readonly lines: readonly string[];
+}
+
 export interface RecordData {
   readonly version: number;
   readonly title: string;
@@ -709,12 +722,14 @@ export interface RecordData {
   readonly notes?: readonly string[];
   readonly attempts?: readonly CompileData[];
   readonly meanings?: { readonly [key: string]: string };
+  readonly mnemonics?: { readonly [key: string]: MnemonicData };
   readonly recompiles?: readonly FailedGuardData[];
   readonly errors?: readonly ErrorData[];
   readonly eager?: readonly EagerData[];
   readonly calls?: readonly CallsData[];
   readonly glance?: readonly PartData[];
   readonly panes?: { readonly [key: string]: PaneData };
+  readonly answers?: readonly AnswerData[];
   readonly operators?: readonly OperatorCheckData[];
   readonly history?: readonly ServedData[];
   readonly cut?: boolean;

@@ -6,21 +6,43 @@ import { fileName } from "./filename";
 import type { Host, Live } from "./host";
 import type { Item } from "./menu";
 import type { Export } from "./pane";
+import type { Made, ToKernel, ToPage } from "./protocol";
 
 const KINDS: { readonly [kind in Export["kind"]]: readonly [mime: string, called: string] } = {
   svg: ["image/svg+xml", "SVG"], png: ["image/png", "PNG"], txt: ["text/plain", "text"],
+  py: ["text/x-python", "a program"], json: ["application/json", "a trace for Perfetto"],
 };
 
-/** All of a record of which an output holds a part, as a file. Once: what another page asks for comes here too. */
-export function kept(live: Live): Promise<Blob> {
+/** The first message that `is` what answers. Once: what another page asks for comes here too. */
+function answered<Message extends ToPage>(live: Live, asked: ToKernel, is: (message: ToPage) => message is Message): Promise<Message> {
   return new Promise(done => {
     const leave = live.listen(message => {
-      if (message.type !== "kept") return;
+      if (!is(message)) return;
       leave();
-      done(new Blob([Uint8Array.from(atob(message.packed), letter => letter.charCodeAt(0))], { type: "application/gzip" }));
+      done(message);
     });
-    live.send({ type: "keep" });
+    live.send(asked);
   });
+}
+
+/** All of a record of which an output holds a part, as a file. */
+export async function kept(live: Live): Promise<Blob> {
+  const { packed } = await answered(live, { type: "keep" }, message => message.type === "kept");
+  return new Blob([Uint8Array.from(atob(packed), letter => letter.charCodeAt(0))], { type: "application/gzip" });
+}
+
+/** What Python makes of a record that a kernel holds; `python` is how to ask for it where there is none. */
+export async function made({ live }: Host, python: string, what: string, compile = "", id = ""): Promise<string> {
+  if (!live.value) throw new Error(`No Jupyter kernel is attached. In Python: record.${python}`);
+  const run = [what, compile, id].join();
+  const { text = "", error } = await answered(live.value, { type: "make", run, what, compile, id }, (message): message is Made => message.type === "made" && message.run === run);
+  if (error) throw new Error(error);
+  return text;
+}
+
+/** A file that runs a graph or a kernel by itself. */
+export function program(host: Host, name: string, compile: string, id: string): Export {
+  return { kind: "py", name, make: () => made(host, `repro("${id}", "${compile}")`, "program", compile, id) };
 }
 
 export class Saving {
@@ -48,7 +70,11 @@ export class Saving {
   }
 
   items(exports: readonly Export[]): Item[] {
-    return exports.map(({ name, kind, make }) => ({ label: `Save ${name} as ${KINDS[kind][1]}`, run: () => this.#save(`${name}.${kind}`, KINDS[kind][0], make) }));
+    return exports.map(each => ({ label: `Save ${each.name} as ${KINDS[each.kind][1]}`, run: () => this.export(each) }));
+  }
+
+  export({ name, kind, make }: Export): void {
+    this.#save(`${name}.${kind}`, KINDS[kind][0], make);
   }
 
   #save(name: string, mime: string, make: () => Promise<string | Blob>): void {

@@ -16,7 +16,7 @@ import { another, kindOf, type Layout, restored, saved, suggested } from "./layo
 import { type Item, menuButton } from "./menu";
 import type { Model } from "./model";
 import type { Context, Pane, PaneKind } from "./pane";
-import type { CompileData, PartData, RecordData } from "./record";
+import type { AnswerData, CompileData, PartData, RecordData } from "./record";
 import { reflowed } from "./reflow";
 import { remembered } from "./remembered";
 import { Saving } from "./saving";
@@ -82,7 +82,10 @@ export class Shell {
     fill(root, header, strip, status.element, body, trail.element);
     this.#grid = new Grid(body, this.#name, layout, {
       kinds,
-      open: (kind, tab, into) => kind.open(into, this.#contextOf(tab)),
+      open: (kind, tab, into) => {
+        into.append(this.#answers(kind));
+        return kind.open(into, this.#contextOf(tab));
+      },
       about: kind => this.#about(kind),
       fronted: pane => {
         const pinned = this.#selection.pinned.value;
@@ -168,8 +171,18 @@ export class Shell {
       abilities: this.#follower.abilities, edits: this.#edits,
       setting: <T extends Json>(name: string, initial: T) => this.#setting(tab ? `${tab}.${name}` : name, initial),
       show: (id, what) => this.show(id, what),
+      save: what => this.#saving.export(what),
       reason: code => this.#reason(code),
     };
+  }
+
+  /** What is asked in a pane beside what it draws, as Python answers it. */
+  #answers(kind: PaneKind): HTMLElement {
+    const element = h("div.ex-answers");
+    const told = new Derived([this.#model.record], () => JSON.stringify(this.#model.record.value.answers?.filter(each => each.pane === kind.id) ?? []));
+    this.#disposers.push(told.watch(() => fill(element, ...(JSON.parse(told.value) as AnswerData[]).map(({ title, lines }) =>
+      h("details", h("summary", title), h("pre", { tabindex: 0 }, lines.join("\n")))))));
+    return element;
   }
 
   #setting<T extends Json>(name: string, initial: T): Signal<T> {

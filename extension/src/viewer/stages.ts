@@ -171,3 +171,15 @@ function breaksInto(from: CompileData, to: CompileData): string[] {
   const name = to.title;
   return (from.breaks ?? []).filter(each => (each.continuation ?? "").split(", ").includes(name)).map(each => each.why.title);
 }
+
+/** Why a compile has none of what a pane shows. */
+export function whyNone(what: string, compile: CompileData | undefined): string {
+  const failed = compile?.stages?.find(each => each.error);
+  const why = !compile ? "nothing was compiled"
+    : failed ? `the stage “${failed.name}” failed: ${failed.error}`
+    : compile.error ? `the compile failed: ${compile.error}`
+    : compile.fallback ? `this runs eagerly: ${compile.fallback.title}`
+    : compile.breaks?.length && !compile.halves?.length ? "the graph breaks before there is anything to compile; Breaks says where"
+    : "nothing here runs tensor operations, or it is still being compiled";
+  return `There is no ${what}: ${why}.`;
+}

@@ -3,8 +3,10 @@
 import { button, fill, h } from "./dom";
 import { isSourceLine, type Key, parts, syntheticReason } from "./element";
 import { count, phrase } from "./format";
+import { own } from "./gather";
 import type { Links } from "./links";
 import type { Context } from "./pane";
+import { mnemonic } from "./panes/code/intel";
 import { type FileNames, place } from "./sources";
 import type { Dispose } from "./signal";
 
@@ -26,6 +28,15 @@ export class Trail {
     this.#disposers.forEach(dispose => dispose());
   }
 
+  /** What a machine instruction does. */
+  #meaning(what: Key): string {
+    const { record } = this.#context.model;
+    const [, name, line = 0] = /^(.*):asm:(\d+)$/.exec(parts(what).id) ?? [];
+    const kernels = this.#context.model.compile(parts(what).compile)?.halves?.flatMap(half => half.kernels ?? []);
+    const text = kernels?.find(each => each.function === name)?.lowered?.["asm"]?.lines[+line - 1]?.[0];
+    return own(record.value.mnemonics ?? {}, mnemonic(text ?? ""))?.[0] ?? "";
+  }
+
   #render(): void {
     const { hovered, pinned } = this.#context.selection;
     const what = hovered.value ?? pinned.value;
@@ -41,8 +52,10 @@ export class Trail {
     const go = programs.includes(this.#context.compile.value) ? [] : programs.slice(0, MOST_NAMED).map(id =>
       button("ex-link", `in ${id}`, () => (this.#context.compile.value = id)));
     const guessed = links.inferred(what);
+    const means = this.#meaning(what);
     fill(this.element,
       h("strong", nameOf(what, files)),
+      ...(means ? [h("span", means)] : []),
       h("span", causes),
       h("span.ex-trail-effects", effects, ...go.flatMap(each => [" ", each])),
       ...(guessed ? [h("em", `link inferred: ${guessed}`)] : []),

@@ -8,7 +8,6 @@ import { count } from "../format";
 import { entry } from "../gather";
 import type { Context, Pane, PaneKind } from "../pane";
 import type { BreakData, CompileData, RecordData, SpanData } from "../record";
-import type { FileNames } from "../sources";
 import { at, diagnosis, took } from "./diagnosis";
 import { spanned } from "./bytecode/listing";
 import { shortTarget } from "./graphs/operations";
@@ -39,7 +38,7 @@ export const breaks: PaneKind = {
         card?.focus();
         return card !== undefined;
       },
-      exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} breaks`), make: async () => plain(context.model.record.value.compiles, context.model.files.value) }],
+      exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} breaks`), make: async () => body.innerText }],
       dispose: () => disposers.forEach(dispose => dispose()),
     };
   },
@@ -176,12 +175,4 @@ function fallbackCard(context: Context, compile: CompileData): HTMLElement {
     "section.ex-card", h("h3", `⚠ ${compile.id} ${compile.title} runs eagerly: ${why?.title ?? ""}`),
     h("p", why?.detail ?? ""), button("ex-link", why?.code ?? "", () => context.reason(why?.code ?? "")),
   );
-}
-
-function plain(compiles: readonly CompileData[], files: FileNames): string {
-  return compiles.flatMap(compile => (compile.breaks ?? []).map(({ why, span, stack, hints, continuation }) => [
-    `${compile.id}: ${why.title} [${why.code}]${span ? ` at ${files.place(span.file, span.line)}` : ""}`,
-    ...(why.detail ? [`  ${why.detail}`] : []), ...stack.map(frame => `  ${files.inText(frame)}`), ...hints.map(hint => `  hint: ${hint}`),
-    ...(continuation ? [`  goes on in ${continuation}`] : []),
-  ].join("\n"))).join("\n\n");
 }

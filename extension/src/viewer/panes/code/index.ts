@@ -1,16 +1,18 @@
 // The generated code, and what compilers below made of it.
 
-import { button, fill, h, on } from "../../dom";
+import { aria, button, fill, h, on } from "../../dom";
 import { fileName } from "../../filename";
-import { bytes, count, phrase, seconds } from "../../format";
+import { bytes, phrase, seconds } from "../../format";
 import { own } from "../../gather";
-import type { Context, Pane, PaneKind } from "../../pane";
-import type { BuildData, CompileData } from "../../record";
+import type { Context, Export, Pane, PaneKind } from "../../pane";
+import type { CompileData, KernelData } from "../../record";
 import { rowsOf } from "../../rows";
+import { made, program } from "../../saving";
 import { onChange } from "../../signal";
-import { halfName } from "../../stages";
+import { halfName, whyNone } from "../../stages";
 import { TextView } from "../../textview";
-import { commandLine, firstUnit, KINDS, type Spot, spotOf, type Unit, unitsOf } from "./units";
+import { intel } from "./intel";
+import { firstUnit, KINDS, type Spot, spotOf, type Unit, unitsOf } from "./units";
 import { TITLES } from "../titles";
 
 export const code: PaneKind = {
@@ -23,10 +25,13 @@ class Code implements Pane {
   readonly #chooser = h("select.ex-select", { "aria-label": "Kernel or wrapper" });
   readonly #kinds = h("div.ex-kinds", { role: "radiogroup", "aria-label": "Language" });
   readonly #facts = h("div.ex-facts-line");
+  /** Intel's syntax instead of AT&T's. */
+  readonly #syntax = button("ex-button", "Intel syntax", () => (this.#intel.value = !this.#intel.value));
   readonly #nothing = h("p.ex-hint");
   readonly #body = h("div.ex-body-text");
   readonly #view: TextView;
   readonly #kind;
+  readonly #intel;
   readonly #disposers: (() => void)[];
   #units: readonly Unit[] = [];
   #unit: Unit | undefined;
@@ -35,9 +40,10 @@ class Code implements Pane {
 
   constructor(into: HTMLElement, context: Context) {
     this.#context = context;
-    const bar = h("div.ex-bar", this.#chooser, this.#kinds);
+    const bar = h("div.ex-bar", this.#chooser, this.#kinds, this.#syntax);
     into.append(h("div.ex-pane", bar, this.#facts, this.#nothing, this.#body));
     this.#kind = context.setting<string>("kind", "");
+    this.#intel = context.setting<boolean>("intel", false);
     this.#view = new TextView(this.#body, context);
     on(this.#chooser, "change", () => {
       this.#unit = this.#units.find(each => each.id === this.#chooser.value);
@@ -45,7 +51,7 @@ class Code implements Pane {
     });
     const { selection, looked, stage } = context;
     this.#disposers = [
-      looked.watch(() => this.#reload()), onChange(this.#kind, () => this.#render()),
+      looked.watch(() => this.#reload()), onChange(this.#kind, () => this.#render()), onChange(this.#intel, () => this.#render()),
       onChange(stage, () => this.#followStage()),
       onChange(selection.pinned, pinned => {
         if (pinned !== null && !this.#holdsNone(pinned)) this.reveal(pinned);
@@ -68,13 +74,18 @@ class Code implements Pane {
   exports() {
     const spot = this.#spot;
     if (!spot) return [];
-    const name = fileName(`${spot.unit.kernel?.function ?? spot.unit.id} ${spot.kind}`);
-    return [{ kind: "txt" as const, name, make: async () => this.#view.text }];
+    const { kernel, id } = spot.unit;
+    const name = fileName(`${kernel?.function ?? id} ${spot.kind}`);
+    return [{ kind: "txt" as const, name, make: async () => this.#view.text }, ...(kernel ? [this.#program(kernel)] : [])];
   }
 
   dispose(): void {
     this.#disposers.forEach(dispose => dispose());
     this.#view.dispose();
+  }
+
+  #program({ function: name, id }: KernelData): Export {
+    return program(this.#context.host, fileName(name), this.#shownCompile, id);
   }
 
   get #compile(): CompileData | undefined {
@@ -115,8 +126,11 @@ class Code implements Pane {
     this.#body.hidden = spot === undefined;
     this.#chooser.hidden = spot === undefined;
     this.#facts.hidden = spot === undefined;
+    const { mnemonics } = this.#context.model.record.value;
+    this.#syntax.hidden = spot?.kind !== "asm" || !mnemonics;
+    aria(this.#syntax, "pressed", this.#intel.value);
     if (!spot || !compile) {
-      this.#nothing.textContent = emptiness(compile);
+      this.#nothing.textContent = whyNone("code", compile);
       fill(this.#kinds);
       return;
     }
@@ -128,7 +142,13 @@ class Code implements Pane {
     fill(this.#facts, ...this.#factsOf(spot.unit));
     const text = spot.unit.texts.get(spot.kind);
     const label = `${own(KINDS, spot.kind) ?? spot.kind} of ${spot.unit.label}`;
-    this.#view.show({ rows: rowsOf(text, compile, this.#context.model, true), language: text?.language ?? "text", label });
+    const remarks = spot.unit.kernel?.remarks ?? {};
+    const rows = rowsOf(text, compile, this.#context.model, true).map((row, n) => {
+      const said = own(remarks, text?.lines[n]?.[1] ?? "");
+      if (said) return { ...row, note: said };
+      return mnemonics && this.#intel.value && spot.kind === "asm" ? { ...row, text: intel(row.text, mnemonics) } : row;
+    });
+    this.#view.show({ rows, language: text?.language ?? "text", label });
   }
 
   #kindButton(kind: string, spot: Spot): HTMLElement {
@@ -153,28 +173,17 @@ class Code implements Pane {
     const measured = kernel
       ? [`${bytes(kernel.bytes)} moved`, kernel.flops ? `${kernel.flops.toLocaleString("en")} floating-point operations` : "", kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a call`]
       : [];
-    const lines = [h("span", phrase([half.target, ...measured], " · "))];
+    const lines: HTMLElement[] = [h("span", phrase([half.target, ...measured, ...(kernel?.facts ?? [])], " · "))];
     const loops = (kernel?.loops ?? []).map(({ axis, kind, size, tile = 0 }) => `${kind} ${axis} < ${size}${tile > 1 ? ` in tiles of ${tile}` : ""}`);
     if (loops.length) lines.push(h("span", `Loops: ${loops.join("; ")}`));
     if (half.runs === false) lines.push(h("strong.ex-warned-text", "⚠ compiled, never run here"));
-    return [...lines, ...(half.builds ?? []).map(build => buildFacts(build))];
+    if (kernel) {
+      const said = h("pre");
+      const tell = (text: string) => (said.textContent = text);
+      const ask = () => void made(this.#context.host, `throughput("${kernel.id}")`, "throughput", this.#shownCompile, kernel.id).then(tell, (error: Error) => tell(error.message));
+      lines.push(button("ex-link", "Save as a program", () => this.#context.save(this.#program(kernel))));
+      if (kernel.lowered?.["asm"]) lines.push(button("ex-link", "Throughput", ask), said);
+    }
+    return lines;
   }
-}
-
-function buildFacts(build: BuildData): HTMLElement {
-  const time = build.cached ? `from the cache in ${seconds(build.seconds)}` : `built in ${seconds(build.seconds)}`;
-  const command = h("code.ex-command", commandLine(build.command));
-  return h(
-    "details.ex-build", h("summary", `${build.tool} · ${time}`),
-    h("div", h("p", build.version), command, h("p", "→ ", h("code", build.output))),
-  );
-}
-
-function emptiness(compile: CompileData | undefined): string {
-  if (!compile) return "There is no compile yet.";
-  if (compile.fallback) return `No code was generated: ${compile.fallback.title}. The graph runs eagerly.`;
-  const failed = compile.stages?.find(each => each.error);
-  if (failed) return `No code was generated: stage ${failed.name} failed before it.`;
-  if (compile.stages?.some(each => each.name === "capture" && each.graph?.nodes.length === 0)) return "The graph is empty: there is nothing to compute, so no code.";
-  return `No code is in this record yet (${count(compile.stages?.length ?? 0, "stage")} so far).`;
 }

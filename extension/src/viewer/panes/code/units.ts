@@ -57,8 +57,3 @@ export function spotOf(units: readonly Unit[], compile: string, links: Links, wh
   if (kernel) return { unit: kernel, kind: at && kernel.texts.has(at.kind) ? at.kind : ([...kernel.texts.keys()][0] ?? "") };
   return holds(each => each === what) ?? holds(each => chain.has(each));
 }
-
-/** A command line as one can paste it. */
-export function commandLine(words: readonly string[]): string {
-  return words.map(word => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`)).join(" ");
-}

@@ -6,6 +6,8 @@ import { fileName } from "../../filename";
 import { count } from "../../format";
 import type { Context, Export, Pane } from "../../pane";
 import { rasterised, standalone } from "../../picture";
+import { program } from "../../saving";
+import { whyNone } from "../../stages";
 import { type Dispose, onChange } from "../../signal";
 import { TextView } from "../../textview";
 import { Card } from "./card";
@@ -99,11 +101,12 @@ export class GraphsPane implements Pane {
     if (!view || !read) return [];
     const name = fileName(`${read.compile.id} ${view.title} graph`);
     const text: Export = { kind: "txt", name, make: async () => view.lines.map(([text]) => text).join("\n") };
-    if (this.#tooLarge) return [text];
+    const whole = view.id === view.stage ? [text, program(this.#context.host, name, read.compile.id, view.id)] : [text];
+    if (this.#tooLarge) return whole;
     return [
       { kind: "svg", name, make: async () => this.#picture(Infinity) },
       { kind: "png", name, make: async () => rasterised(this.#picture(MOST_PIXELS)) },
-      text,
+      ...whole,
     ];
   }
 
@@ -323,7 +326,7 @@ export class GraphsPane implements Pane {
     this.#toolbar.offer({ views: read?.views ?? [], view, did: this.#did(), changed, kept: this.#hasSaved(), eager });
     this.#tell("");
     if (!view || !read || !this.#empty.hidden) {
-      fill(this.#empty, h("p", this.#whyEmpty()));
+      fill(this.#empty, h("p", (this.#view ? "This graph has no nodes: there was nothing to compute." : whyNone("graph", this.#read?.compile))));
       this.#legend.hidden = true;
       this.#scene = null;
       return;
@@ -428,17 +431,6 @@ export class GraphsPane implements Pane {
 
   #tell(text: string): void {
     this.#said.textContent = text;
-  }
-
-  #whyEmpty(): string {
-    const compile = this.#read?.compile;
-    if (!compile) return "Nothing was compiled yet.";
-    if (this.#view) return "This graph has no nodes: there was nothing to compute.";
-    const failed = compile.stages?.find(each => each.error);
-    if (failed) return `There is no graph: the stage “${failed.name}” failed: ${failed.error}`;
-    if (compile.error) return `There is no graph: the compile failed: ${compile.error}`;
-    if (compile.breaks?.length) return "No graph was captured before the break: see the pane of breaks for what ended it.";
-    return compile.stages?.some(each => each.name === "capture") ? "No graph was captured: this code runs no tensor operations." : "No graph was captured yet.";
   }
 
   #picture(most: number): string {

@@ -4,7 +4,8 @@ import { DataTable, type Column } from "../../datatable";
 import { button, fill, h } from "../../dom";
 import { isSourceLine, key, parts, syntheticReason, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
-import { count, phrase } from "../../format";
+import { count, phrase, seconds } from "../../format";
+import { whyNone } from "../../stages";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { part } from "../../picture";
 import type { CompileData, GlobalStateData, GuardData, InputData } from "../../record";
@@ -52,7 +53,7 @@ class GuardsPane implements Pane {
       properties: context.setting<readonly string[]>("properties", []),
       words: new Signal(""),
     };
-    this.#table = new DataTable<Decision>("Guards", this.#columns(), context.selection, {
+    this.#table = new DataTable<Decision>("Guards", [], context.selection, {
       keys: each => this.#keysOf(each.guard), look: each => `ex-guard-${each.outcome}`,
     });
     this.#outcomes = new Facets("Show only these outcomes", this.#filters.outcomes);
@@ -109,7 +110,7 @@ class GuardsPane implements Pane {
     this.#body.hidden = !there;
     if (!compile || !there) {
       this.#shown = undefined;
-      fill(this.#empty, h("p", this.#whyEmpty(compile)));
+      fill(this.#empty, h("p", (compile?.id.startsWith("g") ? "A graph that was given has no guards: there is no frame whose inputs could change." : whyNone("guard", compile))));
       return;
     }
     if (compile !== this.#shown) {
@@ -119,14 +120,6 @@ class GuardsPane implements Pane {
       if (!again) this.#resetAll();
     }
     this.#decideAll();
-  }
-
-  #whyEmpty(compile: CompileData | undefined): string {
-    if (!compile) return "Nothing was compiled.";
-    if (compile.id.startsWith("g")) return "A graph that was given has no guards: there is no frame whose inputs could change.";
-    if (compile.fallback) return `There are no guards: this frame runs eagerly. ${compile.fallback.title}`;
-    if (compile.breaks?.length) return "There are no guards: the frame breaks before anything of it could be compiled, and runs as it is.";
-    return "There are no guards: nothing here was compiled, or it is still being compiled.";
   }
 
   #resetAll(): void {
@@ -179,7 +172,7 @@ class GuardsPane implements Pane {
     this.#properties.show(facetsOf(all, each => each.guard.property, each => each.guard.property.replace("_", " ")));
     this.#counted.textContent = rows.length === all.length ? "" : `${rows.length} of ${count(all.length, "guard")} shown`;
     this.#counted.hidden = rows.length === all.length;
-    this.#table.show(rows);
+    this.#table.show(rows, this.#columns());
   }
 
   #clearFilters(): void {
@@ -190,6 +183,8 @@ class GuardsPane implements Pane {
   }
 
   #columns(): Column<Decision>[] {
+    const costs = new Map(this.#context.looked.value?.guard_costs?.map(each => [each.source, each.seconds]));
+    const cost = ({ guard }: Decision) => (costs.has(guard.source) ? seconds(costs.get(guard.source) ?? 0) : "");
     return [
       {
         name: "This call", text: each => MARKS[each.outcome], order: each => ORDER[each.outcome],
@@ -204,6 +199,7 @@ class GuardsPane implements Pane {
           ...[seenBeside(guard), guard.why].filter(Boolean).map(each => h("div.ex-how", each)),
         ),
       },
+      ...(costs.size ? [{ name: "Cost", numeric: true, title: "What a call saves without the checks of its source, measured", text: cost, order: (each: Decision) => costs.get(each.guard.source) ?? null }] : []),
       { name: "Kind", text: each => each.guard.property.replace("_", " "), order: each => each.guard.property },
       {
         name: "From", text: each => phrase([this.#place(each.guard), each.guard.cause], " "), order: each => each.guard.span?.line ?? null,

@@ -9,7 +9,8 @@ import { bytes, count } from "../../format";
 import { HalfChoice, type Looked } from "../../halfchoice";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { Picture, type Shown } from "../../picture";
-import type { BufferData, HalfData, SamplesData } from "../../record";
+import { whyNone } from "../../stages";
+import type { BufferData, HalfData } from "../../record";
 import type { Dispose } from "../../signal";
 import { drawLives, drawPool, LOOKS } from "./draw";
 import { planOf, type Plan } from "./plan";
@@ -26,8 +27,6 @@ class MemoryPane implements Pane {
   readonly #lives: Picture<BufferData>;
   readonly #pool: Picture<BufferData>;
   readonly #said = h("p.ex-say");
-  readonly #calls = h("p.ex-say");
-  readonly #callsPart = h("div.ex-pad", this.#calls);
   readonly #legend = legend();
   readonly #empty = h("div.ex-empty");
   readonly #body: HTMLElement;
@@ -45,11 +44,8 @@ class MemoryPane implements Pane {
     this.#lives.element.insertBefore(this.#said, this.#lives.element.children[1] ?? null);
     this.#lives.element.append(this.#legend);
     this.#body = h("div.ex-pad", this.#lives.element, this.#pool.element);
-    into.append(this.#callsPart, this.#empty, this.#body);
-    this.#disposers.push(this.#choice.looked.watch(looked => this.#render(looked)), context.model.record.watch(record => {
-      this.#calls.textContent = saidOfCalls(record.timing?.contestants ?? []);
-      this.#callsPart.hidden = this.#calls.textContent === "";
-    }));
+    into.append(this.#empty, this.#body);
+    this.#disposers.push(this.#choice.looked.watch(looked => this.#render(looked)));
   }
 
   reveal(what: Key): boolean {
@@ -81,9 +77,7 @@ class MemoryPane implements Pane {
     this.#empty.hidden = !!there;
     this.#body.hidden = !there;
     if (!looked || !half || !there) {
-      const failed = this.#context.looked.value?.stages?.find(each => each.error);
-      const why = failed ? `the stage “${failed.name}” failed: ${failed.error}` : "nothing here became code, or it is still being compiled.";
-      fill(this.#empty, h("p", `There is no memory plan: ${why}`));
+      fill(this.#empty, h("p", whyNone("memory plan", this.#context.looked.value)));
       return;
     }
     const columns = this.#columns(half);
@@ -153,12 +147,6 @@ class MemoryPane implements Pane {
       },
     };
   }
-}
-
-/** What whole calls take, measured: the plan below is of one graph. */
-function saidOfCalls(contestants: readonly SamplesData[]): string {
-  const known = contestants.flatMap(({ name, peak }) => (typeof peak === "number" ? [`${bytes(peak)} in ${name}`] : []));
-  return known.length ? `Peak memory allocated during one call, forward and backward (measured): ${known.join(", ")}.` : "";
 }
 
 function offsetColumn(): Column<BufferData> {

@@ -13,7 +13,7 @@ import { part, Picture, type Shown } from "../../picture";
 import type { FusionData, HalfData, ItemData } from "../../record";
 import { rowsOf } from "../../rows";
 import type { Dispose, Signal } from "../../signal";
-import { artifact } from "../../stages";
+import { artifact, whyNone } from "../../stages";
 import { TextView } from "../../textview";
 import { Walk } from "../../walk";
 import { drawSchedule } from "./draw";
@@ -156,7 +156,7 @@ class SchedulePane implements Pane {
     this.#empty.hidden = there;
     this.#body.hidden = !there;
     if (!looked || !half || !there) {
-      fill(this.#empty, ...this.#whyEmpty());
+      fill(this.#empty, h("p", whyNone("schedule", this.#context.looked.value)));
       return;
     }
     this.#pairs = new Pairs(half, id => this.#named(id));
@@ -172,15 +172,6 @@ class SchedulePane implements Pane {
     this.#draw();
     this.#showVerdicts();
     this.#showText(looked);
-  }
-
-  #whyEmpty(): HTMLElement[] {
-    const compile = this.#context.looked.value;
-    const failed = compile?.stages?.find(each => each.error);
-    if (failed) return [h("p", `There is no schedule: the stage “${failed.name}” failed.`), h("p", failed.error ?? "")];
-    if (compile?.fallback && !compile.halves?.length) return [h("p", "There is no schedule: this runs eagerly."), because(compile.fallback, this.#context)];
-    if (compile?.stages?.length) return [h("p", "There is no schedule: nothing here became a graph with operations, or it is still being compiled.")];
-    return [h("p", "Nothing was compiled.")];
   }
 
   #seconds(half: HalfData, item: string): number | null {

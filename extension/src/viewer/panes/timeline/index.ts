@@ -4,6 +4,7 @@ import { across, block, drawing, fitted, legendEntry, linear, mark, Patterns, ty
 import { DataTable } from "../../datatable";
 import { button, h, on, svg, taken } from "../../dom";
 import { count, percent, seconds } from "../../format";
+import { made } from "../../saving";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { Picture, type Shown } from "../../picture";
 import { Roving } from "../../roving";
@@ -86,7 +87,9 @@ class TimelinePane implements Pane {
   }
 
   exports(): readonly Export[] {
-    return this.#body.hidden ? [] : this.#picture.exports(`${this.#context.model.record.value.title.replace(/\W+/g, "_")}-timeline`);
+    if (this.#body.hidden) return [];
+    const name = `${this.#context.model.record.value.title.replace(/\W+/g, "_")}-timeline`;
+    return [...this.#picture.exports(name), { kind: "json", name, make: () => made(this.#context.host, 'trace("FILE.json")', "trace") }];
   }
 
   dispose(): void {

@@ -1,0 +1,75 @@
+"""What is asked of a record beside its stages, in a few lines for the pane where it is asked."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+
+from explorer.core.text import count
+from explorer.ir import dynamo
+from explorer.ir.record import AnswerData, CompileData, OperatorCheckData, RecordData
+from explorer.show.view import caches, compile_time, memory
+from explorer.show.view.amounts import duration
+from explorer.show.view.diagnosis import calls
+
+
+def answers(record: RecordData) -> tuple[AnswerData, ...]:
+    """Those that the record holds, each by the pane of the viewer that shows it."""
+    return tuple(AnswerData(pane, title, told) for pane, title, lines in _asked(record) if (told := tuple(lines)))
+
+
+def _asked(record: RecordData) -> Iterator[tuple[str, str, Iterable[str]]]:
+    yield "guards", "What do guards cost a call?", guard_costs(record.compiles)
+    functions = (line for compile in record.compiles for line in compile_time.lines(compile))
+    yield "timeline", "Which functions cost the time?", functions
+    yield "timeline", "What did caches answer?", caches.lines(record.compiles)
+    yield "memory", "What is alive at the peak, and kept for the backward?", memory.lines(record)
+    yield "breaks", "What did calls of compiled functions take?", map(calls, record.calls)
+    yield "code", "How was it built?", builds(record.compiles)
+    yield "graphs", "Do custom operators agree with their fakes?", operator_checks(record.operators)
+
+
+def builds(compiles: Iterable[CompileData]) -> Iterator[str]:
+    """What was built of each half, with commands that can be pasted."""
+    for compile in compiles:
+        for half in compile.halves:
+            for each in half.builds:
+                took = f"from the cache in {duration(each.seconds)}" if each.cached else f"in {duration(each.seconds)}"
+                yield f"{compile.id} {half.name}: {each.version or each.tool}, {took}: {each.output}"
+                yield f"  {shlex.join(each.command)}"
+
+
+def operator_checks(found: Sequence[OperatorCheckData]) -> list[str]:
+    """Custom operators and how their fake implementations differ."""
+    lines = []
+    for each in found:
+        calls = count(each.calls, "call")
+        if not each.differs:
+            lines.append(f"{each.operator}: the fake implementation agrees with the real one ({calls})")
+        lines += [f"{each.operator}: {how} ({calls})" for how in each.differs]
+    return lines
+
+
+DEAREST = 10
+"""Sources of guards whose cost is told one by one."""
+
+
+def guard_costs(compiles: Sequence[CompileData]) -> list[str]:
+    """What guards cost a call, beside its kernels, where that was timed: the dearest sources first."""
+    lines = []
+    for each in compiles:
+        if not each.guard_costs or each.guard_seconds is None:
+            continue
+        timed = [kernel.seconds for half in each.halves for kernel in half.kernels if kernel.seconds is not None]
+        timed += [seconds for half in each.halves for seconds in half.extern_seconds.values()]
+        beside = f", its kernels and library calls {duration(sum(timed))}" if timed else ""
+        whole = f"checking the guards takes {duration(each.guard_seconds)} a call{beside}"
+        lines.append(f"{each.id}: {whole}; a call without the checks of one source saves")
+        for cost in each.guard_costs[:DEAREST]:
+            source = dynamo.names(cost.source) if cost.source else "torch's state, and values together"
+            below = " and what is read from it" if cost.whole else ""
+            lines.append(f"  {duration(cost.seconds):>8}  {source}{below} ({count(cost.checks, 'check')})")
+        rest = each.guard_costs[DEAREST:]
+        if rest:
+            lines.append(f"  {duration(sum(cost.seconds for cost in rest)):>8}  {count(len(rest), 'other source')}")
+    return lines

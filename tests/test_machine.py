@@ -1,0 +1,251 @@
+"""What compilers below say of kernels: instructions explained, Intel's syntax, loops vectorised or not, registers."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+import explorer
+from explorer.compiler.runtime import remarks as runtime_remarks
+from explorer.compiler.runtime.remarks import SILENT, UNTOLD, remarks
+from explorer.compiler.runtime.resources import Block, Used, facts, of_amdgcn, of_ptxas
+from explorer.core.text import Line, Text
+from explorer.ir.record import LineData
+from explorer.records import throughput
+from explorer.records.session import Record
+from explorer.show.view.instructions import intel, meaning, mnemonic
+
+X86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x86-64's assembly")
+
+
+def several(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    h = torch.nn.functional.gelu(x * w)
+    s = torch.softmax(h, -1)
+    return s.cumsum(-1), (x > 0).sum(-1), torch.argmax(s, -1), x.to(torch.int64) // 3, torch.where(x > 0, x, h).double()
+
+
+@pytest.fixture(scope="module")
+def record() -> Record:
+    return explorer.explore(several, time=False)(torch.randn(64, 300), torch.randn(300))
+
+
+def assembled(text: str, folder: Path, *options: str) -> list[str]:
+    """The instructions of assembly, as they are after they were assembled."""
+    made = folder / "made.o"
+    subprocess.run(["as", *options, "-o", str(made), "-"], input=text, text=True, check=True, capture_output=True)
+    shown = subprocess.run(["objdump", "-dr", str(made)], text=True, check=True, capture_output=True).stdout
+    return [line.partition("\t")[2] for line in shown.splitlines() if "\t" in line]
+
+
+PROGRAM = """
+#include <cmath>
+extern "C" {
+void scale(float *x, const double *y, long n) { for (long i = 0; i < n; i++) x[i] = x[i] * 2 + (float)y[i]; }
+long total(const int *x, const unsigned char *y, long n) {
+    long s = 0;
+    for (long i = 0; i < n; i++) s += x[i] / 3 + (y[i] > 7 ? y[i] : -1);
+    return s;
+}
+double mixed(const float *x, const long *at, int n) {
+    double s = 0;
+    for (int i = 0; i < n; i++) s = std::fmax(s, std::sqrt(x[at[i]]) * (double)at[i]);
+    return s;
+}
+void bits(unsigned *x, short *y, int n) { for (int i = 0; i < n; i++) { x[i] = x[i] >> (i & 7); y[i] = -y[i]; } }
+int (*chosen)(int);
+int called(int x) { return chosen(x) + 1; }
+}
+"""
+
+
+@X86
+@pytest.mark.skipif(shutil.which("as") is None or shutil.which("objdump") is None, reason="binutils")
+@pytest.mark.parametrize("march", ["native", "x86-64", "haswell", "skylake-avx512"])
+def test_intels_syntax_is_the_same_machine_code(march: str, tmp_path: Path) -> None:
+    command = ["g++", "-O3", f"-march={march}", "-fPIC", "-fno-plt", "-fwrapv", "-S", "-x", "c++", "-", "-o", "-"]
+    att = subprocess.run(command, input=PROGRAM, text=True, check=True, capture_output=True).stdout
+    lines = att.splitlines()
+    other = [line if line.lstrip().startswith(".") else intel(line) for line in lines]
+    assert sum(a != b for a, b in zip(lines, other, strict=True)) > 100
+    assert assembled("\n".join(other) + "\n", tmp_path, "-msyntax=intel", "-mnaked-reg") == assembled(att, tmp_path)
+    unknown = {name for line in lines if (name := mnemonic(line)) and not meaning(name)}
+    assert not unknown
+
+
+@pytest.mark.parametrize(
+    ("att", "other"),
+    [
+        ("\taddl\t$1, 8(%rax,%rbx,4)", "\tadd\tDWORD PTR [rax+rbx*4+8], 1"),
+        ("\tmovzbl\t-4(%rsp), %eax", "\tmovzx\teax, BYTE PTR [rsp-4]"),
+        ("\tcall\t*memcpy@GOTPCREL(%rip)", "\tcall\tQWORD PTR [rip+memcpy@GOTPCREL]"),
+        ("\tvmovaps\t%zmm0, (%rax){%k1}", "\tvmovaps\t[rax]{k1}, zmm0"),
+        ("\tvaddps\t.LC0(%rip){1to16}, %zmm1, %zmm2{%k1}{z}", "\tvaddps\tzmm2{k1}{z}, zmm1, [rip+.LC0]{1to16}"),
+        ("\tcltq", "\tcdqe"),
+        (".L12:", ".L12:"),
+        ("\tlock xaddl\t%eax, (%rdx)", "\tlock xadd\tDWORD PTR [rdx], eax"),
+    ],
+)
+def test_a_line_in_intels_syntax(att: str, other: str) -> None:
+    assert intel(att) == other
+
+
+def test_what_an_instruction_does() -> None:
+    assert meaning("vfmadd231ps") == "a product, plus a third, rounded once: float32"
+    assert meaning("vpaddq") == "adds: 64-bit integers"
+    assert meaning("vcvttps2dq") == "converts float32 to 32-bit integers, towards 0"
+    assert meaning("cmovge") == "copies if: greater or equal (signed)"
+    assert meaning("vpcmpleud") == "compares: less or equal (unsigned): 32-bit integers"
+    assert not meaning("fsincos") and not meaning("ld1") and not meaning("")
+
+
+@X86
+def test_a_record_explains_each_instruction_of_its_kernels(record: Record) -> None:
+    names = {mnemonic(line.text) for kernel in record.kernels for line in kernel.lowered["asm"].lines} - {""}
+    assert names and {name for name in names if not record.data.mnemonics[name].means} == set()
+    text = record.assembly("k0", syntax="intel", explain=True)
+    assert "%rsp" not in text and re.search(r"mulps +[xyz]mm", text) and "; multiplies: float32" in text
+    assert record.assembly("k0") == str(record.kernels[0].lowered["asm"])
+    with pytest.raises(ValueError, match="expected 'att' or 'intel'"):
+        record.assembly(syntax="masm")
+    with pytest.raises(ValueError, match="no kernel 'k77'; it has k0"):
+        record.assembly("k77")
+
+
+def test_no_other_machines_instructions_are_explained() -> None:
+    assert mnemonic("    fadd    v0.4s, v1.4s, v2.4s") == "fadd" and not meaning("fadd")
+
+
+def test_each_innermost_loop_says_whether_it_was_vectorised(record: Record) -> None:
+    said = [(line.text.strip(), kernel.remarks[line.id]) for kernel in record.kernels for line in kernel.source.lines
+            if line.id in kernel.remarks]  # fmt: skip
+    loops = [line for kernel in record.kernels for line in kernel.source.lines if line.text.strip().startswith("for (")]
+    assert said and len(said) < len(loops), "the outer loops over rows say nothing"
+    assert any(remark.startswith("vectorised: ") for _, remark in said)
+    assert "innermost loops vectorised" in record.machine.text()
+
+
+def test_a_loop_that_is_not_vectorised_says_why() -> None:
+    def rows(x: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.zeros(10).index_add(0, i, v), torch.lgamma(x)
+
+    found = explorer.explore(rows, time=False)(torch.rand(64, 30), torch.randint(0, 10, (50,)), torch.randn(50))
+    said = found.machine.text()
+    assert re.search(r"line \d+: for \(long .* not vectorised: \w+", said) and UNTOLD in said
+    assert "0 of 1 innermost loop vectorised" in said
+
+
+SOURCE = Text(
+    tuple(
+        Line(text, f"k0:{n}")
+        for n, text in enumerate(
+            [
+                "void k0() {",
+                "    #pragma omp parallel for",
+                "    for (long x = 0; x < n; ++x) {",
+                "        for (long r = 0; r < 9; ++r) {",
+                "            y[r] = x;",
+                "        }",
+                "        for (int i = 0; i < 4; ++i) z[i] = 0;",
+                "        for (long r = 0; r < n; ++r) {",
+                "            s = f(s);",
+                "        }",
+                "    }",
+                "}",
+            ],
+            1,
+        )
+    ),
+    "cpp",
+)
+
+
+def test_gccs_remarks_belong_to_the_loop_that_they_are_in() -> None:
+    said = """<stdin>:5:9: optimized: loop vectorized using 64 byte vectors
+<stdin>:4:1: optimized: loop vectorized using 32 byte vectors
+<stdin>:2:1: missed: couldn't vectorize loop
+<stdin>:2:1: missed: not vectorized: loop nest containing two or more consecutive inner loops cannot be vectorized
+<stdin>:9:3: missed: not vectorized: no vectype for stmt: s_1 = f (s_2);
+ scalar_type: const float
+/usr/include/x.h:9:3: missed: not vectorized: unrelated
+<stdin>:12:1: missed: couldn't vectorize loop"""
+    found = remarks("\n".join(line for line in said.splitlines() if "include" not in line), SOURCE)
+    assert found == {
+        "k0:4": "vectorised: 64 bytes at a time (what is left over: 32 bytes at a time)",
+        "k0:7": SILENT,
+        "k0:8": "not vectorised: no vectype for stmt: s_1 = f (s_2);",
+    }
+    assert remarks(said, SOURCE) == found, "a header's line is not the kernel's"
+
+
+def test_clangs_remarks_are_read_too() -> None:
+    said = """<stdin>:4:9: remark: vectorized loop (vectorization width: 8, interleaved count: 4) [-Rpass=loop]
+<stdin>:8:9: remark: loop not vectorized: call instruction cannot be vectorized [-Rpass-analysis=loop-vectorize]
+<stdin>:7:9: remark: loop not vectorized [-Rpass-missed=loop-vectorize]"""
+    assert remarks(said, SOURCE) == {
+        "k0:4": "vectorised: 8 elements at a time, 4 such steps in one",
+        "k0:7": UNTOLD,
+        "k0:8": "not vectorised: call instruction cannot be vectorized",
+    }
+
+
+def test_remarks_cost_no_run_of_their_own(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+    run = explorer.compiler.runtime.compiler.Compiler.run
+
+    def counted(self: object, *words: str, **more: object) -> object:
+        asked.append(words)
+        return run(self, *words, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(explorer.compiler.runtime.compiler.Compiler, "run", counted)
+    explorer.explore(lambda x: x * 3.0625 + 1, time=False)(torch.randn(33))
+    listings = [words for words in asked if "-S" in words]
+    assert len(listings) == 1 and runtime_remarks.GCC[0] in listings[0]
+    assert not any(runtime_remarks.GCC[0] in words for words in asked if "-S" not in words), "the build is as it was"
+
+
+def asm(*lines: str) -> tuple[LineData, ...]:
+    return tuple(LineData(line, f"k:asm:{n}", ("k:1",)) for n, line in enumerate(lines))
+
+
+def test_innermost_loops_of_assembly() -> None:
+    nest = asm(".L1:", "    incq %rax", ".L2:", "    incl %ecx", "    jne .L2", "    jmp .L9", "    jl .L1", "    ret")
+    assert throughput.innermost(nest) == [(2, 4)]
+    assert throughput.innermost(asm(".L1:", "    ret", "    jmp .L1")) == []
+    assert throughput.innermost(asm("    jmp .L1", ".L1:", "    ret")) == []
+
+
+@X86
+def test_throughput_of_each_loop(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which(throughput.TOOL) is not None:
+        said = record.throughput().splitlines()
+        assert len(said) > 1 and "by llvm-mca for" in said[0]
+        shape = re.compile(r"[\d.]+ cycles a turn, \d+ instructions?, [\d.]+ a cycle.*: line \d+: for \(")
+        assert any(shape.search(line) for line in said)
+    monkeypatch.setattr(throughput.shutil, "which", lambda name: None)
+    assert record.throughput() == throughput.ABSENT
+
+
+PTXAS = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'k0' for 'sm_90a'
+ptxas info    : Function properties for k0
+    16 bytes stack frame, 12 bytes spill stores, 24 bytes spill loads
+ptxas info    : Used 80 registers, used 1 barriers, 568 bytes cmem[0]"""
+
+
+def test_registers_spills_and_occupancy() -> None:
+    assert of_ptxas(PTXAS) == Used(80, 12) and of_ptxas("nothing") is None
+    assert facts(Used(80, 12), Block(4, 32, 2048), 90) == (
+        "80 registers a thread, 12 bytes spilled to memory",
+        "2048 bytes of shared memory for a block of 4 warps",
+        "occupancy 38 %: 24 of 64 warps at once, limited by registers",
+    )
+    assert facts(Used(16, 0), Block(4, 32, 0), 80)[-1].startswith("occupancy 100 %: 64 of 64")
+    assert facts(Used(16, 0), Block(4, 32, 48 * 1024), 80)[-1].endswith("limited by shared memory")
+    assert len(facts(Used(16, 0), Block(4, 64, 0), "gfx942")) == 2, "nothing is said of a card that is not known"
+    assert of_amdgcn("    .vgpr_count:     12\n    .vgpr_spill_count: 2\n") == Used(12, 8)
