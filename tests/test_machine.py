@@ -88,6 +88,11 @@ def test_intels_syntax_is_the_same_machine_code(march: str, tmp_path: Path) -> N
         ("\tvaddps\t.LC0(%rip){1to16}, %zmm1, %zmm2{%k1}{z}", "\tvaddps\tzmm2{k1}{z}, zmm1, [rip+.LC0]{1to16}"),
         ("\tcltq", "\tcdqe"),
         (".L12:", ".L12:"),
+        ("    movq    %xmm0, 8(%rax)", "    movq    QWORD PTR [rax+8], xmm0"),
+        ("    movq    $0, (%rax)", "    mov    QWORD PTR [rax], 0"),
+        ("    vpternlogd    $0xFF, %zmm1, %zmm1, %zmm1", "    vpternlogd    zmm1, zmm1, zmm1, 0xFF"),
+        ("    jmp    *%rax", "    jmp    rax"),
+        ("    leaq    (%rax,%rbx), %rcx", "    lea    rcx, [rax+rbx]"),
         ("\tlock xaddl\t%eax, (%rdx)", "\tlock xadd\tDWORD PTR [rdx], eax"),
     ],
 )

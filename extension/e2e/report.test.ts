@@ -48,7 +48,7 @@ test("what was told of trouble, cost and memory stands where one looks for it", 
     breaks: ["1 error", "Fixes that were tried", "fix0s0 scaled, with torch.where", "With it the graph breaks at"],
     guards: ["grad mode is as at capture", "torch itself"],
     timing: ["2x faster than eager (1.9 to 2.1)", "too noisy to compare with eager", "4.10 kFLOP", "2.00 KiB"],
-    memory: ["Peak memory allocated during one call, forward and backward (measured): 4.00 KiB in eager, 2.00 KiB in explorer"],
+    memory: ["What is alive at the peak, and kept for the backward?"],
   };
   for (const [id, texts] of Object.entries(told)) {
     const pane = await openPane(viewer, id);
