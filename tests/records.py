@@ -138,15 +138,9 @@ def half() -> HalfData:
         kernels=(KernelData("k1", "k_mul", "cpp", source, ("buf0",), 1024, 128, 1e-6,
                             {"asm": lines("gas", ("vmulps ymm0, ymm1", "k1.asm:1", ("k1:3",)))},
                             (ArgumentData("x"), ArgumentData("buf0", "", True), ArgumentData("", "s0")),
-<<<<<<< HEAD
                             (TiledLoopData("i0", "parallel", "8", 4), TiledLoopData("i1", "vector", "16", depth=1)),
                             {"k1:3": "vectorised: 64 bytes at a time"},
                             ("8 registers a thread, nothing spilled",)),),
-=======
-                            loops=(TiledLoopData("x0", "vector", "s0", 16, 1),),
-                            remarks={"k1:3": "vectorised: 64 bytes at a time"},
-                            facts=("8 registers a thread, nothing spilled",)),),
->>>>>>> 6c869bf (The texts of answers wrap, the sample record has loops, and the limit of the extension goes down to 371,000 bytes)
         wrapper=lines("python", ("def call(inputs):", "w:1", ("synthetic:wrapper",)),
                       ("    k1(inputs[0])", "w:2", ("k1",))),
         builds=(BuildData("g++", ("g++", "-O3", "k.cpp"), "12.2", "/tmp/k.so", 0.5, True),),
