@@ -29,7 +29,7 @@ class Verdict(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         if self.ok:
             return "\n  ".join((f"✓ {self.puzzle}: {self.said}", *self.scores))
-        return f"✗ {self.puzzle} is {FAILS[self.step]}: {self.said}"
+        return f"✗ {self.puzzle} {FAILS[self.step]}: {self.said}"
 
 
 def checked(

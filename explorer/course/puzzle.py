@@ -17,13 +17,13 @@ import torch
 from explorer.records.session import Record
 
 FAILS = {
-    "defined": "not complete",
+    "defined": "is not complete",
     "compiles": "does not compile",
-    "used": "not used",
-    "verified": "not valid",
-    "right": "not right",
-    "refuses": "not safe",
-    "score": "not good enough",
+    "used": "is not used",
+    "verified": "is not valid",
+    "right": "is not right",
+    "refuses": "is not safe",
+    "score": "is not good enough",
 }
 """The steps of a check in their order, with what is said where one fails; the first that fails is told.
 
