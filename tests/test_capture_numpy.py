@@ -342,3 +342,37 @@ def test_arithmetic_of_a_tensor_and_an_array_is_in_the_graph():
 
     x, array = torch.arange(3), np.arange(3.0)
     assert torch.equal(explorer.compile(program, fullgraph=True)(x, array), program(x, array))
+
+
+IN_MEMORY: dict[str, Callable[[], torch.Tensor]] = {
+    "expanded": lambda: torch.arange(3.0).expand(2, 3),
+    "columns": lambda: torch.arange(2).view(2, 1).expand(2, 3),
+    "one element": lambda: torch.ones(()).expand(2, 3),
+    "overlapping": lambda: torch.arange(6.0).as_strided((2, 3), (1, 1)),
+    "in part": lambda: torch.ones(2, 1, 3).expand(2, 4, 3)[:, 1:],
+    "gaps": lambda: torch.arange(12.0).view(2, 6)[:, ::2],
+    "nothing": lambda: torch.ones(1, 3).expand(0, 3),
+}
+
+
+@pytest.mark.parametrize("layout", IN_MEMORY)
+def test_an_array_lies_in_memory_as_its_tensor_does(layout: str) -> None:
+    def of_an_input(x: torch.Tensor) -> Any:
+        array = np.asarray(x)
+        return array, torch.from_numpy(array), array.T, array[:1] * 2, np.multiply(x.numpy(), 2)
+
+    def of_what_is_made(x: torch.Tensor) -> Any:
+        return (x + 1)[:1].expand(4, *x.shape[1:]).numpy(), torch.from_numpy((x * 2).numpy()).expand(2, *x.shape)
+
+    def facts(found: Any) -> Any:
+        steps = found.stride() if isinstance(found, torch.Tensor) else found.strides
+        counted = [step for step, size in zip(steps, found.shape, strict=True) if size > 1 < np.prod(found.shape)]
+        return type(found), str(found.dtype), counted, found.tolist()
+
+    for program in (of_an_input, of_what_is_made):
+        if layout == "nothing" and program is of_what_is_made:
+            continue
+        for dynamic in (None, True):
+            x = IN_MEMORY[layout]()
+            compiled = explorer.compile(program, backend="eager", dynamic=dynamic)(x)
+            assert list(map(facts, compiled)) == list(map(facts, program(x)))

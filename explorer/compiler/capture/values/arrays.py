@@ -205,21 +205,26 @@ def wrap_array(t: Tracer, source: Source, given: Any) -> Value:
 
 def _copy(tensor: torch.Tensor) -> Any:
     """The values in the same layout, in memory of their own."""
-    if any(step == 0 for step in tensor.stride()):
-        return tensor.numpy().copy()
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor).numpy()
+    if not tensor.numel():
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).numpy()
+    memory = tensor.as_strided((_reach(tensor.shape, tensor.stride()),), (1,)).clone()
+    return memory.as_strided(tensor.shape, tensor.stride()).numpy()
 
 
 def _made_up(t: Tracer, fake: torch.Tensor) -> torch.Tensor:
     """A real tensor of the layout of a fake one: numbers near 1, and integers that are 0, so that they can be
     indices."""
     sizes, steps = _now(t, fake.shape), _now(t, fake.stride())
-    made = torch.zeros(()).to(fake.dtype).expand(sizes) if 0 in steps else torch.empty_strided(
-        sizes, steps, dtype=fake.dtype
-    ).fill_(0)  # fmt: skip
-    if (fake.is_floating_point() or fake.is_complex()) and 0 not in steps:
-        made.copy_(torch.linspace(0.5, 1.5, max(made.numel(), 1))[: made.numel()].view(made.shape))
-    return made
+    if 0 in sizes:
+        return torch.empty_strided(sizes, steps, dtype=fake.dtype)
+    numbers = fake.is_floating_point() or fake.is_complex()
+    memory = torch.linspace(0.5 if numbers else 0.0, 1.5 if numbers else 0.0, _reach(sizes, steps))
+    return memory.to(fake.dtype).as_strided(sizes, steps)
+
+
+def _reach(sizes: Sequence[int], steps: Sequence[int]) -> int:
+    """How many places in memory a tensor lies in, with the gaps between its elements."""
+    return 1 + sum((size - 1) * step for size, step in zip(sizes, steps, strict=True))
 
 
 def _now(t: Tracer, sizes: Sequence[Any]) -> list[int]:
