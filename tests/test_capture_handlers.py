@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import sys
 import traceback
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import explorer
 from capturing import compiled
 
 
@@ -237,3 +240,59 @@ def test_a_traceback_names_the_functions_that_were_inlined(fn: Callable[[Tensor]
     run, _ = compiled(fn)
     (mine, *read), (eager, *expected) = run(torch.ones(2)), fn(torch.ones(2))
     assert torch.equal(mine, eager) and read == expected
+
+
+def _broken_once(x):
+    try:
+        raise ValueError("a")
+    except ValueError as error:
+        print(error)
+    return x + 1
+
+
+def _broken_before_too(x):
+    held = x.sum().item()
+    try:
+        raise ValueError(str(held))
+    except ValueError as error:
+        print(error)
+        print(held)
+    return x + 1
+
+
+def _broken_in_a_loop(x):
+    for each in range(3):
+        try:
+            raise ValueError(each)
+        except ValueError as error:
+            if print(error):
+                continue
+    return x + 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "explorer"])
+@pytest.mark.parametrize("program", [_broken_once, _broken_before_too, _broken_in_a_loop])
+def test_what_a_handler_with_a_break_has_seen_is_freed_at_once(program, backend):
+    """An exception in a local of a frame of its traceback would keep the frame and all it holds for the collector."""
+
+    class Told(list):
+        pass
+
+    def holding(x, held):
+        return program(x)
+
+    held = Told()
+    freed = weakref.ref(held)
+    function = explorer.compile(holding, backend=backend)
+    with contextlib.redirect_stdout(io.StringIO()):
+        function(torch.ones(2), held)
+        gc.collect()
+        gc.disable()
+        try:
+            other = Told()
+            again = weakref.ref(other)
+            function(torch.ones(2), other)
+            del held, other
+            assert freed() is None and again() is None
+        finally:
+            gc.enable()

@@ -255,7 +255,10 @@ def _call_continuation(
         closure = [*cells, build.build_tuple(len(cells))]
         function = build.make_function(constant, [("closure", closure)] if cells else [])
         arguments = [[build.load_fast(held.get(name, name))] for name in made.arguments]
-        return [*steps, *build.call([build.load_const(how)], [function, *arguments]), build.return_value()]
+        call = build.call([build.load_const(how)], [function, *arguments])
+        # The frame is in the exception's traceback: with the exception in a local, neither would ever be let go.
+        errors = [build.delete_fast(error_in(place)) for place, slot in enumerate(stack) if slot == "error"]
+        return [*steps, *call[:-1], *errors, call[-1], build.return_value()]
 
 
 def error_in(place: int) -> str:
