@@ -226,6 +226,14 @@ def test_keep_and_reuse() -> None:
     x = torch.randn(8, 8, requires_grad=True)
     with explorer.workbench(keep=keep, reuse=apart):
         explorer.compile(step)(x).backward()
+        [compile] = explored(step, x).compiles
+    decided = [each.why.detail for each in compile.saved if each.fate == "recomputed"]
+    assert decided and set(decided) == {"with your rule: cost keep"}
+    pooled = [each.where_why for half in compile.halves for each in half.buffers if each.where == "pool"]
+    assert pooled and {why.detail for why in pooled} == {"with your rule: memory reuse (apart)"}
+    x.grad = None
+    with explorer.workbench(keep=keep, reuse=apart):
+        explorer.compile(step)(x).backward()
     assert asked and x.grad is not None
     found, x.grad = x.grad, None
     step(x).backward()

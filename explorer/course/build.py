@@ -68,9 +68,9 @@ def _puzzle(puzzle: Puzzle, kind: Kind) -> Iterator[dict[str, Any]]:
     yield _markdown(f"### Puzzle `{puzzle.id}`: {puzzle.title}\n\n{puzzle.task} *About {puzzle.minutes} minutes.*")
     yield _code(puzzle.given.strip("\n"))
     answer = puzzle.solution if kind == "solved" else puzzle.starter
-    yield _code(f"%%puzzle {puzzle.id}\n{answer.strip(chr(10))}", puzzle.id, graded("solution", puzzle, kind))
+    yield _code(f"%%puzzle {puzzle.id}\n{answer.strip(chr(10))}", puzzle.id)
     if kind == "nbgrader":
-        yield _code(f"%graded {puzzle.id}", f"{puzzle.id}-graded", graded("grade", puzzle, kind))
+        yield _code(f"%graded {puzzle.id}", f"{puzzle.id}-graded", {"nbgrader": LOCKED | {"grade_id": puzzle.id}})
     levels = "\n\n".join(
         f"<details><summary>Hint {level} of 3</summary>\n\n{hint}\n\n</details>"
         for level, hint in enumerate(puzzle.hints, 1)
@@ -78,16 +78,9 @@ def _puzzle(puzzle: Puzzle, kind: Kind) -> Iterator[dict[str, Any]]:
     yield _markdown(f"{levels}\n\n`%solution {puzzle.id}` in a cell of your own shows a solution, once you have tried.")
 
 
-def graded(what: str, puzzle: Puzzle, kind: Kind) -> dict[str, Any]:
-    """What nbgrader reads of a cell: the learner's is free, and the one that asks for a right answer locked."""
-    if kind != "nbgrader":
-        return {}
-    is_answer = what == "solution"
-    about = {
-        "schema_version": 3, "task": False, "solution": is_answer, "grade": not is_answer, "locked": not is_answer,
-        "grade_id": puzzle.id if is_answer else f"{puzzle.id}-graded",
-    }  # fmt: skip
-    return {"nbgrader": about if is_answer else {**about, "points": 10}}
+LOCKED = {"schema_version": 3, "task": False, "solution": False, "grade": True, "locked": True, "points": 10}
+"""What nbgrader reads of the cell that asks for a right answer. The answer's own cell is not its business: one that is
+said to hold a solution is emptied in a release, with the puzzle's name and what the learner begins with."""
 
 
 def _code(source: str, id: str = "", metadata: dict[str, Any] | None = None) -> dict[str, Any]:

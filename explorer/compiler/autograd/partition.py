@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import networkx
@@ -24,7 +24,7 @@ from explorer.compiler.autograd.layouts import Symbolic, size_weight
 from explorer.compiler.autograd.passes import has_effect, insert, is_random
 from explorer.compiler.autograd.tape import is_view
 from explorer.core.reasons import Why
-from explorer.core.rules import RuleTable
+from explorer.core.rules import RuleTable, with_your
 from explorer.ir.graph import Graph, computed_from, info, needed_by, restamp
 from explorer.ir.joint import GraphInput, Kept, Partitioned, Primal, Saved, Tangent, Traced
 
@@ -309,12 +309,13 @@ def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], wh
 
 def fates(sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], backward: Half) -> Iterable[Saved]:
     """What became of each shared node that the backward half reads, and why."""
-    chosen = set(kept)
+    chosen, yours = set(kept), COSTS.own("keep")
+    cut = Why(reasons.KEPT_CUT, with_your(yours.name) if yours else "")
     for node in sides.shared:
         facts = info(node)
         size = nbytes(facts.value)
         if node in chosen:
-            why = whys.get(node, Why(reasons.KEPT_CUT))
+            why = whys.get(node, cut)
             if node.op == "placeholder":
                 yield Saved(facts.id, "input", size, Why(reasons.KEPT_INPUT), facts.origins)
             elif not isinstance(facts.value, Tensor):
@@ -322,7 +323,8 @@ def fates(sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], backward:
             else:
                 yield Saved(facts.id, "kept", size, why, facts.origins)
         elif node in backward.nodes:
-            yield Saved(facts.id, "recomputed", size, recompute_reason(node), facts.origins)
+            why = recompute_reason(node)
+            yield Saved(facts.id, "recomputed", size, replace(why, detail=cut.detail), facts.origins)
 
 
 class Half:
