@@ -54,7 +54,7 @@ PIECE = 256
 RESERVED = 1024
 """Bytes of shared memory that the driver takes of each block, from compute capability 8.0 on."""
 
-_PTXAS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads|Used (\d+) registers")
+_PTXAS = re.compile(r"(?<!\d)(\d+) bytes spill stores, (\d+) bytes spill loads|Used (\d+) registers")
 
 
 def of_ptxas(said: str) -> Used | None:

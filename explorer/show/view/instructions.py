@@ -234,23 +234,25 @@ def intel_name(name: str) -> str:
     return name
 
 
-_LINE = re.compile(r"(\s+)((?:lock |rep[a-z]* |notrack |\{evex\} )*)([a-z]\w*)(?![\w:])(\s*)([^#]*?)(\s*(?:#.*)?)")
+_LINE = re.compile(r"(\s+)((?:lock |rep[a-z]* |notrack |\{evex\} )*)([a-z]\w*)(?![\w:])(\s*)(.*)")
 _MEMORY = re.compile(r"(\*?)((?:%[c-gs]s:)?)([^(){}]*)\((%\w+)?(?:,(%\w+)?(?:,(\d))?)?\)(.*)")
-_COMMA = re.compile(r",\s*(?![^()]*\))")
+_OPERAND = re.compile(r"(?:[^,()]|\([^()]*\))+")
 
 
 def intel(line: str) -> str:
     """A line of AT&T's assembly, as GCC and LLVM write it for x86-64, in Intel's syntax. Labels stay as they are."""
-    found = _LINE.fullmatch(line)
+    code = line.partition("#")[0].rstrip()
+    found = _LINE.fullmatch(code)
     if found is None:
         return line
-    indent, prefix, name, space, operands, comment = found.groups()
+    comment = line[len(code):]
+    indent, prefix, name, space, operands = found.groups()
     if not operands:
         return f"{indent}{prefix}{intel_name(name).partition(' ')[0]}{comment}"
     written, _, size = intel_name(name).partition(" ")
     if name == "movq" and "mm" in operands:
         written = name
-    parts = [_operand(each, size) for each in reversed(_COMMA.split(operands))]
+    parts = [_operand(each.strip(), size) for each in reversed(_OPERAND.findall(operands))]
     return f"{indent}{prefix}{written}{space}{', '.join(parts)}{comment}"
 
 
