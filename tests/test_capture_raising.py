@@ -184,6 +184,38 @@ def test_a_call_that_eager_refuses_is_refused_though_unused(name, backend):
         assert outcome(compiled, place) == outcome(program, place)
 
 
+DIVIDED = {
+    "fmod": torch.fmod,
+    "remainder": lambda a, b: a % b,
+    "floor_divide": lambda a, b: a // b,
+    "div": lambda a, b: torch.div(a, b, rounding_mode="floor"),
+    "in place": lambda a, b: a.clone().remainder_(b),
+    "of a number": lambda a, b: 7 // b,
+    "other": lambda a, b: torch.floor_divide(a, other=b),
+    "by a number": lambda a, b: a // 2,
+    "of floats": lambda a, b: a.float() % b,
+    "a quotient": lambda a, b: a / b,
+}
+
+
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("name", DIVIDED)
+def test_a_division_by_zero_is_refused_though_unused(name, backend):
+    def program(a, b):
+        DIVIDED[name](a, b)
+        return a + 1
+
+    def outcome(function, divisor):
+        try:
+            return function(torch.arange(3), torch.tensor([1, divisor, 2])).tolist()
+        except RuntimeError as error:
+            return type(error), str(error).split("\n")[0]
+
+    compiled = explorer.compile(program, backend=backend)
+    for divisor in (1, 0):
+        assert outcome(compiled, divisor) == outcome(program, divisor)
+
+
 def written_and_handled(x, i, log):
     part = x[1:]
     part.mul_(2)

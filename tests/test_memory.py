@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+import explorer
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, reasons
 from explorer.compiler.schedule.verify import verify_memory
 from explorer.ir.schedule import MemoryPlan, Schedule
@@ -129,3 +130,18 @@ def test_residuals_in_the_pool(separate):
     schedule, plan = planned(compiled_bytecode, X, W, separate=separate)
     for got, want in zip(run_schedule(schedule, [X, W], plan), compiled_bytecode(X, W), strict=True):
         torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 2, 3)], ids=str)
+def test_an_empty_buffer_of_unknown_sizes_has_memory_of_its_own(shape: tuple[int, ...]) -> None:
+    """It takes 0 bytes of the pool, which is made before the sizes are known."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        torch.add(x, x, out=x)
+        return *x.topk(1, dim=0 if x.shape[0] else -1), x
+
+    compiled = explorer.compile(function, dynamic=True, fullgraph=True)
+    for more in (0, 2):
+        x = torch.randn([size + more * (size > 1) for size in shape])
+        for found, expected in zip(compiled(x.clone()), function(x), strict=True):
+            torch.testing.assert_close(found, expected)

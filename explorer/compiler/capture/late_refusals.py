@@ -1,6 +1,6 @@
-"""Calls that eager may refuse for the numbers they are given, such as an index past the end: only a run of the graph
-knows. Where the program uses no result of such a call, the graph returns it all the same: else every back end would
-drop the call, and the error with it.
+"""Calls that eager may refuse for the numbers they are given, such as an index past the end or a divisor of 0: only a
+run of the graph knows. Where the program uses no result of such a call, the graph returns it all the same: else every
+back end would drop the call, and the error with it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from torch import Tensor, fx
+from torch import SymFloat, Tensor, fx
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.operator_checks import memory_of
@@ -24,6 +24,8 @@ _NAMES = frozenset(
     index_put index_reduce put cholesky cholesky_ex inv inverse solve lu_factor ldl_factor eig eigh eigvalsh eigvals svd
     lstsq""".split()
 )
+
+_DIVISIONS = frozenset("fmod remainder floor_divide div divide mod floordiv imod ifloordiv".split())
 
 
 def unused_refusals(tape: Tape, used: list[fx.Node]) -> Iterator[fx.Node]:
@@ -71,7 +73,20 @@ def _may_refuse(kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[s
         return target in (operator.getitem, operator.setitem) and (listed or any(map(_is_index, _leaves(key))))
     if name == "select":
         return any(isinstance(each, fx.Node) for each in (*args[1:], *kwargs.values()))
+    if name.strip("_") in _DIVISIONS:
+        return _divides_integers(name, args, kwargs)
     return kind in ("call_function", "call_method") and name.removeprefix("linalg_").removesuffix("_") in _NAMES
+
+
+def _divides_integers(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether integers are divided, and the divisor may be zero."""
+    operands = [*args[:2], *(kwargs[key] for key in ("input", "other") if key in kwargs)]
+    values = [info(each).value if isinstance(each, fx.Node) else each for each in operands]
+    rounds = not name.strip("_").startswith("div") or kwargs.get("rounding_mode") is not None
+    kinds = {each.dtype.is_floating_point or each.dtype.is_complex for each in values if isinstance(each, Tensor)}
+    floats = any(isinstance(each, float | complex | SymFloat) for each in values)
+    divisor = values[1] if len(values) > 1 else 0
+    return rounds and kinds == {False} and not floats and not (isinstance(divisor, int) and divisor)
 
 
 def _leaves(key: Any) -> Iterator[Any]:

@@ -157,7 +157,8 @@ def _decide(schedule: Schedule, buffer: Buffer, item: FusedKernel | Extern) -> A
         return replace(allocation, where="library", why=Why(reasons.LIBRARY))
     if last == len(schedule.items):
         return replace(allocation, where="own", why=Why(reasons.RETURNED))
-    if not size.is_Integer:
+    numbers = (size, *buffer.layout.size, *buffer.layout.stride)  # an empty one has 0 bytes, and may have unknown sizes
+    if not all(sympy.sympify(each).is_Integer for each in numbers):
         return replace(allocation, where="own", why=Why(reasons.UNKNOWN_SIZE))
     return allocation
 
