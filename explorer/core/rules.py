@@ -63,6 +63,11 @@ class RuleTable(Mapping[K, F], Generic[K, F]):
         """The person's own rule that is in force for `key`."""
         return _in_force.get().table.get((self.name, key))
 
+    def credit(self, key: K) -> str:
+        """What a record says of a decision by `key`: that it is by the person's own rule, or nothing."""
+        own = self.own(key)
+        return with_your(own.name) if own is not None else ""
+
     def __getitem__(self, key: K) -> F:
         own: Any = self.own(key)
         return self._rules[key] if own is None else own

@@ -24,7 +24,7 @@ from explorer.compiler.autograd.layouts import Symbolic, size_weight
 from explorer.compiler.autograd.passes import has_effect, insert, is_random
 from explorer.compiler.autograd.tape import is_view
 from explorer.core.reasons import Why
-from explorer.core.rules import RuleTable, with_your
+from explorer.core.rules import RuleTable
 from explorer.ir.graph import Graph, computed_from, info, needed_by, restamp
 from explorer.ir.joint import GraphInput, Kept, Partitioned, Primal, Saved, Tangent, Traced
 
@@ -309,8 +309,8 @@ def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], wh
 
 def fates(sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], backward: Half) -> Iterable[Saved]:
     """What became of each shared node that the backward half reads, and why."""
-    chosen, yours = set(kept), COSTS.own("keep")
-    cut = Why(reasons.KEPT_CUT, with_your(yours.name) if yours else "")
+    chosen, credit = set(kept), COSTS.credit("keep")
+    cut = Why(reasons.KEPT_CUT, credit)
     for node in sides.shared:
         facts = info(node)
         size = nbytes(facts.value)
@@ -323,8 +323,8 @@ def fates(sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], backward:
             else:
                 yield Saved(facts.id, "kept", size, why, facts.origins)
         elif node in backward.nodes:
-            why = recompute_reason(node)
-            yield Saved(facts.id, "recomputed", size, replace(why, detail=cut.detail), facts.origins)
+            why = replace(recompute_reason(node), detail=credit)
+            yield Saved(facts.id, "recomputed", size, why, facts.origins)
 
 
 class Half:

@@ -11,7 +11,7 @@ import sympy
 
 from explorer.compiler.schedule import reasons
 from explorer.core.reasons import Why
-from explorer.core.rules import RuleTable, with_your
+from explorer.core.rules import RuleTable
 from explorer.ir.index import hint
 from explorer.ir.loops import Buffer, Extern, storages
 from explorer.ir.schedule import Allocation, FusedKernel, MemoryPlan, Schedule, Step
@@ -82,8 +82,7 @@ def _packed(plan: Mapping[str, Allocation], alone: Collection[str]) -> tuple[dic
     spans = held(plan)
     wanted = [(a, spans[name]) for name, a in made.items() if a.where == "pool"]
     slots: list[tuple[Allocation, tuple[int, int]]] = []
-    reuse, yours = MEMORY["reuse"], MEMORY.own("reuse")
-    why = Why(reasons.POOL, with_your(yours.name) if yours else "")
+    reuse, why = MEMORY["reuse"], Why(reasons.POOL, MEMORY.credit("reuse"))
     for a, (first, last) in sorted(wanted, key=lambda pair: (-int(pair[0].bytes), pair[1])):
         rivals = sorted((b for b, (start, end) in slots if start <= last and first <= end), key=lambda b: b.offset)
         slot = replace(a, bytes=_aligned(int(a.bytes)))

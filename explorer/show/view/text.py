@@ -87,8 +87,8 @@ def compile_line(compile: data.CompileData) -> str:
     guards += f", checked in {duration(compile.guard_seconds)}" if compile.guard_seconds is not None else ""
     parts = [count(len(compile.stages), "stage"), guards, count(len(compile.breaks), "break")]
     parts += [count(kernels, "kernel"), duration(compile.seconds)]
-    answers = [event.fields for event in compile.events if event.kind == "Cache"]
-    cached = {fields.get("cache", "") for fields in answers if fields.get("state", "").startswith("hit")}
+    asked = [event.fields for event in compile.events if event.kind == "Cache"]
+    cached = {fields.get("cache", "") for fields in asked if fields.get("state", "").startswith("hit")}
     parts += [f"from the {' and the '.join(sorted(cached))}"] if cached else []
     parts += [f"its graph ran {compile.runs} times"] if compile.runs > 1 else []
     failed = f"  {'raises' if compile.raises else 'failed'}: {first_line(compile.error)}" if compile.error else ""
