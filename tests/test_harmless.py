@@ -136,6 +136,23 @@ def test_exploring_can_leave_everything_unchanged(engine: dict[str, Any]) -> Non
     assert heard == ("", "", [])
 
 
+@pytest.mark.parametrize(
+    "use", ("getattr(m, 'scale', 1.0)", "hasattr(m, 'scale') + 1.0", "setattr(m, 'scale', 2.0) or 1.0")
+)
+def test_a_constant_name_of_an_attribute_reaches_no_other(monkeypatch: pytest.MonkeyPatch, use: str) -> None:
+    """transformers leaves a method of its own on `nn.Module` that reaches functions of `os`."""
+    foreign: dict[str, Any] = {"os": os}
+    exec(compile("def leave(self): os.remove(self.path)", "/somewhere/else.py", "exec"), foreign)
+    monkeypatch.setattr(nn.Module, "leave", foreign["leave"], raising=False)
+    m = nn.Linear(3, 3)
+    space: dict[str, Any] = {"m": m, "name": "scale"}
+    exec(f"def body(x): return m(x) * ({use})\ndef any_name(x): return m(x) * getattr(m, name, 1.0)", space)
+    notes = explorer.explore(space["body"], time=False)(torch.ones(2, 3)).data.notes
+    assert not any("only once" in note for note in notes), notes
+    notes = explorer.explore(space["any_name"], time=False)(torch.ones(2, 3)).data.notes
+    assert any("only once, because it uses os.remove" in note for note in notes), notes
+
+
 def test_what_cannot_be_put_back_is_not_called_where_nothing_is_to_change() -> None:
     program, x = made(("a file in memory", "a generator"), closure=False), torch.randn(4, 3)
     with Runs("body") as runs:

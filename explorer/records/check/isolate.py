@@ -68,8 +68,11 @@ HARMFUL_BUILTINS = frozenset("open input exec eval compile breakpoint exit quit 
 UNNAMED = frozenset(("forward", "backward", "setup_context"))
 """Methods that torch calls, and the program need not mention."""
 
-BY_ANY_NAME = frozenset(("getattr", "attrgetter", "methodcaller"))
+BY_ANY_NAME = frozenset(("getattr", "hasattr", "attrgetter", "methodcaller"))
 """Functions by which code reads attributes that it does not mention."""
+
+NAMING = frozenset(("getattr", "hasattr", "setattr", "delattr"))
+"""Builtins whose second argument is the name of an attribute."""
 
 MAKING = frozenset(("__init__", "__new__", "__post_init__"))
 """Methods that run where a class is called, and not where an instance is used."""
@@ -392,10 +395,15 @@ class Code:
     def _code(self, code: types.CodeType, namespace: dict[str, Any], cells: Mapping[str, Any]) -> None:
         instructions = list(dis.get_instructions(code))
         names = {i.argval for i in instructions if i.opname.endswith(("_ATTR", "_METHOD")) or i.opname == "IMPORT_FROM"}
-        self._mentioned |= names
         self._stored |= {i.argval for i in instructions if i.opname in ("STORE_ATTR", "DELETE_ATTR")}
+        named = _named_in_calls(instructions, namespace)
+        names |= set(named.values())
+        self._stored |= {name for number, name in named.items() if instructions[number].argval in SETTING}
+        self._mentioned |= names
         for number, instruction in enumerate(instructions):
             name, op = instruction.argval, instruction.opname
+            if number in named:
+                continue
             if isinstance(name, types.CodeType):
                 self._code(name, namespace, cells)
             elif op in ("STORE_GLOBAL", "DELETE_GLOBAL"):
@@ -474,6 +482,36 @@ def _rebound(code: types.CodeType) -> set[str]:
     found = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_DEREF", "DELETE_DEREF")}
     inner = (_rebound(each) for each in code.co_consts if isinstance(each, types.CodeType))
     return found.union(*inner) & set(code.co_freevars + code.co_cellvars)
+
+
+def _named_in_calls(instructions: Sequence[dis.Instruction], namespace: dict[str, Any]) -> dict[int, str]:
+    """Attributes that code names by constants, as in `getattr(x, "name", 0)`, by the position of the instruction that
+    loads the builtin of `NAMING`."""
+    found = {}
+    for number, each in enumerate(instructions):
+        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME") and each.argval in NAMING and each.argval not in namespace:
+            name = _second_argument(instructions[number + 1 :])
+            if name is not None:
+                found[number] = name
+    return found
+
+
+def _second_argument(instructions: Sequence[dis.Instruction]) -> str | None:
+    """The second argument of the call whose function was loaded just before, where it is a constant text and the
+    arguments are computed in a straight line. `depth` counts the values above the function."""
+    depth, constant = 0, None
+    for number, each in enumerate(instructions):
+        if each.opname in ("PRECALL", "KW_NAMES", "EXTENDED_ARG") or number == 0 and each.opname == "PUSH_NULL":
+            continue
+        if each.opcode in dis.hasjrel or each.opcode in dis.hasjabs or depth < 0:
+            return None
+        called = each.arg if each.opname == "CALL" else None
+        if called == depth:
+            return constant if isinstance(constant, str) else None
+        second = depth == 1 and each.opname == "LOAD_CONST"
+        depth += dis.stack_effect(each.opcode, each.arg) if called is None else -(called + 1)
+        constant = each.argval if second else constant if depth > 2 else None
+    return None
 
 
 def _is_free(function: Any) -> bool:
