@@ -48,6 +48,7 @@ async function report() {
   const parts = {
     style: await made("page.css"),
     script,
+    panes: JSON.stringify(JSON.parse(readFileSync(join(here, "../explorer/show/view/panes.json"), "utf8"))).replaceAll("<", "\\u003c"),
     // The page's policy lets this script run and no other, whatever a record holds.
     hash: `sha256-${createHash("sha256").update(script).digest("base64")}`,
   };

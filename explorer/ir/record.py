@@ -936,14 +936,6 @@ class PartData(Data, frozen=True):
     engine: str = ""
 
 
-class PaneData(Data, frozen=True):
-    """What a pane of the viewer shows, the PyTorch 2 paper's term, and what stock torch has for it ("": nothing)."""
-
-    text: str
-    paper: str
-    stock: str
-
-
 class AnswerData(Data, frozen=True):
     """What is asked in a pane of the viewer beside what it draws, and the lines that answer it."""
 
@@ -983,8 +975,6 @@ class RecordData(Data, frozen=True):
     calls: tuple[CallsData, ...] = ()
     glance: Annotated[tuple[PartData, ...], at_most(100)] = ()
     """What came of it, as view/glance.py puts it into words."""
-    panes: dict[str, PaneData] = {}
-    """What the panes of the viewer show, by their names, as view/panes.py says it."""
     answers: Annotated[tuple[AnswerData, ...], at_most(100)] = ()
     """As view/answers.py puts them into words."""
     operators: tuple[OperatorCheckData, ...] = ()

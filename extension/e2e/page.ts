@@ -17,6 +17,7 @@ const live: Live = {
 };
 const host: Host = {
   recall: () => undefined, remember: () => undefined, dark: new Signal(false), download: () => undefined, live: new Signal<Live | null>(live), link: address => address,
+  page: () => Promise.resolve(""),
 };
 let viewer: Viewer | null = null;
 

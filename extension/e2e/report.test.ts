@@ -80,6 +80,8 @@ test("at a glance: each part leads to its pane, and is all that a folded record 
   const breaks = await openPane(viewer, "breaks");
   assert.equal(await breaks.locator("h2").first().innerText(), "1 graph break");
   assert.deepEqual(await breaks.locator("mark").allInnerTexts(), ['print("a graph break")']);
+  await on.page.getByRole("button", { name: "What Breaks shows" }).click();
+  await on.page.locator("dialog", { hasText: "The places where one graph had to end" }).getByRole("button", { name: "Close" }).click();
   await on.page.getByRole("button", { name: "Why?", exact: true }).click();
   const dialog = on.page.locator("dialog");
   assert.ok((await dialog.locator("h3").allInnerTexts()).includes("Why does the graph break, or run eagerly?"));

@@ -18,7 +18,7 @@ const kernel: Live = {
 
 function host(live: Live | null, files: [string, string | Blob][] = []): Host {
   return {
-    recall: () => undefined, remember: () => undefined, dark: new Signal(false), link: address => address, live: new Signal(live),
+    recall: () => undefined, remember: () => undefined, dark: new Signal(false), link: address => address, live: new Signal(live), page: () => Promise.resolve(""),
     download: (name, _, contents) => files.push([name, contents]),
   };
 }

@@ -26,7 +26,6 @@ from explorer.show.view.amounts import amount, duration
 from explorer.show.view.answers import answers
 from explorer.show.view.diagnosis import break_places, frames_of_graphs, settled
 from explorer.show.view.history import history
-from explorer.show.view.panes import PANES
 from explorer.show.view.provenance import file_names
 
 FIRST = ("wrong", "attention")
@@ -64,7 +63,7 @@ def with_glance(record: RecordData, *, whole: bool = True) -> RecordData:
     found = msgspec.structs.replace(
         record, compiles=compiles, recompiles=recompiles, calls=calls, errors=errors, eager=eager
     )
-    found = msgspec.structs.replace(found, glance=glance(found, whole=whole), history=history(found), panes=PANES)
+    found = msgspec.structs.replace(found, glance=glance(found, whole=whole), history=history(found))
     found = msgspec.structs.replace(found, answers=answers(found) if whole else ())
     return record if found == record else found
 

@@ -96,6 +96,7 @@ abstract class View extends Widget {
       dark: dark(),
       download,
       live: connected,
+      page: template,
       mark: (file, line, text) => {
         const notebook = this.node.closest(".jp-Notebook");
         if (notebook) void fetched().then(door => door.markLine(notebook, `${file.replace("In", "")}:`, line, text));

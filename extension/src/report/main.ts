@@ -28,6 +28,7 @@ function host(): Host {
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   const dark = new Signal(scheme.matches);
   on(scheme, "change", () => (dark.value = scheme.matches));
+  const page = () => Promise.resolve(PAGE);
   return {
     recall: name => memory.recall(name),
     remember: (name, value) => memory.remember(name, value),
@@ -35,7 +36,8 @@ function host(): Host {
     download,
     live: new Signal(null),
     link: address => `${location.href.replace(/#.*/, "")}${address}`,
-    report: () => Promise.resolve(PAGE),
+    page,
+    report: page,
   };
 }
 

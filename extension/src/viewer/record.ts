@@ -690,13 +690,6 @@ export interface PartData {
   readonly engine?: string;
 }
 
-/** What a pane of the viewer shows, the PyTorch 2 paper's term, and what stock torch has for it ("": nothing). */
-export interface PaneData {
-  readonly text: string;
-  readonly paper: string;
-  readonly stock: string;
-}
-
 /** What is asked in a pane of the viewer beside what it draws, and the lines that answer it. */
 export interface AnswerData {
   readonly pane: string;
@@ -728,7 +721,6 @@ export interface RecordData {
   readonly eager?: readonly EagerData[];
   readonly calls?: readonly CallsData[];
   readonly glance?: readonly PartData[];
-  readonly panes?: { readonly [key: string]: PaneData };
   readonly answers?: readonly AnswerData[];
   readonly operators?: readonly OperatorCheckData[];
   readonly history?: readonly ServedData[];

@@ -7,7 +7,7 @@ import { Edits } from "./edits";
 import { key, parts, type Key } from "./element";
 import { Follower } from "./follow";
 import { phrase } from "./format";
-import { entry, own } from "./gather";
+import { entry } from "./gather";
 import { glance } from "./glance";
 import { Grid } from "./grid";
 import { helpPage } from "./help";
@@ -86,7 +86,7 @@ export class Shell {
         into.append(this.#answers(kind));
         return kind.open(into, this.#contextOf(tab));
       },
-      about: kind => this.#about(kind),
+      about: kind => void this.#about(kind),
       fronted: pane => {
         const pinned = this.#selection.pinned.value;
         if (pinned !== null) pane.reveal(pinned);
@@ -251,8 +251,9 @@ export class Shell {
     return [...this.#saving.whole(this.#model.record.value), ...this.#saving.items(panes)];
   }
 
-  #about(kind: PaneKind): void {
-    const { text, paper, stock } = own(this.#model.record.value.panes, kind.id) ?? { text: "An earlier version made this record: it does not explain the pane." };
+  async #about(kind: PaneKind): Promise<void> {
+    const page = await this.#host.page();
+    const { text, paper, stock } = JSON.parse(page.split(' id="panes">')[1]!.split("</script>")[0]!)[kind.id];
     const facts = h(
       "dl.ex-facts",
       ...(paper ? [h("dt", "In the PyTorch 2 paper (Ansel et al. 2024)"), h("dd", paper)] : []),
