@@ -22,6 +22,7 @@ from explorer import Record
 from explorer.ir import record as data
 from explorer.records.session import unpacked
 from explorer.show.notebook import magics, session
+from explorer.show.view.size_limit import MOST_ON_DISK
 
 SETUP = """
 import torch, random, numpy
@@ -641,3 +642,28 @@ def test_a_cell_that_takes_long_says_that_it_runs(shell):
     assert texts[0] == "Running the cell; what it computes is compiled after that."
     assert re.fullmatch(r"The cell ran in \d\.\d+ s\.", texts[-1])
     assert done.record.compiles
+
+
+PLAIN = {
+    "MLP": ("m = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8), torch.nn.Linear(8, 1))", "m(x)"),
+    "backward": ("", "F.cross_entropy(m(x), torch.zeros(8, dtype=torch.long)).backward()"),
+    "attention": ("q = torch.randn(2, 4, 8, requires_grad=True)", "(F.softmax(q @ q.mT, -1) @ q).sum().backward()"),
+    "step": ("o = torch.optim.Adam(m.parameters())\ndef step():\n    m(x).sum().backward()\n    o.step()", "step()"),
+}
+
+
+@pytest.mark.parametrize("options", ("", "--engine both"))
+def test_the_output_of_a_plain_cell_is_small_in_the_notebook(shell: Shell, options: str) -> None:
+    """As nbformat writes it, which gives each line of a text an item. The record is kept whole beside it."""
+    cut = []
+    for before, cell in PLAIN.values():
+        assert shell.run(before).success
+        output = shell.run(f"%%explore -o record {options}\n{cell}").shown[-1]
+        made = nbformat.v4.new_output("display_data", data=output.data, metadata=output.metadata)
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell, outputs=[made])])
+        assert len(nbformat.writes(notebook).encode()) <= MOST_ON_DISK
+        held, whole = unpacked(output.data[data.MIME]), shell.names["record"].data
+        assert held == whole or held.cut and "not all is here" in held.notes[-1]
+        assert not whole.cut and held.glance == whole.glance
+        cut.append(held.cut)
+    assert any(cut)

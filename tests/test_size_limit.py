@@ -3,11 +3,12 @@
 import random
 
 import msgspec
+import pytest
 
 from explorer.ir import record as data
 from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData, ViewData
 from explorer.records.session import Record, compressed, unpacked
-from explorer.show.view.size_limit import for_output, size, truncated, within_size_limit
+from explorer.show.view.size_limit import MOST_ON_DISK, WORTH, size, truncated, within_size_limit
 from records import sample
 
 
@@ -35,53 +36,73 @@ def test_texts_are_cut_and_say_how_much_is_missing() -> None:
     text = cut.compiles[0].stages[0].body
     assert not cut.compiles[0].halves[0].kernels[0].lowered
     kept = len(text.lines) - 1
-    assert text.lines[:kept] == record.compiles[0].stages[0].body.lines[:kept]
+    assert kept > 1000 and text.lines[:kept] == record.compiles[0].stages[0].body.lines[:kept]
     assert text.lines[-1].text == f"... {5000 - kept} lines omitted"
-    assert f"truncated to {kept} lines" in cut.notes[-1]
+    assert "stage texts and machine code, not all is here" in cut.notes[-1]
     assert f"{size(record) / 1e6:.1f} MB" in cut.notes[-1]
     assert cut.timing == record.timing
     assert cut.cut and not record.cut
 
 
-def test_machine_code_goes_first() -> None:
+def test_what_is_worth_least_goes_first() -> None:
     record = long(2000)
-    cut = within_size_limit(record, size(record) - 1)
+    cut = within_size_limit(record, size(record) - 10_000)
     assert not cut.compiles[0].halves[0].kernels[0].lowered
     assert cut.compiles[0].stages == record.compiles[0].stages
-    assert "machine code is omitted" in cut.notes[-1]
+    assert "of its machine code, not all is here" in cut.notes[-1]
 
 
 def test_an_output_is_measured_as_it_is_stored() -> None:
     """What compresses well is shown whole, however long it is."""
     record = long(150_000)
     assert size(record) > 10_000_000
-    assert for_output(record) is record
+    assert within_size_limit(record, 5_000_000, packed=True) is record
     generator = random.Random(0)
     noise = tuple(data.LineData(generator.randbytes(30).hex(), f"l{n}") for n in range(20_000))
     [compile] = sample().compiles
     stages = (msgspec.structs.replace(compile.stages[0], body=data.TextData(noise)), *compile.stages[1:])
     dense = msgspec.structs.replace(record, compiles=(msgspec.structs.replace(compile, stages=stages),))
-    cut = for_output(dense, 300_000)
+    cut = within_size_limit(dense, 300_000, packed=True)
     assert cut.cut and 100_000 < len(compressed(cut)) <= 300_000
 
 
-def test_where_that_is_not_enough_more_goes() -> None:
+@pytest.mark.parametrize("most", (5_000, 40_000))
+@pytest.mark.parametrize("packed", (True, False))
+def test_whatever_fills_a_record_it_fits(most: int, packed: bool) -> None:
+    [compile] = long(200).compiles
+    events = tuple(data.EventData("Inlined", {"function": f"{n:x}" * 20}) for n in range(1000))
+    many = tuple(msgspec.structs.replace(compile, id=f"f{n}", events=events[:n]) for n in range(40))
+    for compiles in (many, (msgspec.structs.replace(compile, events=events),), many * 4):
+        record = msgspec.structs.replace(sample(), compiles=compiles)
+        cut = within_size_limit(record, most, packed=packed)
+        assert (len(compressed(cut)) if packed else size(cut)) <= most
+        if cut is record:
+            continue
+        assert cut.cut and "events" in cut.notes[-1]
+        assert cut.notes[:-1] == record.notes
+        if len(cut.compiles) < len(compiles):
+            assert f"Of {len(compiles)} compiles, the first {len(cut.compiles)} are here" in cut.notes[-1]
+        assert msgspec.json.decode(msgspec.json.encode(cut), type=data.RecordData) == cut
+
+
+def test_what_is_left_out_is_named_and_what_is_not_named_is_there() -> None:
     record = sample()
-    events = tuple(data.EventData("Inlined", {"function": "f" * 100}) for _ in range(1000))
-    compile = msgspec.structs.replace(record.compiles[0], events=events)
-    large = msgspec.structs.replace(record, compiles=(compile,))
-    cut = within_size_limit(large, 40_000)
-    assert size(cut) <= 40_000
-    assert not cut.compiles[0].events
-    assert "events are omitted" in cut.notes[-1]
+    whole = size(record)
+    parts = {(kind, field): name for name, kinds in WORTH for kind in kinds for field in kinds[kind]}
+    for most in range(1_000, whole, whole // 25):
+        cut = within_size_limit(record, most)
+        for (kind, field), name in parts.items():
+            if kind is data.CompileData and f"{name}, " not in cut.notes[-1] and f"{name} and" not in cut.notes[-1]:
+                pairs = zip(record.compiles, cut.compiles, strict=False)
+                assert all(getattr(a, field) == getattr(b, field) for a, b in pairs), (most, field)
 
 
-def test_outputs_are_cut_and_the_record_is_not(monkeypatch) -> None:
+def test_outputs_are_cut_and_the_record_is_not() -> None:
     record = Record(long(5000))
-    monkeypatch.setattr("explorer.records.session.for_output", lambda given: within_size_limit(given, 100_000))
     bundle, _ = record._repr_mimebundle_()
-    assert len(msgspec.json.encode(bundle[data.MIME])) <= 100_000
-    assert "lines omitted" in msgspec.json.encode(unpacked(bundle[data.MIME])).decode()
+    shown = unpacked(bundle[data.MIME])
+    assert len(msgspec.json.encode(bundle)) <= MOST_ON_DISK
+    assert shown.cut and "lines omitted" in msgspec.json.encode(shown).decode()
     assert len(record.stages[0].body.lines) == 5000
 
 

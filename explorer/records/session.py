@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 import os
 import tempfile
 import urllib.parse
@@ -38,7 +39,7 @@ from explorer.show.view import (
 from explorer.show.view.glance import with_glance
 from explorer.show.view.provenance import file_names
 from explorer.show.view.rewrites import Rewrites, rewrites_of
-from explorer.show.view.size_limit import MOST_BYTES, for_output, within_size_limit
+from explorer.show.view.size_limit import INDENTED, MOST_BYTES, MOST_ON_DISK, lines_on_disk, on_disk, within_size_limit
 from explorer.show.view.steps import Steps, of_record
 from explorer.show.view.tries import Tries, tries_of
 from explorer.show.view.values import Values, values_of
@@ -407,19 +408,30 @@ class Record:
         return visible(text.summary(self.data))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
-        """The record as JSON for a viewer, a page without scripts, and text; cut where a notebook could not hold it."""
-        shown = for_output(self.data)
-        bundle = {
-            data.MIME: packed(shown),
-            "text/html": writable(html.fragment(shown)),
-            "text/plain": repr(self),
-        }
+        """The record as JSON for a viewer, a page without scripts, and text: together as small as `MOST_ON_DISK` says,
+        so the record is cut where it is larger."""
+        shown = repr(self).splitlines()
+        kept = lines_on_disk(shown, MOST_PLAIN)
+        if (left := len(shown) - kept) > 0:
+            shown[kept:] = [f"... and {count(left, 'more line')}, which print(record) shows"]
+        texts = {"text/html": writable(html.fragment(self.data, MOST_HTML)), "text/plain": "\n".join(shown)}
+        head = on_disk(json.dumps(_head(self.data), indent=INDENTED))
+        room = MOST_ON_DISK - AROUND - head - sum(map(on_disk, texts.values()))
+        bundle = {data.MIME: packed(within_size_limit(self.data, room, packed=True)), **texts}
         return bundle, {data.MIME: {"live": self.live}} if self.live else {}
+
+
+MOST_HTML, MOST_PLAIN, AROUND = 7000, 3000, 700
+"""Bytes in a notebook's file of a record's page without scripts and of its text, about, and of what holds them."""
 
 
 def packed(shown: data.RecordData) -> dict[str, Any]:
     """A record as an output holds it: what heads it, and all of it as one compressed string. A notebook's file gives
     each item of JSON a line of its own, with more spaces than text."""
+    return {**_head(shown), "packed": compressed(shown)}
+
+
+def _head(shown: data.RecordData) -> dict[str, Any]:
     timing = shown.timing
     if timing is not None:
         contestants = tuple(msgspec.structs.replace(each, samples=()) for each in timing.contestants)
@@ -428,11 +440,12 @@ def packed(shown: data.RecordData) -> dict[str, Any]:
         "title": shown.title,
         "created": shown.created,
         "engine": shown.engine,
-        "error": shown.error,
-        "compiles": [{"started": each.started} for each in shown.compiles],
+        "error": shortened(shown.error, 500),
+        "compiles": [{"started": each.started} for each in shown.compiles[:1]],
         "timing": timing,
     }
-    return {**data.plain(head), "packed": compressed(shown)}
+    found: dict[str, Any] = data.plain(head)
+    return found
 
 
 def compressed(record: data.RecordData) -> str:

@@ -37,7 +37,7 @@ from explorer.show.notebook.output import Output, Samples
 from explorer.show.notebook.widget import ExplorerWidget, ToKernel
 from explorer.show.view.changes import answers
 from explorer.show.view.glance import with_glance
-from explorer.show.view.size_limit import for_output
+from explorer.show.view.size_limit import for_page
 from explorer.show.view.trace import chrome_trace
 
 MOST_BYTES = 1 << 32
@@ -185,7 +185,7 @@ class Live:
             case protocol.Hello():
                 if self.output is not None:
                     with self._order:
-                        self.widget.say(protocol.Whole(for_output(self.output.record)))
+                        self.widget.say(protocol.Whole(for_page(self.output.record)))
                         if self.edited is not None:
                             self.widget.say(self.edited)
                 self.widget.say(self.abilities())
@@ -274,7 +274,7 @@ class Live:
         if msgspec.structs.replace(asked, run="") == protocol.Edit(""):
             self.edited = self._whole = None
             if self.output is not None:
-                self.widget.say(protocol.Whole(for_output(self.output.record)))
+                self.widget.say(protocol.Whole(for_page(self.output.record)))
             self.widget.say(protocol.Done(asked.run))
             return
         if self._edits:
@@ -333,7 +333,7 @@ class Live:
             )  # fmt: skip
         self._whole = made.data
         lines = tuple(answers(output.record, made.data))
-        self.edited = protocol.Edited(asked.run, for_output(made.data), lines)
+        self.edited = protocol.Edited(asked.run, for_page(made.data), lines)
         with self._order:
             self.widget.say(self.edited)
 
@@ -364,7 +364,7 @@ class Shown:
         self.progress: Progress = self._output.progress
 
     def show(self, record: data.RecordData) -> None:
-        self.live.widget.say(protocol.Whole(for_output(with_glance(record, whole=bool(record.compiles)))))
+        self.live.widget.say(protocol.Whole(for_page(with_glance(record, whole=bool(record.compiles)))))
 
     def finish(self, record: data.RecordData) -> None:
         self._output.finish(record)

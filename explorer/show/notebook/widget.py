@@ -14,7 +14,7 @@ import traitlets
 from explorer.ir.record import plain
 from explorer.records.session import Record, compressed
 from explorer.show.notebook import protocol
-from explorer.show.view.size_limit import for_output
+from explorer.show.view.size_limit import for_page
 
 MODULE = "torch-explorer"
 MODULE_VERSION = "^0.1.0"
@@ -58,7 +58,7 @@ def embed(record: Record) -> ExplorerWidget:
     def answer(message: ToKernel) -> None:
         match message:
             case protocol.Hello():
-                widget.say(protocol.Whole(for_output(record.data)))
+                widget.say(protocol.Whole(for_page(record.data)))
                 widget.say(protocol.Abilities(why_not=WHY_NOT, no_edit=WHY_NOT))
             case protocol.Retime(run=run) | protocol.Edit(run=run):
                 widget.say(protocol.Done(run, WHY_NOT))

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
+from explorer.core.text import count
 from explorer.ir.record import RecordData
 from explorer.show.view import text
+from explorer.show.view.size_limit import lines_on_disk, on_disk
 from explorer.show.view.summary import COLUMNS, IndexRow, cells
 
-FRAGMENT_LINES = 400
-"""Lines of generated code that are shown without scripts at most; the record holds all."""
+MOST = 40_000
+"""Bytes of what is shown without scripts, about; the record holds all."""
 
 
 def page(record: RecordData, note: str = "") -> str:
@@ -44,25 +46,33 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return f"<div class=wide><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
-def fragment(record: RecordData) -> str:
-    """What came of it, each graph break and the generated code, capped."""
-    parts = [_pre(text.summary(record)), *map(_pre, text.breaks(record))]
-    left = FRAGMENT_LINES
-    for compile in record.compiles:
-        for half in compile.halves:
-            for kernel in half.kernels:
-                shown = str(kernel.source).splitlines()[: max(left, 0)]
-                left -= len(shown)
-                if shown:
-                    heading = escape(f"{compile.id} {half.name} {kernel.id}")
-                    parts.append(f"<details><summary>{heading}</summary>{_pre(chr(10).join(shown))}</details>")
-    if left <= 0:
-        parts.append(f"<p>Code beyond {FRAGMENT_LINES} lines is left out here; the record holds all of it.</p>")
+def fragment(record: RecordData, most: int = MOST) -> str:
+    """What came of it, each graph break and the generated code: as many lines as a notebook's file holds in `most`
+    bytes, about."""
+    parts, omitted = [], 0
+    for heading, shown in _shown(record):
+        lines = shown.splitlines()
+        kept = lines_on_disk([escape(line, quote=False) for line in lines], most)
+        omitted += len(lines) - kept
+        if kept:
+            made = f"<pre>{escape(chr(10).join(lines[:kept]), quote=False)}</pre>"
+            made = f"<details><summary>{escape(heading)}</summary>{made}</details>" if heading else made
+            parts.append(made)
+            most -= on_disk(made)
+    if omitted:
+        parts.append(f"<p>{count(omitted, 'more line')} of what was compiled, and its code, are in the record.</p>")
     return "\n".join(parts)
 
 
-def _pre(shown: str) -> str:
-    return f"<pre>{escape(shown)}</pre>"
+def _shown(record: RecordData) -> Iterator[tuple[str, str]]:
+    """Texts, and the headings under which they are folded."""
+    yield "", text.summary(record)
+    for each in text.breaks(record):
+        yield "", each
+    for compile in record.compiles:
+        for half in compile.halves:
+            for kernel in half.kernels:
+                yield f"{compile.id} {half.name} {kernel.id}", str(kernel.source)
 
 
 def document(title: str, body: str) -> str:

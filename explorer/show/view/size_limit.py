@@ -1,9 +1,17 @@
-"""Shortens records that are too large for a notebook, which is slow to save and to open with them."""
+"""Shortens records that are too large for a notebook, which is slow to save and to open with them.
+
+What a record consists of is listed by its worth to a reader who has only the notebook: part by part is kept as long as
+there is room, and a note names the rest.
+"""
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Callable
+import functools
+import itertools
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,54 +24,129 @@ MOST_BYTES = 10_000_000
 """Limit for one record's JSON in an output that is not compressed."""
 
 MOST_PACKED = 5_000_000
-"""Limit for one record in an output, compressed and in base64."""
+"""Limit for one record that a kernel sends to a page, compressed and in base64."""
 
-SAFE = 0.8
-"""Of the limit, what is aimed at: how well a shortened record compresses is not known before."""
+MOST_ON_DISK = 40_000
+"""Limit for the output of a cell in a notebook's file: the record and what hosts without the viewer show."""
 
 LONGEST = 20_000
 """The first limit tried for the lines of a text."""
 
+LEAST = 10
+"""The fewest lines to which a text is truncated; one of which there is no room for so many is omitted."""
 
-def within_size_limit(record: data.RecordData, most: int = MOST_BYTES) -> data.RecordData:
-    """The record, with its texts truncated if it is too large; each says how many lines are omitted, and a note says
-    why. If that is not enough, the evaluator's steps, bytecode, guards and events are omitted too."""
-    if size(record) <= most:
-        return record
-    said = f"The record has {size(record) / 1e6:.1f} MB, too much for a notebook's output"
-    bare = _mapped(record, data.KernelData, lambda kernel: msgspec.structs.replace(kernel, lowered={}))
-    cut = _noted(bare, f"{said}: the kernels' machine code is omitted here. Record.save writes all of it.")
-    lines = LONGEST
-    while size(cut) > most and lines >= 10:
-        left = f"machine code is omitted, and texts are truncated to {lines} lines here"
-        cut = _noted(_cut(bare, lines), f"{said}: {left}. Record.save writes all of it.")
-        lines //= 2
-    if size(cut) <= most:
-        return cut
-    emptied = tuple(
-        msgspec.structs.replace(c, steps=(), activations=(), values=(), made={}, events=(), codes=(), guards=())
-        for c in _cut(bare, lines).compiles
-    )
-    left = "steps, bytecode, guards and events are omitted, and texts truncated"
-    return _noted(
-        msgspec.structs.replace(record, compiles=emptied), f"{said}: {left} here. Record.save writes all of it."
-    )
+INDENTED = 10
+"""Characters that nbformat adds to each line of a text: it is an item of a list."""
+
+WORTH: tuple[tuple[str, dict[type[data.Data], tuple[str, ...]]], ...] = (
+    ("source", {data.RecordData: ("sources",)}),
+    ("breaks", {data.CompileData: ("breaks", "effects", "recompiles", "symbols")}),
+    ("generated code", {data.KernelData: ("source",)}),
+    ("graphs", {data.StageData: ("graph", "halves")}),
+    ("schedules", {data.HalfData: ("schedule", "buffers", "operations", "nodes"), data.KernelData: ("loops",)}),
+    ("guards", {data.CompileData: ("guards", "inputs")}),
+    ("memory", {data.HalfData: ("memory",), data.CompileData: ("saved", "activations")}),
+    ("reasons", {data.RecordData: ("reasons", "answers", "history", "meanings", "operators", "calls")}),
+    ("wrappers", {data.HalfData: ("wrapper",)}),
+    ("stage texts", {data.StageData: ("body",)}),
+    ("evaluator's steps", {data.CompileData: ("steps", "values", "made")}),
+    ("bytecode", {data.CompileData: ("codes",)}),
+    ("times of single runs", {data.SamplesData: ("samples",)}),
+    ("machine code", {data.KernelData: ("lowered", "remarks", "arguments")}),
+    ("graphs between the first and the last", {}),
+    ("stage texts between the first and the last", {}),
+    ("explanations of the panes", {data.RecordData: ("panes", "mnemonics")}),
+    ("rewrites", {data.CompileData: ("rewrites",)}),
+    ("costs", {data.CompileData: ("guard_costs", "functions", "cache_keys", "eager_backward")}),
+    ("attempted fixes", {data.RecordData: ("attempts",)}),
+    ("events", {data.CompileData: ("events",), data.HalfData: ("builds", "written")}),
+)  # fmt: skip
+"""Parts of a record, most worth first, by the fields that hold them."""
+
+RANKS = {(kind, name): rank for rank, (_, kinds) in enumerate(WORTH) for kind in kinds for name in kinds[kind]}
+BETWEEN = {"graph": "graphs between the first and the last", "body": "stage texts between the first and the last"}
 
 
-def for_output(record: data.RecordData, most: int = MOST_PACKED) -> data.RecordData:
-    """The record as an output holds it, compressed: whole, if it is not very large."""
+@dataclass(eq=False)
+class Room:
+    """Bytes that are left for parts of a record; where they are packed, compressed together and in base64."""
+
+    most: int
+    packed: bool
+    _stream: Any = field(default_factory=lambda: zlib.compressobj(9))
+    _used: int = 0
+
+    def take(self, part: bytes) -> bool:
+        """Whether there is room for one more part; then it is taken."""
+        if not self.packed:
+            self._used += len(part) * (fits := self._used + len(part) <= self.most)
+            return fits
+        left = self.most * 3 // 4 - self._used
+        if len(part) > max(left, 0) * DENSEST:
+            return False
+        tried = self._stream.copy()
+        needed = len(tried.compress(part)) + len(tried.flush(zlib.Z_SYNC_FLUSH))
+        if fits := needed <= left:
+            self._stream, self._used = tried, self._used + needed
+        return fits
+
+
+DENSEST = 100
+"""Bytes of a record's JSON that fit into one byte, compressed, at most: no more are tried."""
+
+
+def within_size_limit(record: data.RecordData, most: int = MOST_BYTES, *, packed: bool = False) -> data.RecordData:
+    """The record, or where it is too large as much of it as fits: its parts by their worth, texts truncated, each of
+    which says how many lines are omitted. A note names what is omitted. `packed`: it is measured compressed and in
+    base64, as outputs hold it."""
     encoded = data.encoded(record)
-    if len(encoded) <= most:
+    if _measured(encoded, packed) <= most:
         return record
-    packed = len(gzip.compress(encoded)) * 4 // 3
-    return record if packed <= most else within_size_limit(record, int(SAFE * most * len(encoded) / packed))
+    said = f"The record has {len(encoded) / 1e6:.1f} MB, more than a notebook is to hold"
+    parts = sorted(_parts(record), key=lambda part: part.rank)
+    every = {(part.owner, part.field): _emptied(part.value) for part in parts}
+    room = Room(most, packed)
+    room.take(data.encoded(_shortened(record, every, said, parts)))
+    instead, kept = dict(every), []
+    for part in parts:
+        for shorter in _shorter(part.value):
+            if room.take(data.encoded(shorter)):
+                instead[part.owner, part.field] = shorter
+                kept.append(part)
+                break
+    while True:
+        left = [part for part in parts if instead[part.owner, part.field] is not part.value]
+        cut = _shortened(record, instead, said, left)
+        if _measured(data.encoded(cut), packed) <= most:
+            return cut
+        if not kept:
+            return _few(cut, most, packed)
+        for part in kept[-max(len(kept) // 10, 1) :]:
+            instead[part.owner, part.field] = every[part.owner, part.field]
+        del kept[-max(len(kept) // 10, 1) :]
+
+
+def for_page(record: data.RecordData, most: int = MOST_PACKED) -> data.RecordData:
+    """The record as a kernel sends it to a page: whole, if it is not very large."""
+    return within_size_limit(record, most, packed=True)
+
+
+def on_disk(text: str) -> int:
+    """Bytes that a text takes in a notebook's file, which has an item for each of its lines."""
+    return len(json.dumps(text, ensure_ascii=False).encode(errors="replace")) + INDENTED * (text.count("\n") + 1)
+
+
+def lines_on_disk(lines: Sequence[str], most: int) -> int:
+    """How many of the lines, from the first on, a notebook's file holds in so many bytes."""
+    taken = itertools.accumulate(on_disk(line) for line in lines)
+    return sum(1 for _ in itertools.takewhile(lambda bytes: bytes <= most, taken))
 
 
 def truncated(shown: Shown, most: int = MOST_BYTES) -> Shown:
     """The data, with its texts truncated if it is too large; each says how many lines are omitted."""
     lines, cut = LONGEST, shown
-    while size(cut) > most and lines >= 10:
-        cut = _cut(shown, lines)
+    while size(cut) > most and lines >= LEAST:
+        cut = _mapped(shown, data.TextData, functools.partial(_cut, lines=lines))
         lines //= 2
     return cut
 
@@ -72,21 +155,109 @@ def size(shown: data.Data) -> int:
     return len(data.encoded(shown))
 
 
-def _noted(record: data.RecordData, note: str) -> data.RecordData:
-    return msgspec.structs.replace(record, notes=(*record.notes, note), cut=True)
+def _measured(encoded: bytes, packed: bool) -> int:
+    return -(-len(zlib.compress(encoded, 9)) // 3) * 4 + GZIP if packed else len(encoded)
 
 
-def _cut(shown: Shown, lines: int) -> Shown:
-    """The same data with every text truncated."""
+GZIP = 24
+"""Characters that gzip's own head and end take more than those of zlib."""
 
-    def shorter(text: data.TextData) -> data.TextData:
-        if len(text.lines) <= lines:
-            return text
-        left = data.LineData(f"... {len(text.lines) - lines} lines omitted", "", ("synthetic:omitted",))
-        return msgspec.structs.replace(text, lines=(*text.lines[:lines], left))
 
-    made: Shown = _mapped(shown, data.TextData, shorter)
-    return made
+@dataclass(frozen=True)
+class _Part:
+    """What one field of a structure of the record holds; `owner` is the structure's id."""
+
+    rank: int
+    name: str
+    owner: int
+    field: str
+    value: Any
+
+
+def _parts(value: Any, between: frozenset[int] = frozenset()) -> Iterator[_Part]:
+    """The parts of a record, in its order. `between` are the ids of stages that are not the first or last of their
+    compile that have a graph."""
+    if isinstance(value, tuple):
+        for item in value:
+            yield from _parts(item, between)
+    if not isinstance(value, WITH_PARTS):
+        return
+    if isinstance(value, data.CompileData):
+        between = frozenset(id(stage) for stage in [each for each in value.stages if each.graph is not None][1:-1])
+    for name in value.__struct_fields__:
+        held = getattr(value, name)
+        rank = RANKS.get((type(value), name))
+        if rank is None:
+            yield from _parts(held, between)
+        elif held:
+            named = BETWEEN[name] if id(value) in between and name in BETWEEN else WORTH[rank][0]
+            yield _Part(NAMED[named], named, id(value), name, held)
+
+
+NAMED = {name: rank for rank, (name, _) in enumerate(WORTH)}
+WITH_PARTS: tuple[type[data.Data], ...] = (data.TimingData, *{kind for kind, _ in RANKS})
+
+
+def _emptied(value: Any) -> Any:
+    """What a field holds whose content is omitted."""
+    if isinstance(value, data.TextData):
+        return _cut(value, 0)
+    return type(value)() if isinstance(value, (tuple, dict, str)) else None
+
+
+def _shorter(value: Any) -> Iterator[Any]:
+    """The value, and then shorter ones of its kind."""
+    yield value
+    if isinstance(value, data.TextData):
+        lines = len(value.lines) // 2
+        while lines >= LEAST:
+            yield _cut(value, lines)
+            lines //= 2
+
+
+def _shortened(
+    record: data.RecordData, instead: dict[tuple[int, str], Any], said: str, left: list[_Part]
+) -> data.RecordData:
+    """The record with other values in some of its fields, and a note that names what is left out."""
+    made: data.RecordData = _replaced(record, instead)
+    names = " and ".join(filter(None, (", ".join(found[:-1]), *found[-1:]))) if (found := _names(left)) else ""
+    note = f"{said}: of its {names}, not all is here. Running the cell again shows all, and Record.save writes it."
+    return msgspec.structs.replace(made, notes=(*made.notes, note), cut=True)
+
+
+def _names(parts: list[_Part]) -> list[str]:
+    return list(dict.fromkeys(part.name for part in sorted(parts, key=lambda part: part.rank)))
+
+
+def _replaced(value: Any, instead: dict[tuple[int, str], Any]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_replaced(item, instead) for item in value)
+    if not isinstance(value, WITH_PARTS):
+        return value
+    held = {name: getattr(value, name) for name in value.__struct_fields__}
+    changed = {
+        name: instead[id(value), name] if (id(value), name) in instead else _replaced(item, instead)
+        for name, item in held.items()
+    }
+    return msgspec.structs.replace(value, **changed)
+
+
+def _few(record: data.RecordData, most: int, packed: bool) -> data.RecordData:
+    """A record of so many compiles that not even their names fit, with the first of them."""
+    compiles, note = record.compiles, record.notes[-1]
+    cut = record
+    while compiles and _measured(data.encoded(cut), packed) > most:
+        compiles = compiles[: len(compiles) // 2]
+        more = f"{note} Of {len(record.compiles)} compiles, the first {len(compiles)} are here."
+        cut = msgspec.structs.replace(record, compiles=compiles, notes=(*record.notes[:-1], more))
+    return cut
+
+
+def _cut(text: data.TextData, lines: int) -> data.TextData:
+    if len(text.lines) <= lines:
+        return text
+    left = data.LineData(f"... {len(text.lines) - lines} lines omitted", "", ("synthetic:omitted",))
+    return msgspec.structs.replace(text, lines=(*text.lines[:lines], left))
 
 
 def _mapped(value: Any, kind: type[data.Data], change: Callable[[Any], data.Data]) -> Any:
@@ -97,11 +268,7 @@ def _mapped(value: Any, kind: type[data.Data], change: Callable[[Any], data.Data
         return tuple(_mapped(item, kind, change) for item in value)
     if isinstance(value, dict):
         return {key: _mapped(item, kind, change) for key, item in value.items()}
-    if isinstance(value, data.Data) and not isinstance(value, LEAVES):
+    if isinstance(value, data.Data):
         changed = {name: _mapped(getattr(value, name), kind, change) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **changed)
     return value
-
-
-LEAVES = (data.GraphData, data.GuardData, data.CodeData, data.EventData, data.ScheduleData, data.TimingData)
-"""Kinds of data that hold no text."""
