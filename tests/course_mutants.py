@@ -22,7 +22,7 @@ SEVERAL = {
     "partition-3": "any cost that keeps few bytes; gradients are right with each",
     "memory-1": "any places that do not overlap in a small pool",
     "passes-3": "any program on which the pass is wrong",
-    "symbolic-4": "any program on which the rule is wrong",
+    "symbolic-5": "any program on which the rule is wrong",
     "fusion-4": "any function and rank that move fewer bytes",
     "capstone-1": "any rules that give right gradients and few bytes",
 }

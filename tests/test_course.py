@@ -29,12 +29,13 @@ from explorer.course.attempts import FILE, RECORDS, Attempts
 from explorer.course.board import examples, lines, page
 from explorer.course.build import FOLDERS, Kind, lesson, notebook, section, sources, text
 from explorer.course.check import Verdict, checked
+from explorer.course.compared import copies
 from explorer.course.grade import NotANotebook, answers
-from explorer.course.lessons import breaks, guards
+from explorer.course.lessons import breaks, capture, guards
 from explorer.course.magics import CourseMagics, NotYet
 from explorer.course.parameter_server import AHEAD, train
 from explorer.course.process import SECONDS, Server
-from explorer.course.puzzle import STEPS, Answer
+from explorer.course.puzzle import STEPS, Answer, run
 from explorer.records.session import Record
 from explorer.show.cli import main
 from explorer.show.view.panes import PANES
@@ -214,6 +215,19 @@ def ids(record: Record, compile: str) -> set[str]:
 def test_a_puzzle_that_does_not_exist() -> None:
     with pytest.raises(KeyError, match="no puzzle 'nothing-1'"):
         check("nothing-1", "")
+
+
+@pytest.mark.slow
+def test_the_methods_do_what_the_puzzle_says_of_them() -> None:
+    given: dict[str, Any] = {"__name__": "puzzle"}
+    run(PUZZLES["capture-3"].given, "<given of capture-3>", given)
+    for function, (first, second) in given["calls"].items():
+        said = dict(zip(capture.COLUMNS.values(), capture.OUTCOMES[function.__name__].split(), strict=True))
+        compare = explorer.compare(function, methods=list(said), others={"second": copies(second)}, time=False)
+        for method in compare(*copies(first)).data.methods:
+            verdict = next((each.answer for each in method.verdicts if each.input == "second"), "refused")
+            found = capture.ANSWERS[verdict][0]
+            assert method.missing or found == said[method.name], (function.__name__, method.name, method.error)
 
 
 def test_our_own_guards_accept_what_the_lesson_says() -> None:
@@ -442,9 +456,9 @@ def test_a_release_for_nbgrader_grades_what_was_answered(tmp_path: Path, monkeyp
             cell.source = f"%%puzzle {id}\n{answered[id]}"
     [cells] = ran(tmp_path, release)
     graded = [failed(cell) for cell in cells if cell.source.startswith("%graded")]
-    assert graded == [False, True, True, True]
+    assert graded == [False, True, True, True, True]
     fails = [cell.source.splitlines()[0] for cell in cells if failed(cell)]
-    assert fails == [f"{magic} symbolic-{number}" for number in (2, 3, 4) for magic in ("%%puzzle", "%graded")]
+    assert fails == [f"{magic} symbolic-{number}" for number in (2, 3, 4, 5) for magic in ("%%puzzle", "%graded")]
 
 
 @pytest.mark.slow

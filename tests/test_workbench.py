@@ -160,9 +160,11 @@ def test_an_opcode() -> None:
 def test_a_printer(language: str) -> None:
     rules = {language: {"erf": lambda dtype, x: f"my_erf({x})"}}
     with explorer.workbench(printers=rules):
-        record = explorer.explore(torch.erf, time=False, target=None if language == "cpp" else "cuda:sm_90")
+        explore = explorer.explore(torch.erf, time=False, target=None if language == "cpp" else "cuda:sm_90")
+        compile = explore(X).data.compiles[0]
         if language == "triton":
-            assert "my_erf(" in str(record(X).data.compiles[0].halves[0].kernels[0].source)
+            [kernel] = compile.halves[0].kernels
+            assert "my_erf(" in str(kernel.source) and compile.rules[kernel.id] == "Triton operation erf (<lambda>)"
         else:
             assert explorer.compile(lambda x: torch.erf(x))(X).equal(torch.erf(X))
 

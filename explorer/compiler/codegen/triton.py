@@ -157,7 +157,8 @@ def triton_kernels(schedule: Schedule, plan: MemoryPlan, target: Target) -> Laun
             cut = tiling(arranged, schedule.loops.hints, target, needs_serial(arranged))
             tiled[item.id] = cut.loops
             dtypes = {name: buffer.layout.dtype for name, buffer in buffers.items()}
-            made.append((item, arranged, *functions(arranged, cut, dtypes, wide(arranged, buffers), numbers)))
+            with origin(*item.ids):  # of what a person's own printers are asked
+                made.append((item, arranged, *functions(arranged, cut, dtypes, wide(arranged, buffers), numbers)))
     names = _names(made)
     causes: dict[object, list[Origins]] = {}
     for _, _, parts, _ in made:

@@ -96,7 +96,7 @@ COUNT = Puzzle(
     check=BREAKS_OF.check,
 )  # fmt: skip
 
-# breaks-2: mend three functions
+# breaks-2: mend five functions
 
 BROKEN = '''import torch
 
@@ -116,7 +116,16 @@ def logged(x):
     print("mean", y.mean())
     return y * 2
 
-before = {"gate": gate, "clipped": clipped, "logged": logged}
+def mean_above(x):
+    above = x[x > 0]
+    if len(above) == 0:
+        return torch.tensor(0.0)
+    return above.sum() / len(above)
+
+def ranked(x):
+    return torch.tensor(sorted(x.flatten().tolist()))
+
+before = {"gate": gate, "clipped": clipped, "logged": logged, "mean_above": mean_above, "ranked": ranked}
 '''
 
 BRANCHES: tuple[Labelled, ...] = (
@@ -143,89 +152,54 @@ def check_mended(answer: Answer) -> tuple[Score, ...]:
         answer.shown(record, "graphs")
         agree(answer, answer[name], answer["before"][name], BRANCHES, f"`{name}`")
     nodes = sum(node.op.startswith("call") for record in records.values() for node in record.graphs[0].graph.nodes)
-    return (Score("captured operations", nodes, 11),)
+    return (Score("captured operations", nodes, 21),)
+
+
+_MENDED = {
+    "gate": "torch.where(x.sum() > 0, x * 2, x - 1)",
+    "clipped": "x / x.abs().max().clamp(min=1)",
+    "logged": "torch.relu(x) * 2",
+    "mean_above": "torch.relu(x).sum() / (x > 0).sum().clamp(min=1)",
+    "ranked": "x.flatten().sort().values",
+}
+
+
+def _mended(before: str = "", **changed: str) -> str:
+    results = {**_MENDED, **changed}
+    return before + "\n\n".join(f"def {name}(x):\n    return {result}" for name, result in results.items()) + "\n"
 
 
 MEND = Puzzle(
     id="breaks-2",
     title="Mend them",
     task=(
-        "Rewrite the three functions so that none has a graph break and each returns what it returned before. "
+        "Rewrite the five functions so that none has a graph break and each returns what it returned before. "
         "What `logged` prints may go."
     ),
-    minutes=12,
-    names=("gate", "clipped", "logged"),
+    minutes=15,
+    names=tuple(_MENDED),
     given=BROKEN,
-    starter='''def gate(x):
-    ...
-
-def clipped(x):
-    ...
-
-def logged(x):
-    ...
-''',
-    solution='''def gate(x):
-    return torch.where(x.sum() > 0, x * 2, x - 1)
-
-def clipped(x):
-    return x / x.abs().max().clamp(min=1)
-
-def logged(x):
-    return torch.relu(x) * 2
-''',
+    starter=_mended(**dict.fromkeys(_MENDED, "...")),
+    solution=_mended(),
     wrong=(
-        Wrong('''def gate(x):
-    return x * 2
-
-def clipped(x):
-    return x / x.abs().max().clamp(min=1)
-
-def logged(x):
-    return torch.relu(x) * 2
-''', "right", "`gate`: on x of sum -3"),
-        Wrong('''def gate(x):
-    return torch.where(x > 0, x * 2, x - 1)
-
-def clipped(x):
-    return x / x.abs().max().clamp(min=1)
-
-def logged(x):
-    return torch.relu(x) * 2
-''', "right", "`gate`: on x of sum 0"),
-        Wrong('''def gate(x):
-    return torch.where(x.sum() > 0, x * 2, x - 1)
-
-def clipped(x):
-    return x / max(x.abs().max().item(), 1)
-
-def logged(x):
-    return torch.relu(x) * 2
-''', "verified", "`clipped` still breaks"),
-        Wrong('''def gate(x):
-    return torch.where(x.sum() > 0, x * 2, x - 1)
-
-def clipped(x):
-    return x / x.abs().max()
-
-def logged(x):
-    return torch.relu(x) * 2
-''', "right", "`clipped`: on x below 1"),
-        Wrong('''@torch.compiler.disable
-def gate(x):
-    return x * 2 if x.sum() > 0 else x - 1
-
-def clipped(x):
-    return x / x.abs().max().clamp(min=1)
-
-def logged(x):
-    return torch.relu(x) * 2
-''', "defined", "to be solved without"),
+        Wrong(_mended(gate="x * 2"), "right", "`gate`: on x of sum -3"),
+        Wrong(_mended(gate="torch.where(x > 0, x * 2, x - 1)"), "right", "`gate`: on x of sum 0"),
+        Wrong(_mended(clipped="x / max(x.abs().max().item(), 1)"), "verified", "`clipped` still breaks"),
+        Wrong(_mended(clipped="x / x.abs().max()"), "right", "`clipped`: on x below 1"),
+        Wrong(_mended("@torch.compiler.disable\n", gate="x * 2 if x.sum() > 0 else x - 1"), "defined",
+              "to be solved without"),
+        Wrong(_mended(mean_above="x[x > 0].mean()"), "verified", "`mean_above` still breaks"),
+        Wrong(_mended(mean_above="torch.relu(x).mean()"), "right", "`mean_above`: on x of sum 0.5"),
+        Wrong(_mended(mean_above="torch.relu(x).sum() / (x > 0).sum()"), "right", "`mean_above`: on x of sum -3"),
+        Wrong(_mended(ranked="x.sort().values"), "right", "`ranked`: on x of shape (5, 3)"),
+        Wrong(_mended(ranked="torch.tensor(sorted(x.tolist()))"), "verified", "`ranked` still breaks"),
     ),
     hints=(
-        "Both results of a branch can be computed, and one of them chosen.",
-        "torch.where(condition, a, b) chooses inside the graph. A number that is the larger of two is a clamp.",
-        "clipped: x / x.abs().max().clamp(min=1). logged: what it prints is no part of what it returns.",
+        "Both results of a branch can be computed, and one of them chosen. What is left out of a sum may count as 0.",
+        "torch.where(condition, a, b) chooses inside the graph. A number that is the larger of two is a clamp. Sorting "
+        "is an operator too.",
+        "clipped: x / x.abs().max().clamp(min=1). mean_above: a sum over torch.relu(x), divided by the sum of x > 0, "
+        "which is at least 1. logged: what it prints is no part of what it returns.",
     ),
     check=check_mended,
     forbidden=frozenset({"disable", "compile", "compiler", "no_grad", "cond"}),

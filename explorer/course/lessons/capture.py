@@ -10,9 +10,10 @@ import torch
 
 import explorer
 from explorer.course.claims import figures
-from explorer.course.compared import copies, decided, explored, position, showing
+from explorer.course.compared import FEW, copies, decided, explored, position, showing
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
+from explorer.ir.methods import VerdictData
 
 # capture-1: what is left of Python?
 
@@ -171,99 +172,160 @@ WRONG_TRACE = Puzzle(
 
 # capture-3: exact, wrong or refused?
 
-METHODS = '''import torch
+METHODS_OF = '''import torch
 
 def gate(x):
-    return x * 2 if x.sum() > 0 else x - 1
+    if x.sum() > 0:
+        return x * 2
+    return x - 1
 
-def loop(x):
-    for _ in range(3):
+def repeated(x, times):
+    for _ in range(times):
         x = torch.relu(x - 1)
     return x
 
 def sized(x):
     return x / x.shape[0]
 
-def keyed(x):
-    parts = {"a": x + 1, "b": x * 2}
-    return parts["a"] - parts["b"]
+def scaled(x):
+    return x / float(x.abs().max())
 
-# Captured with `example`, then called with `other`, by torch.jit.trace, torch.fx.symbolic_trace and explorer.compile.
-example, other = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-4.0, 1.0])
+def in_place(total):
+    total.add_(1)
+    return total * 2
+
+log = []
+
+def logged(x):
+    log.append(len(log))
+    return x * 2
+
+a, b, c = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-4.0, 1.0, 0.5]), torch.ones(5)
+
+# Each function is captured on the first call, and what was captured is then called as in the second.
+calls = {
+    gate: [(a,), (b,)],
+    repeated: [(a, 1), (a, 2)],
+    sized: [(a,), (c,)],
+    scaled: [(a,), (b,)],
+    in_place: [(a,), (b,)],
+    logged: [(a,), (b,)],
+}
 '''
 
-
-def outcome(capture: Callable[..., Any], function: Callable[..., Any], example: Any, other: Any) -> str:
-    """ "exact", "wrong" or "refused"."""
-    try:
-        made = capture(function, example)
-    except Exception:
-        return "refused"
-    try:
-        return "wrong" if position(made(other), function(other)) else "exact"
-    except Exception:
-        return "refused"
-
-
-WAYS: dict[str, Callable[..., Any]] = {
-    "trace": traced,
-    "fx": lambda function, example: torch.fx.symbolic_trace(function),
-    "explorer": lambda function, example: explorer.compile(function),
+COLUMNS = {
+    "trace": "torch.jit.trace", "script": "torch.jit.script", "fx": "torch.fx.symbolic_trace", "export": "torch.export",
+    "onnx": "ONNX export", "stock": "torch.compile", "ours": "explorer.compile",
+    "tensorflow": "TensorFlow, define and run",
+}  # fmt: skip
+SLOW = {"onnx", "stock", "tensorflow"}
+"""A check has no time to run these, and not every machine has all: of them OUTCOMES is told."""
+WORDS = {"e": "exact", "w": "wrong", "r": "refused"}
+ANSWERS = {"right": "exact", "wrong": "wrong", "refused": "refused"}
+OUTCOMES = {
+    "gate": "w e r r r e e r",
+    "repeated": "w r r r w e e w",
+    "sized": "e e e r r e e r",
+    "scaled": "w e r r e e e r",
+    "in_place": "e e e e w e e r",
+    "logged": "w r w w w e e w",
 }
+"""A letter for each method: what they do with torch 2.13, which a test asks of all."""
+
+
+def outcome(column: str, function: Callable[..., Any], first: tuple[Any, ...], second: tuple[Any, ...]) -> VerdictData:
+    """What comes of the second call of what a method captured on the first."""
+    compare = explorer.compare(function, methods=[COLUMNS[column]], others={"second": copies(second)}, time=False)
+    [method] = compare(*copies(first)).data.methods
+    if not method.verdicts:
+        return VerdictData("second", "refused", (method.error or method.missing).splitlines()[0])
+    return next(each for each in method.verdicts if each.input == "second")
+
+
+def filled(answer: Answer) -> dict[str, list[str]]:
+    """The letters of the answer's table, by function."""
+    if not isinstance(answer["table"], str):
+        answer.fail("`table` is the text that the cell began with, with a letter for each ?")
+    rows = {name: letters for name, *letters in map(str.split, answer["table"].strip().splitlines()[1:])}
+    if left := sum(letters.count("?") for letters in rows.values()):
+        answer.fail(f"{left} places in `table` are still ?")
+    if list(rows) != list(OUTCOMES):
+        answer.fail(f"the rows of `table` are {', '.join(OUTCOMES)}")
+    for name, letters in rows.items():
+        if len(letters) != len(COLUMNS):
+            answer.fail(f"{name}: {len(letters)} letters for {len(COLUMNS)} methods")
+        if strange := [letter for letter in letters if letter not in WORDS]:
+            answer.fail(f"{name}: {strange[0]} is none of {', '.join(WORDS)}")
+    return rows
 
 
 def check_methods(answer: Answer) -> tuple[Score, ...]:
-    said = answer["outcomes"]
-    names = [f"{name} {way}" for name in ("gate", "loop", "sized", "keyed") for way in WAYS]
     with answer.at("defined"):
-        if not isinstance(said, dict) or sorted(said) != sorted(names):
-            answer.fail(f"`outcomes` is a dict with the keys {', '.join(names)}")
-        if strange := [each for each in said.values() if each not in ("exact", "wrong", "refused")]:
-            answer.fail(f"{strange[0]!r} is none of 'exact', 'wrong', 'refused'")
-    for each in names:
-        name, way = each.split()
-        with answer.at("right", each, showing(answer[name], (answer["example"],), decided)):
-            found = outcome(WAYS[way], answer[name], answer["example"], answer["other"])
-            if said[each] != found:
-                answer.fail(f"{each}: you said {said[each]}, it is {found}")
+        rows = filled(answer)
+    calls = {function.__name__: (function, *both) for function, both in answer["calls"].items()}
+    unlike = [
+        (name, column, said, right)
+        for name, letters in rows.items()
+        for column, said, right in zip(COLUMNS, letters, OUTCOMES[name].split(), strict=True)
+        if said != right
+    ]
+    for at, (name, column, said, right) in enumerate(unlike):
+        function, first, second = calls[name]
+        with answer.at("right", f"{name} by {COLUMNS[column]}", showing(function, first, decided)):
+            found, detail = WORDS[right], ""
+            if column not in SLOW:
+                verdict = outcome(column, function, first, second)
+                found, detail = ANSWERS[verdict.answer], verdict.detail
+            if WORDS[said] != found:
+                left = [f"{name} {column}" for name, column, *_ in unlike[at + 1 :]]
+                more = f"\n{len(left)} more to think about: {', '.join(left[:FEW])}{', …' * (len(left) > FEW)}"
+                told = f"{name} by {COLUMNS[column]}: you said {WORDS[said]}, it is {found}"
+                answer.fail(f"{told}{': ' * bool(detail)}{detail}{more * bool(left)}")
     return ()
 
 
-_RIGHT = {
-    "gate trace": "wrong", "gate fx": "refused", "gate explorer": "exact",
-    "loop trace": "exact", "loop fx": "exact", "loop explorer": "exact",
-    "sized trace": "exact", "sized fx": "exact", "sized explorer": "exact",
-    "keyed trace": "exact", "keyed fx": "exact", "keyed explorer": "exact",
-}  # fmt: skip
-
-
-def _outcomes(**changed: str) -> str:
-    made = {**_RIGHT, **{name.replace("_", " "): said for name, said in changed.items()}}
-    return "outcomes = {\n" + "".join(f"    {name!r}: {said!r},\n" for name, said in made.items()) + "}\n"
+def _table(rows: dict[str, str], **changed: tuple[str, str]) -> str:
+    """The cell, with a letter changed in the row of each function that is named: (column, letter)."""
+    lines = [f"{'#':<10}" + "".join(f"{column:<8}" for column in COLUMNS)]
+    for name, letters in rows.items():
+        made = dict(zip(COLUMNS, letters.split(), strict=True))
+        made.update([changed[name]] if name in changed else [])
+        lines.append(f"{name:<10}" + "".join(f"{letter:<8}" for letter in made.values()))
+    return "table = \"\"\"\n" + "\n".join(map(str.rstrip, lines)) + "\n\"\"\"\n"
 
 
 SORTED = Puzzle(
     id="capture-3",
     title="Exact, wrong or refused?",
     task=(
-        "Say of each function and each method: `\"exact\"` (the captured function gives what eager gives for "
-        "`other`), `\"wrong\"` (it gives something else) or `\"refused\"` (the capture or the call raises)."
+        "Put a letter for each `?`: `e` where the second call of what was captured does exactly what eager does, `w` "
+        "where it does something else (another result, another list or argument afterwards) and raises nothing, and "
+        "`r` where capturing or calling it raises. All of your table is checked at once. `stock` is `torch.compile`, "
+        "`ours` is `explorer.compile`, and `tensorflow` a graph of TensorFlow made from what `torch.export` captures."
     ),
-    minutes=12,
-    names=("outcomes",),
-    given=METHODS,
-    starter="outcomes = {\n" + "".join(f"    {name!r}: ...,\n" for name in _RIGHT) + "}\n",
-    solution=_outcomes(),
+    minutes=15,
+    names=("table",),
+    given=METHODS_OF,
+    starter=_table(dict.fromkeys(OUTCOMES, "? " * len(COLUMNS))),
+    solution=_table(OUTCOMES),
     wrong=(
-        Wrong(_outcomes(gate_trace="exact"), "right", "gate trace: you said exact, it is wrong"),
-        Wrong(_outcomes(gate_fx="wrong"), "right", "gate fx: you said wrong, it is refused"),
-        Wrong(_outcomes(gate_explorer="refused"), "right", "gate explorer: you said refused, it is exact"),
-        Wrong(_outcomes(loop_trace="slow"), "defined", "'slow' is none of"),
+        Wrong(_table(OUTCOMES, gate=("trace", "e")), "right",
+              "gate by torch.jit.trace: you said exact, it is wrong: output: float32[3] [-8, 2, 1], eager"),
+        Wrong(_table(OUTCOMES, gate=("fx", "w")), "right", "torch.fx.symbolic_trace: you said wrong, it is refused"),
+        Wrong(_table(OUTCOMES, sized=("export", "e")), "right", "sized by torch.export: you said exact, it is refused"),
+        Wrong(_table(OUTCOMES, in_place=("onnx", "e")), "right", "by ONNX export: you said exact, it is wrong"),
+        Wrong(_table(OUTCOMES, logged=("ours", "r"), scaled=("trace", "e")), "right", "1 more to think about: logged"),
+        Wrong(_table(dict.fromkeys(OUTCOMES, "e " * len(COLUMNS))), "right", "more to think about: gate fx, gate exp"),
+        Wrong(_table(OUTCOMES, sized=("fx", "x")), "defined", "sized: x is none of e, w, r"),
+        Wrong(_table(OUTCOMES, sized=("ours", "")), "defined", "sized: 7 letters for 8 methods"),
     ),
     hints=(
-        "trace runs the function once and writes down the operators. fx runs it with values that stand for tensors.",
-        "fx cannot tell which way a branch on a value goes, and says so. trace took the example's way.",
-        "Sizes: trace keeps x.shape[0] as an operation on the shape here, so another size is right.",
+        "trace runs the function once and writes down the operators. script compiles its source, whose arguments are "
+        "tensors unless it says otherwise. fx runs it with stand-ins that have no values.",
+        "export is for the shapes of its example, and for one path. ONNX and TensorFlow begin with an export, and are "
+        "graphs of values: nothing is changed in place. Of a list outside only the bytecode evaluators know.",
+        "`explorer.compare(sized, others={\"second\": (c,)}, time=False)(a)` runs them all. Beside trace and export, "
+        "only fx, ONNX and TensorFlow are ever wrong.",
     ),
     check=check_methods,
 )  # fmt: skip

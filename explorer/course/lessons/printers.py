@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 import explorer
-from explorer.course.compared import Labelled, agree, explored, showing, with_rule
-from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
+from explorer.course.compared import (
+    Labelled,
+    agree,
+    explored,
+    position,
+    refusal,
+    ruled,
+    showing,
+    uses,
+    with_rule,
+)  # fmt: skip
+from explorer.course.puzzle import Answer, Puzzle, Score, Wrong, run
 from explorer.records.session import Record
 
 NAN, INFINITY = float("nan"), float("inf")
+TARGET = "cuda:sm_90"
 VALUES = (0.0, -0.0, 1.0, -1.0, 6.5, INFINITY, -INFINITY, NAN)
 
 
@@ -34,10 +47,10 @@ def printed(answer: Answer, name: str, function: Callable[..., Any], operands: i
     return (Score("machine instructions", yours, built_in),)
 
 
-def instructions(record: Record) -> int:
-    """Of the kernels, as the C++ compiler made them."""
-    made = (kernel.lowered["asm"] for kernel in record.kernels if "asm" in kernel.lowered)
-    return sum(line.text.startswith(" ") for text in made for line in text.lines)
+def instructions(record: Record, form: str = "asm") -> int:
+    """Of the kernels, as the C++ compiler made them, or in another form."""
+    made = (kernel.lowered[form] for kernel in record.kernels if form in kernel.lowered)
+    return sum(line.text.startswith((" ", "\t")) for text in made for line in text.lines)
 
 
 # printers-1: relu
@@ -123,7 +136,7 @@ def coded(record: Record) -> str:
 
 def check_mask(answer: Answer) -> tuple[Score, ...]:
     lanes = least = 0
-    show = showing(lambda x: x * 2, (torch.ones(17),), coded, target="cuda:sm_90")
+    show = showing(lambda x: x * 2, (torch.ones(17),), coded, target=TARGET)
     for block in (1, 4, 16):
         for size in (0, 1, 15, 16, 17, 1023):
             what = f"{size} elements in blocks of {block}"
@@ -306,4 +319,108 @@ BOUND = Puzzle(
     check=check_roofline,
 )  # fmt: skip
 
-PUZZLES = (RELU, MINIMUM, MASK, BOUND)
+# printers-5: tanh, in Triton
+
+POINTS = (0.0, 0.001, -0.3, 1.0, -2.0, 30.0, -30.0, 100.0, -100.0, INFINITY, -INFINITY, NAN)
+
+
+def twice_tanh(x: Any) -> Any:
+    return torch.tanh(x) * 2
+
+
+class _Language:
+    """Triton's language for its interpreter, which runs builtins: of functions that are written in Triton, their
+    Python."""
+
+    def __getattr__(self, name: str) -> Any:
+        import triton.language as tl
+        from triton.runtime import JITFunction
+
+        found = getattr(tl, name)
+        return found.fn if isinstance(found, JITFunction) else found
+
+
+def interpreted(record: Record, x: torch.Tensor) -> torch.Tensor:
+    """What the record's one kernel gives for x, run by Triton's interpreter on the CPU. It has one program."""
+    import triton.language
+    from triton.runtime.interpreter import InterpretedFunction
+
+    [kernel] = record.kernels
+    names = {"triton": types.SimpleNamespace(jit=InterpretedFunction), "tl": _Language(), "language": triton.language}
+    run(str(kernel.source), f"<kernel {kernel.function}>", names)
+    out = torch.empty_like(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # overflow is no error on a GPU
+        names[kernel.function][(1,)](x, out, XBLOCK=triton.next_power_of_2(len(x)))
+    return out
+
+
+def refused(record: Record) -> str:
+    """What Triton says of a kernel: its text names the line first, and ends in what is wrong."""
+    fallback = record.data.compiles[0].fallback
+    return (fallback.detail.splitlines() or [""])[-1] if fallback is not None else refusal(record)
+
+
+def check_triton(answer: Answer) -> tuple[Score, ...]:
+    x = torch.tensor(POINTS)
+    show = showing(twice_tanh, (x,), lambda record: "code", target=TARGET)
+    with answer.at("defined"):
+        if "libdevice" in (text := str(answer["rule"](torch.float32, "x"))):
+            answer.fail(f"{text}: this puzzle is to be solved without libdevice")
+    with answer.at("compiles", show=show), explorer.workbench(printers={"triton": {"tanh": answer["rule"]}}):
+        record = explored(twice_tanh, x, target=TARGET)
+        answer.shown(record, ruled(record))
+        if not record.kernels or "ptx" not in record.kernels[0].lowered:
+            answer.fail(f"`{text}`: {refused(record)}")
+    with answer.at("used"):
+        if not uses(record):
+            answer.fail("the record shows nothing that your rule made")
+    with answer.at("right", "the GPU's kernel, interpreted"):
+        yours, right = interpreted(record, x), twice_tanh(x)
+        for value, one, other in zip(POINTS, yours, right, strict=True):
+            if differs := position(one, other):
+                answer.fail(f"on x = {value:g}, {differs}")
+    built_in = explored(twice_tanh, x, target=TARGET)
+    return (Score("PTX instructions", instructions(record, "ptx"), instructions(built_in, "ptx")),)
+
+
+TRITON = Puzzle(
+    id="printers-5",
+    title="A block of Triton",
+    task=(
+        "Triton's own functions lack `tanh`: the built-in rule calls NVIDIA's library, `libdevice.tanh`. Write it with "
+        "`tl.exp`. The kernel is compiled to PTX, and Triton's interpreter runs it: no GPU is needed."
+    ),
+    minutes=12,
+    names=("rule",),
+    given='''# rule(dtype, x) -> the Triton expression of tanh of x. x is the name of a block of floats, many at once.
+# tl.exp, tl.abs, tl.minimum, tl.where(condition, a, b) take and give blocks. Python's `if`, `and` and `or` do not.
+# With e = exp(2x), tanh(x) = (e - 1) / (e + 1). What is it in float32 for x = 100?
+''',
+    starter='''def rule(dtype, x):
+    return ...
+''',
+    solution='''def rule(dtype, x):
+    return f"1 - 2 / (tl.exp(2 * {x}) + 1)"
+''',
+    wrong=(
+        Wrong('def rule(dtype, x):\n    return f"(tl.exp(2 * {x}) - 1) / (tl.exp(2 * {x}) + 1)"\n', "right",
+              "on x = 100, yours gives nan, eager 2"),
+        Wrong('def rule(dtype, x):\n    return f"1 - 2 / (tl.exp(2 * tl.minimum({x}, 20.0)) + 1)"\n', "right",
+              "on x = nan"),
+        Wrong('def rule(dtype, x):\n    return f"1 - 2 / (tl.exp(2 * tl.abs({x})) + 1)"\n', "right", "on x = -0.3"),
+        Wrong('def rule(dtype, x):\n    return f"tl.tanh({x})"\n', "compiles",
+              "`tl.tanh(x)`: AttributeError(\"module 'triton.language' has no attribute 'tanh'\")"),
+        Wrong('def rule(dtype, x):\n    return f"1.0 if {x} > 9 else 1 - 2 / (tl.exp(2 * {x}) + 1)"\n', "compiles",
+              "Ternary expression with dynamic condition"),
+        Wrong('def rule(dtype, x):\n    return f"libdevice.tanh({x})"\n', "defined", "without libdevice"),
+    ),
+    hints=(
+        "exp(200) is inf in float32, and inf / inf is nan. 2 / inf is 0.",
+        "(e - 1) / (e + 1) = 1 - 2 / (e + 1)",
+        'f"1 - 2 / (tl.exp(2 * {x}) + 1)"',
+    ),
+    check=check_triton,
+)  # fmt: skip
+
+PUZZLES = (RELU, MINIMUM, MASK, BOUND, TRITON)

@@ -77,9 +77,11 @@ Program = tuple[Callable[..., Any], tuple[Any, ...]]
 
 def located(name: str, record: Record) -> str:
     """Where a record shows the first instruction of this name."""
-    (compile, *_) = record.data.compiles
-    found = (each.id for code in compile.codes for each in code.instructions if each.op == name)
-    return record.link("bytecode", compile.id, element=next(found, ""))
+    found = (
+        record.link("bytecode", compile.id, element=each.id)
+        for compile in record.data.compiles for code in compile.codes for each in code.instructions if each.op == name
+    )  # fmt: skip
+    return next(found, "bytecode")
 
 
 def with_opcode(answer: Answer, name: str, programs: tuple[Program, ...]) -> tuple[Score, ...]:
@@ -232,7 +234,86 @@ UNPACK = Puzzle(
     check=check_unpack,
 )  # fmt: skip
 
-# symbolic-4: two rules that are wrong
+# symbolic-4: BUILD_SET
+
+
+def _distinct(x: Any, n: Any) -> Any:
+    return x * len({n, n, 5})
+
+
+def _member(x: Any, name: Any) -> Any:
+    known = {name, "other"}
+    return x + 1 if "other" in known and len(known) == 2 else x
+
+
+def _first(x: Any, n: Any) -> Any:
+    for scale in {n, n * 1.0}:
+        x = x * scale
+    return x
+
+
+def _pairs(x: Any, n: Any) -> Any:
+    return x * len({(1, n), (n, 1), (1, 2)})
+
+
+def check_set(answer: Answer) -> tuple[Score, ...]:
+    x, whole = torch.tensor([1.0, -2.0]), torch.tensor([3, -4])
+    programs: tuple[Program, ...] = (
+        (_distinct, (x, 3)), (_member, (x, "a")), (_pairs, (x, 2)), (_first, (whole, 2)), (_first, (x, 1))
+    )  # fmt: skip
+    return with_opcode(answer, "BUILD_SET", programs)
+
+
+BUILD_SET = Puzzle(
+    id="symbolic-4",
+    title="A rule for BUILD_SET",
+    task="Write the evaluator's rule for `BUILD_SET`. Of values that are equal a set holds one: which?",
+    minutes=10,
+    names=("rule",),
+    given='''from explorer.compiler.capture.values.sets import SetValue
+
+# BUILD_SET n pops n values and pushes a set of them. f.pop_many(n) pops n and gives them as a list, the top last.
+# A symbolic set is SetValue(). Its `entries` are a dict: the key of an item -> the item, as a symbolic value. Of values
+# that are equal, such as 2 and 2.0, value.key() is equal.
+''',
+    starter='''def rule(t, f, i):
+    ...
+''',
+    solution='''def rule(t, f, i):
+    made = SetValue()
+    for item in f.pop_many(i.arg):
+        made.entries.setdefault(item.key(), item)
+    f.push(made)
+''',
+    wrong=(
+        Wrong('''def rule(t, f, i):
+    made = SetValue()
+    for item in f.pop_many(i.arg):
+        made.entries[item.key()] = item
+    f.push(made)
+''', "right", "on first, yours gives float32[2], eager int64[2]"),
+        Wrong('''def rule(t, f, i):
+    made = SetValue()
+    for item in f.pop_many(i.arg):
+        made.entries[item] = item
+    f.push(made)
+''', "compiles", "first: KeyError"),
+        Wrong('''def rule(t, f, i):
+    made = SetValue()
+    made.entries[f.stack[-1].key()] = f.pop()
+    f.push(made)
+''', "compiles", "the stack grew by 0; this instruction makes it grow by -2"),
+        Wrong("def rule(t, f, i):\n    f.push({item.key() for item in f.pop_many(i.arg)})\n", "compiles", "distinct"),
+    ),
+    hints=(
+        "Pop all items, make the set, push it: the stack grows by 1 - n.",
+        "What does {2, 2.0} hold? Python keeps the one that came first.",
+        "made.entries.setdefault(item.key(), item)",
+    ),
+    check=check_set,
+)  # fmt: skip
+
+# symbolic-5: two rules that are wrong
 
 WRONG_RULES = '''import torch
 from explorer.compiler.capture.opcodes.operators import binary_op
@@ -296,7 +377,7 @@ def _programs(
 
 
 BROKEN = Puzzle(
-    id="symbolic-4",
+    id="symbolic-5",
     title="Show that they are wrong",
     task=(
         "Two rules are wrong, and neither raises an error. Write a function of `x` for each on which what is compiled "
@@ -328,4 +409,4 @@ BROKEN = Puzzle(
     check=check_programs,
 )  # fmt: skip
 
-PUZZLES = (STACK, SWAP, UNPACK, BROKEN)
+PUZZLES = (STACK, SWAP, UNPACK, BUILD_SET, BROKEN)
