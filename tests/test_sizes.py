@@ -276,3 +276,40 @@ def test_numbers_that_differ_by_a_constant_are_compared(name: str) -> None:
     compiled = explorer.compile(program, dynamic=True, backend="eager")
     for size in (3, 4, 7):
         assert compiled(torch.ones(size))[1] == program(torch.ones(size))[1]
+
+
+ONLY_FOR_SOME_NUMBERS: dict[str, Callable[[int], Any]] = {
+    "floor division": lambda k: 7 // k, "remainder": lambda k: 7 % k, "division": lambda k: 7 / k,
+    "division with remainder": lambda k: divmod(7, k)[1], "left shift": lambda k: 1 << k,
+    "right shift": lambda k: 9 >> k, "of the number itself": lambda k: (k + 1) // k, "in place": lambda k: _halve(7, k),
+    "function of operator": lambda k: operator.mod(5, k - 1), "power": lambda k: 2**k,
+}  # fmt: skip
+
+
+def _halve(number: int, by: int) -> int:
+    number //= by
+    return number
+
+
+@pytest.mark.parametrize("name", ONLY_FOR_SOME_NUMBERS)
+def test_operators_without_a_result_raise_as_in_python(name: str) -> None:
+    """A division by zero in generated code ends the process."""
+
+    def program(x: torch.Tensor, k: int) -> tuple[torch.Tensor, Any]:
+        found = ONLY_FOR_SOME_NUMBERS[name](k)
+        return x * found, found
+
+    compiled = explorer.compile(program)
+    for k in (3, 5, 4, 0, -1, 1, 6):
+        found, expected = (outcome(each, (torch.ones(2), k)) for each in (compiled, program))
+        assert str(found) == str(expected)
+
+
+@pytest.mark.parametrize("read", (lambda k: math.copysign(1.0, k), lambda k: 1.0 if k == 0 else 2.0, lambda k: str(k)))
+def test_a_zero_has_a_sign(read: Callable[[Any], Any]) -> None:
+    def program(x: torch.Tensor, k: Any) -> Any:
+        return x + 1, read(k)
+
+    compiled = explorer.compile(program, backend="eager")
+    for k in (0.0, -0.0, 2.0, -0.0, 0.0):
+        assert compiled(torch.ones(2), k)[1] == program(torch.ones(2), k)[1]

@@ -187,10 +187,18 @@ class Equals(Condition):
     def difference(self, value: Any) -> str:
         both_nan = value != value and self.expected != self.expected
         same = type(value) is type(self.expected) and (value == self.expected or both_nan)
+        same &= not self._has_zero() or repr(value) == repr(self.expected)
         return "" if same else f"is {said(value)}, expected {self.expected!r}"
 
     def install(self, checks: Checks, source: Source, text: str) -> None:
         checks.build.equals(checks.manager(source), self.expected, text)
+        if self._has_zero():
+            checks.build.check(checks.manager(source), lambda value: repr(value) == repr(self.expected), text)
+
+    def _has_zero(self) -> bool:
+        """Whether there is a zero in it whose sign a comparison does not see."""
+        number = self.expected
+        return type(number) is float and number == 0 or type(number) is complex and 0 in (number.real, number.imag)
 
 
 @dataclass(frozen=True)

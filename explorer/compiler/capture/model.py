@@ -83,6 +83,13 @@ UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
     "~": (operator.invert, "__invert__"),
 }
 
+_RIGHT_IS: dict[Callable[..., Any], Callable[[Any, Any], Any]] = {
+    **dict.fromkeys((operator.floordiv, operator.ifloordiv, operator.mod, operator.imod, divmod), operator.ne),
+    **dict.fromkeys((operator.truediv, operator.itruediv), operator.ne),
+    **dict.fromkeys((operator.lshift, operator.ilshift, operator.rshift, operator.irshift), operator.ge),
+}
+"""What the right number is to 0, where Python has a result. The library of symbols takes other numbers as well."""
+
 _TYPING = ("typing", "types", "collections.abc")
 """The modules of the objects that stand for types in annotations."""
 
@@ -251,6 +258,9 @@ class DataModel(Tracer, Protocol):
         plain = [v.sym if isinstance(v, SizeValue) else self.constant_of(v) for v in values]
         if getattr(function, "__module__", "") == "_operator":  # the library of symbols takes no truth for a number
             plain = [int(v) if type(v) is bool else v for v in plain]
+        defined = _RIGHT_IS.get(function)
+        if defined is not None and not defined(plain[-1], 0):
+            plain = [v if isinstance(v, float) else int(v) for v in plain]
         found = self.python(function, *plain)
         self.tape.note_shape_guards(f"the program asked {getattr(function, '__name__', 'a function')} of sizes")
         return found
