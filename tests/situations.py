@@ -194,7 +194,7 @@ def limit_reached() -> Record:
         return watched(lambda x, s: x if s == "a" else x + len(s), *((X, "s" * n) for n in range(6)))
 
 
-@situation("An argument is an int, then a float, a bool, a tensor", "recompiled", "k equals 2")
+@situation("An argument is an int, then a float, a bool, a tensor", "recompiled", "k is 2.0, expected 2")
 def kinds_of_numbers() -> Record:
     return watched(lambda x, k: x * k, (X, 2), (X, 2.0), (X, True), (X, torch.tensor(2)))
 

@@ -67,6 +67,13 @@ def test_what_is_wrong_comes_first() -> None:
     assert glance.lines(sample())[0] == "! the program raises ValueError at scaled.py:3: it went wrong"
 
 
+def test_an_error_of_torch_is_told_by_what_the_operator_raised() -> None:
+    wrapped = "RuntimeError when making fake tensor call\n  Explanation: ...: got RuntimeError('sizes differ, 4 and 5')"
+    error = replace(sample().errors[0], kind="TorchRuntimeError", message=wrapped)
+    first = glance.lines(glance.with_glance(replace(sample(), errors=(error,))))[0]
+    assert first.endswith("TorchRuntimeError at scaled.py:3: RuntimeError('sizes differ, 4 and 5')")
+
+
 def test_a_break_is_one_place_of_the_program() -> None:
     """The frame that calls a function which breaks the graph ends its own graph there."""
     span, why = SpanData("step.py", 4, 4, 4, 9), WhyData("break.print", "call of print")
@@ -126,7 +133,19 @@ def test_what_was_not_done_is_not_claimed() -> None:
     captured = replace(record, compiles=(replace(record.compiles[0], halves=()),))
     assert said(captured, "operations") == ("captured 1 operation (this record holds no kernels)", "unknown")
     assert [part.said for part in glance.glance(empty())] == ["nothing was compiled"]
-    assert [part.said for part in glance.glance(record, whole=False)] == ["captured 1 operation"]
+
+
+@pytest.mark.parametrize("engine", ["explorer", "explorer and stock"])
+def test_the_strip_has_its_parts_from_the_first_and_they_fill_in(engine: str) -> None:
+    begun = replace(empty(), engine=engine)
+    first = glance.glance(begun, whole=False)
+    assert [part.engine for part in first[::8]] == engine.split(" and ")
+    assert {part.state for part in first} == {"unknown"}
+    captured = replace(begun, compiles=(replace(clean().compiles[0], halves=()),))
+    then = glance.glance(captured, whole=False)
+    assert [(part.what, part.engine) for part in then] == [(part.what, part.engine) for part in first]
+    assert [part.said for part in then if part not in first] == ["captured 1 operation"]
+    assert {part.what for part in glance.glance(clean())} == {part.what for part in first}
 
 
 def test_a_watched_program_has_the_times_of_its_calls_and_nothing_of_eager() -> None:

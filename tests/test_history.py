@@ -36,7 +36,7 @@ CHANGES: dict[str, tuple[tuple[tuple[object, ...], ...], str, str, str]] = {
     "size": (((A, 2), (B, 2)), "x.size(0) is 5, expected 4", "4", "5"),
     "number": (((A, 2), (A, 3)), "k is 3, expected 2", "2", "3"),
     "type": (((A, 2.5), (A, 2)), "k is 2, expected 2.5", "2.5", "2"),
-    "dtype": (((A, 2), (A.double(), 2)), "x dtype is float64, expected float32", "float32", "float64"),
+    "dtype": (((A, 2), (A.double(), 2)), "x.dtype is float64, expected float32", "float32", "float64"),
 }  # fmt: skip
 
 
@@ -75,12 +75,43 @@ def test_without_counted_calls_the_compiles_stand_alone() -> None:
     assert all(isinstance(row, ServedData) for row in alone.data.history)
 
 
+def test_a_compile_that_served_no_call_is_told_so() -> None:
+    record = watched(scaled, (A, 2), (B, 2), (A.double(), 2))
+    [calls] = record.data.calls
+    served = (calls.served[0], calls.served[2])
+    some = Record(msgspec.structs.replace(record.data, calls=(msgspec.structs.replace(calls, served=served),)))
+    assert [(row.first, row.compiles, row.uncalled) for row in some.data.history] == [
+        (1, ("f0",), False), (2, ("f0.2",), False), (0, ("f0.1",), True),
+    ]  # fmt: skip
+    assert "no call went there; compiled again: x.size(0) is 5, expected 4" in lines(some.data, {})[-1]
+
+
+STOCKS = {
+    "size": ((A, 2), (B, 2), "x.size(0) is 5, expected 4", "torch._dynamo.mark_dynamic(x, 0)"),
+    "number": ((A, 2), (A, 3.0), "k is 3.0, expected 2", "torch.tensor(2)"),
+    "stride": ((A.expand(3, 4), 2), (torch.ones(4, 3).t(), 2), "x.stride(0) is 1, expected 0", "contiguous"),
+    "rank": ((A, 2), (A[None], 2), "x.dim() is 2, expected 1", "unsqueeze"),
+}
+
+
+@pytest.mark.parametrize("name", STOCKS)
+def test_of_stock_it_is_told_alike(name: str) -> None:
+    first, second, said, stops = STOCKS[name]
+    torch._dynamo.reset()
+    step = torch.compile(lambda x, k: x * k, backend="eager")
+    with explorer.watch(live=False) as log:
+        step(*first)
+        step(*second)
+    [change] = log.record.data.history[1].changes
+    assert change.said == said and stops in change.stops
+
+
 def test_facts_of_one_tensor_that_change_together_are_told_one_by_one() -> None:
     record = watched(scaled, (A, 2), (A.double().requires_grad_(), 2))
     _, second = record.data.history
     assert [(change.said, change.was, change.now) for change in second.changes] == [
-        ("x dtype is float64, expected float32", "float32", "float64"),
-        ("x requires_grad is True, expected False", "False", "True"),
+        ("x.dtype is float64, expected float32", "float32", "float64"),
+        ("x.requires_grad is True, expected False", "False", "True"),
     ]
     assert {(each.words, each.values) for each in record.recompiles} == {
         ("x.dtype", ("float32", "float64")), ("x.requires_grad", ("False", "True")),

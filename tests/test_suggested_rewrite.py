@@ -78,6 +78,14 @@ def rewrites(fn: Callable[..., Any]) -> list[tuple[str, ...]]:
     return [each.rewrite for each in record.breaks]
 
 
+@pytest.mark.parametrize("engine", ["stock", "both"])
+def test_of_stock_the_same_is_suggested(engine: str) -> None:
+    stock = {"backend": "eager"}
+    record = explorer.explore(assigns, engine=engine, stock=stock, time=False, fixes=False)(torch.ones(2, 4))
+    assert {each.rewrite for each in record.breaks} == set(rewrites(assigns))
+    assert len(record.breaks) == 1 + (engine == "both")
+
+
 @pytest.mark.parametrize(
     ("fn", "inside"),
     [

@@ -912,8 +912,8 @@ class OperatorCheckData(Data, frozen=True):
 
 class ServedData(Data, frozen=True):
     """Calls of one function in a row that the same compiles served: numbers `first` to `last`, from 1 (0 where nobody
-    counted the calls). `compiles` ran; `made` are those of them that the first of these calls had compiled, because of
-    `changes` (none where there was nothing before)."""
+    counted the calls, or none of them went there: `uncalled`). `compiles` ran; `made` are those of them that the first
+    of these calls had compiled, because of `changes` (none where there was nothing before)."""
 
     function: str
     first: Whole
@@ -921,6 +921,7 @@ class ServedData(Data, frozen=True):
     compiles: tuple[str, ...]
     made: tuple[str, ...] = ()
     changes: tuple[ChangeData, ...] = ()
+    uncalled: bool = False
 
 
 class PartData(Data, frozen=True):

@@ -105,6 +105,21 @@ def guarded_values(each: RecompileData, known: Mapping[str, CompileData]) -> tup
     return tuple(filter(None, (wanted, each.seen)))
 
 
+_OF_TENSORS = {"size": "size({})", "stride": "stride({})", "rank": "dim()", "dtype": "dtype", "device": "device"}
+"""What stock's check of a tensor calls a property of it, and how a program asks for that."""
+
+
+def changed(each: RecompileData, known: Mapping[str, CompileData]) -> str:
+    """What stock's check expected and what it was given, as ours says it; "" where that is not known."""
+    guard, told, values = guard_of(each, known), _MISMATCH.search(each.why), guarded_values(each, known)
+    if guard is None or not each.words or len(values) != 2:
+        return ""
+    expected, seen = values
+    if told is not None and (asked := _OF_TENSORS.get(told["what"])):
+        return f"{names(guard.source)}.{asked.format(told['index'])} is {seen}, expected {expected}"
+    return f"{names(guard.source)} is {seen}, expected {expected}" if guard.property == "constant" else ""
+
+
 def stops(guard: GuardData | None, failed: RecompileData, made: CompileData | None = None) -> str:
     """How to keep a guard from failing: torch's own hint, or else advice for this kind of guard. `made` is the compile
     that the failure led to."""
@@ -118,7 +133,7 @@ def stops(guard: GuardData | None, failed: RecompileData, made: CompileData | No
     if resized is not None:
         if {resized["wanted"], resized["seen"]} & {"0", "1"}:
             return ONE_AND_NONE
-        tensor = names(source) if size is not None and source else "tensor"
+        tensor = names(source) or "tensor"
         return (
             "mark the dimension as dynamic before the first call, "
             f"torch._dynamo.mark_dynamic({tensor}, {resized['index']}), or compile with dynamic=True"

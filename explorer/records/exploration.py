@@ -48,6 +48,7 @@ from explorer.records.stock.contestant import Stock, compiles_so_far
 from explorer.records.stock.first_divergence import first_divergence as first_divergence_of_stock
 from explorer.records.stock.first_divergence import unasked
 from explorer.records.stock.fix_attempts import attempts, with_outcomes
+from explorer.records.stock.fixes import BRANCHING
 from explorer.records.stock.profile import profile as profile_stock
 from explorer.records.stock.rewrite import suggested
 from explorer.records.stock.run import StockRun, captured_by_stock, stock_run, unwrapped
@@ -315,7 +316,8 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
         attempts=tuple(compile for each in tried for compile in each.compiles),
         notes=(*made.notes, *notes),
     )
-    return Record(made, bisect=bisect)
+    called = theirs.trial if ours is None else ours.trial
+    return Record(with_rewrites(made, called.fn, asked), bisect=bisect)
 
 
 def nothing_runs(target: Target) -> None:
@@ -359,8 +361,7 @@ class Explored:
 
     def record(self, measured: Measured | None = None) -> Record:
         made = contents(self.recorder, self.asked.config, self.asked.name, measured)
-        if not self.asked.config.edit.source.file:
-            made = with_rewrites(made, self.trial.fn)
+        made = with_rewrites(made, self.trial.fn, self.asked)
         compiles = with_written(made.compiles, self.written)
         made = msgspec.structs.replace(made, compiles=compiles, notes=(*made.notes, *self.notes))
         if measured is None and all(half.runs for compile in made.compiles for half in compile.halves):
@@ -389,11 +390,14 @@ def with_written(compiles: tuple[data.CompileData, ...], written: Written) -> tu
     )
 
 
-def with_rewrites(record: data.RecordData, fn: Callable[..., Any]) -> data.RecordData:
-    """The record with what could be written in the place of branches that break a graph."""
+def with_rewrites(record: data.RecordData, fn: Callable[..., Any], asked: Asked) -> data.RecordData:
+    """The record with what could be written in the place of branches that break a graph, of ours and stock alike. An
+    edit's source is another than the function's."""
+    if asked.config.edit.source.file:
+        return record
 
     def mended(each: data.BreakData) -> data.BreakData:
-        if each.span is None or each.why.code != DATA_DEPENDENT_BRANCH:
+        if each.span is None or (each.why.code != DATA_DEPENDENT_BRANCH and each.why.title != BRANCHING):
             return each
         return msgspec.structs.replace(each, rewrite=suggested(fn, each.span.file, each.span.line))
 

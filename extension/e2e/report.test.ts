@@ -47,7 +47,7 @@ test("what was told of trouble, cost and memory stands where one looks for it", 
     recompiles: ["compiled f0", "the size of x is 4"],
     breaks: ["1 error", "Fixes that were tried", "fix0s0 scaled, with torch.where", "With it the graph breaks at"],
     guards: ["grad mode is as at capture", "torch itself"],
-    timing: ["2x faster than eager (1.9 to 2.1)", "too noisy to compare with eager", "4.10 kFLOP", "2.00 KiB"],
+    timing: ["2x faster than eager (1.9 to 2.1)", "too noisy to compare with eager", "4.10 kFLOP", "2.05 kB"],
     memory: ["What is alive at the peak, and kept for the backward?"],
   };
   for (const [id, texts] of Object.entries(told)) {
@@ -88,6 +88,7 @@ test("at a glance: each part leads to its pane, and is all that a folded record 
   await dialog.getByRole("button").first().click();
   const guards = await openPane(viewer, "guards");
   assert.deepEqual(await guards.locator("h2:visible").allInnerTexts(), ["Guards", "Try another call"]);
+  assert.deepEqual(await guards.locator("thead").first().locator("th:visible").allInnerTexts(), ["This call", "Guard", "Cost", "From"]);
   assert.match(await guards.locator("tbody tr:visible").first().innerText(), /x is a float32 tensor of size \[32, 64\]/);
   assert.deepEqual(on.errors, []);
   await on.end();
@@ -99,6 +100,8 @@ test("at a glance: two engines are two rows of equal columns", async () => {
   assert.deepEqual(await rows.locator("strong").allInnerTexts(), ["explorer", "stock"]);
   const lefts = async (row: number) => (await rows.nth(row).locator("> div").evaluateAll(cells => cells.map(cell => cell.getBoundingClientRect().left)));
   assert.deepEqual(await lefts(0), await lefts(1));
+  const guards = on.page.locator(".ex-part").filter({ hasText: /guards$/ }).first();
+  assert.match((await guards.getAttribute("title")) ?? "", /on the program's values, .* on torch's state/);
   await on.picture("glance-two");
   await on.page.locator("#viewer .ex-part").filter({ hasText: /peak memory/ }).first().click();
   await on.page.locator('#viewer [data-tab="memory"][aria-selected=true]').waitFor();

@@ -164,12 +164,15 @@ _CALLED = re.compile(r"module: (?P<module>[^,]*), qualname: (?P<name>[^,]*), ski
 _BUILTIN = re.compile(r"builtin (?P<name>\w+) ")
 _SETTING = re.compile(r"torch\._dynamo\.(?:config\.)?(?P<name>\w+)`?\s*(?:=|to)\s*`?(?P<value>True|False)\b")
 
+BRANCHING = "Data-dependent branching"
+"""What stock calls a branch on a tensor's value."""
+
 FIXES: tuple[tuple[str, Fix], ...] = (
     ("Data-dependent branching on a size", Fix(
         "if one side is always taken, state the condition before the branch with torch._check; else use torch.cond, "
         "which captures both sides"
     )),
-    ("Data-dependent branching", Fix(
+    (BRANCHING, Fix(
         "compute both sides and select with torch.where; or use torch.cond if only one side may run",
         rewrites=True,
     )),

@@ -95,7 +95,7 @@ def guard_data(guard: Guard, step: int) -> data.GuardData:
     asks = guard.condition.shown(source)
     return data.GuardData(
         guard.id, source, guard.kind, asks.relation, asks.value, asks.text, guard.why, guard.cause, span(guard.span),
-        guard.seen or asks.seen or asks.value, words=names(asks.words), step=step,
+        guard.seen or asks.seen or asks.value, words=names(asks.words or asks.text), step=step,
         of_torch=guard.source is None and guard.kind == "global_state", **asks.data,
     )  # fmt: skip
 

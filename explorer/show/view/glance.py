@@ -37,10 +37,24 @@ MOST_ENGINES = 4
 NAMED = 2
 """Graph breaks, and causes of recompiles, that are named."""
 
+AWAITED = (
+    ("speed", "timing", "speed not measured yet (beside eager)"),
+    ("accuracy", "timing", "not compared yet (with eager)"),
+    ("operations", "graphs", "no operations captured yet"),
+    ("breaks", "breaks", "no graph breaks yet"),
+    ("recompiles", "recompiles", "no recompiles yet"),
+    ("guards", "guards", "no guards yet (on the program's values and on torch's state)"),
+    ("memory", "memory", "peak memory unknown (as is eager's)"),
+    ("compile", "timeline", "still compiling (the time follows)"),
+)
+"""Each part while it is not known, about as long as it will be: the strip takes its room at once, and does not jump."""
+
 MORE_MEMORY = 1.1
 """From so many times eager's peak on it is pointed out."""
 
 
+_GOT = re.compile(r"""\bgot (\w{1,80}\((['"]).{1,400}?\2\))""")
+"""What an operator raised for the fake tensors of a graph, as stock's error quotes it."""
 _CONTINUATION = re.compile(r"\btorch_dynamo_resume_in_(\w{1,200}?)_at_(\d{1,9})\b")
 _PLACE = re.compile(r":(\d{1,9}) in (.*)$")
 """Of a frame, as a break's stack names it."""
@@ -72,13 +86,14 @@ def glance(record: RecordData, *, whole: bool = True) -> tuple[PartData, ...]:
     """The parts of the strip: of one engine with what is wrong first, of two in the same order for both. Of a record
     that is not `whole` yet, what is known by now."""
     timed = [each.name for each in record.timing.contestants] if record.timing is not None else []
-    named = dict.fromkeys([*(compile.engine for compile in record.compiles), *timed])
+    awaited = [] if whole or not record.engine else record.engine.split(" and ")
+    named = dict.fromkeys([*awaited, *(compile.engine for compile in record.compiles), *timed])
     engines = [each for each in named if each != "eager"][:MOST_ENGINES]
     parts = list(_failures(record))
     for engine in engines:
         compiles = [compile for compile in record.compiles if compile.engine == engine]
         lead = next((each.id for each in compiles if each.halves), "") if len(engines) > 1 else ""
-        parts += _compiled(record, engine, compiles, lead) if whole else _captured(engine, compiles)
+        parts += _compiled(record, engine, compiles, lead) if whole else _so_far(engine, compiles)
     if not engines and whole and not parts:
         parts.append(PartData("operations", "nothing was compiled", "attention", "source"))
     if len(engines) > 1:
@@ -104,7 +119,8 @@ def lines(record: RecordData) -> list[str]:
 def _failures(record: RecordData) -> Iterator[PartData]:
     names = file_names(record)
     for each in record.errors:
-        said = each.message.strip().partition("\n")[0]
+        got = _GOT.search(each.message)
+        said = got[1] if got is not None else each.message.strip().partition("\n")[0]
         raised = f"{each.kind}{_at(each.span, names)}" + (f": {said}" if said else "")
         if each.raises:
             yield PartData("error", f"the program raises {raised}", "wrong", "source", each.compile)
@@ -115,9 +131,12 @@ def _failures(record: RecordData) -> Iterator[PartData]:
         yield PartData("error", f"failed: {record.error.partition(chr(10))[0]}", "wrong", "source")
 
 
-def _captured(engine: str, compiles: list[CompileData]) -> Iterator[PartData]:
-    if operations := sum(each.operations for each in compiles):
-        yield PartData("operations", f"captured {count(operations, 'operation')}", "unknown", "graphs", "", engine)
+def _so_far(engine: str, compiles: list[CompileData]) -> Iterator[PartData]:
+    operations = sum(each.operations for each in compiles)
+    for what, pane, said in AWAITED:
+        if what == "operations" and operations:
+            said = f"captured {count(operations, 'operation')}"
+        yield PartData(what, said, "unknown", pane, "", engine)
 
 
 def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead: str) -> Iterator[PartData]:

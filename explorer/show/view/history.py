@@ -8,7 +8,7 @@ from itertools import chain, groupby
 from explorer.core.text import count
 from explorer.ir.dynamo import names
 from explorer.ir.record import CallsData, ChangeData, CompileData, RecompileData, RecordData, ServedData
-from explorer.records.diagnosis import by_fact, guard_of, guarded_values, stops
+from explorer.records.diagnosis import by_fact, changed, guard_of, guarded_values, stops
 from explorer.show.view.diagnosis import Names, place
 
 MOST = 1000
@@ -20,7 +20,7 @@ NAMED = 3
 
 def history(record: RecordData) -> tuple[ServedData, ...]:
     """Of each function that was compiled more than once: its calls, those in a row together that the same compiles
-    served; or its compiles alone, where nobody counted calls."""
+    served; then compiles that served none, which are all where nobody counted calls."""
     known = {compile.id: compile for compile in record.compiles}
     again = {_frame(compile.id) for compile in record.compiles if compile.recompiles}
     rows: list[ServedData] = []
@@ -29,14 +29,13 @@ def history(record: RecordData) -> tuple[ServedData, ...]:
         if any(again & {_frame(id) for id in row.compiles} for row in found):
             rows += found
     told = {id for row in rows for id in row.made}
-    for frame in again:
-        compiles = [compile for compile in record.compiles if _frame(compile.id) == frame]
-        if not any(compile.id in told for compile in compiles):
-            rows += [
-                ServedData(compile.name, 0, 0, (compile.id,), (compile.id,), _changes(compile, "", known))
-                for compile in compiles
-            ]
-    return tuple(rows[:MOST])
+    functions = {_frame(id): row.function for row in rows for id in row.made}
+    for compile in record.compiles:
+        if (frame := _frame(compile.id)) in again and compile.id not in told:
+            only, changes = (compile.id,), _changes(compile, "", known)
+            rows.append(ServedData(functions.get(frame, compile.name), 0, 0, only, only, changes, frame in functions))
+    order = list(dict.fromkeys(row.function for row in rows))
+    return tuple(sorted(rows, key=lambda row: order.index(row.function))[:MOST])
 
 
 def lines(record: RecordData, files: Names) -> list[str]:
@@ -53,6 +52,8 @@ def _line(row: ServedData, files: Names) -> str:
     shown = f"{calls if row.first else 'compile':<14} {', '.join(row.compiles) or 'no graph':<10} "
     if not row.made:
         return shown + ("reused" if row.compiles else "ran eagerly")
+    if row.uncalled:
+        shown += "no call went there; "
     if not row.changes:
         return shown + ("compiled: the first call" if row.first <= 1 else "compiled: reached for the first time")
     whys = [f"{each.said}{place(each.span, files)}" for each in row.changes[:NAMED]]
@@ -94,8 +95,8 @@ def _change(each: RecompileData, made: CompileData, known: Mapping[str, CompileD
     if why.startswith("with "):
         why = f"{names(each.expression)} fails {why}"
     elif guard is not None:
-        why = f"{names(guard.source)}{'.' if why.startswith(('size(', 'stride(')) else ' '}{why}"
-    said = each.words or why or each.expression
+        why = f"{names(guard.source)}{'.' if guard.tensor is not None and not why.startswith('is ') else ' '}{why}"
+    said = changed(each, known) or each.words or why or each.expression
     span = guard.span if guard is not None else None
     return ChangeData(said, was, now, each.of, each.guard, span, stops(guard, each, made))
 

@@ -8,15 +8,9 @@ export function seconds(value: number): string {
   return `${three(value / scale)} ${prefix}s`;
 }
 
-const BINARY = ["B", "KiB", "MiB", "GiB", "TiB"] as const;
-
+/** By powers of a thousand, as print(record) and the strip tell it: "786 kB". */
 export function bytes(value: number): string {
-  let unit = 0;
-  while (Math.abs(value) >= 1024 && unit < BINARY.length - 1) {
-    value /= 1024;
-    unit++;
-  }
-  return `${unit === 0 ? value : three(value)} ${BINARY[unit]}`;
+  return value < 1000 ? `${value} B` : scaled(value, "B");
 }
 
 /** "1 guard", "3 guards". */

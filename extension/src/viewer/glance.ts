@@ -14,7 +14,8 @@ export function signed({ state, said }: PartData): string {
   return `${(own(LOOKS, state) ?? ["?"])[0]} ${said}`;
 }
 
-/** A row for each engine, of two with equal columns; `lead` is told which part was pressed. */
+/** A row for each engine, of two with equal columns, where what is in brackets shows on hover; `lead` is told which part
+ * was pressed. */
 export function glance(parts: readonly PartData[], lead: (part: PartData) => void): HTMLElement {
   const engines = new Set(parts.map(engineOf));
   const several = [...engines].filter(each => each).length > 1;
@@ -23,7 +24,7 @@ export function glance(parts: readonly PartData[], lead: (part: PartData) => voi
     const theirs = parts.filter(each => engineOf(each) === engine);
     const named = several ? engine : "";
     const places = named ? columns : new Set(theirs.map(each => each.what));
-    const cells = [...places].map(what => h("div", ...theirs.filter(each => each.what === what).map(part => shown(part, lead))));
+    const cells = [...places].map(what => h("div", ...theirs.filter(each => each.what === what).map(part => shown(part, lead, named !== ""))));
     return h("div", { class: named && "ex-engine", role: "group", "aria-label": `At a glance ${named}` }, named ? h("strong", named) : null, ...cells);
   });
   const strip = h("div", { class: `ex-glance${several ? " ex-several" : ""}` }, ...rows);
@@ -31,8 +32,9 @@ export function glance(parts: readonly PartData[], lead: (part: PartData) => voi
   return strip;
 }
 
-function shown(part: PartData, lead: (part: PartData) => void): HTMLElement {
-  const made = button("ex-link ex-part", signed(part), () => lead(part));
+function shown(part: PartData, lead: (part: PartData) => void, short: boolean): HTMLElement {
+  const said = signed(part);
+  const made = button("ex-link ex-part", short ? said.replace(/ \([^()]*\)/g, "") : said, () => lead(part), { title: said });
   made.style.color = `var(${own(LOOKS, part.state)?.[1] ?? "--ex-fg2"})`;
   return made;
 }

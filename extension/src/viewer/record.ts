@@ -667,8 +667,8 @@ export interface OperatorCheckData {
 }
 
 /** Calls of one function in a row that the same compiles served: numbers `first` to `last`, from 1 (0 where nobody
- * counted the calls). `compiles` ran; `made` are those of them that the first of these calls had compiled, because of
- * `changes` (none where there was nothing before). */
+ * counted the calls, or none of them went there: `uncalled`). `compiles` ran; `made` are those of them that the first
+ * of these calls had compiled, because of `changes` (none where there was nothing before). */
 export interface ServedData {
   readonly function: string;
   readonly first: number;
@@ -676,6 +676,7 @@ export interface ServedData {
   readonly compiles: readonly string[];
   readonly made?: readonly string[];
   readonly changes?: readonly ChangeData[];
+  readonly uncalled?: boolean;
 }
 
 /** One part of the answer at a glance: a sentence on `what`, and the pane that tells more, of `compile` where it is

@@ -52,7 +52,7 @@ function content(context: Context, cards: Cards): HTMLElement[] {
   const found = places(record.compiles);
   const captured = record.compiles.filter(each => each.stages?.some(stage => stage.name === "capture" && !stage.error));
   const heading = found.length > 0
-    ? count(found.length, "graph break")
+    ? count(places(record.compiles.map(each => ({ ...each, engine: "" }))).length, "graph break")
     : captured.length > 0 ? "No graph break: every captured function is one graph." : "No capture has ended, so nothing is known of graph breaks.";
   const files = context.model.files.value;
   const python = record.eager?.length

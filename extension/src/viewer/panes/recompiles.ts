@@ -21,7 +21,7 @@ export const recompiles: PaneKind = {
     const first = (row: ServedData) => (!row.made?.length ? "" : row.first > 1 ? "reached for the first time" : "first call");
     const name: Column<ServedData> = { name: "Function", text: row => row.function };
     const columns: Column<ServedData>[] = [
-      { name: "Call", text: ({ first, last }) => (first === 0 ? "" : first === last ? `${first}` : `${first} to ${last}`) },
+      { name: "Call", text: ({ first, last, uncalled }) => (first === 0 ? (uncalled ? "no call went there" : "") : first === last ? `${first}` : `${first} to ${last}`) },
       {
         name: "Compile", text: row => `${row.made?.length ? "compiled" : "reused"} ${row.compiles.join(", ")}`,
         cell: row => h("div", row.made?.length ? "compiled " : row.compiles.length ? "reused " : "no compiled graph", ...row.compiles.map(compile)),

@@ -24,7 +24,7 @@ export function unitsOf(compile: CompileData): Unit[] {
   return (compile.halves ?? []).flatMap(half => {
     const found: Unit[] = (half.kernels ?? []).map(kernel => ({
       id: `${half.name}/${kernel.id}`, half, kernel,
-      label: `${kernel.id}  ${kernel.function}${kernel.seconds == null ? "" : `  ${seconds(kernel.seconds)}`}`,
+      label: `${kernel.function.startsWith(`${kernel.id}_`) ? "" : `${kernel.id}  `}${kernel.function}${kernel.seconds == null ? "" : `  ${seconds(kernel.seconds)}`}`,
       texts: new Map([[kernel.language, kernel.source], ...Object.entries(kernel.lowered ?? {})]),
     }));
     if (half.wrapper) found.push({ id: `${half.name}/wrapper`, half, label: "wrapper: what calls the kernels", texts: new Map([["python", half.wrapper]]) });

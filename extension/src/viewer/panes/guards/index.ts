@@ -199,8 +199,8 @@ class GuardsPane implements Pane {
           ...[seenBeside(guard), guard.why].filter(Boolean).map(each => h("div.ex-how", each)),
         ),
       },
-      ...(costs.size ? [{ name: "Cost", numeric: true, title: "What a call saves without the checks of its source, measured", text: cost, order: (each: Decision) => costs.get(each.guard.source) ?? null }] : []),
       { name: "Kind", text: each => each.guard.property.replace("_", " "), order: each => each.guard.property },
+      ...(costs.size ? [{ name: "Cost", numeric: true, title: "What a call saves without the checks of its source, measured", text: cost, order: (each: Decision) => costs.get(each.guard.source) ?? null }] : []),
       {
         name: "From", text: each => phrase([this.#place(each.guard), each.guard.cause], " "), order: each => each.guard.span?.line ?? null,
         cell: ({ guard }) => h("div.ex-from", this.#place(guard) ? h("code", this.#place(guard)) : null, this.#cause(guard)),

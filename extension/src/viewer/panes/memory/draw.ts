@@ -65,7 +65,7 @@ function headings(
 
 function drawCurves(plan: Plan, x: (step: number) => number, column: number, width: number): SVGGElement {
   const most = Math.max(1, ...plan.before, ...plan.after);
-  const scale = byteScale(most, CURVE - 4, 14);
+  const scale = linear(0, most, CURVE - 4, 14, 4);
   const line = (values: readonly number[]) => values.map((each, n) => `${n === 0 ? "M" : "L"}${x(n)} ${scale(each)}H${x(n) + column}`).join("");
   const area = `${line(plan.after)}V${scale(0)}H${x(0)}Z`;
   return svg(
@@ -90,13 +90,6 @@ function peaks(plan: Plan, scale: Scale, x: (step: number) => number, column: nu
       svg("text.ex-peak", { x: middle + (end ? -6 : 6), y: scale(peak) + (above ? -5 : 14), "text-anchor": end ? "end" : "start" }, text),
     ];
   });
-}
-
-/** A scale from 0 with ticks at round numbers of KiB or MiB. */
-function byteScale(most: number, from: number, to: number): Scale {
-  const unit = 1024 ** Math.floor(Math.log2(Math.max(most, 1)) / 10);
-  const scale = linear(0, most / unit, from, to, 4);
-  return Object.assign((value: number) => scale(value / unit), { ticks: scale.ticks.map(each => each * unit) });
 }
 
 function drawLife(
@@ -141,7 +134,7 @@ export function drawPool(half: HalfData, plan: Plan, compile: string, width: num
   const height = Math.min(320, Math.max(120, places.length * 16));
   const column = (width - RIGHT - LEFT) / (plan.steps + 1);
   const x = (step: number) => LEFT + step * column;
-  const scale = byteScale(pool, height - 6, 6);
+  const scale = linear(0, pool, height - 6, 6, 4);
   const patterns = new Patterns();
   const marks = places.flatMap(place => place.lives.filter(each => !isAlias(each)).map(life => {
     const upper = scale(place.offset + place.bytes);
