@@ -160,6 +160,10 @@ class SizeNodes:
         self._nodes: dict[Any, fx.Node] = {}
         """By symbol, or by function and arguments."""
 
+    def bind(self, symbol: Any, node: fx.Node) -> None:
+        """`node` yields what `symbol` stands for."""
+        self._nodes[symbol] = node
+
     def node(self, value: Any) -> fx.Node | int | float | bool:
         """The node that computes `value`, or the number it is known to be."""
         wanted = expression(value)

@@ -17,6 +17,7 @@ import networkx
 import torch
 from torch import Tensor, fx
 from torch._ops import OpOverload
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.aliases import root
@@ -256,7 +257,10 @@ def is_parameter(value: Any) -> bool:
 
 
 def can_keep(node: fx.Node) -> bool:
-    return isinstance(info(node).value, (Tensor, torch.SymInt, torch.SymFloat, int, float))
+    value = info(node).value
+    if isinstance(value, (torch.SymInt, torch.SymFloat)):
+        return not free_unbacked_symbols(value)  # read again in the backward, out of the tensor
+    return isinstance(value, (Tensor, int, float))
 
 
 # The halves.

@@ -165,6 +165,8 @@ class Tape(TorchDispatchMode):
         result = func(*args, **kwargs)
         many = isinstance(result, (tuple, list))
         tensors = [v for v in result if isinstance(v, torch.Tensor)] if many else [result]
+        if func is aten._local_scalar_dense.default and isinstance(result, Symbolic):
+            return self._read(func, args, result)
         if result is not None and not any(isinstance(v, torch.Tensor) for v in tensors):
             return result
         if strange := [v for v in tensors if isinstance(v, torch.Tensor) and not is_plain(v)]:
@@ -185,6 +187,13 @@ class Tape(TorchDispatchMode):
         elif result is not None:
             self.bind(result, node)
         return result
+
+    def _read(self, func: OpOverload, args: tuple[Any, ...], number: Any) -> Any:
+        """A number that a call reads out of a tensor: a node, from which expressions over its symbol are computed."""
+        assert self.sizes is not None
+        node = self.graph.create_node("call_function", func, self._arguments(args), name="number")
+        self.sizes.bind(number.node.expr, self.stamp(node, number))
+        return number
 
     def _arguments(self, values: Any) -> tuple[Any, ...]:
         return tuple(self._argument(value) for value in values)

@@ -18,7 +18,7 @@ from explorer.compiler.lower import create, index, pointwise, pooling, reasons, 
 from explorer.compiler.lower.bounds import Inside, missing
 from explorer.compiler.lower.builder import Lowering, shape
 from explorer.compiler.lower.create import compute_before, filled, write_back
-from explorer.compiler.lower.dtypes import LOOP_DTYPES
+from explorer.compiler.lower.dtypes import LOOP_DTYPES, cast
 from explorer.compiler.lower.extern import library, mutated, symbols_of, why_library
 from explorer.compiler.lower.indexing import strides
 from explorer.compiler.lower.policy import realize
@@ -27,6 +27,7 @@ from explorer.compiler.lower.tensors import Tensor
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, NodeInfo, checks_positions, info
+from explorer.ir.index import ZERO
 from explorer.ir.loops import Buffer, Extern, Layout, Loop, Loops, Operation, Size, View
 from explorer.ir.sizes import Sizes
 
@@ -55,6 +56,8 @@ class _Walk:
         self.constants: dict[str, torch.Tensor] = {}
         self.symbols = _given_symbols(graph)
         self.given: dict[Size, sympy.Symbol] = {}
+        self.read: set[sympy.Symbol] = set()
+        """Numbers that are read out of tensors."""
         self.readers = _readers(self.nodes)
         self.returned = _returned(graph)
         self.left = {node: len(node.users) for node in self.nodes}
@@ -163,17 +166,46 @@ class _Walk:
     def _number(self, node: fx.Node, facts: NodeInfo) -> Any:
         """A size or a number: what the fake run computed, as an expression over the inputs' size symbols."""
         value = facts.value
+        if node.target is aten._local_scalar_dense.default:
+            return self._read(node, facts)
         if isinstance(value, (bool, int, float)):
             found = value
         else:
             found = value.node.expr.xreplace(self.given)
-            self._check_known(found.free_symbols, f"{node.name} = {node.target}")
+            self._check_known(found.free_symbols - self.read, f"{node.name} = {node.target}")
         self.kinds[facts.id] = "constant"
         return found
+
+    def _read(self, node: fx.Node, facts: NodeInfo) -> Size:
+        """The element of a tensor as a number. It is in memory of its own, which no later write changes."""
+        tensor, number = self.env[node.args[0]], facts.value  # type: ignore[index]
+        dtype = {torch.SymFloat: torch.float64, torch.SymInt: torch.int64}.get(type(number))
+        if dtype is None or tensor.dtype not in LOOP_DTYPES or tensor.device != self.lower.device:
+            raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{node.name} = {node.target}"))
+        own = self.lower.value(
+            dtype, tensor.device, (),
+            lambda _: cast(tensor.at((ZERO,) * len(tensor.size)), tensor.dtype, dtype), tensor, stride=(),
+        )  # fmt: skip
+        self.lower.memory(own, reasons.NUMBER)
+        self.kinds[facts.id] = "kernel"
+        symbol: sympy.Symbol = number.node.expr
+        self.lower.indirect[symbol] = own.at(())
+        self.read.add(symbol)
+        return symbol
+
+    def _check_numbers(self, target: Any, args: Any, kwargs: Any) -> None:
+        """Raises Unsupported where a number out of a tensor is a size or a position."""
+        given = dict(zip((each.name for each in target._schema.arguments), args, strict=False)) | kwargs
+        for argument in target._schema.arguments:
+            found = _symbols(given.get(argument.name)) & self.read
+            if found and "number" not in str(argument.type) and str(argument.type) != "Tensor":
+                raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{found.pop()} is the {argument.name} of {target}"))
 
     def _call(self, node: fx.Node, target: Any, facts: NodeInfo) -> Any:
         args: Any = fx.node.map_aggregate(node.args, self._argument)
         kwargs: Any = fx.node.map_aggregate(node.kwargs, self._argument)
+        if self.read:
+            self._check_numbers(target, args, kwargs)
         self._check_known(symbols_of(facts.value), f"the shape of {node.name} = {target}")
         args, kwargs = (fx.node.map_aggregate(each, self._whole_number) for each in (args, kwargs))
         target = IN_MEMORY.get(target, target)
@@ -192,6 +224,8 @@ class _Walk:
                 self.kinds[facts.id] = "kernel"
                 return self._realized(node, facts, made)
         self.kinds[facts.id] = "extern"
+        if found := _symbols((args, list(kwargs.values()))) & self.read:
+            raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{found.pop()} is a number of {target}, a library call"))
         if target._schema.is_mutable:
             compute_before(self.lower, set(mutated(target, args, kwargs)), self._alive())
         value = facts.value
@@ -268,6 +302,7 @@ class _Walk:
     def _output(self, value: Any) -> Any:
         found = self.env[value] if isinstance(value, fx.Node) else self._argument(value)
         if not isinstance(found, Tensor):
+            self._check_known(_symbols(found) & self.read, "a result")
             return found
         with origin(*found.origins):
             return self.lower.memory(found, reasons.OUTPUT, exact=True)
@@ -284,6 +319,13 @@ class _Walk:
             unused = kind in ("kernel", "extern") and not into[id]
             found[id] = ("unused" if unused else kind, tuple(into[id]))
         return found
+
+
+def _symbols(value: Any) -> set[sympy.Symbol]:
+    """The symbols in an argument that is a number, or in the numbers of a list."""
+    if isinstance(value, (tuple, list)):
+        return set().union(*map(_symbols, value))
+    return value.free_symbols if isinstance(value, sympy.Basic) else set()
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

@@ -69,6 +69,13 @@ GATHERED = reason(
     "once, before.",
     "Index first and compute afterwards.",
 )
+NUMBER = reason(
+    "lower.number",
+    "It is used as a number",
+    "An operator takes the one element of a tensor as a Python number. The element is stored once, and the loops that "
+    "use the number load it.",
+    "",
+)
 CHECK = reason(
     "lower.check",
     "Its indices are checked",

@@ -39,7 +39,7 @@ def expression(lower: Lowering, value: Any) -> Expr:
         return Const(torch.int64, origins(), int(value))
     if value.is_Number or value.is_NumberSymbol:
         return Const(torch.float64, origins(), float(value))
-    if value.is_Symbol and value.is_integer:
+    if value.is_Symbol and (value.is_integer or value in lower.indirect):
         return lower.indirect.get(value) or IndexValue(torch.int64, origins(), value)
     if value.is_integer and not (value.free_symbols & lower.indirect.keys()):
         return IndexValue(torch.int64, origins(), value)
