@@ -70,9 +70,9 @@ def test_step_goes_where_it_is_told(saved: Path) -> None:
     assert "expected one of f0" in told(invoke("step", saved, "--compile", "f9"))
     walked = CliRunner().invoke(main, ["step", str(saved)], input="i\nI\n/node:\n1\nC\nn\nwhat\nq\ni\n").stdout
     *_, last = walked.split("ends\n")
-    shown = [line for line in walked.splitlines() if line.startswith(("f0, step", "There is no", "1 step"))]
+    shown = [line for line in walked.splitlines() if line.startswith(("f0, step", "No such step", "1 step"))]
     first, second = "f0, step 0 of 1", "f0, step 1 of 1"
-    expected = [first, second, first, "1 step of 2", second, first, "There is no such step; they end at 1."]
+    expected = [first, second, first, "1 step of 2", second, first, "No such step from here; the steps are 0 to 1."]
     assert [line.partition(":")[0] for line in shown] == expected
     assert "A query is made of" in last, "what is no command gets help, and nothing follows the end"
 

@@ -52,6 +52,14 @@ def test_the_command():
     assert unknown.exit_code == 2 and "no_such_operator" in unknown.output
 
 
+def test_the_command_that_explains_a_reason():
+    explained = CliRunner().invoke(main, ["reason", "break.print"])
+    assert explained.exit_code == 0 and "hint: Print outside" in explained.output
+    assert "refuse.iteration_space" in CliRunner().invoke(main, ["reason", "refuse"]).output
+    unknown = CliRunner().invoke(main, ["reason", "no.such"])
+    assert unknown.exit_code == 2 and "no.such" in unknown.output
+
+
 @pytest.mark.skipif(not torch.__version__.startswith("2.13"), reason="the page was written with torch 2.13")
 def test_the_page_is_in_step():
     assert (ROOT / "docs" / "handlers.md").read_text() == CliRunner().invoke(main, ["operators", "--markdown"]).output

@@ -95,3 +95,13 @@ def test_rewrites_are_kept_in_a_file_and_walked_in_a_terminal(tmp_path: Path) ->
     assert "r replaced" in walked and "constant folding, 1 of 3" in walked and "lower, 1 of 8" in walked
     found = CliRunner().invoke(main, ["step", str(path), "--passes", "--find", "replaced:fills"])
     assert found.exit_code == 0 and "constant folding" in found.stdout
+
+
+def test_a_pass_that_raises_is_told_as_the_persons() -> None:
+    def broken(module: torch.fx.GraphModule) -> None:
+        raise KeyError("no such node")
+
+    record = explorer.explore(lambda x: torch.relu(x) * 2, passes=[broken], time=False)(torch.randn(4))
+    why = record.data.compiles[0].fallback
+    assert why is not None and why.code == "autograd.your_pass"
+    assert why.detail.startswith("broken raised KeyError: 'no such node' (") and "test_rewrites.py:" in why.detail

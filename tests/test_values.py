@@ -94,7 +94,7 @@ def test_values_are_kept_in_a_file_and_walked_in_a_terminal(tmp_path: Path) -> N
     again: Values = Record.load(path).values[0]
     assert list(again) == list(explored().values[0])
     walked = CliRunner().invoke(main, ["step", str(path), "--values"], input="n\nN\nd\nq\n").stdout
-    assert "writes buf" in walked and "n not finite" in walked and "There is no such step" in walked
+    assert "writes buf" in walked and "n not finite" in walked and "No such step from here" in walked
     found = CliRunner().invoke(main, ["step", str(path), "--values", "--find", "nan:"])
     assert found.exit_code == 0 and "aten.log" in found.stdout
     assert CliRunner().invoke(main, ["step", str(path), "--values", "--find", "differs:"]).exit_code == 1

@@ -218,6 +218,11 @@ class Record:
         return Listing(self.data.recompiles, (*failed, *history.lines(self.data, names)))
 
     @property
+    def notes(self) -> Listing[str]:
+        """How often the function was called, what was not measured, and why."""
+        return Listing(self.data.notes, self.data.notes)
+
+    @property
     def errors(self) -> Listing[data.ErrorData]:
         """Errors of compiles, with the full message and the source line."""
         names = file_names(self.data)

@@ -198,6 +198,12 @@ USER_PASS = reason(
     "The graph that a user's pass returned raises an error on the example's shapes, or calls a submodule.",
     "Insert function calls (torch.nn.functional) rather than modules, and check shapes and dtypes.",
 )
+YOUR_PASS = reason(
+    "autograd.your_pass",
+    "your pass raised an error",
+    "A pass given in passes= raised an error. The graph runs eagerly, so its results are right.",
+    "The detail names the pass, the error and the line that raised it.",
+)
 CHECKS_VALUES = reason(
     "autograd.checks_values",
     "a backward that checks its values",

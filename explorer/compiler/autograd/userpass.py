@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,13 +22,19 @@ def user_pass(function: GraphPass) -> Stage[Graph, Graph]:
     """A stage that runs `function` (GraphModule -> GraphModule, or None where it worked in place) on a copy.
 
     Nodes that the pass adds take the origins, span and module of the nodes they replace, and all values are computed
-    afresh. Raises Unsupported where the result cannot be captured code: submodule calls, or an error without data.
+    afresh. Raises Unsupported where `function` raises, or its result cannot be captured code: submodule calls, or an
+    error without data.
     """
     name = getattr(function, "__name__", type(function).__name__)
 
     def run(graph: Graph) -> Graph:
         module = graph.module()
-        result = function(module)
+        try:
+            result = function(module)
+        except Exception as error:
+            raised = traceback.extract_tb(error.__traceback__)[-1]
+            said = f"{name} raised {type(error).__name__}: {error} ({raised.filename}:{raised.lineno})"
+            raise Unsupported(Why(reasons.YOUR_PASS, said)) from error
         changed = module if result is None else result
         made = fx.Graph()
         copies: dict[fx.Node, fx.Node] = {}

@@ -169,7 +169,7 @@ def _result(
     with origin(synthetic("values that nothing reads")):
         for each in t.unread:
             if each.unread is not None and each.source is not None and (each.source, Equals.kind) not in t.guards:
-                t.guard(each.source, TypeIs(each.python_type()), "nothing reads its value")
+                t.guard(each.source, TypeIs(each.python_type()), "only its type was used")
     from_sizes, on_sizes = symbols(t)
     guards = (*t.guards.values(), *on_sizes, *_on_everything(t))
     calls_graph = compiled_bytecode is not None and compiled_bytecode.calls_graph

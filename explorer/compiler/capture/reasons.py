@@ -30,8 +30,8 @@ DISABLED = reason(
     "break.disabled",
     "a function that is excluded from compilation",
     "torch.compiler.disable or disallow_in_graph marks the function; Python runs it.",
-    "Remove the mark if the function is yours. The marks of torch's own functions (an optimizer's zero_grad, for "
-    "example) need no change.",
+    "Remove torch.compiler.disable if the function is yours. Torch's own functions that have it (an optimizer's "
+    "zero_grad, for example) need no change.",
 )
 HIGHER_ORDER = reason(
     "break.higher_order",

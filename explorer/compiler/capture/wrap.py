@@ -115,7 +115,7 @@ def _second_name(t: Tracer, first: Source, second: Source, given: Any) -> None:
     if isinstance(second, Known):
         first, second = second, first
     if isinstance(first, Known):
-        t.guard(second, IsObject(given), "it is known by another name, which does not change")
+        t.guard(second, IsObject(given), "two names of one object, of which the other is a constant")
     else:
         t.guard(second, SameObject(first), "two names of one object: a change is seen through both")
 
@@ -244,7 +244,7 @@ def _original(given: Any) -> Any:
 
 def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
     if not (isinstance(source, Known) and is_library(given.__module__)):
-        t.guard(source, CodeIs(given.__code__), "its body was inlined; another function of this code may come")
+        t.guard(source, CodeIs(given.__code__), "its body was inlined, so its code has to stay the same")
     code = t.config.edit.source.code_of(given)
     return FunctionValue(code, given.__globals__, name=given.__qualname__, given=given, source=source)
 

@@ -199,7 +199,7 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
 
 
 LOWERED = {
-    "kernel": "computed in loops", "extern": "a library call", "view": "a view: its readers read elsewhere",
+    "kernel": "computed in loops", "extern": "a library call", "view": "a view: part of its readers' indices",
     "constant": "known before it runs", "unused": "nothing reads it",
 }  # fmt: skip
 

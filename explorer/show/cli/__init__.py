@@ -1,5 +1,5 @@
-"""The command line: explorer demo | run | report | step | diff | repro | trace | import | ranks | operators | doctor |
-cache | course | class."""
+"""The command line: explorer demo | run | report | step | diff | repro | trace | import | ranks | operators | reason |
+doctor | cache | course | class."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from explorer.show.cli.course import class_command, course_command
 from explorer.show.cli.machine import cache_command, doctor_command
 from explorer.show.cli.operators import operators_command
 from explorer.show.cli.progress import Output, Terminal, wide_enough
+from explorer.show.cli.reason import reason_command
 from explorer.show.cli.script import run as run_script
 from explorer.show.cli.step import step
 from explorer.show.demo import NO_TRANSFORMERS, cases, demo, without_compiler
@@ -378,6 +379,7 @@ def _stem(file: Path) -> str:
 
 
 main.add_command(operators_command)
+main.add_command(reason_command)
 main.add_command(doctor_command)
 main.add_command(cache_command)
 main.add_command(course_command)

@@ -66,7 +66,7 @@ class Walk:
             self.told(str(error))
             return True
         if found is None:
-            self.told(f"There is no such step; they end at {len(self.steps) - 1}.")
+            self.told(f"No such step from here; the steps are 0 to {len(self.steps) - 1}.")
             return True
         self.at = found
         self.told(self.steps.text(found))

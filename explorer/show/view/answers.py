@@ -22,7 +22,7 @@ def _asked(record: RecordData) -> Iterator[tuple[str, str, Iterable[str]]]:
     yield "guards", "What do guards cost a call?", guard_costs(record.compiles)
     functions = (line for compile in record.compiles for line in compile_time.lines(compile))
     yield "timeline", "Which functions cost the time?", functions
-    yield "timeline", "What did caches answer?", caches.lines(record.compiles)
+    yield "timeline", "Cache hits and misses", caches.lines(record.compiles)
     yield "memory", "What is alive at the peak, and kept for the backward?", memory.lines(record)
     yield "breaks", "What did calls of compiled functions take?", map(calls, record.calls)
     yield "code", "How was it built?", builds(record.compiles)
@@ -64,9 +64,9 @@ def guard_costs(compiles: Sequence[CompileData]) -> list[str]:
         timed += [seconds for half in each.halves for seconds in half.extern_seconds.values()]
         beside = f", its kernels and library calls {duration(sum(timed))}" if timed else ""
         whole = f"checking the guards takes {duration(each.guard_seconds)} a call{beside}"
-        lines.append(f"{each.id}: {whole}; a call without the checks of one source saves")
+        lines.append(f"{each.id}: {whole}; by what is checked:")
         for cost in each.guard_costs[:DEAREST]:
-            source = dynamo.names(cost.source) if cost.source else "torch's state, and values together"
+            source = dynamo.names(cost.source) if cost.source else "torch's global state, and relations between values"
             below = " and what is read from it" if cost.whole else ""
             lines.append(f"  {duration(cost.seconds):>8}  {source}{below} ({count(cost.checks, 'check')})")
         rest = each.guard_costs[DEAREST:]

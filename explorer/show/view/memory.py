@@ -72,7 +72,7 @@ def lines(record: RecordData) -> Iterator[str]:
                 kept[places.get(saved.id, UNKNOWN)] += saved.bytes
         if kept:
             whole = amount(sum(kept.values()), "B")
-            yield f"{compile.id} keeps {whole} for the backward, which recomputing would save:"
+            yield f"{compile.id}: {whole} saved for the backward (recomputing it would free that memory), by line:"
             yield from (f"  {amount(bytes, 'B'):>8}  {place}" for place, bytes in kept.most_common(SHOWN))
             if len(kept) > SHOWN:
                 yield f"  and {count(len(kept) - SHOWN, 'more line')}"
@@ -84,7 +84,7 @@ def _planned(half: HalfData, places: Mapping[str, str]) -> Iterator[str]:
         return
     items = half.schedule.items if half.schedule is not None else ()
     at = f" at {items[found.step].id}" if found.step < len(items) else " when it returns"
-    yield f"{half.name}: planned: most is alive{at}, {amount(found.bytes, 'B')} without inputs:"
+    yield f"{half.name}: planned peak{at}: {amount(found.bytes, 'B')}, inputs not counted:"
     for each in found.buffers[:SHOWN]:
         lines = dict.fromkeys(places[id] for id in each.origins if id in places)
         yield f"  {amount(each.bytes, 'B'):>8}  {each.name} ({', '.join(lines) or UNKNOWN})"

@@ -35,13 +35,13 @@ def summary(record: data.RecordData) -> str:
     if cover.kernel + cover.extern + cover.view + cover.fallback:
         lines.append(
             f"  ATen calls after decomposition: {cover.kernel} in generated kernels, {cover.extern} in library calls, "
-            f"{cover.view} views, {cover.fallback} in eager fallback" + outside(record)
+            f"{count(cover.view, 'view')}, {cover.fallback} in graphs that run eagerly" + outside(record)
         )
     lines += ["  " + line for line in (*diagnosis.summary(record, names), *history.lines(record, names))]
     lines += [f"  {line}" for line in answers.operator_checks(record.operators)]
     if record.timing:
         lines += ["  " + line for line in timing(record.timing)]
-    lines += [f"  {note}" for note in record.notes]
+    lines += [f"  note: {note}" for note in record.notes]
     return "\n".join(lines)
 
 
@@ -50,7 +50,8 @@ def outside(record: data.RecordData) -> str:
     counted = [each.calls for each in record.eager if each.calls is not None]
     if not record.eager:
         return ""
-    return f"; {sum(counted)} outside graphs" if counted else "; those outside graphs are not counted"
+    many = str(sum(counted)) if counted else "an unknown number"
+    return f"; {many} in Python between graphs"
 
 
 def guard_lines(guards: Sequence[data.GuardData], files: diagnosis.Names) -> list[str]:
@@ -103,7 +104,7 @@ def first_line(error: str) -> str:
 def timing(measured: data.TimingData) -> list[str]:
     lines = [f"{c.name:<9} {duration(c.median):>8} a call{quartiles(c)}" for c in measured.contestants]
     if any(c.speed is not None and c.speed.times is not None for c in measured.contestants):
-        lines.append("(times: median and quartiles; ratio: median over pairs of samples taken in turn, 95 % interval)")
+        lines.append("(times: medians and quartiles; ratio: median over pairs of samples taken in turn, 95 % interval)")
     if measured.overhead is not None:
         whose = next((c for name in ("explorer", "stock") for c in measured.contestants if c.name == name), None)
         of = f"{whose.name}: {duration(measured.overhead)} of {duration(whose.median)}" if whose is not None else ""
@@ -150,7 +151,7 @@ def full(record: data.RecordData) -> str:
     for answer in record.answers:
         parts += [f"\n=== {answer.title}", *answer.lines]
     if told := list(machine.lines(record)):
-        parts += ["\n=== What compilers below say of the kernels", *told]
+        parts += ["\n=== Reports of g++, clang and ptxas on the generated kernels", *told]
     return "\n".join(parts)
 
 

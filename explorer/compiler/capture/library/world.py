@@ -84,7 +84,7 @@ def _locals(t: Tracer) -> Value:
             builtins.breakpoint)  # fmt: skip
 def _never(t: Tracer, *args: Value, **kwargs: Value) -> Value:
     """Breaks."""
-    unsupported(reasons.UNTRACEABLE_CALL, "a builtin that reads or changes the world")
+    unsupported(reasons.UNTRACEABLE_CALL, "a builtin with side effects")
 
 
 @positional(traceback_of, as_it_was)

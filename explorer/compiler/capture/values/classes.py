@@ -259,7 +259,7 @@ class NamespaceValue(Namespace):
         if name in self.space:
             return t.wrap(source or self._place(t, name), self.space[name])
         if not is_library(self.module):
-            t.guard(self.source, Has(name, False, "key"), "the module has no global of this name")
+            t.guard(self.source, Has(name, False, "key"), "the name has to go on meaning the builtin")
         return None
 
     def _place(self, t: Tracer, name: str) -> Source:
