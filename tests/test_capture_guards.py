@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import nn
 
 from capturing import compiled
-from explorer.compiler.capture.guards import ShapeHolds
+from explorer.compiler.capture.guards import Has, IsEmpty, KeysAre, LengthIs, ShapeHolds
 from explorer.ir.capture import Guard
 from explorer.ir.description import described, global_state
 from explorer.records.to_record.capture import guard_data
@@ -392,3 +393,49 @@ def test_longest_a_deque_can_be() -> None:
     for longest in (2, None, 3, 2):
         mine, eager = (collections.deque([1, 2], longest) for _ in range(2))
         assert repr(fn(torch.ones(2), mine)) == repr(push(torch.ones(2), eager))
+
+
+BOUNDS = ["> 2", ">= 3", "> 4", "< 9", "<= 8", "< 7"]
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(BOUNDS, 2)))
+def test_a_bound_that_another_implies_says_so(first: str, second: str) -> None:
+    given: dict[str, Any] = {}
+    exec(f"def asked(x):\n    return x + 1 if x.shape[0] {first} and x.shape[0] {second} else x\n", given)
+    fn, captures = compiled(given["asked"], dynamic=True)
+    fn(torch.ones(6))
+    holds = {
+        each: {size for size in range(2, 20) if each.condition.function(size)}
+        for each in captures.linked[0].guards if isinstance(each.condition, ShapeHolds)
+    }  # fmt: skip
+    implied = [each for each in holds if "imply it" in each.why]
+    left = set.intersection(set(range(2, 20)), *(holds[each] for each in holds if each not in implied))
+    assert all(left <= holds[each] for each in implied)
+    asked = [each for each in holds if each.why.startswith("it was needed")]
+    others = {each: [holds[other] for other in asked if other is not each] for each in asked}
+    assert [each for each in asked if each in implied] == [
+        each for each in asked if any(other < holds[each] for other in others[each])
+    ]
+
+
+@pytest.mark.parametrize("keys", [("a", "b"), ("a", 2), (True,), ()])
+def test_a_guard_on_a_key_that_the_guard_on_all_keys_implies_says_so(keys: tuple[Any, ...]) -> None:
+    all_keys = KeysAre(keys)
+    for name in ("a", "c", 1, 2.0, True):
+        for present in (True, False):
+            assert all_keys.imply(Has(name, present, "key")) == ((name in keys) == present)
+            assert not all_keys.imply(Has(name, present, "attribute"))
+    assert [all_keys.imply(LengthIs(length)) for length in range(3)] == [length == len(keys) for length in range(3)]
+    assert all_keys.imply(IsEmpty()) == (not keys) and not all_keys.imply(Has(object(), False, "key"))
+
+    def summed(x, given):
+        if "a" in given:
+            x = x + 1
+        for value in given.values():
+            x = x + value
+        return x
+
+    fn, captures = compiled(summed)
+    fn(torch.ones(2), dict.fromkeys(keys, 1))
+    asked = [each for each in captures.linked[0].guards if getattr(each.condition, "name", "") == "a"]
+    assert asked and all(each.why.endswith("the guard on all its keys implies it") for each in asked)

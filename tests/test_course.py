@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import nbformat
 import pytest
+import torch
 from click.testing import CliRunner
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -185,6 +186,12 @@ def test_the_steps_that_a_notebook_shows_are_those_of_its_function() -> None:
     given: dict[str, Any] = {}
     exec(BREAKS.given, given)
     assert given["steps"] == breaks.steps(decode(given["maybe"].__code__))
+
+
+@pytest.mark.parametrize("body", [body for body, _ in breaks.BODIES], ids=lambda body: body.__name__)
+def test_the_record_of_a_body_that_fails_has_a_kernel(body: Any) -> None:
+    args = (torch.ones(2), *(2 for _ in range(body.__code__.co_argcount - 1)))
+    assert len(explorer.explore(body, time=False)(*args).kernels) == 1
 
 
 def test_a_message_names_what_an_answer_may_use() -> None:

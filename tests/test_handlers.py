@@ -48,6 +48,7 @@ def test_the_command():
     assert "aten._softmax.default" in result.output and "torch decomposition" in result.output
     library = CliRunner().invoke(main, ["operators", "--library"]).output
     assert "aten.linalg_qr.default" in library and "aten.add.Tensor" not in library and "LOWER makes" not in library
+    assert "Programs do not meet all of these" in " ".join(library.split())
     unknown = CliRunner().invoke(main, ["operators", "no_such_operator"])
     assert unknown.exit_code == 2 and "no_such_operator" in unknown.output
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import linecache
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
@@ -12,6 +11,7 @@ from types import MappingProxyType
 
 from explorer.compiler.config import Config
 from explorer.core.calls import OutsideGraphs
+from explorer.core.cells import cell_name
 from explorer.core.recorder import Recorder
 from explorer.ir import record as data
 from explorer.ir.program import TARGET_ABSENT
@@ -124,14 +124,6 @@ def quoted(
         for first, last in stretches(number for number in numbers if 0 < number <= len(lines)):
             found.append(data.SourceData(file, first, "\n".join(lines[first - 1 : last]), cell_name(file)))
     return tuple(found)
-
-
-def cell_name(file: str) -> str:
-    """ "In[3]" for the file name that IPython gave to that cell; "" for other files."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    known = None if shell is None else shell.compile.format_code_name(file)
-    return "" if known is None else str(known[1])
 
 
 def named_reasons(compiles: Iterable[data.CompileData]) -> set[str]:

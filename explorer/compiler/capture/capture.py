@@ -14,7 +14,15 @@ from explorer.compiler.bytecode.flow import stack_depths
 from explorer.compiler.capture import higher_order, messages, reasons, torch_rules, transforms
 from explorer.compiler.capture.breaks import not_captured, not_splittable
 from explorer.compiler.capture.compiled_bytecode import COMPILED, FRAME, CompiledBytecode, breaking, returning
-from explorer.compiler.capture.guards import AllDistinct, Equals, GlobalStateIs, ShareNoMemory, TensorMatch, TypeIs
+from explorer.compiler.capture.guards import (
+    AllDistinct,
+    Equals,
+    GlobalStateIs,
+    ShareNoMemory,
+    TensorMatch,
+    TypeIs,
+    with_implied,
+)
 from explorer.compiler.capture.input_frame import described_inputs
 from explorer.compiler.capture.saved_inputs import outdated, refuses_writes
 from explorer.compiler.capture.shapes import symbols
@@ -26,6 +34,7 @@ from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import BuiltinValue
 from explorer.compiler.capture.values.modules import Uninitialized
 from explorer.compiler.capture.values.tensor import TensorValue
+from explorer.core.cells import in_cell
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import note
@@ -59,8 +68,8 @@ class FullGraphError(Unsupported):
     reaches_program = True
 
     def __init__(self, broken: Break) -> None:
-        place = f" at {broken.where.id}" if broken.where else ""
-        calls = "".join(f"\n  {line}" for line in broken.stack) if len(broken.stack) > 1 else ""
+        place = f" at {in_cell(broken.where.id)}" if broken.where else ""
+        calls = "".join(f"\n  {in_cell(line)}" for line in broken.stack) if len(broken.stack) > 1 else ""
         super().__init__(Why(reasons.FULLGRAPH, f"{broken.why}{place}{calls}"))
         self.broken = broken
 
@@ -171,7 +180,7 @@ def _result(
             if each.unread is not None and each.source is not None and (each.source, Equals.kind) not in t.guards:
                 t.guard(each.source, TypeIs(each.python_type()), "only its type was used")
     from_sizes, on_sizes = symbols(t)
-    guards = (*t.guards.values(), *on_sizes, *_on_everything(t))
+    guards = (*with_implied(t.guards.values()), *on_sizes, *_on_everything(t))
     calls_graph = compiled_bytecode is not None and compiled_bytecode.calls_graph
     inputs = tuple(compiled_bytecode.inputs) if compiled_bytecode is not None and calls_graph else ()
     return Capture(

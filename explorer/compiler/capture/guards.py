@@ -10,7 +10,7 @@ import math
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -250,6 +250,27 @@ class KeysAre(Condition):
         if len(found) == len(self.keys) and all(map(is_same_key, found, self.keys)):
             return ""
         return f"keys are {_listed(found) if isinstance(value, dict) else short(value)}, expected {self.keys!r}"
+
+    def imply(self, other: Condition) -> bool:
+        """Whether a dictionary of these keys meets another condition, too. No code of the program's own keys runs."""
+        match other:
+            case Has(name=name, present=present, where="key") if all(map(is_plain, (name, *self.keys))):
+                return present == any(is_same_key(name, key) for key in self.keys)
+            case LengthIs(length=length):
+                return length == len(self.keys)
+        return isinstance(other, IsEmpty) and not self.keys
+
+
+def with_implied(guards: Iterable[Guard]) -> tuple[Guard, ...]:
+    """The guards; of one that the guard on all keys of its dictionary implies, `why` says so."""
+    guards = tuple(guards)
+    keys = {each.source: each.condition for each in guards if isinstance(each.condition, KeysAre)}
+    return tuple(
+        replace(guard, why=f"{guard.why}; the guard on all its keys implies it")
+        if guard.source in keys and keys[guard.source].imply(guard.condition)
+        else guard
+        for guard in guards
+    )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import sympy
@@ -55,8 +55,23 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
     _equalities(t, add)
     tape.note_shape_guards("the number was needed for what the frame returns")
     for guard, (cause, place, why) in zip(env.guards, tape.shape_guard_causes, strict=True):
+        if follows(guard.expr, env.var_to_range):
+            why = f"{why}; other guards on this number imply it"
         add(guard.expr, {}, cause or (synthetic("a size of an input"),), place.span, why, place.step if cause else -1)
     return tuple(found), tuple(guards)
+
+
+def follows(relation: sympy.Basic, ranges: Mapping[sympy.Symbol, Any]) -> bool:
+    """Whether a bound on one symbol is wider than its range, which others then make."""
+    if not isinstance(relation, sympy.core.relational._Inequality):
+        return False
+    bound = relation if relation.lhs.is_Symbol else relation.reversed
+    if bound.lhs not in ranges or not bound.rhs.is_Integer:
+        return False
+    most = ranges[bound.lhs]
+    if isinstance(bound, (sympy.Gt, sympy.Ge)):
+        return bool(most.lower > bound.rhs + isinstance(bound, sympy.Gt))
+    return bool(most.upper < bound.rhs - isinstance(bound, sympy.Lt))
 
 
 def of_compile(capture: Capture, assumed: tuple[Assumed, ...]) -> tuple[Guard, ...]:

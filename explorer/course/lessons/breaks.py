@@ -239,7 +239,7 @@ def _again(x: Any, a: Any) -> Any:
 def _branch(x: Any, a: Any, flag: Any) -> Any:
     b = a + 1
     if flag:
-        b = x
+        b = x * 2
     return b
 
 
@@ -257,14 +257,14 @@ def _deleted(x: Any, a: Any) -> Any:
     y = x + a
     if a:
         del y
-        y = a
+        y = x * a
     del a
     return y
 
 
 def _unused(x: Any, a: Any) -> Any:
     b = a + 1  # noqa: F841
-    c = x
+    c = x * 2
     b = c
     return b
 

@@ -44,6 +44,15 @@ def operators_command(name: str | None, markdown: bool, library: bool) -> None:
     console.print(shown)
     for kind in dict.fromkeys(each.kind for each in found):
         console.print(Text(f"{kind}: {MEANINGS[kind]}"))
+    if library:
+        console.print(Text(UNMET))
+
+
+UNMET = (
+    "Programs do not meet all of these. The backward of an operator that is decomposed is never called, _foreach and "
+    "_fused ones are those of optimizers, and _test ones of torch's own tests. Of a program, "
+    "print(explorer.explore(f)(x)) counts those that it met: \"in library calls\"."
+)
 
 
 def page(found: Sequence[Handler]) -> str:

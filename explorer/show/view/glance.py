@@ -225,6 +225,8 @@ def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
     if not built:
         if captured := sum(each.operations for each in compiles):
             return f"captured {count(captured, 'operation')} (this record holds no kernels)", "unknown", "graphs"
+        if compiles and not any(each.error or each.fallback for each in compiles):
+            return "no operations were captured", "attention", "source"
         return "nothing was compiled", "attention", "source"
     halves = [half for compile in built for half in compile.halves]
     kernels = sum(len(half.kernels) for half in halves)
