@@ -68,6 +68,17 @@ test("keys and buttons move by what was chosen, and a value leads to the step th
   assert.deepEqual(visit.errors, []);
 });
 
+test("code objects of one name are told apart by their roles, or by their lines", async () => {
+  const record = long(60);
+  const [first, ...others] = record.compiles as [CompileData, ...CompileData[]];
+  const [own] = first.codes ?? [];
+  assert.ok(own);
+  const codes = [own, { ...own, role: "rewritten" }, { ...own, role: "inlined", line: 7 }, { ...own, role: "inlined", line: 9 }, { ...own, name: "other" }];
+  const pane = await opened({ ...record, compiles: [{ ...first, codes: codes as CompileData["codes"] }, ...others] });
+  const shown = await pane.getByLabel("Code object").locator("option").allTextContents();
+  assert.deepEqual(shown.toSorted(), [`${own.name}, inlined, line 7`, `${own.name}, inlined, line 9`, `${own.name}, original`, `${own.name}, rewritten`, "other"].toSorted());
+});
+
 test("a map of the steps, values as trees, and breakpoints on lines of the source", async () => {
   const record = long(60);
   const [first, ...others] = record.compiles as [CompileData, ...CompileData[]];

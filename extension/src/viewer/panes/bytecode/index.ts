@@ -132,10 +132,13 @@ class Bytecode implements Pane {
     this.#describe();
   }
 
-  /** A continuation by what it goes on with, too. */
-  #label({ name }: CodeData): string {
+  /** A continuation by what it goes on with, too; one of several of its name by its role, or else its line. */
+  #label({ name, role, line }: CodeData): string {
     const called = this.#context.model.record.value.compiles.find(each => each.title === name)?.called ?? name;
-    return called === name ? name : `${called} (${name})`;
+    const own = called === name ? name : `${called} (${name})`;
+    const twins = this.#all.filter(each => each.name === name);
+    if (twins.length < 2) return own;
+    return `${own}, ${role}` + (twins.filter(each => each.role === role).length < 2 ? "" : `, line ${line}`);
   }
 
   #showCode(code: CodeData | undefined): void {
