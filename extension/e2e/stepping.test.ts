@@ -76,7 +76,7 @@ test("code objects of one name are told apart by their roles, or by their lines"
   const codes = [own, { ...own, role: "rewritten" }, { ...own, role: "inlined", line: 7 }, { ...own, role: "inlined", line: 9 }, { ...own, name: "other" }];
   const pane = await opened({ ...record, compiles: [{ ...first, codes: codes as CompileData["codes"] }, ...others] });
   const shown = await pane.getByLabel("Code object").locator("option").allTextContents();
-  assert.deepEqual(shown.toSorted(), [`${own.name}, inlined, line 7`, `${own.name}, inlined, line 9`, `${own.name}, original`, `${own.name}, rewritten`, "other"].toSorted());
+  assert.deepEqual(shown.sort(), [`${own.name}, inlined, line 7`, `${own.name}, inlined, line 9`, `${own.name}, original`, `${own.name}, rewritten`, "other"].sort());
 });
 
 test("a map of the steps, values as trees, and breakpoints on lines of the source", async () => {
