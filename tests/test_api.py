@@ -574,3 +574,9 @@ def test_grad_mode_switched_inside():
     torch.testing.assert_close(found, expected)
     assert [t.requires_grad for t in found] == [t.requires_grad for t in expected] == [False, True, False]
     torch.testing.assert_close(torch.autograd.grad(found[1].sum(), x), torch.autograd.grad(expected[1].sum(), x))
+
+
+@pytest.mark.parametrize("time", ("x", -1, float("nan"), None))
+def test_a_time_that_is_no_time_is_named(time: Any) -> None:
+    with pytest.raises(ValueError, match="time="):
+        explorer.explore(lambda x: x + 1, time=time)(torch.ones(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time as clock
 import traceback
 from collections import Counter
@@ -81,6 +82,10 @@ class Asked:
     fixes: bool = False
     values: bool = False
     progress: Progress = SILENT
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.time, (bool, int, float)) or not 0 <= self.time < math.inf:
+            raise ValueError(f"time={self.time!r}; expected True, False, or the seconds that each engine is timed")
 
     @property
     def budget(self) -> float:
