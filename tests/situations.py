@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import enum
+import io
 import json
 import logging
+import random
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -58,13 +62,27 @@ def situation(asks: str, *says: str, listing: str = "", thread: str = "") -> Cal
 
 def watched(fn: Callable[..., Any], *calls: tuple[Any, ...], **settings: Any) -> Record:
     """The record of these calls of the function, compiled by stock as far as Dynamo's graph."""
+    return around(fn, *((contextlib.nullcontext(), args) for args in calls), **settings)
+
+
+def around(fn: Callable[..., Any], *calls: tuple[Any, tuple[Any, ...]], **settings: Any) -> Record:
+    """The same, each call inside a context."""
     torch._dynamo.reset()
     compiled = torch.compile(fn, **{"backend": "eager", **settings})
     with explorer.watch() as found:
-        for args in calls:
-            with contextlib.suppress(Exception):
+        for context, args in calls:
+            with contextlib.suppress(Exception), context:
                 compiled(*args)
     assert found.record is not None
+    return found.record
+
+
+def served(fn: Callable[..., Any], *calls: tuple[Any, ...], **settings: Any) -> Record:
+    """The record of these calls of the function, compiled by ours."""
+    compiled = explorer.compile(fn, **{"backend": "aot_eager", **settings})
+    with explorer.watch() as found:
+        for args in calls:
+            compiled(*args)
     return found.record
 
 
@@ -97,7 +115,7 @@ class Counter:
 @situation(
     "An attribute counts up: why does every step compile again?",
     "step: this guard failed in 1 recompile",
-    ".steps equals 0",
+    "counter.steps is 1, expected 0",
     "values: 0, 1",
     "to avoid this: if counter.steps is only used in arithmetic, pass a tensor",
     thread="128319",
@@ -128,16 +146,15 @@ def learning_rate() -> Record:
 
 @situation(
     "A list grows",
-    "recompiled",
-    "xs has 1 element",
-    "list of length 2, list of length 3",
-    "to avoid this: pass lists and tuples of the same length",
+    "xs length is 2, expected 1",
+    "the length of xs; values: 1, 2, 3",
+    "to avoid this: use containers of the same length",
 )
 def list_grows() -> Record:
     return watched(lambda xs: sum(x * 2 for x in xs), *(([X] * n,) for n in (1, 2, 3)))
 
 
-@situation("The keys of a dict change", "recompiled", "d has 1 element")
+@situation("The keys of a dict change", "the length of d is not 1", "values: 'a', 'c'", "in the same order")
 def dict_keys() -> Record:
     return watched(lambda d: sum(d.values()) * 2, ({"a": X},), ({"a": X, "b": X},), ({"c": X},))
 
@@ -145,7 +162,7 @@ def dict_keys() -> Record:
 RATE = 1.0
 
 
-@situation("A global changes", "recompiled", "RATE equals 1.0", "values: 1.0, 2.0")
+@situation("A global changes", "RATE is 2.0, expected 1.0")
 def global_changes() -> Record:
     def scaled(x: Tensor) -> Tensor:
         return x * RATE
@@ -160,32 +177,32 @@ def global_changes() -> Record:
     return found.record
 
 
-@situation("A stride changes", "recompiled once", "stride")
+@situation("A stride changes", "x.stride(0) is 1, expected 8", "x = x.contiguous()")
 def stride_changes() -> Record:
     return watched(lambda x: x + 1, (torch.ones(4, 8),), (torch.ones(8, 4).t(),))
 
 
-@situation("requires_grad changes", "recompiled once", "requires_grad")
+@situation("requires_grad changes", "x.requires_grad is True, expected False")
 def grad_changes() -> Record:
     return watched(lambda x: x + 1, (X,), (torch.ones(4, requires_grad=True),))
 
 
 @situation(
-    "A size becomes 1, then 0: why two compiles more after it was dynamic?", "recompiled", "size", thread="141225"
+    "A size becomes 1, then 0: why two compiles more after it was dynamic?",
+    "x.size(0) is 0, expected 1",
+    "sizes 0 and 1 are always specialised",
+    thread="141225",
 )
 def sizes_of_one() -> Record:
     return watched(lambda x: x + 1, *((torch.ones(n),) for n in (5, 6, 7, 1, 0)))
 
 
-@situation("Grad mode changes", "recompiled once", "grad")
+AS_IT_IS = contextlib.nullcontext()
+
+
+@situation("Grad mode changes", "grad mode changed", "call always with or always without torch.no_grad()")
 def mode_changes() -> Record:
-    torch._dynamo.reset()
-    compiled = torch.compile(lambda x: x + 1, backend="eager")
-    with explorer.watch() as found:
-        compiled(X)
-        with torch.no_grad():
-            compiled(X)
-    return found.record
+    return around(lambda x: x + 1, (AS_IT_IS, (X,)), (torch.no_grad(), (X,)))
 
 
 @situation("The limit of recompiles is reached", "recompile", "limit", thread="167504")
@@ -194,12 +211,12 @@ def limit_reached() -> Record:
         return watched(lambda x, s: x if s == "a" else x + len(s), *((X, "s" * n) for n in range(6)))
 
 
-@situation("An argument is an int, then a float, a bool, a tensor", "recompiled", "k is 2.0, expected 2")
+@situation("An argument is an int, then a float, a bool, a tensor", "k is 2.0, expected 2")
 def kinds_of_numbers() -> Record:
     return watched(lambda x, k: x * k, (X, 2), (X, 2.0), (X, True), (X, torch.tensor(2)))
 
 
-@situation("train() and eval()", "recompiled once", "training")
+@situation("train() and eval()", "training is False, expected True", "compiled once for True and once for False")
 def training_changes() -> Record:
     torch._dynamo.reset()
     layer = nn.Dropout(0.5)
@@ -221,7 +238,276 @@ def new_function_each_call() -> Record:
     return watched(lambda f, x: f(x), *((eval(f"lambda x: x + {n}"), X) for n in range(3)))
 
 
+@situation("A module counts its calls", "self.i is 1, expected 0", "allow_unspec_int_on_nn_module", thread="128319")
+def module_counter() -> Record:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.i = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.i += 1
+            return x * self.i
+
+    return watched(Counting(), *[(X,)] * 3)
+
+
+@situation("A counter that the function closes over", "n is 1, expected 0", "pass a tensor (torch.tensor(0))")
+def closure_counter() -> Record:
+    n = 0
+
+    def step(x: Tensor) -> Tensor:
+        nonlocal n
+        n += 1
+        return x + n
+
+    return watched(step, *[(X,)] * 3)
+
+
+@situation("A string argument", "mode is 'cos', expected 'sin'", "pass few different values")
+def string_argument() -> Record:
+    return watched(lambda x, mode: x.sin() if mode == "sin" else x.cos(), (X, "sin"), (X, "cos"))
+
+
+class Kind(enum.Enum):
+    SIN = 1
+    COS = 2
+
+
+@situation("A member of an enumeration", "values: Kind.COS", "pass few different values")
+def member_of_enumeration() -> Record:
+    return watched(lambda x, kind: x.sin() if kind is Kind.SIN else x.cos(), (X, Kind.SIN), (X, Kind.COS))
+
+
+@situation("An optional mask: None, then a tensor", "mask is <Tensor>, expected None", "pass None always or never")
+def optional_mask() -> Record:
+    return watched(lambda x, mask: x + 1 if mask is None else x * mask, (X, None), (X, X))
+
+
+@situation("The first call uses no tensor operation: why is nothing compiled later?", "later calls run eagerly as well")
+def skipped_for_good() -> Record:
+    return watched(lambda x, mask: x if mask is None else x * mask, (X, None), (X, X))
+
+
+@situation("p of a dropout follows a schedule", "fn.p is 0.2, expected 0.1")
+def dropout_schedule() -> Record:
+    layer = nn.Dropout(0.1)
+    return around(layer, (AS_IT_IS, (X,)), (mock.patch.object(layer, "p", 0.2), (X,)))
+
+
+@situation("A layer is frozen", "fn.weight.requires_grad is False, expected True")
+def frozen_layer() -> Record:
+    layer = nn.Linear(4, 4)
+    frozen = mock.patch.object(layer, "weight", nn.Parameter(layer.weight.detach(), requires_grad=False))
+    return around(layer, (AS_IT_IS, (X,)), (frozen, (X,)))
+
+
+@contextlib.contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@situation("The default dtype changes", "default dtype changed", "set the default dtype once")
+def other_default_dtype() -> Record:
+    return around(lambda x: x + torch.ones(4), (AS_IT_IS, (X,)), (default_dtype(torch.float64), (X,)))
+
+
+@situation("A default device is set later", "the stack of torch function modes", "a default device")
+def default_device_later() -> Record:
+    return around(lambda x: x + torch.ones(4), (AS_IT_IS, (X,)), (torch.device("cpu"), (X,)))
+
+
+@situation("Autocast around some calls", "autocast(cpu) enabled changed", "always outside torch.autocast")
+def autocast_sometimes() -> Record:
+    return around(lambda x: x @ x, (AS_IT_IS, (X,)), (torch.autocast("cpu"), (X,)))
+
+
+@situation("A tensor made under inference_mode", "x.is_inference() is True, expected False", "clone()", thread="148983")
+def inference_tensor() -> Record:
+    with torch.inference_mode():
+        made = torch.ones(4)
+    return watched(lambda x: x + 1, (X,), (made,))
+
+
+class Named(Tensor):
+    """A tensor subclass that changes nothing."""
+
+
+@situation("A tensor, then a subclass, then a parameter", "x type is situations.Named, expected torch.Tensor",
+           "pass the same type in every call")  # fmt: skip
+def subclasses() -> Record:
+    return watched(lambda x: x + 1, (X,), (X.as_subclass(Named),), (nn.Parameter(X),))
+
+
+@situation("A list, then a tuple", "xs type is tuple, expected list", "pass the same type in every call")
+def list_then_tuple() -> Record:
+    return watched(lambda xs: sum(xs) + 1, ([X],), ((X,),))
+
+
+@situation("The order of a dict's keys", "key 0 of d is 'b', expected 'a'", "in the same order")
+def order_of_keys() -> Record:
+    return watched(lambda d: torch.stack(list(d.values())), ({"a": X, "b": X},), ({"b": X, "a": X},))
+
+
+@dataclass
+class Options:
+    scale: float
+    n: int
+
+
+@situation("A field of a dataclass", "c.scale is 2.0, expected 1.0", "c.n is 3, expected 2")
+def field_of_dataclass() -> Record:
+    return watched(lambda x, c: x * c.scale + c.n, *((X, Options(*each)) for each in ((1.0, 2), (2.0, 2), (2.0, 3))))
+
+
+@situation("A dtype argument", "d is torch.float16, expected torch.float64")
+def dtype_argument() -> Record:
+    return watched(lambda x, d: x.to(d), (X, torch.float64), (X, torch.float16))
+
+
+@situation("A key-value cache grows", "self.k.size(0) is 3, expected 2", "mark_dynamic(self.k, 0)", thread="105279")
+def growing_cache() -> Record:
+    class Cached(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.k = torch.zeros(2, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.k = torch.cat([self.k, x])
+            return self.k.sum(0)
+
+    return watched(Cached(), *[(torch.ones(1, 4),)] * 4)
+
+
+@situation("A log that grows in compiled code", "LOGGED length is", "use containers of the same length")
+def growing_log() -> Record:
+    LOGGED.clear()
+    return watched(lambda x: (LOGGED.append(x.shape[0]), x + 1)[1], *[(X,)] * 3)
+
+
+LOGGED: list[int] = []
+
+
+@situation("A random number of Python or NumPy, or an item, is guarded after the break",
+           "the value is made where the graph breaks")  # fmt: skip
+def number_after_break() -> Record:
+    return watched(lambda x: x * random.random(), *[(X,)] * 2)
+
+
+@situation("A hook that is added after the first call: is it noticed?", "self[0]._forward_hooks is not empty")
+def hook_later() -> Record:
+    model = nn.Sequential(nn.Linear(4, 4))
+    compiled = explorer.compile(model, backend="aot_eager")
+    with explorer.watch() as found:
+        compiled(X)
+        model[0].register_forward_hook(lambda module, args, out: out * 2)
+        compiled(X)
+    return found.record
+
+
+@situation("model.generate(), or another method than forward: is it compiled?", "compiles forward", thread="141616")
+def other_method() -> Record:
+    class Encoder(nn.Linear):
+        def encode(self, x: Tensor) -> Tensor:
+            return self(x).relu()
+
+    compiled = torch.compile(Encoder(4, 4), backend="eager")
+    with explorer.watch() as found:
+        compiled.encode(X)
+    return found.record
+
+
+@situation("Our own compile: what changed in torch's state?", "grad mode is off, expected on")
+def own_state() -> Record:
+    compiled = explorer.compile(lambda x: x + 1, backend="aot_eager")
+    with explorer.watch() as found:
+        compiled(X)
+        with torch.no_grad():
+            compiled(X)
+    return found.record
+
+
+@situation("Our own compile: other keys", "d keys are ('b',), expected ('a',)", "in the same order")
+def own_keys() -> Record:
+    return served(lambda d: sum(d.values()) * 2, ({"a": X},), ({"b": X},))
+
+
+@situation("Our own compile: True, then False", "flag is False, expected True", "compiled once for True")
+def own_flag() -> Record:
+    return served(lambda x, flag: x + 1 if flag else x - 1, (X, True), (X, False))
+
+
 # ------------------------------------------------------------------------------------------------------ graph breaks
+
+
+@situation("torch.save in forward", "call torch.serialization.save() before or after the compiled", listing="breaks")
+def saved_inside() -> Record:
+    def saving(x: Tensor) -> Tensor:
+        y = x.sin()
+        torch.save(y, io.BytesIO())
+        return y * 2
+
+    return watched(saving, (X,))
+
+
+@situation("An exception is raised while Dynamo traces", "object of type 'str' has no len()", "catch the exception",
+           listing="breaks")  # fmt: skip
+def raised_while_traced() -> Record:
+    return watched(lambda x: x * len(f"{x.sum()}"), (X,))
+
+
+@situation("An LSTM runs eagerly", "does not support RNN, GRU, or LSTM", "allow_rnn", listing="breaks", thread="167275")
+def recurrent() -> Record:
+    return watched(nn.LSTM(4, 4), (torch.ones(3, 1, 4),))
+
+
+@situation("A sparse tensor", "Attempted to wrap sparse Tensor", listing="breaks")
+def sparse_argument() -> Record:
+    return watched(lambda a, x: torch.sparse.mm(a, x) + 1, (torch.eye(4).to_sparse(), torch.ones(4, 2)))
+
+
+@situation("torch.equal in a condition", "Operator `aten.equal.default` has a non-Tensor output", listing="breaks")
+def equal_inside() -> Record:
+    return watched(lambda x, y: x if torch.equal(x, y) else x + y, (X, X.clone()))
+
+
+@situation("torch.manual_seed inside", "call torch.random.manual_seed() before or after", listing="breaks")
+def seeded_inside() -> Record:
+    def seeded(x: Tensor) -> Tensor:
+        torch.manual_seed(0)
+        return x + torch.rand(4)
+
+    with torch.random.fork_rng():
+        return watched(seeded, (X,))
+
+
+@situation("A schedule wraps optimizer.step: what breaks?", "Adam.step() before or after", listing="breaks")
+def scheduled_optimizer() -> Record:
+    weight = nn.Parameter(torch.ones(4))
+    weight.grad = torch.ones(4)
+    optimizer = torch.optim.Adam([weight])
+    torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    return watched(lambda: optimizer.step(), ())
+
+
+@situation(
+    "An error in the program, our own compile", "'[3]' is invalid for input of size 4", "raises this", listing="breaks"
+)
+def own_error() -> Record:
+    compiled = explorer.compile(lambda x: x.view(3) + 1, backend="aot_eager")
+    with contextlib.suppress(RuntimeError), explorer.watch() as found:
+        compiled(X)
+    return found.record
+
+
+@situation("A sparse tensor, our own compile", "a is torch.sparse_coo", "to_dense()", listing="breaks")
+def own_sparse() -> Record:
+    return served(lambda a, x: torch.sparse.mm(a, x) + 1, (torch.eye(4).to_sparse(), torch.ones(4, 2)))
 
 
 @situation("A module logs", "ignore_logging_functions", "it helps", "logging.Logger", listing="breaks")
@@ -523,20 +809,22 @@ def whose_guards() -> Record:
 
 @situation(
     "What is compiled again for other sizes, and what did automatic dynamic shapes make of them?",
-    "size",
-    "recompiled once",
+    "x.size(0) is 6, expected 5",
+    "mark_dynamic(x, 0), or compile with dynamic=True",
     thread="105279",
 )
 def automatic_dynamic() -> Record:
     return watched(lambda x: x * 2, (torch.ones(5, 3),), (torch.ones(6, 3),), (torch.ones(7, 3),))
 
 
-@situation("Does a view of one tensor passed twice compile again?", "recompiled", "x and y are the same object")
+@situation(
+    "Does a view of one tensor passed twice compile again?", "x and y are the same object", "pass the same tensor twice"
+)
 def aliased() -> Record:
     return watched(lambda x, y: x + y, (X, X), (X, torch.zeros(4)))
 
 
-@situation("The dtype changes under autocast", "recompiled once", "expected Float, actual BFloat16")
+@situation("The dtype changes under autocast", "x.dtype is bfloat16, expected float32")
 def dtype_changes() -> Record:
     return watched(lambda x: x + 1, (X,), (X.bfloat16(),))
 
@@ -646,7 +934,7 @@ def stages_and_time() -> Record:
     return ours(lambda x: torch.relu(x) + 1, torch.randn(64))
 
 
-@situation("A float argument: is each value a compile?", "recompiled", "f equals 0.5")
+@situation("A float argument: is each value a compile?", "f is 0.25, expected 0.5")
 def float_argument() -> Record:
     return watched(lambda x, f: x * f, (X, 0.5), (X, 0.25), dynamic=False)
 
@@ -712,4 +1000,3 @@ def data_parallel() -> Record:
         return watched(DistributedDataParallel(nn.Sequential(nn.Linear(4, 4))), (torch.ones(2, 4),))
     finally:
         torch.distributed.destroy_process_group()
-

@@ -18,7 +18,6 @@ import torch._dynamo
 from torch._dynamo.utils import counters
 
 import explorer
-from explorer.ir.dynamo import in_words
 from explorer.records.session import Record
 from explorer.records.stock import observation
 from explorer.show.view.diagnosis import frames_of_graphs, settled
@@ -179,7 +178,7 @@ def test_what_torch_counts_is_in_the_record(name: str) -> None:
     assert called.seconds >= called.compiling > 0
     assert not [event for each in record.data.compiles for event in each.events if event.kind == "HookFailed"]
     for each in record.recompiles:
-        assert in_words(each.expression) in repr(log)
+        assert each.words in repr(log)
 
 
 @pytest.mark.parametrize(

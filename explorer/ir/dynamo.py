@@ -117,6 +117,7 @@ _FORMS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
         (r"___tuple_iterator_len\((?P<a>.*)\) == (?P<b>\d+)", "the iterator {a} has {b} elements left"),
         (r"___(?:normalize_)?range_iter\((?P<a>.*)\) == (?P<b>.*)", "the iterator {a} is at {b}"),
         (r"___dict_version\((?P<a>.*)\) == \d+", "{a} was not changed"),
+        (r"\(type\([^()]*\) is \w+ and __\w+_isnan\((?P<a>.*)\)\)", "{a} is not a number (NaN)"),
         (r"__(?:math|numpy|complex)_isnan\((?P<a>.*)\)", "{a} is not a number (NaN)"),
         (r"list\((?:dict\.keys|\w+)\((?P<a>.*)\)\) == (?P<b>.*)", "the keys of {a} are {b}"),
         (r"len\((?P<a>.*)\) (?:==|!=) (?P<b>\d+)", _count),  # one that failed says so
@@ -132,14 +133,105 @@ _FORMS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 )  # fmt: skip
 
 
+_SCALARS = {
+    "Byte": "uint8", "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64", "Half": "float16",
+    "Float": "float32", "Double": "float64", "ComplexHalf": "complex32", "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
+}  # fmt: skip
+"""Dtypes by the names that torch's C++ has for them, where these are not the same without capitals."""
+
+
+def _dtypes(found: re.Match[str]) -> str:
+    seen, wanted = (_SCALARS.get(found[which], found[which].lower()) for which in ("seen", "wanted"))
+    return f"{names(found['a'])}.dtype is {seen}, expected {wanted}"
+
+
+def _keys(found: re.Match[str]) -> str:
+    """What the dispatch keys say of the tensor: where it is, and what kind of view or tensor."""
+    seen, wanted = (tuple(found[which].split(", ")) for which in ("seen", "wanted"))
+    tensor = names(found["a"])
+    if seen[0] != wanted[0]:
+        return f"{tensor}.device is {seen[0].lower()}, expected {wanted[0].lower()}"
+    differ = {key.rstrip(".") for key in (*seen, *wanted) if (key in seen) != (key in wanted)}
+    for key, method in _METHODS.items():
+        if any(each.startswith(key) for each in differ):
+            held = any(each.startswith(key) for each in seen) is not (method == "is_inference")
+            return f"{tensor}.{method}() is {held}, expected {not held}"
+    return f"{tensor} dispatch keys are with{'' if differ & set(seen) else 'out'} {' and '.join(sorted(differ))}"
+
+
+_METHODS = {"ADInplaceOrView": "is_inference", "Autograd": "is_inference", "Conjugate": "is_conj", "Negative": "is_neg", "Sparse": "is_sparse"}
+"""What asks for a tensor's dispatch keys; an inference tensor has none of autograd's."""
+
+
+def _duplicates(found: re.Match[str]) -> str:
+    *others, last = re.findall(r'[^", ][^",]*', names(found["sources"]))
+    return f"{', '.join(others)} and {last} are the same tensor"
+
+
+def _state(found: re.Match[str]) -> str:
+    parts = [part.replace("_", " ") for part in found["parts"].split()]
+    return f"{' and '.join(parts)} changed"
+
+
+def _flag(found: re.Match[str]) -> str:
+    wanted = found["wanted"] in ("1", "True")
+    return f"{names(found['a'])}.requires_grad is {not wanted}, expected {wanted}"
+
+
+_OF = r"tensor '(?P<a>[^\n]{1,400}?)' "
+_FAILED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
+    (re.compile(pattern, re.DOTALL), said)
+    for pattern, said in (
+        (_OF + r"(?P<what>size|stride) mismatch at index (?P<at>\d{1,9})\. expected (?P<wanted>\d{1,20}), "
+         r"actual (?P<seen>\d{1,20}).*", "{a}.{what}({at}) is {seen}, expected {wanted}"),
+        (_OF + r"rank mismatch\. expected (?P<wanted>\d{1,9}), actual (?P<seen>\d{1,9}).*",
+         "{a}.dim() is {seen}, expected {wanted}"),
+        (_OF + r"dtype mismatch\. expected (?P<wanted>\w{1,40}), actual (?P<seen>\w{1,40}).*", _dtypes),
+        (_OF + r"requires_grad mismatch\. expected requires_grad=(?P<wanted>\w{1,5}).*", _flag),
+        (_OF + r"dispatch key set mismatch\. expected DispatchKeySet\((?P<wanted>[^)]{1,2000})\), "
+         r"actual DispatchKeySet\((?P<seen>[^)]{1,2000})\).*", _keys),
+        (_OF + r"Tensor device index mismatch\. Expected device index to be (?P<wanted>\d{1,9}), "
+         r"got (?P<seen>\d{1,9}).*", "{a}.device is number {seen}, expected number {wanted}"),
+        (r"expected type of '(?P<a>[^\n]{1,400}?)' to be a tensor type, ' "
+         r"but found <class '(?P<seen>[^'\n]{1,200})'>.*", "{a} type is {seen}, expected torch.Tensor"),
+        (r"GLOBAL_STATE changed: (?P<parts>[^\n]{1,400})", _state),
+        (r'Duplicate tensors? found: \[(?P<sources>[^\]\n]{1,400})\].*', _duplicates),
+        (r"len\((?P<a>.*)\) != (?P<b>\d+)", "the length of {a} is not {b}"),
+        (r"_has_dynamo_dim_marking is present on runtime tensor but was absent .*",
+         "a dimension is marked (torch._dynamo.mark_dynamic), and was not at capture"),
+    )
+)  # fmt: skip
+"""How torch tells that a check failed, without or with the values."""
+
+
+def failure_in_words(text: str) -> str:
+    """How a check failed, with its values where torch's text has them: "x.size(0) is 5, expected 4". Empty where the
+    text is that of the check."""
+    for pattern, said in _FAILED:
+        if (found := pattern.fullmatch(text.strip())) is not None:
+            return _said(said, found)
+    return ""
+
+
 def in_words(expression: str) -> str:
     """What a check asks; of a form that is not known, its text with the program's names."""
     for pattern, said in _FORMS:
         if (found := pattern.fullmatch(expression.strip())) is not None:
-            if not isinstance(said, str):
-                return said(found)
-            return said.format(**{name: names(part).strip() for name, part in found.groupdict().items()})
+            return _said(said, found)
     return names(expression)
+
+
+def _said(form: str | Callable[[re.Match[str]], str], found: re.Match[str]) -> str:
+    if not isinstance(form, str):
+        return form(found)
+    return form.format(**{name: names(part).strip() for name, part in found.groupdict().items()})
+
+
+def hint(comment: str) -> str:
+    """torch's advice at the end of a check's comment. Of a check of a type it is the type alone."""
+    found = " ".join(comment.partition("(HINT: ")[2].split())
+    return "" if found.startswith("type ") else found.removesuffix(")")
 
 
 AMBIENT = frozenset(
@@ -166,6 +258,8 @@ def is_torchs_own(kind: str, source: str, expression: str) -> bool:
     return kind in ("TYPE_MATCH", "DICT_CONTAINS") and bool(_INSIDE_MODULE.fullmatch(source))
 
 
+FAILED = "no longer true: "
+"""Before the words of a check that failed with a value that is not known."""
 _ID = re.compile(r"(!?\d+(?:/\d+){0,2}): ")
 _STACK = "\nUser stack trace:"
 _TENSOR = re.compile(r"(?:tensor|expected type of) '(.+?)' [^']*(?:mismatch|to be a tensor)")
@@ -191,10 +285,11 @@ class Guard(Protocol):
 def recompiled(
     reason: str,
     earlier: Mapping[str, tuple[str, Sequence[Guard]]],
-    value_of: Callable[[str], str] = lambda source: "",
+    value_of: Callable[[Guard], str] = lambda guard: "",
 ) -> RecompileData:
     """A reason such as "3/0: len(xs) == 2  # for x in xs:". `earlier` gives, by what torch calls them, the id and the
-    guards of the frame's compiles so far; `value_of` what a guard's source is at this call."""
+    guards of the frame's compiles so far; `value_of` what a guard asked about is at this call: a value, the name of a
+    type, a length."""
     found = _ID.match(reason)
     torch_id, text = (found[1], reason[found.end() :]) if found else ("", reason)
     text = text.partition(_STACK)[0]
@@ -203,15 +298,42 @@ def recompiled(
     guard = failed(expression, guards)
     why = " ".join(text.split())
     if guard is None:
-        return RecompileData(id, "", expression, why, words=in_words(expression))
-    words = in_words(expression if "mismatch" in expression else guard.expression)
-    return RecompileData(id, guard.id, guard.expression, why, value_of(guard.source), words)
+        words = failure_in_words(expression) or FAILED + in_words(expression)
+        return RecompileData(id, "", expression, why, words=words)
+    seen = value_of(guard)
+    words = failure_in_words(expression) or _beside(guard, seen) or FAILED + in_words(guard.expression)
+    return RecompileData(id, guard.id, guard.expression, why, seen, words)
+
+
+_LENGTH = ("length ", re.compile(r"\Alen\((?P<of>.*)\) == (?P<wanted>\d{1,20})|\Anot (?P<empty>.*)", re.DOTALL))
+_VALUE = ("", re.compile(r"\A(?P<of>.*?) (?:==|is) (?P<wanted>.*)", re.DOTALL))
+_WANTED: Mapping[str, tuple[str, re.Pattern[str]]] = {
+    "LENGTH_CHECK": _LENGTH,
+    "DICT_LENGTH": _LENGTH,
+    "TYPE_MATCH": (
+        "type ",
+        re.compile(r"\A___check_type_id\((?P<of>.*), \d+\), type=<class '(?:builtins\.)?(?P<wanted>[^']*)'>", re.S),
+    ),
+    **dict.fromkeys(("EQUALS_MATCH", "TRUE_MATCH", "FALSE_MATCH", "NONE_MATCH"), _VALUE),
+}
+"""What a check of one value is about, and expects, by the name of torch's class of checks."""
+
+
+def _beside(guard: Guard, seen: str) -> str:
+    """What a check of one value expected beside what it was given; empty where one of them is not known."""
+    what, pattern = _WANTED.get(guard.property, _VALUE)
+    found = pattern.fullmatch(guard.expression) if seen and guard.property in _WANTED else None
+    if found is None:
+        return ""
+    wanted = found["wanted"] or "0"
+    seen = f"another class {seen}" if seen == wanted else seen
+    return f"{names(guard.source)} {what}is {seen}, expected {wanted}"
 
 
 def failed(expression: str, guards: Sequence[Guard]) -> Guard | None:
     """The guard that a reason speaks of: by its text, in which torch writes locals without L['...'], or for "tensor 'x'
     size mismatch ..." by the tensor."""
-    plain = _without_locals(expression)
+    plain = _without_locals(re.sub(r"^(len\(.*\)) != (\d+)$", r"\1 == \2", expression))
     same = next((guard for guard in guards if _without_locals(guard.expression) == plain), None)
     tensor = _TENSOR.match(expression)
     if same is not None or tensor is None:

@@ -249,6 +249,21 @@ class GlobalStateData(Data, frozen=True):
     devices: tuple[str, ...] = ()
     """The default devices of open blocks, innermost last."""
 
+    def differences(self, given: GlobalStateData) -> list[str]:
+        """How the state `given` differs, one phrase each."""
+        ours, theirs = self._facts(), given._facts()
+        return [f"{name} is {theirs[name]}, expected {value}" for name, value in ours.items() if theirs[name] != value]
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "grad mode": "on" if self.grad_enabled else "off",
+            "autocast": " and ".join(sorted(self.autocast)) or "off",
+            "default dtype": self.default_dtype,
+            "deterministic mode": "on" if self.deterministic else "off",
+            "default device": " in ".join(reversed(self.devices)) or "not set",
+            "number of threads": str(self.threads),
+        }
+
 
 class InputData(Data, frozen=True):
     """A value that a frame was given, or the description of one.

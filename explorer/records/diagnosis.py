@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from explorer.core.calls import OutsideGraphs, Place
-from explorer.ir.dynamo import names
+from explorer.ir.dynamo import FAILED, failure_in_words, hint, names
 from explorer.ir.record import (
     CompileData,
     EagerData,
@@ -22,18 +22,22 @@ from explorer.ir.record import (
 
 _PLACE = re.compile(r'File "([^"\n]{1,4096})", line (\d{1,9})')
 _USER = ("from user code:", "User code traceback:", "User stack:", "Framework stack")
-_MISMATCH = re.compile(
-    r"(?P<what>\w{1,40}) mismatch(?: at index (?P<index>\d{1,9}))?\. expected (?P<wanted>[^,]{1,200}), "
-    r"actual (?P<seen>.{1,200})"
+_FACT = re.compile(
+    r"(?:(?P<what>[\w() ]{1,80}) )?(?:is|are) (?P<seen>.{1,200}), expected (?P<wanted>.{1,200})", re.DOTALL
 )
-_OURS = re.compile(r"(?:(?P<what>[\w()]{1,80}) )?is (?P<seen>.{1,200}), expected (?P<wanted>.{1,200})")
 
+_PARAMETER = re.compile(r"Guard failed on a parameter, consider using (torch\.\S{1,200} = \w{1,20})")
+_MEMBER = re.compile(r"type=<(?:class|enum) '(?:\S{1,400}\.)?(\w{1,200})'> \1\.")
+"""A check of an object's identity, and a member of an enumeration that failed it."""
+_KEY_OF = re.compile(r"list\((?:dict\.keys|\w+)\(")
+"""Torch's source of a key of a dict."""
+
+_STATE = "keep torch's global state (deterministic algorithms, TF32) the same for all calls"
+FEW_VALUES = "pass few different values: each is compiled once and kept, up to torch._dynamo.config.recompile_limit"
 ONE_AND_NONE = "sizes 0 and 1 are always specialised; pad to avoid them, or use one compiled function for each case"
 _LEAST = re.compile(r"\b2 <= \S{1,200}size\(|size\(\S{1,20} >= 2\b")
 """A dynamic size that is 0 or 1."""
-_FACT = re.compile(r"[\w()]{1,80} is [^,]{1,200}, expected [^,]{1,200}")
-"""Of a tensor: no value of it has a comma."""
-_SIZE = re.compile(r"size\((?P<index>\d{1,9})\) is (?P<seen>.{1,200}), expected (?P<wanted>.{1,200})")
+_SIZE = re.compile(r"size\((?P<index>\d{1,9})\)")
 
 
 def failed_guards(compiles: Iterable[CompileData]) -> tuple[FailedGuardData, ...]:
@@ -48,10 +52,23 @@ def failed_guards(compiles: Iterable[CompileData]) -> tuple[FailedGuardData, ...
 
 
 def by_fact(each: RecompileData, known: Mapping[str, CompileData]) -> tuple[RecompileData, ...]:
-    """A failure of a tensor guard may be several facts, such as dtype and requires_grad: one failure for each."""
+    """A failure of a guard on a tensor, or on torch's state, may be several facts, such as dtype and requires_grad: one
+    failure for each."""
     guard = guard_of(each, known)
-    facts = _FACT.findall(each.why) if guard is not None and guard.tensor is not None else ()
+    several = guard is not None and (guard.tensor is not None or guard.state is not None) and not each.words
+    parts = each.why.split(", ") if several else []  # no value of a tensor or of torch's state has a comma
+    facts = [f"{seen}, {wanted}" for seen, wanted in zip(parts[::2], parts[1::2], strict=False)]
     return tuple(msgspec.structs.replace(each, why=fact) for fact in facts) or (each,)
+
+
+def fact(each: RecompileData, guard: GuardData | None) -> re.Match[str] | None:
+    """What of the guard's source differed, and how, where that was one value."""
+    said = each.words or each.why
+    said = failure_in_words(said) or said  # of records that hold torch's text
+    source = names(guard.source) if guard is not None else ""
+    if source and said.startswith((f"{source} ", f"{source}.")):
+        said = said[len(source) + 1 :]
+    return _FACT.fullmatch(said)
 
 
 def guard_of(each: RecompileData, known: Mapping[str, CompileData]) -> GuardData | None:
@@ -61,11 +78,11 @@ def guard_of(each: RecompileData, known: Mapping[str, CompileData]) -> GuardData
 
 def _checked(each: RecompileData, known: Mapping[str, CompileData]) -> str:
     """The check without the values that differ from one compile to the next: what counts as the same guard."""
-    guard, told = guard_of(each, known), _OURS.fullmatch(each.why)
+    guard = guard_of(each, known)
+    told = fact(each, guard)
     if guard is not None and told is not None:
         return f"{guard.source} {told['what'] or ''}"
-    said = each.why if "mismatch" in each.why else each.expression
-    return re.sub(r"(==|expected|actual) [^,)]*", r"\1", said.partition("  #")[0])
+    return re.sub(r"(==|!=) [^,)]*|\b\d{9,}\b", r"\1", each.expression.partition("  #")[0])
 
 
 def _failed(
@@ -76,83 +93,74 @@ def _failed(
     causes = tuple(dict.fromkeys(compile.id for compile, _ in failures))
     values = tuple(dict.fromkeys(value for compile, each in failures for value in guarded_values(each, known)))
     span = guard.span if guard is not None else None
-    shown = last.why if "mismatch" in last.why else last.expression
-    words = last.words or (guard.words if guard is not None and "mismatch" not in last.why else "")
-    told = _OURS.fullmatch(last.why)
-    one_value = told is not None or (guard is not None and guard.constant is not None and "mismatch" not in last.why)
-    what = told["what"] or "" if told is not None else ""
-    if guard is not None and one_value and (what or len(values) > 2):
-        words = _asked(names(guard.source), what)
+    words = last.words.removeprefix(FAILED) or (guard.words if guard is not None else "")
+    told = fact(last, guard)
+    if guard is not None and told is not None:
+        words = _asked(names(guard.source), told["what"] or "") if told["what"] or len(values) > 2 else guard.words
     made = known.get(failures[-1][0].id)
+    advice = stops(guard, last, made)
     return FailedGuardData(
-        title, shown, len(causes), values, stops(guard, last, made), last.of, last.guard, causes, span, words
+        title, last.expression, len(causes), values, advice, last.of, last.guard, causes, span, words
     )
 
 
 def _asked(source: str, what: str) -> str:
-    """What a guard asks about `source`, without the values."""
-    if what in ("", "length", "type"):
+    """What a guard asks about `source`, "" for torch's state, without the values."""
+    if source and what in ("", "length", "type", "keys"):
         return f"the {what or 'value'} of {source}"
-    return f"{source}.{what}"
+    return f"{source}.{what}".removeprefix(".")
 
 
 def guarded_values(each: RecompileData, known: Mapping[str, CompileData]) -> tuple[str, ...]:
     """(expected, actual) values of the guard."""
-    if (told := _MISMATCH.search(each.why) or _OURS.fullmatch(each.why)) is not None:
-        return told["wanted"].rstrip("."), told["seen"].rstrip(".")
     guard = guard_of(each, known)
+    if (told := fact(each, guard)) is not None:
+        return told["wanted"], told["seen"]
     wanted = guard.constant.text if guard is not None and guard.constant is not None else ""
     return tuple(filter(None, (wanted, each.seen)))
-
-
-_OF_TENSORS = {"size": "size({})", "stride": "stride({})", "rank": "dim()", "dtype": "dtype", "device": "device"}
-"""What stock's check of a tensor calls a property of it, and how a program asks for that."""
-
-
-def changed(each: RecompileData, known: Mapping[str, CompileData]) -> str:
-    """What stock's check expected and what it was given, as ours says it; "" where that is not known."""
-    guard, told, values = guard_of(each, known), _MISMATCH.search(each.why), guarded_values(each, known)
-    if guard is None or not each.words or len(values) != 2:
-        return ""
-    expected, seen = values
-    if told is not None and (asked := _OF_TENSORS.get(told["what"])):
-        return f"{names(guard.source)}.{asked.format(told['index'])} is {seen}, expected {expected}"
-    return f"{names(guard.source)} is {seen}, expected {expected}" if guard.property == "constant" else ""
 
 
 def stops(guard: GuardData | None, failed: RecompileData, made: CompileData | None = None) -> str:
     """How to keep a guard from failing: torch's own hint, or else advice for this kind of guard. `made` is the compile
     that the failure led to."""
-    _, found, hint = failed.why.partition("HINT: ")
-    if found:
-        return hint.strip().removesuffix(")").strip()
-    told = _MISMATCH.search(failed.why)
+    if advice := hint(failed.why):
+        return advice
+    told = fact(failed, guard)
     source = guard.source if guard is not None else ""
-    size = _SIZE.fullmatch(failed.why)
-    resized = size if told is None or told["what"] != "size" or not told["index"] else told
-    if resized is not None:
-        if {resized["wanted"], resized["seen"]} & {"0", "1"}:
+    if told is not None and (size := _SIZE.search(told["what"] or "")) is not None:
+        if {told["wanted"], told["seen"]} & {"0", "1"}:
             return ONE_AND_NONE
-        tensor = names(source) or "tensor"
+        if setting := _PARAMETER.search(failed.why):
+            return f"set {setting[1]}: the sizes of parameters are fixed otherwise"
         return (
             "mark the dimension as dynamic before the first call, "
-            f"torch._dynamo.mark_dynamic({tensor}, {resized['index']}), or compile with dynamic=True"
+            f"torch._dynamo.mark_dynamic({names(source) or 'tensor'}, {size['index']}), or compile with dynamic=True"
         )
+    said = f"{failed.words} {failed.why}"
     for word, advice in _ADVICE_BY_WORD.items():
-        if word in failed.why:
+        if word in said:
             return advice
     if _LEAST.search(failed.why or failed.expression):
         return ONE_AND_NONE
     if guard is None:
-        return ""
-    if guard.property == "constant" and guard.constant is not None and guard.constant.type in ("int", "float"):
+        return _ADVICE["length"] if failed.expression.startswith("len(") else ""
+    if "___stack" in source:
+        return "the value is made where the graph breaks: a graph without that break has no such guard"
+    if _KEY_OF.match(source):
+        return _ADVICE["keys"]
+    kind = guard.constant.type if guard.constant is not None else ""
+    if guard.constant is not None and kind in ("int", "float"):
         name = names(source) or "the number"
         if made is not None and made.engine == "explorer" and not any(_fixes(each, source) for each in made.guards):
             return f"compile with dynamic=True; the new compile already takes other values of {name}"
         tensor = f"torch.tensor({guard.constant.text})"
         return f"if {name} is only used in arithmetic, pass a tensor ({tensor}): tensor values are not guarded"
-    if guard.constant is not None and guard.constant.type == "NoneType":
+    if kind == "NoneType":
         return "pass None always or never, or use one compiled function for each case"
+    if kind == "bool":
+        return "no change is needed: it is compiled once for True and once for False, and both compiles are kept"
+    if guard.constant is not None or _MEMBER.search(f"{guard.expression} {failed.seen}"):
+        return FEW_VALUES
     return _ADVICE.get(guard.property, "")
 
 
@@ -161,21 +169,39 @@ def _fixes(guard: GuardData, source: str) -> bool:
 
 
 _ADVICE_BY_WORD = {
-    "stride mismatch": "use one memory layout: x = x.contiguous() before the call",
-    "stride(": "use one memory layout: x = x.contiguous() before the call",
-    "dtype is": "convert to one dtype before the call",
-    "requires_grad": "use the same requires_grad in every call, or one compiled function for each",
-    "dtype mismatch": "convert to one dtype before the call",
-    "rank mismatch": "use one number of dimensions: unsqueeze or reshape before the call",
-    "dispatch key set mismatch": "use the same mode (inference mode, autocast, device) in every call",
+    "grad mode": "call always with or always without torch.no_grad(), or use one compiled function for each",
     "grad_mode": "call always with or always without torch.no_grad(), or use one compiled function for each",
-    "GLOBAL_STATE changed": "keep torch's global state (autocast, deterministic, threads) the same for all calls",
+    "autocast": "call always inside or always outside torch.autocast, or use one compiled function for each",
+    "default dtype": "set the default dtype once, before the first call",
+    "default_dtype": "set the default dtype once, before the first call",
+    "number of threads": "call torch.set_num_threads once, before the first call",
+    "num_threads": "call torch.set_num_threads once, before the first call",
+    "default device": "set the default device once, before the first call",
+    "deterministic mode": _STATE,
+    "GLOBAL_STATE": _STATE,
+    "torch function modes": "enter the same modes around every call; a default device (torch.set_default_device, "
+    "with torch.device(...)) is one",
+    "stride(": "use one memory layout: x = x.contiguous() before the call",
+    "requires_grad is": "use the same requires_grad in every call, or one compiled function for each",
+    "dtype is": "convert to one dtype before the call",
+    "dim() is": "use one number of dimensions: unsqueeze or reshape before the call",
+    "rank is": "use one number of dimensions: unsqueeze or reshape before the call",
+    "device is": "move it to one device before the call, or use one compiled function for each",
+    "is_inference()": "make it in the same mode for every call: a clone() outside of torch.inference_mode is no "
+    "inference tensor",
+    "is_conj()": "pass the same kind of tensor in every call: x.resolve_conj() computes a lazy conjugate",
+    "is_neg()": "pass the same kind of tensor in every call: x.resolve_neg() computes a lazy negative",
+    "type is ": "pass the same type in every call",
+    "are the same object": "pass the same tensor twice in every call, or in none",
+    "are the same tensor": "pass the same tensor twice in every call, or in none",
+    "a dimension is marked": "mark dimensions before the first call, and on the tensors of each call",
+    "dict_contains": "use dicts with the same keys, in the same order, in every call",
+    "set.__contains__": "use sets with the same elements in every call",
 }
 _ADVICE = {
-    "constant": "pass the same value in every call; pass a value that changes as a tensor",
     "type": "pass the same type in every call",
-    "length": "pass lists and tuples of the same length, or stack the tensors into one",
-    "keys": "pass dicts with the same keys in every call",
+    "length": "use containers of the same length in every call, or stack the tensors into one",
+    "keys": "use dicts with the same keys, in the same order, in every call",
     "has": "give the object the same attributes in every call: set them in __init__",
     "id": "pass the same object in every call: create it once, outside the loop",
     "code": "pass the same function in every call: define it once, outside the loop",

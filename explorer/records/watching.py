@@ -32,6 +32,10 @@ SHARE_OF_SHOWING = 0.03
 """The fraction of the program's time that a live view may take."""
 
 
+NO_CALL = (
+    "No compiled function was called. torch.compile(module) compiles forward, which calling the module runs; its other "
+    "methods, such as generate, run as they are unless they are compiled themselves."
+)
 TIMED_SELDOM = (
     f"Of a graph's runs the first {ALL_TIMED} are timed, and every {EVERY}th after them, which stands for {EVERY}."
 )
@@ -150,6 +154,8 @@ class Watch:
             said = (f"Of the first {count(cut, 'compile')} the stages were dropped, to save memory.",)
         if any(runs.count > ALL_TIMED for runs in self._calls.runs.values()):
             said += (TIMED_SELDOM,)
+        if not (ours or stock or calls):
+            said += (NO_CALL,)
         return msgspec.structs.replace(made, notes=(*made.notes, *said, *self._notes))
 
     def _with_runs(self, compile: data.CompileData) -> data.CompileData:

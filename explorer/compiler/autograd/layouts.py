@@ -190,7 +190,7 @@ class SizeNodes:
         if symbol in self._nodes:
             return self._nodes[symbol]
         if symbol not in self._places:
-            raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{symbol} is the size of no input"))
+            raise Unsupported(Why(reasons.DATA_DEPENDENT, f"no input gives {symbol}"))
         index, read, dimension = self._places[symbol]
         made = of = self._inputs[index]
         if read is not None:
@@ -209,7 +209,7 @@ def evaluator(wanted: Sequence[Any], symbols: Mapping[Any, Place]) -> Callable[[
 
     needed = set().union(*(value.free_symbols for value in wanted if isinstance(value, sympy.Basic)))
     if unknown := needed - symbols.keys():
-        raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{unknown.pop()} is the size of no input"))
+        raise Unsupported(Why(reasons.DATA_DEPENDENT, f"no input gives {unknown.pop()}"))
     read_at = {symbol: symbols[symbol] for symbol in needed}
 
     def evaluate(inputs: Sequence[Any]) -> list[Any]:

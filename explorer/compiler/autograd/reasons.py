@@ -13,9 +13,10 @@ HIGHER_ORDER = reason(
 )
 DATA_DEPENDENT = reason(
     "autograd.data_dependent",
-    "a size or value that depends on tensor data",
-    "The trace runs without data, so an operator whose result's size or Python value depends on data cannot be traced.",
-    "Keep calls such as item(), nonzero() and boolean indexing outside the compiled function.",
+    "a size or number that is known only when the program runs",
+    "The trace runs without data, so a size or number that is computed from tensors, drawn at random or made by a "
+    "conversion of a number cannot be traced.",
+    "Keep calls such as item(), nonzero(), boolean indexing and random.random() outside the compiled function.",
 )
 ALIASED_MUTATION = reason(
     "autograd.aliased_mutation",

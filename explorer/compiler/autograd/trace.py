@@ -58,7 +58,9 @@ def refuse(captured: Graph) -> None:
         if any(map(is_traceable_wrapper_subclass, tree_leaves(info(node).value if node.op != "output" else ()))):
             raise Unsupported(Why(reasons.TENSOR_KIND, f"{node.name} is a tensor around others"))
         if is_unbacked(node):
-            what = f"{node.name} yields a number or a size that only the run knows"
+            where = info(node).span
+            line = f" (line {where.line})" if where is not None else ""
+            what = f"{node.name}{line} yields it"
             raise Unsupported(Why(reasons.DATA_DEPENDENT, what))
         if node.target is setattr or getattr(node.target, "__name__", "") == "enter_InferenceMode":
             raise Unsupported(Why(reasons.NOT_FUNCTIONAL, node.name))

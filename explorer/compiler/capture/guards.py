@@ -141,7 +141,7 @@ class IsObject(Condition):
         return Shown(f"{name} is {found}", "is", found, words, data={"constant": plain})
 
     def difference(self, value: Any) -> str:
-        found, expected = short(value), short(self.target)
+        found, expected = said(value), said(self.target)
         different = f"is another {found}" if found == expected else f"is {found}, expected {expected}"
         return "" if value is self.target else different
 
@@ -243,7 +243,9 @@ class KeysAre(Condition):
 
     def shown(self, name: str) -> Shown:
         plain = tuple(map(constant, self.keys)) if all(map(is_plain, self.keys)) else None
-        return Shown(f"tuple({name}) == {self.keys!r}", "==", _listed(self.keys), data={"keys": plain})
+        keys = _listed(self.keys)
+        words = f"the keys of {name} are {keys}"
+        return Shown(f"tuple({name}) == {self.keys!r}", "==", keys, words, data={"keys": plain})
 
     def difference(self, value: Any) -> str:
         found = tuple(keys_of(value))
@@ -480,8 +482,7 @@ class GlobalStateIs(Condition):
         return Shown(f"global state: {state}", "==", state, data={"state": self.state})
 
     def failure(self, source: Source | None, frame: Frame) -> str:
-        now = global_state(frame.devices)
-        return "" if now == self.state else f"now {state_text(now)}"
+        return ", ".join(self.state.differences(global_state(frame.devices)))
 
 
 def failures(guards: Iterable[Guard], frame: Frame) -> list[tuple[Guard, str]]:
@@ -489,7 +490,7 @@ def failures(guards: Iterable[Guard], frame: Frame) -> list[tuple[Guard, str]]:
 
     The C++ check stops at the first; this asks Python about each, which takes long and so is for telling people alone.
     """
-    found = []
+    found, unreadable = [], []
     other: set[Source] = set()
     for guard in guards:
         if guard.source is not None and not other.isdisjoint(_bases(guard.source)):
@@ -497,12 +498,13 @@ def failures(guards: Iterable[Guard], frame: Frame) -> list[tuple[Guard, str]]:
         try:
             how = guard.condition.failure(guard.source, frame)
         except Exception as error:  # the program's own code may run, as it does in the C++ check
-            how = f"cannot be read: {type(error).__name__}: {error}"
+            unreadable.append((guard, f"cannot be read: {type(error).__name__}: {error}"))
+            continue
         if how:
             found.append((guard, how))
             if isinstance(guard.condition, (TypeIs, TensorMatch, IsObject)) and guard.source is not None:
                 other.add(guard.source)
-    return found
+    return found or unreadable  # an item that is not there, say, of a dictionary whose keys are others
 
 
 def _bases(source: Source) -> Iterator[Source]:
@@ -707,4 +709,5 @@ def said(value: Any) -> str:
 
 
 def _listed(keys: Iterable[Any]) -> str:
-    return f"({', '.join(map(said, keys))})"
+    texts = [said(key) for key in keys]
+    return f"({', '.join(texts)}{',' * (len(texts) == 1)})"

@@ -68,6 +68,7 @@ OP_RAISED = reason(
     "break.operator_raised",
     "an operator raises an error for its arguments",
     "The operator raises an error for these inputs. It runs eagerly, so that the program gets PyTorch's own error.",
+    "The program raises this error without the compiler too, unless a value differs that is known only when it runs.",
 )
 REFUSED_LATE = reason(
     "break.refused_late",
@@ -104,21 +105,26 @@ ATTRIBUTE = reason(
     "break.attribute",
     "an attribute that cannot be read or set symbolically",
     "The object's type computes this attribute in C, or reading it has an effect.",
+    "Read or set the attribute before or after the compiled function.",
 )
 OPERATION = reason(
     "break.operation",
     "an operation on a value that has no symbolic form",
     "The evaluator has no rule for this operation on this kind of value.",
+    "Move the operation out of the compiled function, or write it with tensors, numbers and plain containers.",
 )
 TENSOR_SUBCLASS = reason(
     "break.tensor_subclass",
     "a tensor subclass",
     "Subclasses of torch.Tensor with their own __torch_function__ or __torch_dispatch__ are run by Python.",
+    "Unwrap it before the call (as_subclass(torch.Tensor), or the tensor that it holds).",
 )
 SPARSE = reason(
     "break.layout",
-    "a tensor that is not strided",
-    "Sparse, nested, quantised and other layouts are run by Python.",
+    "a kind of tensor that is not captured",
+    "Python runs what is done with sparse, nested and quantised tensors, and with inference tensors outside of "
+    "inference mode.",
+    "Convert it before the call: to_dense(), to_padded_tensor(), dequantize(), or clone() outside of inference mode.",
 )
 OPCODE = reason(
     "break.opcode",

@@ -279,7 +279,9 @@ class Tape:
         try:
             with self.mode, self._dispatcher(), _quiet():
                 result = function(*fake_args, **fake_kwargs)
-        except (DataDependentOutputException, GuardOnDataDependentSymNode) as error:
+        except DataDependentOutputException as error:
+            unsupported(reasons.ITEM, str(error.func))
+        except GuardOnDataDependentSymNode as error:
             unsupported(reasons.DYNAMIC_OUTPUT, first_line(error) or str(target))
         except DynamicOutputShapeException as error:
             unsupported(reasons.DYNAMIC_OUTPUT, str(error.func))

@@ -354,10 +354,13 @@ def _autograd(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     unsupported(reasons.AUTOGRAD_CALL, "torch.autograd")
 
 
-@CALLS.rule(torch.save, torch.load)
-def _outside(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """Breaks."""
-    unsupported(reasons.UNTRACEABLE_CALL, "files")
+@each(torch.save, torch.load)
+def _of_files(function: Any) -> Rule:
+    def outside(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Breaks."""
+        unsupported(reasons.UNTRACEABLE_CALL, f"torch.{function.__name__}, which uses a file")
+
+    return outside
 
 
 @positional(torch.from_numpy)

@@ -34,6 +34,7 @@ SKIPPED = reason(
     "Dynamo skipped the frame",
     "Dynamo decided not to compile this function, so Python runs it. Functions that it calls may still be compiled.",
 )
+FOR_GOOD = "later calls run eagerly as well, whatever their arguments"
 FAILED = reason(
     "stock.failed",
     "the compile failed",
@@ -112,6 +113,7 @@ def parsed_message(message: str, stack: tuple[FrameSummary, ...], kind: str = ""
 
 def why_of(found: BreakMessage) -> data.WhyData:
     """The reason under torch's id of the break; adds it to the catalogue on first use."""
+    found = _raised(found)
     if found.entry is None:
         return data.WhyData(NO_ENTRY, found.title or CATALOGUE[NO_ENTRY].title, found.explanation)
     code = f"stock.{found.entry.id}"
@@ -121,11 +123,17 @@ def why_of(found: BreakMessage) -> data.WhyData:
     return data.WhyData(code, found.entry.title, found.explanation)
 
 
+def _raised(found: BreakMessage) -> BreakMessage:
+    """With the exception that the program raised, which torch tells in the context alone."""
+    _, is_raised, exception = found.context.partition("raised exception ")
+    return replace(found, explanation=f"{exception}. {found.explanation}") if is_raised else found
+
+
 def reason_of(error: BaseException) -> data.WhyData:
     """Why a frame runs in Python, from the exception that ended its compile."""
     kind = type(error).__name__
     if kind == "SkipFrame":
-        return data.WhyData(SKIPPED, CATALOGUE[SKIPPED].title, str(error))
+        return data.WhyData(SKIPPED, CATALOGUE[SKIPPED].title, f"{str(error).rstrip('.')}; {FOR_GOOD}")
     if getattr(error, "gb_type", None):
         return why_of(break_message(error))
     return data.WhyData(FAILED, CATALOGUE[FAILED].title, f"{kind}: {str(error).partition(chr(10))[0]}")
@@ -192,6 +200,9 @@ FIXES: tuple[tuple[str, Fix], ...] = (
     )),
     ("numpy function", Fix(
         "use the equivalent torch function; or call NumPy before the compiled function and pass in the result"
+    )),
+    ("Observed exception", Fix(
+        "catch the exception inside the compiled function, or move what raises it to before or after its call"
     )),
     ("Unsupported context manager", Fix("enter it around the call of the compiled function instead")),
     ("copy.deepcopy", Fix("copy tensors with clone(); copy other objects before the compiled function")),

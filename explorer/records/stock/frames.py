@@ -18,7 +18,7 @@ from explorer.core.package import OWN_FILES
 from explorer.core.recorder import EVENT_CAP
 from explorer.ir import record as data
 from explorer.records.stock.breaks import LIBRARIES
-from explorer.records.stock.fixes import reason_of
+from explorer.records.stock.fixes import FOR_GOOD, SKIPPED, reason_of
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 
@@ -130,7 +130,7 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     guarded = getattr(call.result, "guarded_code", None)
     if guarded is None:
         said = why_skipped(getattr(call.result, "skip_reason", None) or "")
-        compile.fallback = data.WhyData("stock.skipped", "Dynamo skipped the frame", said)
+        compile.fallback = data.WhyData(SKIPPED, "Dynamo skipped the frame", f"{said}; {FOR_GOOD}")
         compile.skipped = True
         return
     if seen.calls is None:
@@ -178,7 +178,7 @@ def name_of(function: Any) -> str:
 
 def why_skipped(said: str) -> str:
     """Torch's reason for leaving a frame to Python, without the sentences that each has."""
-    return _EACH_TIME.sub("", " ".join(said.split())).strip()
+    return _EACH_TIME.sub("", " ".join(said.split())).strip(" .")
 
 
 def seconds_of(manager: Any, local: Mapping[str, Any]) -> float | None:

@@ -14,7 +14,7 @@ from traceback import FrameSummary
 from typing import Any
 
 from explorer.ir import record as data
-from explorer.ir.dynamo import TENSOR, device_of, in_words, is_torchs_own
+from explorer.ir.dynamo import TENSOR, device_of, hint, in_words, is_torchs_own
 from explorer.ir.record import ExpressionData
 from explorer.records.stock.fixes import span_of
 from explorer.records.stock.hook import Call, Hook, Patch
@@ -85,7 +85,6 @@ MANAGER = "torch._dynamo.guards:CheckFunctionManager.__init__"
 UNKNOWN_SOURCE = re.compile(r"\(unknown source .*please file a bug\)")
 AS_CAPTURED = "the graph was made for inputs that lie in memory like this"
 _COMMENT = re.compile(r"(?<!\s)\s+# ")
-_HINT = re.compile(r"\(HINT: (.*)\)\s*$", re.DOTALL)
 _TYPE = re.compile(r"type=<class '([^']+)'>")
 
 
@@ -154,13 +153,12 @@ def _name(guard: Any) -> str:
 
 def _guard(check: Check, asked: defaultdict[str, list[Any]]) -> data.GuardData:
     source, kind, expression_text, comment = check.source, check.property, check.expression, check.comment
-    hint = _HINT.search(comment)
     place, user_line = _place(source, kind, expression_text, comment, asked)
     property, relation = PROPERTIES.get(kind, ("value", kind.lower()))
     shape = None
     if not source and kind in ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD") and "size()" in expression_text:
         property, relation, shape = "shape", "holds", expression(expression_text)
-    why = hint[1] if hint else UNKNOWN_SOURCE.sub(AS_CAPTURED, user_line)
+    why = hint(comment) or UNKNOWN_SOURCE.sub(AS_CAPTURED, user_line)
     fields: dict[str, Any] = _facts(property, relation, expression_text)
     before, bracket, rest = expression_text.partition(" ==")[0].partition("[")
     named = re.split(r"[,()\s]", before)[-1] + bracket + rest if property == "shape" and bracket else ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import enum
+import types
 from collections.abc import Iterator, Mapping
 from functools import partial
 from textwrap import shorten
@@ -11,7 +13,7 @@ from typing import Any
 import torch
 
 from explorer.ir import record as data
-from explorer.ir.dynamo import recompiled
+from explorer.ir.dynamo import Guard, recompiled
 from explorer.records.stock.guards import constant
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
@@ -102,18 +104,33 @@ def around_reasons(seen: Observation, call: Call) -> Iterator[None]:
     ]
 
 
-def value_of(source: str, frame: Any) -> str:
-    """What `source`, such as L['self'].step, is in a frame; "" where finding that out could run the program's code."""
+def value_of(guard: Guard, frame: Any) -> str:
+    """What a guard asks of its source, such as L['self'].step, as it is in a frame: the type, the length, or else the
+    value; "" where finding that out could run the program's code, or says nothing."""
     try:
-        found = _look(ast.parse(source, mode="eval").body, {"L": frame.f_locals, "G": frame.f_globals})
+        found = _look(ast.parse(guard.source, mode="eval").body, {"L": frame.f_locals, "G": frame.f_globals})
     except (SyntaxError, LookupError, TypeError):
         return ""
-    given = describe(source, found, "reached")
-    if given.constant is not None:
-        return shorten(given.constant.text, LONGEST, placeholder="...")
-    if given.tensor is not None:
-        return f"{given.tensor.dtype}{list(given.tensor.sizes)}"
-    return f"{given.type.rpartition('.')[2]} of length {given.length}" if given.length is not None else given.type
+    given = describe(guard.source, found, "reached")
+    if guard.property == "TYPE_MATCH":
+        return given.type.removeprefix("builtins.")
+    if given.length is not None:
+        return str(given.length) if guard.property in ("LENGTH_CHECK", "DICT_LENGTH") else ""
+    text = given.constant.text if given.constant is not None else _plain(found)
+    if not text and guard.property in ("EQUALS_MATCH", "NONE_MATCH"):
+        text = f"<{type(found).__name__}>"
+    return shorten(text, LONGEST, placeholder="...")
+
+
+def _plain(value: Any) -> str:
+    """What is told by its name: a member of an enumeration, a dtype, a function, a class."""
+    if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
+        return repr(value)
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{vars(value)['_name_']}"
+    if isinstance(value, types.BuiltinFunctionType):
+        return str(value.__name__)
+    return str(value.__qualname__) if isinstance(value, types.FunctionType) or type(value) is type else ""
 
 
 def _look(node: ast.expr, names: Mapping[str, Any]) -> Any:
@@ -121,6 +138,12 @@ def _look(node: ast.expr, names: Mapping[str, Any]) -> Any:
     match node:
         case ast.Name(id=name):
             return names[name]
+        case ast.Subscript(
+            value=ast.Call(func=ast.Name(id="list"), args=[ast.Call(args=[base])]), slice=ast.Constant(value=int(at))
+        ):  # as torch writes the key of a dict
+            held = _look(base, names)
+            if isinstance(held, dict) and at < dict.__len__(held):
+                return list(dict.keys(held))[at]
         case ast.Subscript(
             value=ast.Call(func=ast.Attribute(value=base, attr="size" | "stride" as asked), args=[]),
             slice=ast.Constant(value=int(dim)),
@@ -134,6 +157,8 @@ def _look(node: ast.expr, names: Mapping[str, Any]) -> Any:
                 return held[key]
         case ast.Attribute(value=base, attr=name):
             owner = _look(base, names)
+            if type(owner) in (range, slice):
+                return getattr(owner, name)
             for held in (vars(owner), *(vars(owner).get(group) for group in MODULE_GROUPS)):
                 if isinstance(held, dict) and name in held:
                     return held[name]

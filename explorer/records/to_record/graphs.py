@@ -12,6 +12,7 @@ from explorer.core.reasons import CATALOGUE, Why
 from explorer.core.text import Text
 from explorer.ir import record as data
 from explorer.ir.bytecode import Span
+from explorer.ir.dynamo import names
 from explorer.ir.graph import Graph, describe, info, target_name
 
 
@@ -24,7 +25,7 @@ def span(at: Span | None) -> data.SpanData | None:
 
 
 def why(reason: Why | None) -> data.WhyData | None:
-    return None if reason is None else data.WhyData(reason.code, CATALOGUE[reason.code].title, reason.detail)
+    return None if reason is None else data.WhyData(reason.code, CATALOGUE[reason.code].title, names(reason.detail))
 
 
 def reasons(codes: Iterable[str]) -> tuple[data.ReasonData, ...]:

@@ -8,7 +8,7 @@ from itertools import chain, groupby
 from explorer.core.text import count
 from explorer.ir.dynamo import names
 from explorer.ir.record import CallsData, ChangeData, CompileData, RecompileData, RecordData, ServedData
-from explorer.records.diagnosis import by_fact, changed, guard_of, guarded_values, stops
+from explorer.records.diagnosis import by_fact, guard_of, guarded_values, stops
 from explorer.show.view.diagnosis import Names, place
 
 MOST = 1000
@@ -95,8 +95,8 @@ def _change(each: RecompileData, made: CompileData, known: Mapping[str, CompileD
     if why.startswith("with "):
         why = f"{names(each.expression)} fails {why}"
     elif guard is not None:
-        why = f"{names(guard.source)}{'.' if guard.tensor is not None and not why.startswith('is ') else ' '}{why}"
-    said = changed(each, known) or each.words or why or each.expression
+        why = f"{names(guard.source)}{'.' if guard.tensor is not None and not why.startswith('is ') else ' '}{why}".strip()
+    said = each.words or why or each.expression
     span = guard.span if guard is not None else None
     return ChangeData(said, was, now, each.of, each.guard, span, stops(guard, each, made))
 
