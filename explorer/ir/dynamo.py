@@ -160,7 +160,10 @@ def _keys(found: re.Match[str]) -> str:
     return f"{tensor} dispatch keys are with{'' if differ & set(seen) else 'out'} {' and '.join(sorted(differ))}"
 
 
-_METHODS = {"ADInplaceOrView": "is_inference", "Autograd": "is_inference", "Conjugate": "is_conj", "Negative": "is_neg", "Sparse": "is_sparse"}
+_METHODS = {
+    "ADInplaceOrView": "is_inference", "Autograd": "is_inference", "Conjugate": "is_conj", "Negative": "is_neg",
+    "Sparse": "is_sparse",
+}  # fmt: skip
 """What asks for a tensor's dispatch keys; an inference tensor has none of autograd's."""
 
 

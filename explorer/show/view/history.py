@@ -95,7 +95,8 @@ def _change(each: RecompileData, made: CompileData, known: Mapping[str, CompileD
     if why.startswith("with "):
         why = f"{names(each.expression)} fails {why}"
     elif guard is not None:
-        why = f"{names(guard.source)}{'.' if guard.tensor is not None and not why.startswith('is ') else ' '}{why}".strip()
+        of_tensor = guard.tensor is not None and not why.startswith("is ")
+        why = f"{names(guard.source)}{'.' if of_tensor else ' '}{why}".strip()
     said = each.words or why or each.expression
     span = guard.span if guard is not None else None
     return ChangeData(said, was, now, each.of, each.guard, span, stops(guard, each, made))
