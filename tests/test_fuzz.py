@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks.fuzz.observe import Fact
 from benchmarks.fuzz.program import Program, grow
 from benchmarks.fuzz.shrink import shrunk
-from benchmarks.fuzz.stream import stream
+from benchmarks.fuzz.stream import isolated, stream
 from benchmarks.fuzz.trial import Difference, compared, difference, meaningful, observed
 
 ROOT = Path(__file__).parent.parent
@@ -129,3 +130,19 @@ def test_numbers_in_texts_may_be_rounded():
     for other in ("sum 1.8170913 2", "sum 1.8070913 3", "of 1.8070913 2"):
         assert difference(told("sum 1.8070911 2"), told(other), exact=False)
     assert difference(told("sum 1.8070911"), told("sum 1.8070913"), exact=True)
+
+
+def test_tensors_of_more_dimensions_than_operators_take_are_compared():
+    def fact(value):
+        return Fact("x", "", torch.tensor([value]).reshape((1,) * 70))
+
+    assert difference([fact(1.0)], [fact(1.0)], exact=True) is None
+    assert difference([fact(1.0)], [fact(2.0)], exact=True) is not None
+
+
+def test_what_the_fuzz_itself_raises_ends_no_process():
+    def judge(program, backend):
+        raise ValueError("raised by the fuzz")
+
+    kind, text = isolated(Program("", "", ()), "eager", judge=judge)
+    assert kind == "the generator" and "raised by the fuzz" in text

@@ -243,6 +243,7 @@ def _close_numbers(one: list[float], other: list[float], tolerance: float) -> bo
 
 
 def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
+    one, other = one.flatten(), other.flatten()  # unsqueeze() makes more dimensions than operators take
     if not (one.is_floating_point() or one.is_complex()):
         return torch.equal(one, other)
     wide = torch.complex128 if one.is_complex() else torch.float64

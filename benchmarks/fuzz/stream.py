@@ -102,14 +102,26 @@ def verdict(program: Program, backend: str) -> Outcome:
     return ("same", "", "") if differs is None else ("differs", differs.kind, differs.text)
 
 
+def judged(judge: Judge, program: Program, backend: str) -> Outcome:
+    try:
+        return judge(program, backend)
+    except Exception:
+        return broken()
+
+
+def broken() -> Outcome:
+    """What is told where the fuzz itself raises."""
+    return "broken", "the generator", traceback.format_exc()
+
+
 def isolated(
     program: Program, backend: str, seconds: float = SILENCE, judge: Judge = verdict
 ) -> tuple[str, str]:
     """The kind and text of the difference, each empty where there is none."""
 
     def work(say: Say) -> None:
-        found = judge(program, backend)
-        say(kind=found[1], text=found[2])
+        _, kind, text = judged(judge, program, backend)
+        say(kind=kind, text=text)
 
     child = fork(work)
     said: list[dict[str, Any]] = []
@@ -145,10 +157,11 @@ def batch(seed: str, numbers: range, backend: str, made: Made, judge: Judge) -> 
             say(at=number)
             try:
                 program = made(seed, number)
-                outcome, kind, text = judge(program, backend)
             except Exception:
-                outcome, kind, text = "broken", "the generator", traceback.format_exc()
                 program = Program("", "", ())
+                outcome, kind, text = broken()
+            else:
+                outcome, kind, text = judged(judge, program, backend)
             say(done=number, outcome=outcome, kind=kind, text=text, calls=len(program.steps))
 
     return work
