@@ -24,7 +24,13 @@ from explorer.compiler.autograd import (
     user_pass,
     verify_compiled,
 )
-from explorer.compiler.autograd.aliases import overlapping, unless_overlapping, written_inputs
+from explorer.compiler.autograd.aliases import (
+    in_captured_layout,
+    overlapping,
+    unless_overlapping,
+    writes,
+    written_inputs,
+)
 from explorer.compiler.autograd.reasons import ALIASED_MUTATION, RESIZED
 from explorer.compiler.autograd.tape import inside_inference_mode
 from explorer.compiler.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
@@ -219,6 +225,8 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
         raise BackendFailed(f"backend {name} raised {type(error).__name__}: {error}") from error
     if not callable(call):
         raise BackendFailed(f"backend {name} returned a {type(call).__name__}, which cannot be called")
+    if of_torch and any(map(writes, graph.graph.nodes)):
+        call = in_captured_layout(graph, call)
     call = unless_overlapping(graph, call, written) if written else call
     return Compiled(graph.name, leaving_contexts(graph, call), (), Text((Line(f"compiled by {name}"),)))
 
@@ -232,9 +240,10 @@ def _totals(given: tuple[Graph, Why | None], made: Compiled) -> tuple[str, ...]:
 
 
 def resizes(node: fx.Node) -> bool:
-    """Whether the node gives an input of the graph, its `out=`, another shape."""
+    """Whether the node gives a tensor, its `out=`, another shape: an input of the graph, or one that has elements."""
     pairs = zip(tree_leaves(node.kwargs.get("out")), tree_leaves(info(node).value), strict=False) if node.kwargs else ()
-    return any(isinstance(out, fx.Node) and info(out).value.shape != made.shape for out, made in pairs)
+    given = [(each, info(each).value, made) for each, made in pairs if isinstance(each, fx.Node)]
+    return any(out.shape != made.shape and (each.op == "placeholder" or out.numel()) for each, out, made in given)
 
 
 def turns(node: fx.Node) -> bool:

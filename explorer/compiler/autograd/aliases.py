@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -16,12 +16,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 from torch.utils import _pytree as pytree
 
 from explorer.compiler.autograd import reasons
-from explorer.compiler.autograd.layouts import evaluator, expression, size_weight
-from explorer.compiler.autograd.tape import is_view, storage_of
+from explorer.compiler.autograd.layouts import evaluator, expression, inverse, size_weight, stride_order
+from explorer.compiler.autograd.tape import is_plain, is_view, storage_of
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import count
@@ -424,3 +425,27 @@ def unless_overlapping(captured: Graph, call: Callable[..., Any], written: Seque
         return (eager() if overlaps(inputs, written, tensors) else call)(*inputs)
 
     return run
+
+
+def in_captured_layout(captured: Graph, call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call` with the dense results laid out as capture saw them: other back ends give what is written the strides of
+    functional results. A result that shares memory with another one or with an input is left as it is."""
+    results = {i: info(node).value for i, node in enumerate(captured.outputs) if isinstance(node, fx.Node)}
+    results = {i: value for i, value in results.items() if isinstance(value, Tensor) and is_plain(value)}
+    shared = Counter(map(storage_of, results.values()))
+    given = (info(node).value for node in captured.inputs)
+    shared.update(storage_of(value) for value in given if isinstance(value, Tensor) and is_plain(value))
+    orders = [
+        (i, stride_order(value)) for i, value in results.items()
+        if shared[storage_of(value)] == 1 and value.dim() > 1 and is_non_overlapping_and_dense_or_false(value)
+    ]  # fmt: skip
+
+    def run(*inputs: Any) -> Any:
+        made = list(call(*inputs))
+        for i, order in orders:
+            turned = made[i].permute(order)
+            if not turned.is_contiguous():
+                made[i] = turned.contiguous().permute(inverse(order))
+        return tuple(made)
+
+    return run if orders else call

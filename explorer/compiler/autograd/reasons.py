@@ -53,8 +53,9 @@ STORAGE_CHANGED = reason(
 RESIZED = reason(
     "autograd.resized",
     "out= is resized",
-    "Capture gives a resized tensor contiguous strides, where the operator may lay it out as its inputs are; other "
-    "back ends do not resize the caller's tensor.",
+    "Eager warns where the tensor has elements, and what others see of its memory is not traced. Capture gives a "
+    "resized tensor contiguous strides, where the operator may lay it out as its inputs are; other back ends do not "
+    "resize the caller's tensor.",
     "Give out= the shape of the result.",
 )
 DRAW_ORDER = reason(

@@ -275,7 +275,8 @@ class Tracer:
     def written_out(self, node: fx.Node, args: Any, kwargs: dict[str, Any]) -> Any:
         """The call without `out=`, its results then written there: of some overloads with `out=` a write is lost.
 
-        Raises Unsupported for `out=` of another dtype than the result's: some operators cast, others raise."""
+        Raises Unsupported for `out=` of another dtype than the result's: some operators cast, others raise. Also for
+        one that is resized and has elements: eager warns, and what other tensors see of its memory is not traced."""
         given = kwargs.pop("out")
         result = node.target(*args, **kwargs)  # type: ignore[operator]
         for target, made in zip(tree_leaves(given), tree_leaves(result), strict=True):
@@ -283,7 +284,7 @@ class Tracer:
                 raise Unsupported(Why(reasons.OUT_DTYPE, f"{node.name}: {made.dtype} into {target.dtype}"))
             if target.shape == made.shape:
                 target.copy_(made)
-            elif target._is_view() or not torch._is_functional_tensor(made):
+            elif target.numel() or target._is_view() or not torch._is_functional_tensor(made):
                 raise Unsupported(Why(reasons.RESIZED, f"{node.name}: {list(target.shape)} becomes {list(made.shape)}"))
             else:
                 torch._functionalize_replace(target, torch._from_functional_tensor(made))
@@ -453,7 +454,8 @@ class Tracer:
         if isinstance(what, joint.Result):
             wanted = self.seen_by_capture(what.index)
         else:
-            member = self.seen_by_capture(what.results[0]) if isinstance(what, joint.Base) else None
+            members = what.results if isinstance(what, joint.Base) else ()
+            member = None if all(map(self.lies_as_captured, members)) else self.seen_by_capture(members[0])
             wanted = None if member is None else member._base
         if not isinstance(value, Tensor) or wanted is None:
             return node
@@ -463,6 +465,11 @@ class Tracer:
             return node
         with origin(*info(node).origins), not_functional():
             return self.tape.node(laid_out_as(wanted, value))
+
+    def lies_as_captured(self, index: int) -> bool:
+        """Whether the trace gives this result the strides that capture saw."""
+        wanted, node = self.seen_by_capture(index), self.captured.outputs[index]
+        return wanted is None or same_strides(wanted, info(self.live(self.values[node]).node).value)
 
     def seen_by_capture(self, index: int) -> Tensor | None:
         node = self.captured.outputs[index]

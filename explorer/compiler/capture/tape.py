@@ -10,7 +10,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
@@ -19,6 +19,7 @@ from torch import fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._guards import Source as TorchSource
+from torch._prims_common import make_contiguous_strides_for as contiguous
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -44,7 +45,7 @@ from explorer.core.origin import Origins, origins
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Span
 from explorer.ir.capture import Computed, Input, Returned, Size, Source, Stride
-from explorer.ir.graph import Graph, as_given, info, is_refused, stamp
+from explorer.ir.graph import INFO, Graph, as_given, info, is_refused, stamp
 from explorer.ir.sizes import Operation, Relations, computed, is_whole
 
 
@@ -332,16 +333,21 @@ class Tape:
     ) -> None:
         """Refuse a call that resizes its `out=` otherwise than to new contiguous memory, or whose rule for fake tensors
         leaves the size as it was. `outs` are the tensors, with size and whether elements share memory before."""
+        with self.mode:  # what made the tensor yields one of the size that it had
+            resized = [(each, size) for each, size, _ in outs if each.shape != size]
+            twins = {id(each): each.detach().as_strided(size, contiguous(size)) for each, size in resized}
+        for node in self.graph.nodes:
+            if (twin := twins.get(id(info(node).value))) is not None:
+                node.meta[INFO] = replace(info(node), value=twin)
         plain = {name: value for name, value in kwargs.items() if name != "out"}
         with self.mode, self._dispatcher(), _quiet():
             made = tensors_in(function(*args, **plain))
         name, given = getattr(function, "__name__", function), [each for each, _, _ in outs]
         if any(each.shape != result.shape for each, result in zip(given, made, strict=True)):
             unsupported(reasons.UNTRACEABLE_CALL, f"{name} has no rule for fake tensors that resizes its out=")
-        resized = [(each, folded) for each, size, folded in outs if each.shape != size]
         if not resized:
             return
-        if any(folded for _, folded in resized):
+        if any(folded for each, _, folded in outs if id(each) in twins):
             unsupported(reasons.OVERLAPPING_WRITE, name)
         if any(self._has_views(each) for each, _ in resized):
             unsupported(reasons.UNTRACEABLE_CALL, f"{name} resizes an out= that has views, or was made one in place")

@@ -217,11 +217,11 @@ def diagonal_scatter(
 
 
 def write_back(lower: Lowering, target: Tensor, source: Tensor, alive: Iterable[Tensor]) -> Tensor:
-    """Overwrite `target`, which is in memory, with `source`. What is `alive` and not yet computed, but reads the
-    memory that is overwritten, is computed before."""
+    """Overwrite `target`, which is in memory, with `source`. What is `alive` afterwards and not yet computed, but reads
+    the memory that is overwritten, is computed before: `source` too, where it is read again."""
     assert target.place is not None
     overwritten, layout = target.place.buffer, target.place.layout
-    compute_before(lower, {overwritten}, (tensor for tensor in alive if tensor is not source))
+    compute_before(lower, {overwritten}, alive)
     if overwritten in source.reads and not _at_own_point(lower, target, source):
         safe = Tensor(source.dtype, source.device, source.size, source.at, source.reads, stride=source.stride)
         lower.realize(safe, reasons.MUTATION, f"it reads {overwritten} elsewhere than it is written")

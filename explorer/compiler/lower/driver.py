@@ -212,7 +212,7 @@ class _Walk:
         refusal = self._refusal(target, facts.value, args, kwargs)
         if target is aten.copy_.default and refusal is None and args[0].in_memory() and isinstance(args[1], Tensor):
             self.kinds[facts.id] = "kernel"
-            return write_back(self.lower, args[0], args[1], self._alive())
+            return write_back(self.lower, args[0], args[1], self._alive(node))
         if target in VIEWS:
             made = VIEWS[target](self.lower, facts.value, *args, **kwargs)
             if made is not None and (refusal is None or all(each.in_memory() for each in _tensors(made))):
@@ -293,10 +293,10 @@ class _Walk:
             realize(self.lower, tensor, self.readers[node])
         return made
 
-    def _alive(self) -> Iterator[Tensor]:
-        """Tensors that a later node, this one included, still uses."""
+    def _alive(self, after: fx.Node | None = None) -> Iterator[Tensor]:
+        """Tensors that a node from here on still uses; a node later than `after` where that is given."""
         for node, value in self.env.items():
-            if self.left[node] > 0:
+            if self.left[node] > (after is not None and after in node.users):
                 yield from _tensors(value)
 
     def _output(self, value: Any) -> Any:
