@@ -469,6 +469,23 @@ def names_of_the_frame(x, flag):
     return before, sorted(locals())
 
 
+@pytest.mark.parametrize("asked", ["locals()", "vars()", "dir()", "eval('dir()')", "dir(*())"])
+def test_all_locals_are_there_where_the_call_that_reads_them_is_left_to_python(asked: str) -> None:
+    text = f"""
+def f(x):
+    with torch.inference_mode():
+        first = x * 2
+    second = x.sum().item() * x
+    third = 3
+    return sorted({asked})
+"""
+    found: list[dict[str, Any]] = [{"torch": torch}, {"torch": torch}]
+    for namespace in found:
+        exec(text, namespace)
+    x = torch.ones(3, requires_grad=True)
+    assert explorer.compile(found[0]["f"], backend="eager")(x) == found[1]["f"](x)
+
+
 def names_shared_with_closures(x, flag):
     shared = 1
     read = [lambda: shared]

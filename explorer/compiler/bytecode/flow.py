@@ -222,6 +222,7 @@ def liveness(code: Code) -> dict[str, frozenset[str]]:
     `locals()` and its like all that it has.
     """
     edges = flow(code)
+    asks_for_locals = any(each.op == "LOAD_GLOBAL" and each.arg in _OF_THE_FRAME for each in code.instructions)
     _, possible = _bound(edges)
     positions = sorted(possible, reverse=True)
     before: dict[int, frozenset[str]] = dict.fromkeys(positions, frozenset())
@@ -234,7 +235,7 @@ def liveness(code: Code) -> dict[str, frozenset[str]]:
             instruction = code.instructions[position]
             if instruction.op in ("STORE_FAST", "LOAD_FAST_AND_CLEAR"):
                 live -= {instruction.arg}
-            live = live.union(_read(code, instruction))
+            live = live.union(_read(code, instruction, asks_for_locals))
             at = edges.handler_at[position]
             if at is not None:
                 live |= before[at]
@@ -244,14 +245,14 @@ def liveness(code: Code) -> dict[str, frozenset[str]]:
     return {code.instructions[position].id: before[position] & possible[position] for position in positions}
 
 
-def _read(code: Code, instruction: Instruction) -> Iterable[str]:
+def _read(code: Code, instruction: Instruction, asks_for_locals: bool) -> Iterable[str]:
     if instruction.op in _READS:
         return (instruction.arg,)
     no_arguments = (instruction.op, instruction.arg) == ("CALL", (0, ()))
     implicit = instruction.op in ("LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD") and not instruction.arg[1]
     if (no_arguments or implicit) and "__class__" in code.frees:
         return ("__class__", *code.locals[: min(1, code.arg_count)])
-    if instruction.op == "LOAD_GLOBAL" and instruction.arg in _OF_THE_FRAME:
+    if asks_for_locals and instruction.op in ("LOAD_GLOBAL", "CALL", "CALL_FUNCTION_EX"):
         return (*code.locals, *code.cells, *code.frees)
     return ()
 
