@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import explorer
 
@@ -134,3 +135,32 @@ assert made.tolist() == [2, 2, 2]
 @pytest.mark.parametrize("where", ("torch.inference_mode()", "torch.device('meta')", "torch.autocast('cpu')"))
 def test_the_first_compile_of_a_program_may_stand_anywhere(where):
     subprocess.run([sys.executable, "-c", FIRST.format(where)], check=True, timeout=120)
+
+
+WITHOUT_GRAD = {
+    "padded": lambda x: F.pad(x, (1, 0)),
+    "padded by a constant": lambda x: torch.constant_pad_nd(x, (0, 1), 2),
+    "reflected": lambda x: F.pad(x[None], (1, 1), mode="reflect"),
+    "rolled": lambda x: x.roll(1, 0),
+    "of no rows": lambda x: x[:0].roll(1, 0),
+    "the same": lambda x: x.contiguous(),
+    "a view": lambda x: x.view(-1),
+    "wanted": lambda x: torch.ones_like(x, requires_grad=True),
+    "a parameter": lambda x: torch.nn.Parameter(x * 2),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("make", WITHOUT_GRAD.values(), ids=WITHOUT_GRAD)
+def test_what_is_made_without_grad_needs_none(make, dynamic):
+    def function(x):
+        made = make(x)
+        before = made.requires_grad, made.is_leaf
+        return before, (made * 2).requires_grad, made.requires_grad_() is made, made
+
+    found = []
+    for each in (function, explorer.compile(function, backend="eager", dynamic=dynamic)):
+        with torch.no_grad():
+            *told, made = each(torch.ones(3, 4, requires_grad=True))
+        found.append((told, made.requires_grad, made.is_leaf))
+    assert found[0] == found[1]

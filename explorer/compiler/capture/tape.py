@@ -318,6 +318,10 @@ class Tape:
                 unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))
         if outs and not isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
             self.check_outs(function, fake_args, fake_kwargs, outs)
+        if not torch.is_grad_enabled() and target != "requires_grad_" and "requires_grad" not in fake_kwargs:
+            for each in tensors_in(result):  # rules in Python make leaves of what the operator pads or rolls
+                if each.requires_grad and each.is_leaf and not any(each is one for one in given):
+                    each.requires_grad_(False)
         self.shape_env.pending_fresh_unbacked_symbols.clear()
         unknown = _unknown_sizes(result)
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
