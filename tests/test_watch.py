@@ -2,6 +2,7 @@
 
 import linecache
 import logging
+import os
 import re
 import sys
 import threading
@@ -625,6 +626,46 @@ def test_what_ran_outside_graphs_is_timed_and_its_operators_counted(name: str, h
         assert said in repr(record) and said in repr(record.eager) and said in record.text()
         loaded = Record.load(record.save(tmp_path / f"{engine}.explore.json"))
         assert loaded.data.eager == record.data.eager
+
+
+def prints_between(x):
+    y = x.sin()
+    print("between")
+    return y.cos()
+
+
+def opens_between(x):
+    y = x.sin()
+    open(os.devnull).close()
+    return y.cos()
+
+
+UNTIMED: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
+    "effects": (prints_between, {"time": 0.001}, "the function is not called for timing, because it prints"),
+    "once": (opens_between, {"time": 0.001}, "the function was called only once, because it uses open"),
+    "not asked for": (between_graphs, {"time": False}, "timing was not asked for"),
+}
+
+
+@pytest.mark.parametrize("engine", ["explorer", "stock"])
+@pytest.mark.parametrize("name", [*UNTIMED, "watched"])
+def test_the_record_says_why_what_ran_outside_graphs_was_not_timed(name: str, engine: str) -> None:
+    if name == "watched":
+        compiled = (stock_of if engine == "stock" else explorer.compile)(between_graphs)
+        torch._dynamo.reset()
+        with explorer.watch() as log:
+            compiled(X)
+        record, why = log.record, "in each call of the watched program something was compiled"
+    else:
+        fn, settings, why = UNTIMED[name]
+        stock = {"backend": "eager"} if engine == "stock" else None
+        record = explorer.explore(fn, engine=engine, stock=stock, **settings)(X)
+    assert record.data.eager and all(each.seconds is None for each in record.data.eager)
+    assert all(each.measured.startswith(why) for each in record.data.eager)
+    assert f"; not timed: {why}" in repr(record.eager)
+    if engine == "explorer":
+        counted = f"an unknown number in Python between graphs (not counted: {why.partition(', because')[0]})"
+        assert counted in repr(record)
 
 
 def test_a_call_that_compiles_or_profiles_itself_is_not_measured() -> None:

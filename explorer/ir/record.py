@@ -770,7 +770,8 @@ class ErrorData(Data, frozen=True):
 
 class EagerData(Data, frozen=True):
     """What ran in Python outside graphs: `what` is a function, a continuation, or the Python at a graph break. `calls`
-    are ATen calls and `seconds` its time in the call `measured`; None where nobody counted them."""
+    are ATen calls and `seconds` its time in the call `measured`; None where nobody counted them, and `measured` says
+    why."""
 
     what: str
     why: str

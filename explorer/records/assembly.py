@@ -65,12 +65,15 @@ def assembled(
         mnemonics=mnemonics(_machine_lines(compiles)),
         recompiles=diagnosis.failed_guards(compiles),
         errors=diagnosis.errors(compiles, failure),
-        eager=timed_outside(diagnosis.eager(compiles, eager), compiles, outside),
+        eager=diagnosis.untimed(
+            timed_outside(diagnosis.eager(compiles, eager), compiles, outside), NONE_MEASURED if calls else ""
+        ),
         calls=calls,
     )
 
 
-timed_outside = diagnosis.timed
+timed_outside, untimed_outside = diagnosis.timed, diagnosis.untimed
+NONE_MEASURED = "in each call of the watched program something was compiled, or a profiler was on"
 
 
 def _machine_lines(compiles: Iterable[data.CompileData]) -> Iterator[data.LineData]:

@@ -232,6 +232,8 @@ def user_line(text: str) -> SpanData | None:
 
 
 AT_BREAK = "the Python at a graph break"
+TOLD_BEFORE = "it is part of what is told of another one"
+NOT_RUN = "it did not run in the call that was measured"
 
 
 def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tuple[EagerData, ...]:
@@ -254,11 +256,16 @@ def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tu
     return tuple({(each.what, each.why, each.span): each for each in found}.values())
 
 
+def untimed(found: Iterable[EagerData], why: str) -> tuple[EagerData, ...]:
+    """With why those that were not timed were not, where that is not known yet."""
+    return tuple(each if each.measured else msgspec.structs.replace(each, measured=why) for each in found)
+
+
 def timed(
     found: Iterable[EagerData], compiles: Iterable[CompileData], outside: Sequence[OutsideGraphs]
 ) -> tuple[EagerData, ...]:
-    """With what each took in the calls that were measured. What several stand for, as breaks of one graph, is told with
-    the first."""
+    """With what each took in the calls that were measured, or why that is not known. What several stand for, as breaks
+    of one graph, is told with the first."""
     known = {each.id: each for each in compiles}
     told: set[tuple[str, Place]] = set()
 
@@ -279,9 +286,13 @@ def timed(
                     yield call, place
 
     def measured(each: EagerData) -> EagerData:
-        some = [(call, place) for call, place in of(each) if (call.engine, place) not in told]
-        if not some:
+        all_of_it = list(of(each))
+        some = [(call, place) for call, place in all_of_it if (call.engine, place) not in told]
+        of_it = known.get(each.compile)
+        if not some and of_it is not None and all(call.engine != of_it.engine for call in outside):
             return each
+        if not some:
+            return msgspec.structs.replace(each, measured=TOLD_BEFORE if all_of_it else NOT_RUN)
         told.update((call.engine, place) for call, place in some)
         shares = [call.shares[place] for call, place in some]
         calls = [f"{f'call {call.number}' if call.number else 'a call'} of {call.function}" for call, _ in some]

@@ -30,7 +30,7 @@ from explorer.ir.capture import Capture, Frame, GuardedCode
 from explorer.ir.joint import Partitioned
 from explorer.ir.program import CPU, Program, Target
 from explorer.records import to_record
-from explorer.records.assembly import assembled, compiles_of, settings_of, timed_outside
+from explorer.records.assembly import assembled, compiles_of, settings_of, timed_outside, untimed_outside
 from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import Calls, InPlace, Leave
 from explorer.records.check.captured import Captured, GraphTrial, Once
@@ -44,7 +44,7 @@ from explorer.records.check.trial import Contestant, Trial
 from explorer.records.session import Bisect, Record
 from explorer.records.stock.breaks import LIBRARIES
 from explorer.records.stock.caches import untouched
-from explorer.records.stock.calling import one_call
+from explorer.records.stock.calling import MOST_CALLS, one_call
 from explorer.records.stock.contestant import Stock, compiles_so_far
 from explorer.records.stock.first_divergence import first_divergence as first_divergence_of_stock
 from explorer.records.stock.first_divergence import unasked
@@ -121,6 +121,8 @@ def harmless(
             raise
         calls.ended = True
         timing = record.timing
+        why = calls.untimed or ("" if asked.time else "timing was not asked for")
+        record = record.having(eager=untimed_outside(record.data.eager, why))
         return record.noting(calls.notes(timed=timing is not None and bool(timing.contestants)))
 
 
@@ -217,13 +219,18 @@ def with_times_outside(record: Record, trial: Trial, asked: Asked) -> Record:
     asked.progress.on_phase("timing what runs outside graphs")
     under, again = unwrapped(trial)
     found: list[OutsideGraphs] = []
-    with suppress(NotIsolated, Exception):  # the program's own: the record tells of it, or its eager call
-        if asked.engine != "stock":
-            found += one_call(under, lambda fn: optimize(fn, replace(asked.config, backend="eager"), compile_frame))
-    with suppress(NotIsolated, Exception):
-        if asked.engine != "explorer":
-            found += one_call(under, partial(captured_by_stock, asked.stock or {}, again))
-    return record.having(eager=timed_outside(record.data.eager, record.data.compiles, found))
+    why = f"in each of {MOST_CALLS} calls something was compiled"
+    ours = partial(optimize, config=replace(asked.config, backend="eager"), compile_frame=compile_frame)
+    compilers = {"explorer": ours, "stock": partial(captured_by_stock, asked.stock or {}, again)}
+    for compiler in compilers.values() if asked.engine == "both" else (compilers[asked.engine],):
+        try:
+            found += one_call(under, compiler)
+        except NotIsolated as refusal:
+            why = str(refusal)
+        except Exception as error:  # the program's own: the record tells of it, or its eager call
+            why = f"the call that was to be measured raised {type(error).__name__}"
+    timed = timed_outside(record.data.eager, record.data.compiles, found)
+    return record.having(eager=untimed_outside(timed, why))
 
 
 def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Record:

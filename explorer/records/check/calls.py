@@ -215,10 +215,17 @@ class Calls:
         assert self.before is not None
         return {each.owner._cdata for each in self.before.memory if not each.changed()}
 
+    @property
+    def untimed(self) -> str:
+        """Why the function is not called for timing, if so."""
+        if self.once:
+            return f"the function was called only once, because {self.once}"
+        return f"the function is not called for timing, because {self.effects[0]}" if self.effects else ""
+
     def notes(self, *, timed: bool) -> tuple[str, ...]:
         """Notes on how often the function was called, and why; `timed` says whether the record holds times."""
         if self.once:
-            return (f"The function was called only once, because {self.once}.",)
+            return (f"{self.untimed[0].upper()}{self.untimed[1:]}.",)
         state = "as before" if self.leave == "unchanged" else "as one eager call leaves it"
         if self.repeatable:
             return (TIMED_FROM_LEFT,) if timed and not self.steady else ()

@@ -75,9 +75,9 @@ def eager(each: EagerData, names: Names) -> str:
 
 
 def took(each: EagerData) -> str:
-    """How long it ran, and with how many ATen calls, where that was measured."""
+    """How long it ran, and with how many ATen calls, or why nobody knows."""
     if each.seconds is None or not each.measured:
-        return ""
+        return f"; not timed: {each.measured}" if each.measured else ""
     calls = "" if each.calls is None else f" and {count(each.calls, 'ATen call')}"
     return f"; {duration(each.seconds)}{calls} in {each.measured}"
 
@@ -150,7 +150,7 @@ def summary(record: RecordData, names: Names) -> list[str]:
     lines += [recompile(each, names) for each in record.recompiles]
     lines += [f"error: {error(each, names)}" for each in record.errors]
     if record.eager:
-        told = (each for each in record.eager if took(each) or not _told(each, record))
+        told = (each for each in record.eager if each.seconds is not None or not _told(each, record))
         lines += [f"outside graphs: {eager(each, names)}" for each in told]
     else:
         lines += [f"outside graphs: {name}" for name in record.coverage.python]

@@ -50,8 +50,9 @@ def outside(record: data.RecordData) -> str:
     counted = [each.calls for each in record.eager if each.calls is not None]
     if not record.eager:
         return ""
-    many = str(sum(counted)) if counted else "an unknown number"
-    return f"; {many} in Python between graphs"
+    whys = {each.measured.partition(", because ")[0] for each in record.eager if each.measured}
+    why = f" (not counted: {whys.pop()})" if len(whys) == 1 else ""
+    return f"; {sum(counted)} in Python between graphs" if counted else f"; an unknown number in Python between graphs{why}"
 
 
 def guard_lines(guards: Sequence[data.GuardData], files: diagnosis.Names) -> list[str]:

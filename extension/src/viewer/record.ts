@@ -527,7 +527,8 @@ export interface ErrorData {
 }
 
 /** What ran in Python outside graphs: `what` is a function, a continuation, or the Python at a graph break. `calls`
- * are ATen calls and `seconds` its time in the call `measured`; None where nobody counted them. */
+ * are ATen calls and `seconds` its time in the call `measured`; None where nobody counted them, and `measured` says
+ * why. */
 export interface EagerData {
   readonly what: string;
   readonly why: string;

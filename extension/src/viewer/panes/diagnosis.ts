@@ -18,9 +18,10 @@ export function at(context: Context, span: SpanData | null | undefined): (HTMLEl
   return [" at ", known ? button("ex-link", place, () => context.show("source", `|${span.file}:${span.line}`)) : place];
 }
 
-/** How long it ran outside graphs, and with how many ATen calls, where that was measured. */
+/** How long it ran outside graphs, and with how many ATen calls, or why nobody knows. */
 export function took(each: EagerData): string {
-  if (each.seconds === null || each.seconds === undefined || !each.measured) return "";
+  if (!each.measured) return "";
+  if (each.seconds === null || each.seconds === undefined) return `; not timed: ${each.measured}`;
   const calls = each.calls === null || each.calls === undefined ? "" : ` and ${count(each.calls, "ATen call")}`;
   return `; ${seconds(each.seconds)}${calls} in ${each.measured}`;
 }
