@@ -12,7 +12,7 @@ from typing import Any
 
 HEAD = """
 import abc, array, collections, contextvars, copy, dataclasses, enum, functools, io, itertools, json, logging, math
-import os, pathlib, random, tempfile, threading, time, types, warnings, weakref
+import os, pathlib, random, sys, tempfile, threading, time, types, warnings, weakref
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -253,6 +253,52 @@ PARTS = (
             def scale(self): return 2.0
         turned = Slow()
         """, "y = y * turned.scale(); turned.__class__ = Fast", "type(turned).__name__"),
+    # What only asks, what the process holds beside objects, and what torch and Python wrap.
+    Part("asking the system", "from os import getcwd", """
+        y = y + os.cpu_count() + len(getcwd()) + ("HOME" in os.environ) + len(os.getenv("PATH", "")) + os.getpid() * 0
+        y = y + (sys.version_info >= (3, 11)) + os.path.exists("/") + len(os.listdir("/")) * 0
+        """, "()", pure=True),
+    Part("the search path of modules", "sys.path[:] = [each for each in sys.path if each != 'added']",
+         "sys.path.append('added')", "sys.path.count('added')"),
+    Part("a heap", "import heapq; heap = [1, 3]", "heapq.heappush(heap, 2)", "heap"),
+    Part("parametrizations", """
+        normed = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3))
+        """, "y = y + normed(x).sum()", "normed.state_dict()", pure=True),
+    Part("a closure of an optimizer", """
+        m3 = nn.Linear(3, 1); opt3 = torch.optim.LBFGS(m3.parameters(), max_iter=2)
+        """, """
+        def closure():
+            opt3.zero_grad(); loss3 = m3(x).square().mean(); loss3.backward(); return loss3
+        y = y + opt3.step(closure).detach()
+        """, "m3.state_dict(), [p.grad for p in m3.parameters()]", pure=True),
+    Part("hooks of saved tensors", "packed = []; v3 = nn.Parameter(torch.ones(3))", """
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: (packed.append(1), t)[1], lambda t: t):
+            squared = (v3 * x).pow(2).sum()
+        squared.backward()
+        """, "len(packed), v3.grad"),
+    Part("a function of autograd that counts", """
+        class Doubled(torch.autograd.Function):
+            calls = [0, 0]
+            @staticmethod
+            def forward(ctx, a): Doubled.calls[0] += 1; return a * 2
+            @staticmethod
+            def backward(ctx, g): Doubled.calls[1] += 1; return g * 2
+        v4 = nn.Parameter(torch.ones(3))
+        """, "Doubled.apply(v4).sum().backward()", "Doubled.calls, v4.grad"),
+    Part("a module in place of another", "pair = nn.Sequential(nn.Linear(3, 3), nn.ReLU())",
+         "pair[1] = nn.Tanh(); y = y + pair(x).sum()", "type(pair[1]).__name__"),
+    Part("single dispatch", """
+        @functools.singledispatch
+        def shown(a): return 1
+        """, "y = y + shown(3); shown.register(str, lambda a: 3)", "sorted(k.__name__ for k in shown.registry)"),
+    Part("attributes made on demand", """
+        class Memo:
+            asked = []
+            def __getattr__(self, name):
+                if name.startswith("_"): raise AttributeError(name)
+                Memo.asked.append(name); setattr(self, name, 2.0); return 2.0
+        memo = Memo()
+        """, "y = y + memo.scale", "Memo.asked, dict(vars(memo))"),
     # What nobody can put back.
     Part("an object that notices its end", """
         class Ending:
@@ -274,6 +320,10 @@ PARTS = (
     Part("an array in a file", """
         target = os.path.join(tempfile.mkdtemp(), "h.npy")
         """, "np.save(target, np.ones(2))", "os.path.getsize(target)", once=True),
+    Part("the environment", "os.environ.pop('EFFECTS', None)",
+         "os.environ['EFFECTS'] = os.environ.get('EFFECTS', '') + 'a'", "os.environ.get('EFFECTS')", once=True),
+    Part("a registered end", "class Kept: pass\nends, held = [], [Kept()]\nweakref.finalize(held[0], ends.append, 1)",
+         "held.clear()", "ends", once=True),
     Part("a generator", "numbered = (n for n in range(9))", "y = y + next(numbered)", "next(numbered)", once=True),
     Part("an iterator", "it = iter([1, 2, 3])", "y = y + next(it)", "list(it)", once=True),
     Part("an endless iterator", "ticks = itertools.count()", "y = y + next(ticks)", "next(ticks)", once=True),

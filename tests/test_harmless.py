@@ -7,10 +7,14 @@ import copy
 import functools
 import gc
 import io
+import locale
 import os
 import random
+import sys
 import time
+import types
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +26,7 @@ from torch import nn
 
 import explorer
 from effects import BY_NAME, PARTS, Made, Runs, made
-from explorer.records.check.isolate import reached
+from explorer.records.check.isolate import ASKING, ASKS, HARMFUL_BUILTINS, NotIsolated, reached
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import heard, kept_inside, noted, put_back
 from explorer.records.check.profile import peak_bytes
@@ -151,6 +155,65 @@ def test_a_constant_name_of_an_attribute_reaches_no_other(monkeypatch: pytest.Mo
     assert not any("only once" in note for note in notes), notes
     notes = explorer.explore(space["any_name"], time=False)(torch.ones(2, 3)).data.notes
     assert any("only once, because it uses os.remove" in note for note in notes), notes
+
+
+FUNCTIONS = types.FunctionType, types.BuiltinFunctionType
+
+
+def asking() -> list[tuple[str, str]]:
+    """Functions of the system's modules that are taken to only ask something."""
+    modules = (sys.modules[name] for name in sorted(ASKING) if name in sys.modules)
+    found = ((each, name) for each in modules for name in sorted(vars(each)) if ASKS.match(name))
+    return [(each.__name__, name) for each, name in found if isinstance(getattr(each, name), FUNCTIONS)]
+
+
+def of_the_process() -> tuple[Any, ...]:
+    mask = os.umask(0)
+    os.umask(mask)
+    settings = sys.path[:], sys.getrecursionlimit(), sys.getswitchinterval(), locale.setlocale(locale.LC_ALL)
+    return dict(os.environ), os.getcwd(), mask, sorted(os.listdir("/proc/self/fd")), *settings
+
+
+@pytest.mark.parametrize(("module", "name"), asking(), ids=lambda each: each)
+def test_a_function_that_only_asks_changes_nothing(module: str, name: str, tmp_path: Path) -> None:
+    """Called with arguments of each kind, it announces no effect and leaves the process as it was."""
+    asked: Any = getattr(sys.modules[module], name)
+    (tmp_path / "file").write_text("text")
+    given = ((), (1,), (str(tmp_path),), (str(tmp_path / "file"),), (1, 1), (str(tmp_path), 1), ("HOME",), ("a", "b"))
+    before = of_the_process()
+    with heard() as outside, noted() as said, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for arguments in given:
+            with contextlib.suppress(Exception):
+                asked(*arguments)
+    assert not outside and not said
+    assert of_the_process() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["file"] and (tmp_path / "file").read_text() == "text"
+    space: dict[str, Any] = {"asked": asked}
+    exec("def body(x): return asked() or x", space)
+    reached(space["body"], {})
+
+
+@pytest.mark.parametrize("name", sorted(name for name in dir(os) if isinstance(getattr(os, name), FUNCTIONS)))
+def test_every_other_function_of_the_system_is_not_called_again(name: str) -> None:
+    space: dict[str, Any] = {"os": os}
+    exec(f"def body(x): return os.{name}(x)", space)
+    only_asks = ("os", name) in asking()
+    try:
+        reached(space["body"], {})
+    except NotIsolated as refusal:
+        assert not only_asks and f"os.{name}" in str(refusal)
+    else:
+        assert only_asks
+
+
+@pytest.mark.parametrize("name", sorted(HARMFUL_BUILTINS))
+def test_builtins_that_read_or_change_more_than_can_be_copied_are_refused(name: str) -> None:
+    space: dict[str, Any] = {}
+    exec(f"def body(x): return {name}(x)\ndef inside(x): return [lambda: {name}(x)]", space)
+    for each in ("body", "inside"):
+        with pytest.raises(NotIsolated, match=f"it uses {name}"):
+            reached(space[each], {})
 
 
 def test_what_cannot_be_put_back_is_not_called_where_nothing_is_to_change() -> None:
@@ -382,6 +445,20 @@ def test_what_listens_for_files_is_no_frame_that_anybody_compiles() -> None:
     assert frames == 2, "listing, and what goes on after its break"
 
 
+def test_a_module_to_which_dynamo_refers_may_be_let_go() -> None:
+    torch._dynamo.mutation_guard.install_generation_tagging_init()
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    torch._dynamo.mutation_guard.GenerationTracker.tag(model[1])
+    assert weakref.getweakrefcount(model[1])
+
+    def swapped(x: torch.Tensor) -> torch.Tensor:
+        model[1] = nn.Tanh()
+        return model(x)
+
+    notes = explorer.explore(swapped, time=False)(torch.ones(2, 3)).data.notes
+    assert not any("only once" in note for note in notes) and type(model[1]) is nn.Tanh
+
+
 class Ending:
     """Garbage that removes a file and prints when it is collected, as what other code left behind may."""
 
@@ -406,6 +483,19 @@ def test_what_others_left_is_not_told_of_a_call_that_collects_it(
     assert not outside and not said
     assert "ended" in capsys.readouterr().out
     assert not [each for each in gc.callbacks if each.__module__.startswith("explorer.")]
+
+
+def test_a_collection_at_any_moment_is_not_told(tmp_path: Path) -> None:
+    """Of the two that listen, none is without the other's knowledge of the collector."""
+    with noted() as said:
+        Ending(tmp_path / "left")
+        gc.collect()
+        with heard() as outside:
+            Ending(tmp_path / "right")
+            gc.collect()
+        Ending(tmp_path / "left")
+        gc.collect()
+    assert not said and "call os.remove" not in outside
 
 
 def test_what_the_call_itself_ends_is_told(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ class Calls:
         for id_, (value, path) in held.found.items():
             if id_ in remaining:
                 continue
-            by_others = not isinstance(value, torch.Tensor) and weakref.getweakrefcount(value) > 0  # torch has its own
+            by_others = not isinstance(value, torch.Tensor) and any(map(_not_torchs, weakref.getweakrefs(value)))
             if hasattr(type(value), "__del__") or id_ in weak or by_others:
                 yield path
 
@@ -242,6 +242,11 @@ class Calls:
             f"The function was called {times}{shown}; its state was restored before each further call, and is now "
             f"{state}." + instead * timed,
         )
+
+
+def _not_torchs(reference: weakref.ref[Any]) -> bool:
+    """Dynamo refers to each module that is made after it compiled one that was changed."""
+    return not str(getattr(reference.__callback__, "__module__", "")).startswith("torch.")
 
 
 def named_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

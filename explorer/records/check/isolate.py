@@ -15,6 +15,7 @@ import functools
 import gc
 import logging
 import os
+import re
 import site
 import sys
 import sysconfig
@@ -49,19 +50,30 @@ BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDesc
 SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 HARMLESS = frozenset(
-    "torch triton numpy scipy explorer builtins math cmath operator _operator functools _functools itertools "
-    "collections _collections _collections_abc typing types dataclasses contextlib copy enum abc re string time "
-    "datetime random statistics decimal fractions numbers json logging warnings _warnings zlib hashlib base64 binascii "
-    "struct bisect heapq inspect posixpath ntpath genericpath textwrap pprint weakref".split()
+    "torch triton numpy scipy explorer builtins math cmath operator functools itertools collections _collections_abc "
+    "typing types dataclasses contextlib copy enum abc re string time datetime random statistics decimal fractions "
+    "numbers json logging warnings zlib hashlib base64 binascii struct bisect heapq inspect posixpath ntpath "
+    "genericpath textwrap pprint weakref platform fnmatch secrets".split()
 )
 """Packages, mostly of compiled code, whose functions change their arguments, their output and random generators, and
-nothing else. Others are read as the program is."""
+nothing else, and so of those with an underscore in front, in which they keep what is written in C. Others are read as
+the program is."""
 
 HARMFUL = (
     "torch.serialization", "torch.distributed", "torch.multiprocessing", "torch.hub", "torch.onnx", "torch.package",
     "torch.utils.tensorboard", "torch.utils.cpp_extension",
 )  # fmt: skip
 """Parts of them that do."""
+
+ASKING = frozenset("os posix nt sys locale _locale".split())
+ASKS = re.compile(
+    r"(get|is|W[A-Z]|[fl]?stat|f?pathconf$|sysconf$|confstr$|fs(path|encode|decode)$)\w*$"
+    r"|(access|cpu_count|listdir|scandir|walk|readlink|strerror|times|uname|urandom|sched_getaffinity|intern)$"
+)
+"""Modules whose functions of these names only ask the system or the interpreter something."""
+
+CONTAINERS = (dict, list, set, frozenset, tuple, deque, bytearray)
+"""What is put back alike whoever holds it: a library's own is data like the program's."""
 
 HARMFUL_BUILTINS = frozenset("open input exec eval compile breakpoint exit quit globals __import__ help".split())
 
@@ -241,7 +253,7 @@ def by_reference(value: Any) -> bool:
     """Whether a copy may share a value. A program may give a member of its own enumeration attributes."""
     if isinstance(value, enum.Enum):
         return not is_users_module(type(value).__module__)
-    return isinstance(value, BY_REFERENCE) and not _is_users_own_module(value)
+    return isinstance(value, BY_REFERENCE) and not _is_users_own_module(value) or _is_plain_record(value)
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -528,10 +540,25 @@ def _library(value: Any) -> str:
 def _harmless(value: Any, path: str, module: str) -> None:
     if value is sys.stdout or value is sys.stderr:
         return  # what a repeat writes there is discarded
+    if value is os.environ or type(value) in CONTAINERS:
+        return  # Python announces what is set in the environment (see `heard`)
     home = str(getattr(value, "__module__", None) or module)
     both = (module, home)
-    if any(name.partition(".")[0] not in HARMLESS for name in both) or any(name.startswith(HARMFUL) for name in both):
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)) and ASKING.issuperset(both):
+        if ASKS.match(value.__name__):
+            return
+    if not all(map(_is_harmless, both)) or any(name.startswith(HARMFUL) for name in both):
         raise NotIsolated(f"it uses {path}, which may change state that cannot be copied")
+
+
+def _is_harmless(module: str) -> bool:
+    root = module.partition(".")[0]
+    return root in HARMLESS or root in sys.stdlib_module_names and root.removeprefix("_") in HARMLESS
+
+
+def _is_plain_record(value: Any) -> bool:
+    """Whether a value is a record that the interpreter made, as `sys.version_info`, and holds constants alone."""
+    return hasattr(type(value), "n_sequence_fields") and all(map(by_reference, value))
 
 
 def _functions(member: Any) -> Iterator[types.FunctionType]:

@@ -83,7 +83,7 @@ def _listening(heard: Heard) -> Iterator[None]:
         warnings._showwarnmsg = show  # type: ignore[attr-defined]
 
     theirs = tuple(_Stream(stream, through) for stream in streams)
-    with undone(undo):
+    with _collections_told(), undone(undo):
         sys.stdout, sys.stderr = theirs
         logging.Logger.handle = handled  # type: ignore[method-assign, assignment]
         warnings._showwarnmsg = shown  # type: ignore[attr-defined]
@@ -153,13 +153,21 @@ def heard() -> Iterator[list[str]]:
 def _hearing(now: bool | list[str]) -> Iterator[None]:
     _install()
     before = getattr(_watched, "now", False)
-    _watched.now = now
+    with _collections_told():
+        _watched.now = now
+        try:
+            yield
+        finally:
+            _watched.now = before
+
+
+@contextmanager
+def _collections_told() -> Iterator[None]:
     gc.callbacks.append(_collects)
     try:
         yield
     finally:
         gc.callbacks.remove(_collects)
-        _watched.now = before
 
 
 def _collects(phase: str, _: object) -> None:
