@@ -664,7 +664,7 @@ def test_the_record_says_why_what_ran_outside_graphs_was_not_timed(name: str, en
     assert all(each.measured.startswith(why) for each in record.data.eager)
     assert f"; not timed: {why}" in repr(record.eager)
     if engine == "explorer":
-        counted = f"an unknown number in Python between graphs (not counted: {why.partition(', because')[0]})"
+        counted = f"an unknown number in Python between graphs (not counted: {why.partition(', because')[0]}"
         assert counted in repr(record)
 
 

@@ -52,7 +52,7 @@ def outside(record: data.RecordData) -> str:
         return ""
     whys = {each.measured.partition(", because ")[0] for each in record.eager if each.measured}
     why = f" (not counted: {whys.pop()})" if len(whys) == 1 else ""
-    return f"; {sum(counted)} in Python between graphs" if counted else f"; an unknown number in Python between graphs{why}"
+    return f"; {sum(counted) if counted else 'an unknown number'} in Python between graphs{'' if counted else why}"
 
 
 def guard_lines(guards: Sequence[data.GuardData], files: diagnosis.Names) -> list[str]:
