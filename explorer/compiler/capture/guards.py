@@ -187,18 +187,13 @@ class Equals(Condition):
     def difference(self, value: Any) -> str:
         both_nan = value != value and self.expected != self.expected
         same = type(value) is type(self.expected) and (value == self.expected or both_nan)
-        same &= not self._has_zero() or repr(value) == repr(self.expected)
+        same &= not has_zero(self.expected) or repr(value) == repr(self.expected)
         return "" if same else f"is {said(value)}, expected {self.expected!r}"
 
     def install(self, checks: Checks, source: Source, text: str) -> None:
         checks.build.equals(checks.manager(source), self.expected, text)
-        if self._has_zero():
+        if has_zero(self.expected):
             checks.build.check(checks.manager(source), lambda value: repr(value) == repr(self.expected), text)
-
-    def _has_zero(self) -> bool:
-        """Whether there is a zero in it whose sign a comparison does not see."""
-        number = self.expected
-        return type(number) is float and number == 0 or type(number) is complex and 0 in (number.real, number.imag)
 
 
 @dataclass(frozen=True)
@@ -691,6 +686,13 @@ def keys_of(value: Any) -> Iterable[Any]:
 def is_same_key(key: Any, other: Any) -> bool:
     """Whether a dictionary takes one for the other: tensors are equal to themselves alone."""
     return key is other or (hash(key) == hash(other) and not isinstance(other, torch.Tensor) and key == other)
+
+
+def has_zero(value: Any) -> bool:
+    """Whether there is a zero in a plain value whose sign a comparison does not see."""
+    if isinstance(value, (tuple, list, frozenset, set)):
+        return any(map(has_zero, value))
+    return type(value) is float and value == 0 or type(value) is complex and 0 in (value.real, value.imag)
 
 
 def state_text(state: GlobalStateData) -> str:

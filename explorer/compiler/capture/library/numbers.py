@@ -47,6 +47,8 @@ def _bool(t: Tracer, value: Value = Constant(False)) -> Value:
 def _number(kind: type) -> Callable[..., Value]:
     def convert(t: Tracer, value: Value = Constant(0), *rest: Value) -> Value:
         """A conversion of a known number or text; of a tensor it breaks."""
+        if rest:
+            return Constant(t.python(kind, t.constant_of(value), *map(t.constant_of, rest)))
         if isinstance(value, (TensorValue, ArrayValue)):
             return value.method(t, f"__{kind.__name__}__", [], {})
         if isinstance(value, FloatValue):
@@ -63,7 +65,7 @@ def _number(kind: type) -> Callable[..., Value]:
             if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
                 found = value.special(t, name, [])
                 return found if name == f"__{kind.__name__}__" else Constant(kind(t.constant_of(found)))
-        return Constant(t.python(kind, t.constant_of(value), *map(t.constant_of, rest)))
+        return Constant(t.python(kind, t.constant_of(value)))
 
     convert.__name__ = kind.__name__
     return convert
@@ -212,8 +214,8 @@ def _rounding(function: Callable[..., Any], name: str) -> Rule:
             unsupported(reasons.ITEM, f"{function.__name__}({args[0].describe()})")
         if any(isinstance(arg, FloatValue) for arg in args) and not kwargs:
             return t.computed(function, *args)
-        if any(isinstance(arg, SizeValue) for arg in args):
-            return t.on_numbers(function, *args)
+        if len(args) == 1 and isinstance(args[0], SizeValue) and not kwargs:
+            return t.on_numbers(function, args[0])
         plain = [t.constant_of(arg) for arg in args]
         return t.from_python(t.python(function, *plain, **{k: t.constant_of(v) for k, v in kwargs.items()}))
 
