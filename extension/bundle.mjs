@@ -43,12 +43,13 @@ function named(text) {
 }
 
 async function report() {
+  const read = file => JSON.parse(readFileSync(join(here, file), "utf8"));
   const made = async entry => (await build({ ...common, write: false, entryPoints: [join(here, "src/report", entry)] })).outputFiles[0].text.trimEnd();
   const script = await made("main.ts");
   const parts = {
     style: await made("page.css"),
     script,
-    panes: JSON.stringify(JSON.parse(readFileSync(join(here, "../explorer/show/view/panes.json"), "utf8"))).replaceAll("<", "\\u003c"),
+    texts: JSON.stringify({ panes: read("../explorer/show/view/panes.json"), keys: read("src/report/keys.json") }).replaceAll("<", "\\u003c"),
     // The page's policy lets this script run and no other, whatever a record holds.
     hash: `sha256-${createHash("sha256").update(script).digest("base64")}`,
   };

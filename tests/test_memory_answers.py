@@ -66,6 +66,32 @@ def test_it_agrees_with_the_plan_and_names_lines() -> None:
     assert "test_memory_answers.py:" in said and "planned peak at " in said
 
 
+def loops_alone(x):
+    y = x.softmax(-1)
+    z = (y * 2).softmax(0) + y
+    return z.softmax(-1).sum(0)
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_one_run_holds_what_was_planned_step_by_step(values: bool) -> None:
+    """With `values` the kernels ran one by one before, and their pool is made anew for the measured run."""
+    record = explorer.explore(loops_alone, time=0.05, values=values)(torch.randn(64, 16, requires_grad=True))
+    halves = [half for compile in record.data.compiles for half in compile.halves]
+    assert len(halves) == 2 and any(half.memory is not None and half.memory.pool for half in halves)
+    for half in halves:
+        assert half.memory is not None and half.schedule is not None
+        measured = half.memory.measured
+        assert len(measured) == len(half.schedule.items) + 1
+        assert half.memory.peak_after <= max(measured) + 64 <= half.memory.peak_after + 64 * (len(half.buffers) + 2)
+        assert f"{half.name}: measured: one run held " in str(record.memory)
+
+
+def test_without_a_profiler_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.autograd, "_enable_profiler_legacy")
+    record = explorer.explore(loops_alone, time=0.05)(torch.randn(8, 4))
+    assert [half.memory.measured for half in record.data.compiles[0].halves if half.memory] == [()]
+
+
 def test_buffers_in_a_circle_end() -> None:
     compile = sample().compiles[0]
     ring = [BufferData(f"b{n}", "f32[1]", "loop", (), where="reuse", of=f"b{(n + 1) % 3}", bytes=4) for n in range(3)]

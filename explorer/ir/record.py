@@ -501,9 +501,12 @@ class ScheduleData(Data, frozen=True):
 
 
 class MemoryData(Data, frozen=True):
+    """`measured`: what one run held, inputs left out, at each step of the schedule and after the last."""
+
     pool: Whole
     peak_before: Whole
     peak_after: Whole
+    measured: tuple[Whole, ...] = ()
 
 
 class ArgumentData(Data, frozen=True):

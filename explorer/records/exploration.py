@@ -39,7 +39,7 @@ from explorer.records.check.guard_costs import guard_costs
 from explorer.records.check.isolate import NotIsolated, undone
 from explorer.records.check.operators import OperatorChecks, custom_operators
 from explorer.records.check.process import Outside, put_back
-from explorer.records.check.profile import example_inputs, kept_for_backward, peak_bytes, profile
+from explorer.records.check.profile import example_inputs, held, kept_for_backward, peak_bytes, profile
 from explorer.records.check.trial import Contestant, Trial
 from explorer.records.session import Bisect, Record
 from explorer.records.stock.breaks import LIBRARIES
@@ -308,6 +308,7 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
                     sum(sum(half.values()) for each in seconds.values() for half in each.values())
                 )
     own = () if first is None else compiles_of(first.recorder, measured.kernels if measured else {})
+    own = with_held(own, measured.held if measured else {})
     if ours is not None:
         own = with_written(own, ours.written)
         notes += ours.notes
@@ -488,13 +489,31 @@ def with_guard_costs(compiles: tuple[data.CompileData, ...], costs: GuardCosts) 
     return tuple(map(of, compiles))
 
 
+Held = Mapping[str, Mapping[str, tuple[int, ...]]]
+"""What each half of each compile held at each step of its schedule, in bytes."""
+
+
+def with_held(compiles: tuple[data.CompileData, ...], held: Held) -> tuple[data.CompileData, ...]:
+    def half(compile: data.CompileData, each: data.HalfData) -> data.HalfData:
+        found = held.get(compile.id, {}).get(each.name, ())
+        if each.memory is None or not found:
+            return each
+        return msgspec.structs.replace(each, memory=msgspec.structs.replace(each.memory, measured=found))
+
+    return tuple(
+        msgspec.structs.replace(each, halves=tuple(half(each, one) for one in each.halves)) for each in compiles
+    )
+
+
 @dataclass(frozen=True)
 class Measured:
-    """Measured times: of whole calls, and of the kernels and guards of each compile by its id."""
+    """What was measured: times of whole calls, and of the kernels and guards of each compile by its id, and the memory
+    that it held."""
 
     timing: data.TimingData
     kernels: Mapping[str, to_record.Seconds]
     guards: GuardCosts = field(default_factory=dict)
+    held: Held = field(default_factory=dict)
 
     def with_overhead(self, spent: float) -> Measured:
         """With what a call of stock takes outside its kernels, which took `spent` seconds."""
@@ -508,7 +527,8 @@ def contents(
 ) -> data.RecordData:
     """Record data of everything that `recorder` saw; `error` is what the call raised."""
     compiles = compiles_of(recorder, measured.kernels if measured else {})
-    compiles = with_guard_costs(compiles, measured.guards if measured else {})
+    if measured:
+        compiles = with_held(with_guard_costs(compiles, measured.guards), measured.held)
     said = "" if error is None else f"{type(error).__name__}: {error}"
     timing = measured.timing if measured else None
     lines = config.edit.source.lines
@@ -576,7 +596,7 @@ def measure(
     progress.on_phase("timing single kernels")
     eager = samples["eager"].seconds
     with put_back():
-        kernels, failures = profiles(recorder) if recorder is not None else ({}, [])
+        kernels, memory, failures = profiles(recorder) if recorder is not None else ({}, {}, [])
     median = samples["explorer"].median if recorder is not None else 0.0
     spent = sum(sum(half.values()) for halves in kernels.values() for half in halves.values())
     with put_back():
@@ -603,7 +623,7 @@ def measure(
         stock_accuracy=compared.stock_accuracy,
     )
     progress.on_phase("timing guards")
-    return Measured(timing, kernels, costs_of({} if recorder is None else roots_of(recorder)))
+    return Measured(timing, kernels, costs_of({} if recorder is None else roots_of(recorder)), memory)
 
 
 def roots_of(recorder: Recorder) -> dict[str, tuple[Any, Mapping[str, Any]]]:
@@ -631,9 +651,11 @@ def untimed(accuracy: Mapping[str, Comparison]) -> Measured:
     return Measured(data.TimingData((), accuracy=exact[0] if exact else None, stock_accuracy=stock), {})
 
 
-def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], list[str]]:
-    """Seconds of each kernel and library call of each compile, and what could not be measured with the reason."""
+def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], Held, list[str]]:
+    """Seconds of each kernel and library call of each compile, the memory that each half held, and what could not be
+    measured with the reason."""
     found: dict[str, to_record.Seconds] = {}
+    memory: dict[str, dict[str, tuple[int, ...]]] = {}
     failures = []
     for run in recorder.compiles:
         if to_record.fallback(run) is not None:
@@ -650,9 +672,12 @@ def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], list[str
                     forward = half.program, inputs
                 elif parts is not None:
                     inputs = kept_for_backward(parts, *forward, inputs)
+                if half.schedule is not None:
+                    steps = [item.id for item in half.schedule.items]
+                    memory.setdefault(run.id, {})[name] = held(half.program, steps, inputs)
                 halves[name] = profile(half.program, inputs)
             except Exception as error:  # made-up inputs may be outside what an operator takes
                 failures.append(f"no times of single kernels in {run.id} {name}: {to_record.error(error)}")
         if halves:
             found[run.id] = halves
-    return found, failures
+    return found, memory, failures

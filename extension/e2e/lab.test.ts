@@ -126,4 +126,25 @@ test("a viewer finds its kernel again after the page was loaded again", async ()
   assert.deepEqual(visit.errors, []);
 });
 
+test("the kernel makes what is asked for: a program of a kernel, a trace, cycles", async () => {
+  const viewer = await viewerOf(page, explored.get("pointwise") ?? -1);
+  const saved = async (press: () => Promise<void>) => {
+    const saving = page.waitForEvent("download");
+    await press();
+    return readFileSync(await (await saving).path(), "utf8");
+  };
+  const code = await openPane(viewer, "code");
+  const program = await saved(() => code.getByRole("button", { name: "Save as a program" }).click());
+  assert.match(program, /^import torch$/m);
+  await code.getByRole("button", { name: "Throughput" }).click();
+  await code.getByText(/llvm-mca|cycles/).waitFor();
+  await openPane(viewer, "timeline");
+  const trace = await saved(async () => {
+    await viewer.getByRole("button", { name: "Save as a file" }).click();
+    await page.getByRole("menuitem", { name: "a trace for Perfetto" }).click();
+  });
+  assert.ok(JSON.parse(trace).traceEvents.length > 0);
+  assert.deepEqual(visit.errors, []);
+});
+
 test("nothing was asked of another machine", () => assert.deepEqual(visit.left, []));

@@ -63,6 +63,31 @@ test("what was told of trouble, cost and memory stands where one looks for it", 
   await on.end();
 });
 
+test("assembly in either syntax, what Python makes where there is no kernel, and the measured memory", async () => {
+  const on = await visit("plain.html");
+  const code = await openPane(on.page.locator("#viewer"), "code");
+  await code.getByRole("radio", { name: "Assembly" }).click();
+  const syntax = code.getByRole("button", { name: "Intel syntax" });
+  const shown = () => code.locator(".cm-content").innerText();
+  assert.match(await shown(), /%[re]?[a-z]+/);
+  await syntax.click();
+  assert.equal(await syntax.getAttribute("aria-pressed"), "true");
+  assert.doesNotMatch(await shown(), /%[re]?[a-z]+/);
+  await syntax.click();
+  assert.match(await shown(), /%[re]?[a-z]+/);
+  await code.getByRole("button", { name: "Save as a program" }).click();
+  const dialog = on.page.locator("dialog", { hasText: "could not be made" });
+  await dialog.getByText(/In Python: record\.repro\("\w+", "f\d+"\)/).waitFor();
+  await dialog.getByRole("button", { name: "Close" }).click();
+  await code.getByRole("button", { name: "Throughput" }).click();
+  await code.getByText(/In Python: record\.throughput\("\w+"\)/).waitFor();
+  const memory = await openPane(on.page.locator("#viewer"), "memory");
+  assert.match(await memory.innerText(), /One run held [\d.]+ k?B at most \(dotted\)/);
+  assert.match((await memory.locator(".ex-memory-measured").getAttribute("d")) ?? "", /^M[\d. ]+H/);
+  assert.deepEqual(on.errors, []);
+  await on.end();
+});
+
 test("at a glance: each part leads to its pane, and is all that a folded record shows", async () => {
   const on = await visit("plain.html", { width: 1440 });
   const viewer = on.page.locator("#viewer");
@@ -82,6 +107,8 @@ test("at a glance: each part leads to its pane, and is all that a folded record 
   assert.deepEqual(await breaks.locator("mark").allInnerTexts(), ['print("a graph break")']);
   await on.page.getByRole("button", { name: "What Breaks shows" }).click();
   await on.page.locator("dialog", { hasText: "The places where one graph had to end" }).getByRole("button", { name: "Close" }).click();
+  await on.page.getByRole("button", { name: "Keyboard help" }).click();
+  await on.page.locator("dialog", { hasText: "search all panes" }).getByRole("button", { name: "Close" }).click();
   await on.page.getByRole("button", { name: "Why?", exact: true }).click();
   const dialog = on.page.locator("dialog");
   assert.ok((await dialog.locator("h3").allInnerTexts()).includes("Why does the graph break, or run eagerly?"));

@@ -158,8 +158,12 @@ def load(
     for entry in generated.entries:
         names[entry.function] = entry_function(library, entry.function)
     call = execute(generated.wrapper, generated.name, names)
-    run = stepwise(generated, library, names)
-    release = functools.partial(release_pools, call)
+    run, release_watched = stepwise(generated, library, names)
+
+    def release() -> None:
+        release_pools(call)
+        release_watched()
+
     return Program(generated, call, steps, lowered, profiler(run), run, release)
 
 

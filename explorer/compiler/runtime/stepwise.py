@@ -40,8 +40,9 @@ def release_pools(call: Callable[..., Any]) -> None:
 
 def stepwise(
     generated: Generated, library: ctypes.CDLL, names: Mapping[str, Any]
-) -> Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]]:
-    """A function that runs the program once, each kernel and library call by way of a `KernelObserver`."""
+) -> tuple[Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]], Callable[[], None]]:
+    """A function that runs the program once, each kernel and library call by way of a `KernelObserver`, and one that
+    frees the memory pools which that keeps."""
     watching: list[KernelObserver] = []
     order: list[Iterator[str]] = [iter(())]
 
@@ -60,7 +61,11 @@ def stepwise(
         order[0] = iter([id for id, _ in generated.externs])
         return call()(inputs)
 
-    return run
+    def release() -> None:
+        if call.cache_info().currsize:
+            release_pools(call())
+
+    return run, release
 
 
 class _Timer:

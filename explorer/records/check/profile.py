@@ -11,6 +11,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch.autograd.profiler import record_function
 
 from explorer.ir.joint import Kept, Partitioned, Primal
 from explorer.ir.loops import Buffer, Loops, Size
@@ -32,7 +33,16 @@ def peak_bytes(call: Callable[[], Any]) -> int | None:
 
 
 def _on_processor(call: Callable[[], Any]) -> int | None:
-    """By torch's first profiler: the later one prints to the terminal as it starts."""
+    recorded = _recorded(call)
+    if recorded is None:
+        return None
+    changes = [each.cpu_memory_usage() for thread in recorded for each in thread if each.kind() == "memory_alloc"]
+    return max(0, *accumulate(changes)) if changes else 0
+
+
+def _recorded(call: Callable[[], Any]) -> Any:
+    """What torch's first profiler records of a call, thread by thread, whose results are alive to the end: the later
+    one prints to the terminal as it starts. None where torch does not tell."""
     own: Any = torch.autograd
     try:
         kind, details = own.ProfilerState.CPU, torch._C._profiler._ExperimentalConfig()
@@ -49,8 +59,48 @@ def _on_processor(call: Callable[[], Any]) -> int | None:
     finally:
         recorded = own._disable_profiler_legacy()
     del kept
-    changes = [each.cpu_memory_usage() for thread in recorded for each in thread if each.kind() == "memory_alloc"]
-    return max(0, *accumulate(changes)) if changes else 0
+    return recorded
+
+
+STEP = "explorer::"
+
+
+class _Marks:
+    """A `KernelObserver` that marks in a profile where each step of a program begins and ends."""
+
+    def kernel(self, id: str, run: Callable[[], int], written: Mapping[str, int]) -> int:
+        with record_function(STEP + id):
+            return run()
+
+    def call(self, id: str, run: Callable[[], Any]) -> Any:
+        with record_function(STEP + id):
+            return run()
+
+
+def held(program: Program, steps: Sequence[str], inputs: Sequence[Any]) -> tuple[int, ...]:
+    """The bytes that a program holds beside its inputs, from what torch's allocator gives it and gets back: the most at
+    each step, what is taken for it included, and what is returned in the end. () where torch does not tell."""
+    run = program.stepwise
+    if run is None:
+        return ()
+    program.release()
+    for events in _recorded(lambda: run(inputs, _Marks())) or ():
+        now = most = 0
+        at: dict[str, int] = {}
+        begun: list[str] = []
+        for event in events:
+            match event.kind():
+                case "memory_alloc":
+                    now += event.cpu_memory_usage()
+                    most = max(most, now)
+                case "push":
+                    begun.append(event.name())
+                case "pop" if begun and (name := begun.pop()).startswith(STEP):
+                    at[name.removeprefix(STEP)] = most
+                    most = now
+        if at.keys() == set(steps):
+            return (*(at[id] for id in steps), now)
+    return ()
 
 
 LONGEST = 0.25

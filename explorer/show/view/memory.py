@@ -83,6 +83,8 @@ def _planned(half: HalfData, places: Mapping[str, str]) -> Iterator[str]:
     if found is None:
         return
     items = half.schedule.items if half.schedule is not None else ()
+    if half.memory is not None and half.memory.measured:
+        yield f"{half.name}: measured: one run held {amount(max(half.memory.measured), 'B')} at most, without inputs"
     at = f" at {items[found.step].id}" if found.step < len(items) else " when it returns"
     yield f"{half.name}: planned peak{at}: {amount(found.bytes, 'B')}, inputs not counted:"
     for each in found.buffers[:SHOWN]:

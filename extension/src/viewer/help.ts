@@ -1,25 +1,27 @@
-// The keys that the viewer knows.
+// What the viewer's page holds in words: what each pane shows (explorer/show/view/panes.json), and the keys.
 
 import { h } from "./dom";
 
-const KEYS: readonly (readonly [keys: string, what: string])[] = [
-  ["?", "this page"],
-  ["/", "search all panes; arrows choose, Enter opens"],
-  ["s", "go to the list of stages"],
-  ["↑ ↓", "walk the stages, in any pane's place: Alt+↑ and Alt+↓"],
-  ["F6, Shift+F6", "next, previous pane"],
-  ["← → on a tab", "other panes in the same place"],
-  ["Shift+arrows on a tab", "move the pane"],
-  ["Delete on a tab", "close the pane"],
-  ["arrows on a border", "resize"],
-  ["[ and ] in the bytecode", "step the evaluator back and forward"],
-  ["b in the source", "a breakpoint on the line, as a click on its number"],
-  ["Enter or click in a pane", "pin the chain of causes and effects of what is there; once more lets go"],
-  ["Escape", "let go of what is pinned"],
-];
+export interface Texts {
+  readonly panes: { readonly [pane: string]: { readonly text: string; readonly paper?: string; readonly stock?: string } };
+  readonly keys: readonly (readonly [keys: string, what: string])[];
+}
 
-export function helpPage(): HTMLElement {
-  const rows = KEYS.map(([keys, what]) => h("tr", h("td", h("kbd", keys)), h("td", what)));
+export function textsOf(page: string): Texts {
+  return JSON.parse(page.split(' id="texts">')[1]!.split("</script>")[0]!);
+}
+
+export function about({ text, paper, stock }: Texts["panes"][string]): HTMLElement[] {
+  const facts = h(
+    "dl.ex-facts",
+    ...(paper ? [h("dt", "In the PyTorch 2 paper (Ansel et al. 2024)"), h("dd", paper)] : []),
+    ...(stock ? [h("dt", "In stock torch"), h("dd", stock)] : []),
+  );
+  return [h("p", text), facts];
+}
+
+export function helpPage({ keys }: Texts): HTMLElement {
+  const rows = keys.map(([keys, what]) => h("tr", h("td", h("kbd", keys)), h("td", what)));
   const head = h("tr", h("th", "Keys"), h("th", "What they do"));
   return h("table.ex-table", h("thead", head), h("tbody", ...rows));
 }

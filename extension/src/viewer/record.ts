@@ -329,10 +329,12 @@ export interface ScheduleData {
   readonly otherwise?: WhyData | null;
 }
 
+/** `measured`: what one run held, inputs left out, at each step of the schedule and after the last. */
 export interface MemoryData {
   readonly pool: number;
   readonly peak_before: number;
   readonly peak_after: number;
+  readonly measured?: readonly number[];
 }
 
 /** What a kernel is called with: the memory of `buffer`, or a number, the value of `size`. */

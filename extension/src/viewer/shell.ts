@@ -10,7 +10,7 @@ import { phrase } from "./format";
 import { entry } from "./gather";
 import { glance } from "./glance";
 import { Grid } from "./grid";
-import { helpPage } from "./help";
+import { about, helpPage, type Texts, textsOf } from "./help";
 import type { Host, Json } from "./host";
 import { another, kindOf, type Layout, restored, saved, suggested } from "./layout";
 import { type Item, menuButton } from "./menu";
@@ -86,7 +86,7 @@ export class Shell {
         into.append(this.#answers(kind));
         return kind.open(into, this.#contextOf(tab));
       },
-      about: kind => void this.#about(kind),
+      about: kind => this.#about(kind),
       fronted: pane => {
         const pinned = this.#selection.pinned.value;
         if (pinned !== null) pane.reveal(pinned);
@@ -251,15 +251,13 @@ export class Shell {
     return [...this.#saving.whole(this.#model.record.value), ...this.#saving.items(panes)];
   }
 
-  async #about(kind: PaneKind): Promise<void> {
-    const page = await this.#host.page();
-    const { text, paper, stock } = JSON.parse(page.split(' id="panes">')[1]!.split("</script>")[0]!)[kind.id];
-    const facts = h(
-      "dl.ex-facts",
-      ...(paper ? [h("dt", "In the PyTorch 2 paper (Ansel et al. 2024)"), h("dd", paper)] : []),
-      ...(stock ? [h("dt", "In stock torch"), h("dd", stock)] : []),
-    );
-    openDialog(this.#root, `${kind.title}: what am I looking at?`, true, h("p", text), facts);
+  #explain(title: string, side: boolean, body: (texts: Texts) => readonly HTMLElement[]): void {
+    const open = (...shown: readonly HTMLElement[]) => openDialog(this.#root, title, side, ...shown);
+    void this.#host.page().then(page => open(...body(textsOf(page)))).catch((error: Error) => open(h("p", error.message)));
+  }
+
+  #about(kind: PaneKind): void {
+    this.#explain(`${kind.title}: what am I looking at?`, true, ({ panes }) => about(panes[kind.id]!));
   }
 
   #reason(code: string): void {
@@ -281,7 +279,7 @@ export class Shell {
   }
 
   #help(): void {
-    openDialog(this.#root, "Keys", false, helpPage());
+    this.#explain("Keys", false, texts => [helpPage(texts)]);
   }
 
   #key(event: KeyboardEvent): void {

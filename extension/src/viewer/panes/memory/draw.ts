@@ -64,7 +64,7 @@ function headings(
 }
 
 function drawCurves(plan: Plan, x: (step: number) => number, column: number, width: number): SVGGElement {
-  const most = Math.max(1, ...plan.before, ...plan.after);
+  const most = Math.max(1, ...plan.before, ...plan.after, ...plan.measured);
   const scale = linear(0, most, CURVE - 4, 14, 4);
   const line = (values: readonly number[]) => values.map((each, n) => `${n === 0 ? "M" : "L"}${x(n)} ${scale(each)}H${x(n) + column}`).join("");
   const area = `${line(plan.after)}V${scale(0)}H${x(0)}Z`;
@@ -73,6 +73,7 @@ function drawCurves(plan: Plan, x: (step: number) => number, column: number, wid
     svg("path.ex-memory-area", { d: area }),
     svg("path.ex-memory-after", { d: line(plan.after) }),
     svg("path.ex-memory-before", { d: line(plan.before) }),
+    svg("path.ex-memory-measured", { d: line(plan.measured) }),
     ...peaks(plan, scale, x, column, width),
   );
 }

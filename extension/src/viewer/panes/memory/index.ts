@@ -106,6 +106,7 @@ class MemoryPane implements Pane {
     const change = before === after ? "the same" : `${after > before ? "+" : "−"}${bytes(Math.abs(after - before))}`;
     const said = [`At most ${bytes(before)} are in use at once with memory of its own for each buffer, ${bytes(after)} as planned (${change}).`];
     if (pool > 0) said.push(` The pool of ${bytes(pool)} is one allocation, held for the whole call${after > before ? ": what it adds to the peak it saves in allocations" : ""}.`);
+    if (plan.measured.length > 0) said.push(` One run held ${bytes(Math.max(...plan.measured))} at most (dotted).`);
     if (plan.registers.length > 0) said.push(` ${count(plan.registers.length, "buffer")} never reach${plan.registers.length === 1 ? "es" : ""} memory; the table has them.`);
     const drawn = [Math.max(0, ...plan.before), Math.max(0, ...plan.after)];
     if (drawn[0] !== before || drawn[1] !== after) said.push(` (Drawn by the sizes in the record, which give ${bytes(drawn[0] ?? 0)} and ${bytes(drawn[1] ?? 0)}.)`);

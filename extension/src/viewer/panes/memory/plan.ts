@@ -28,6 +28,8 @@ export interface Plan {
   /** Bytes in use at each step and after the last: each buffer in memory of its own, and as planned. */
   readonly before: readonly number[];
   readonly after: readonly number[];
+  /** What one run held at each; empty where none was measured. */
+  readonly measured: readonly number[];
 }
 
 export function planOf(half: HalfData): Plan {
@@ -50,6 +52,7 @@ export function planOf(half: HalfData): Plan {
     steps, places, registers: buffers.filter(each => each.where === "none"),
     before: inUse(alone, steps),
     after: inUse(owned, steps).map(bytes => bytes + pool),
+    measured: half.memory?.measured?.slice(0, steps + 1) ?? [],
   };
 }
 
