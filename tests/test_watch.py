@@ -19,6 +19,7 @@ import torch._dynamo
 from torch._dynamo.utils import counters
 
 import explorer
+from explorer.core.calls import CallLog
 from explorer.records.session import Record
 from explorer.records.stock import observation
 from explorer.show.view.diagnosis import frames_of_graphs, settled
@@ -638,6 +639,18 @@ def opens_between(x):
     y = x.sin()
     open(os.devnull).close()
     return y.cos()
+
+
+@pytest.mark.parametrize("times", [0, 1, 299, 301, 1000, 1001, 1002, 1007, 1008, 1009, 2500])
+def test_each_run_of_a_graph_is_counted_though_few_are_timed(times: int) -> None:
+    log = CallLog()
+    run = log.graph("f0", lambda x: x)
+    for number in range(times):
+        assert run(number) == number
+    assert log.runs["f0"].count == times and (log.runs["f0"].seconds > 0) == (times > 0)
+    again = log.graph("f0", lambda x: x)
+    assert again(1) == 1 and log.runs["f0"].count == times + 1
+    assert len(log.open.ran) == min(times, 300) + 1
 
 
 UNTIMED: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {

@@ -86,6 +86,8 @@ class Calls:
     """How many more calls may be measured until one is."""
     measured: int = 0
     """The thread whose call is being measured, while it is."""
+    looked_at: bool = True
+    """Whether more is noted of its calls than what they take: of the first ones, and of one that is measured."""
     _count: int = 0
     _seconds: float = 0.0
 
@@ -139,7 +141,7 @@ class _Functions(dict[Any, Calls]):
         if due is not None:
             self[compiled] = due
             if self._due.pop(compiled, None) is not None and self._measure is not None and not self._open.stack:
-                due.measured = threading.get_ident()
+                due.measured, due.looked_at = threading.get_ident(), True
                 self._measure.begin()
             return due
         if len(self.all) >= FUNCTIONS:
@@ -219,18 +221,10 @@ class CallLog:
             stack = open.stack
             if stack:  # else it began before anybody watched
                 calls, started = stack.pop()
-                taken, served = calls.taken, calls.served
+                taken = calls.taken
                 taken.append(clock() - started)
-                if calls.measured and not stack:
-                    self._measured(calls)
-                if len(served) < SERVED:
-                    depth = len(stack)
-                    served.append(tuple(compile for at, compile in open.ran if at == depth + 1))
-                    open.ran[:] = [each for each in open.ran if each[0] <= depth]
-                    if open.compiles and open.compiles[-1][0] >= started:
-                        calls.compiled.append(len(served))
-                    if calls.outside is None and calls.tries and not stack and taken[-1] < LONGEST:
-                        self._is_due(calls)
+                if calls.looked_at:
+                    self._look_at(calls, started, taken[-1])
                 if len(taken) > SAMPLES:
                     calls.add_up()
                 if on_call is not None and not stack:
@@ -238,6 +232,20 @@ class CallLog:
             return result
 
         return leave
+
+    def _look_at(self, calls: Calls, started: float, taken: float) -> None:
+        stack, ran, compiles, served = self.open.stack, self.open.ran, self.open.compiles, calls.served
+        if calls.measured and not stack:
+            self._measured(calls)
+        if len(served) < SERVED:
+            depth = len(stack)
+            served.append(tuple(compile for at, compile in ran if at == depth + 1))
+            ran[:] = [each for each in ran if each[0] <= depth]
+            if compiles and compiles[-1][0] >= started:
+                calls.compiled.append(len(served))
+            if calls.outside is None and calls.tries and not stack and taken < LONGEST:
+                self._is_due(calls)
+        calls.looked_at = len(served) < SERVED or calls.measured != 0
 
     def _measured(self, calls: Calls) -> None:
         if self.measure is None or calls.measured != threading.get_ident():
@@ -267,19 +275,19 @@ class CallLog:
 
     def graph(self, compile: str, call: Function) -> Function:
         """`call`, the graph of `compile`, with its runs timed until the log is closed."""
-        clock, open, count, seconds = perf_counter, self.open, 0, 0.0
+        clock, open, count, seconds, untimed = perf_counter, self.open, 0, 0.0, 0
         before = self.runs.get(compile)
 
         def run(*args: Any) -> Any:
-            nonlocal count, seconds  # cells, which are quicker than attributes
-            count += 1
-            stands_for = 1
-            if count <= SERVED:
+            nonlocal count, seconds, untimed  # cells, which are quicker than attributes
+            if untimed:
+                untimed -= 1
+                return call(*args)
+            if count < SERVED:
                 open.ran.append((len(open.stack), compile))
-            if count > ALL_TIMED:
-                if count % EVERY:
-                    return call(*args)
-                stands_for = EVERY
+            stands_for = 1 if count < ALL_TIMED else EVERY
+            count += stands_for
+            untimed = stands_for - 1
             started = clock()
             try:
                 return call(*args)
@@ -287,7 +295,9 @@ class CallLog:
                 seconds += stands_for * (clock() - started)
 
         def read() -> tuple[int, float]:
-            return (count, seconds) if before is None else (count + before.count, seconds + before.seconds)
+            """Of those that `count` has already, `untimed` are still to come."""
+            done = count - untimed
+            return (done, seconds) if before is None else (done + before.count, seconds + before.seconds)
 
         self.runs[compile] = Runs(read)
         self.runs_graph = run.__code__
