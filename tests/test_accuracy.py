@@ -43,6 +43,23 @@ def test_nan_and_infinity_have_their_places() -> None:
     assert not compare({"output": x.nan_to_num()}, {"output": x}).ok
 
 
+def test_a_result_that_is_no_number_is_named_and_a_given_one_is_not() -> None:
+    x, nan = torch.ones(4), torch.tensor([1.0, float("nan")])
+    assert compare({"output": (x, nan)}, {"output": (x, nan)}).nan == "output[1]"
+    assert compare({"output": x, "state": nan}, {"output": x, "state": nan}).nan == ""
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_sparse_results_are_compared_by_what_they_hold(layout: torch.layout) -> None:
+    given = torch.eye(3)
+    one, other = (x.to_sparse(layout=layout) for x in (given, given * 2))
+    assert compare({"output": one}, {"output": one}).ok
+    assert compare({"output": one}, {"output": other}).first_mismatch == "output"
+    record = explorer.explore(lambda x: x.to_sparse(layout=layout), time=False)(given)
+    assert record.data.timing is not None and record.data.timing.accuracy is not None
+    assert not record.data.timing.accuracy.first_mismatch
+
+
 def test_nothing_but_rounding_is_held_against_its_group() -> None:
     """The gradient of a bias before a batch norm is zero in exact arithmetic: only its size can be compared."""
     weight, noise = torch.randn(8), 1e-9 * torch.randn(8)

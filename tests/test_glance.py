@@ -105,6 +105,8 @@ def test_results_that_differ_are_said_to() -> None:
         "matches eager (within 1e-06)",
         "ok",
     )
+    nan = AccuracyData(0.0, 0.0, "", "", 3, nan="output")
+    assert said(accurate(nan), "accuracy") == ("equal to eager, which gives NaN in output", "attention")
     assert said(accurate(AccuracyData(0.0, 0.0, "")), "accuracy") == ("no tensors to compare with eager's", "unknown")
 
 

@@ -855,7 +855,8 @@ class AccuracyData(Data, frozen=True):
     """How close one `engine` is to eager: the largest absolute and relative error over outputs and gradients, and
     `where`, the name of that tensor. `first_mismatch` names the first tensor beyond tolerance ("" if none is), and
     `divergence` the first node that differs, if it was searched for. `own_error` and `eager_error` are the largest
-    distances of the engine's and of eager's tensors from a float64 run of the same call, if one was made."""
+    distances of the engine's and of eager's tensors from a float64 run of the same call, if one was made. `nan`: the
+    first of eager's outputs and gradients with a NaN in it."""
 
     largest_absolute: float
     largest_relative: float
@@ -866,6 +867,7 @@ class AccuracyData(Data, frozen=True):
     engine: str = "explorer"
     own_error: float | None = None
     eager_error: float | None = None
+    nan: str = ""
 
 
 class MachineData(Data, frozen=True):

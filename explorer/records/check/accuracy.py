@@ -54,6 +54,8 @@ class Comparison:
     own_error: float | None = None
     eager_error: float | None = None
     """The largest distances of these results and of eager's from a float64 run of the call, if there was one."""
+    nan: str = ""
+    """The first of eager's outputs and gradients with a NaN in it."""
 
     @property
     def ok(self) -> bool:
@@ -138,7 +140,7 @@ def compare(
     worst_absolute = worst_relative = 0.0
     own_error = eager_error = None
     scales = _group_scales(expected)
-    where = first_mismatch = ""
+    where = first_mismatch = nan = ""
     compared = 0
     ours, theirs = _leaves(actual), _leaves(expected)
     for name in dict.fromkeys([*theirs, *ours]):
@@ -155,6 +157,8 @@ def compare(
         if not isinstance(a, torch.Tensor) or (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
             first_mismatch = first_mismatch or f"{name}: {_kind(a)} instead of {_kind(b)}"
             continue
+        if not (nan or name.startswith("state")) and _is_inexact(b) and bool(b.isnan().any()):
+            nan = name
         absolute, relative, close = tensor_error(a, b, scales.get(name, 0.0))
         if absolute > worst_absolute:
             worst_absolute, where = absolute, name
@@ -170,8 +174,9 @@ def compare(
         if not close:
             first_mismatch = first_mismatch or name
     return Comparison(
-        worst_absolute, worst_relative, where, first_mismatch, compared, own_error=own_error, eager_error=eager_error
-    )
+        worst_absolute, worst_relative, where, first_mismatch, compared,
+        own_error=own_error, eager_error=eager_error, nan=nan,
+    )  # fmt: skip
 
 
 ROUNDINGS = 8
@@ -262,6 +267,8 @@ def _leaves(values: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in values.items():
         for path, leaf in tree_flatten_with_path(value)[0]:
+            if isinstance(leaf, torch.Tensor) and leaf.layout not in (torch.strided, torch.jagged):
+                leaf = leaf.detach().to_dense()  # few operators take a sparse one
             found[name + "".join(map(str, path))] = leaf
     return found
 

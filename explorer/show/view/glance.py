@@ -205,8 +205,8 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
     if not found.compared:
         return "no tensors to compare with eager's", "unknown"
     if not found.first_mismatch:
-        within = f"matches eager (within {found.largest_absolute:.2g})"
-        return within if found.largest_absolute else "equal to eager", "ok"
+        within = f"matches eager (within {found.largest_absolute:.2g})" if found.largest_absolute else "equal to eager"
+        return (f"{within}, which gives NaN in {found.nan}", "attention") if found.nan else (within, "ok")
     divergence = found.divergence
     place = _at(divergence.span, names) if divergence is not None else ""
     amount = f" by up to {found.largest_absolute:.2g}" if found.largest_absolute else ""

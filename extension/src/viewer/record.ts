@@ -602,7 +602,8 @@ export interface DivergenceData {
 /** How close one `engine` is to eager: the largest absolute and relative error over outputs and gradients, and
  * `where`, the name of that tensor. `first_mismatch` names the first tensor beyond tolerance ("" if none is), and
  * `divergence` the first node that differs, if it was searched for. `own_error` and `eager_error` are the largest
- * distances of the engine's and of eager's tensors from a float64 run of the same call, if one was made. */
+ * distances of the engine's and of eager's tensors from a float64 run of the same call, if one was made. `nan`: the
+ * first of eager's outputs and gradients with a NaN in it. */
 export interface AccuracyData {
   readonly largest_absolute: number;
   readonly largest_relative: number;
@@ -613,6 +614,7 @@ export interface AccuracyData {
   readonly engine?: string;
   readonly own_error?: number | null;
   readonly eager_error?: number | null;
+  readonly nan?: string;
 }
 
 /** Measured peaks: bytes and floating-point operations a second. */

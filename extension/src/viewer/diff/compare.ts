@@ -105,8 +105,9 @@ export function linesOf(compile: CompileData, stage: StageData): readonly LineDa
 
 export type Fact = readonly [name: string, before: string, after: string];
 
-/** What two records amount to: the answers at a glance, then settings and numbers. */
-export function facts(before: RecordData, after: RecordData): Fact[] {
+/** What two records amount to: the answers at a glance, then settings and numbers. `engines`: of these alone, where one
+ * engine of each is compared with another. */
+export function facts(before: RecordData, after: RecordData, engines?: readonly (string | undefined)[]): Fact[] {
   const both = (name: string, of: (record: RecordData) => string): Fact => [name, of(before), of(after)];
   const halves = (record: RecordData): readonly HalfData[] => record.compiles.flatMap(each => each.halves ?? []);
   const contestants = [...new Set([...(before.timing?.contestants ?? []), ...(after.timing?.contestants ?? [])].map(each => each.name))];
@@ -116,11 +117,11 @@ export function facts(before: RecordData, after: RecordData): Fact[] {
   };
   const settings = [...new Set([...Object.keys(before.config), ...Object.keys(after.config)])].filter(name => before.config[name] !== after.config[name]);
   const versions = [...new Set([...Object.keys(before.environment), ...Object.keys(after.environment)])].filter(name => before.environment[name] !== after.environment[name]);
-  const rows = new Map([...(before.glance ?? []), ...(after.glance ?? [])].map(each => [phrase([each.what, each.engine], " of "), each]));
-  const said = ({ what, engine }: PartData) => (record: RecordData) =>
-    (record.glance ?? []).filter(each => each.what === what && (each.engine ?? "") === (engine ?? "")).map(signed).join("; ");
+  const parts = [before, after].map(({ glance = [] }, n) => glance.filter(each => !engines || each.engine === engines[n]));
+  const named = (part: PartData) => phrase([part.what, !engines && part.engine], " of ");
+  const said = (name: string) => parts.map(each => each.filter(part => named(part) === name).map(signed).join("; "));
   return [
-    ...[...rows].map(([name, part]) => both(name, said(part))),
+    ...[...new Set(parts.flat().map(named))].map(name => [name, ...said(name)] as unknown as Fact),
     both("engine", record => record.engine), both("target", record => record.target),
     ...settings.map(name => both(`setting ${name}`, record => record.config[name] ?? "absent")),
     ...versions.map(name => both(name, record => record.environment[name] ?? "absent")),

@@ -199,10 +199,11 @@ export class DiffView {
     const [before, after] = this.#sides;
     const differing = this.#stages.filter(each => differs(each)).length;
     this.#heading.textContent = `${differing} of ${count(this.#stages.length, "stage")} differ`;
-    const rows = facts(before.record, after.record).map(([name, old, fresh]) =>
+    const { before: old, after: fresh } = this.#pair;
+    const engines = old && fresh && old.engine !== fresh.engine ? [old.engine, fresh.engine] : undefined;
+    const rows = facts(before.record, after.record, engines).map(([name, old, fresh]) =>
       h("tr", { class: old === fresh ? "" : "ex-differs" }, h("th", { scope: "row" }, name), h("td", old), h("td", fresh), h("td", old === fresh ? "" : "≠")));
     const head = h("tr", h("th", ""), h("th", before.name), h("th", after.name), h("th", ""));
-    const { before: old, after: fresh } = this.#pair;
     const steps = old?.trace && fresh?.trace ? stepChanges(old, fresh) : [];
     fill(this.#texts, h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Summary" }, h("table.ex-table", h("thead", head), h("tbody", ...rows)),
       ...(steps.length ? [h("h2", `What the capture adds: ${count(steps.length, "difference")}`), h("pre", steps.join("\n"))] : [])));
