@@ -398,11 +398,11 @@ class BreakData(Data, frozen=True):
     why: WhyData
     instruction: str
     span: SpanData | None
-    stack: tuple[str, ...]
-    hints: tuple[str, ...]
+    stack: Annotated[tuple[str, ...], at_most(500)]
+    hints: Annotated[tuple[str, ...], at_most(100)]
     continuation: str = ""
     """Names of the codes (of role "continuation") that go on after it, separated by ", "; "" where nothing does."""
-    rewrite: tuple[str, ...] = ()
+    rewrite: Annotated[tuple[str, ...], at_most(1000)] = ()
     """Lines of the function with "-" and "+" in front: what could be written instead, where such a rewrite is known. It
     has not run."""
     step: Whole = -1
@@ -683,7 +683,7 @@ class CompileData(Data, frozen=True):
     stages: Annotated[tuple[StageData, ...], at_most(5000, by="id")] = ()
     codes: tuple[CodeData, ...] = ()
     guards: tuple[GuardData, ...] = ()
-    breaks: tuple[BreakData, ...] = ()
+    breaks: Annotated[tuple[BreakData, ...], at_most(300)] = ()
     effects: tuple[EffectData, ...] = ()
     symbols: tuple[SymbolData, ...] = ()
     saved: tuple[SavedData, ...] = ()
@@ -939,9 +939,9 @@ class ServedData(Data, frozen=True):
     function: str
     first: Whole
     last: Whole
-    compiles: tuple[str, ...]
-    made: tuple[str, ...] = ()
-    changes: tuple[ChangeData, ...] = ()
+    compiles: Annotated[tuple[str, ...], at_most(300)]
+    made: Annotated[tuple[str, ...], at_most(300)] = ()
+    changes: Annotated[tuple[ChangeData, ...], at_most(300)] = ()
     uncalled: bool = False
 
 
@@ -984,16 +984,16 @@ class RecordData(Data, frozen=True):
     """The catalogue entries that this record names."""
     notes: Annotated[tuple[str, ...], at_most(200)] = ()
     """What was left out, and why: one sentence each."""
-    attempts: tuple[CompileData, ...] = ()
+    attempts: Annotated[tuple[CompileData, ...], at_most(300)] = ()
     """Compiles of what was tried to mend graph breaks: nothing of them is a fact about the program."""
     meanings: dict[str, str] = {}
     """What the instructions (by name) and the operators (by target) in it do, in a few words, where that is known."""
     mnemonics: dict[str, MnemonicData] = {}
     """The machine's instructions in it, by their names in AT&T's syntax; none where it is not x86-64."""
-    recompiles: tuple[FailedGuardData, ...] = ()
+    recompiles: Annotated[tuple[FailedGuardData, ...], at_most(1000)] = ()
     """Most failures first."""
-    errors: tuple[ErrorData, ...] = ()
-    eager: tuple[EagerData, ...] = ()
+    errors: Annotated[tuple[ErrorData, ...], at_most(300)] = ()
+    eager: Annotated[tuple[EagerData, ...], at_most(1000)] = ()
     calls: tuple[CallsData, ...] = ()
     glance: Annotated[tuple[PartData, ...], at_most(100)] = ()
     """What came of it, as view/glance.py puts it into words."""
@@ -1001,7 +1001,7 @@ class RecordData(Data, frozen=True):
     """As view/answers.py puts them into words."""
     operators: tuple[OperatorCheckData, ...] = ()
     """Custom operators, where the call could be made once more in eager."""
-    history: tuple[ServedData, ...] = ()
+    history: Annotated[tuple[ServedData, ...], at_most(1000)] = ()
     """The calls of what was compiled more than once, as view/history.py works them out."""
     cut: bool = False
     """Whether it is a part of the record, made to fit into a notebook; a note says what was left out."""
