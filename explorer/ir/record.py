@@ -591,7 +591,7 @@ class HalfData(Data, frozen=True):
 
     name: str
     target: str
-    buffers: tuple[BufferData, ...] = ()
+    buffers: Annotated[tuple[BufferData, ...], at_most(5000)] = ()
     operations: tuple[OperationData, ...] = ()
     schedule: ScheduleData | None = None
     memory: MemoryData | None = None

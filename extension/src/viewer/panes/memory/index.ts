@@ -22,6 +22,9 @@ export const memory: PaneKind = {
   open: (into, context) => new MemoryPane(into, context),
 };
 
+/** Buffers: more of them are a table, in which one can find something. */
+const MOST_DRAWN = 1000;
+
 class MemoryPane implements Pane {
   readonly #choice: HalfChoice;
   readonly #lives: Picture<BufferData>;
@@ -90,13 +93,14 @@ class MemoryPane implements Pane {
     }
     this.#legend.hidden = false;
     const plan = planOf(half);
-    fill(this.#said, ...this.#summary(half, plan));
+    const few = made.length <= MOST_DRAWN;
+    fill(this.#said, ...this.#summary(half, plan), few ? "" : " Too many to draw.");
     this.#lives.table.show((half.buffers ?? []).filter(each => each.where), columns);
-    this.#lives.show((width, linked) => drawLives(half, plan, looked.compile.id, width, linked), plan.places.length > 0);
+    this.#lives.show((width, linked) => drawLives(half, plan, looked.compile.id, width, linked), plan.places.length > 0 && few);
     const pooled = plan.places.filter(each => each.kind === "pool").flatMap(each => each.lives);
     this.#pool.element.hidden = pooled.length === 0;
     this.#pool.table.show(pooled, [offsetColumn(), ...columns.filter(each => ["Buffer", "Size", "Alive", "There because"].includes(each.name))]);
-    this.#pool.show((width, linked) => drawPool(half, plan, looked.compile.id, width, linked));
+    this.#pool.show((width, linked) => drawPool(half, plan, looked.compile.id, width, linked), few);
   }
 
   #summary(half: HalfData, plan: Plan): string[] {
