@@ -9,7 +9,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
 
@@ -41,7 +41,7 @@ def logs() -> list[str]:
 @click.command("hostile")
 @click.option("--records", "wanted_records", default=200, help="Mutated records, loaded and shown in every way.")
 @click.option("--logs", "wanted_logs", default=40, help="Mutated logs, imported and shown.")
-@click.option("--grow", default=0, help="Bytes of a record with one long list, for each list that a record has.")
+@click.option("--grow", default=0, help="Bytes of a record with one long list, for each list; its page too.")
 @click.option("--pages", default=0, help="Mutated records opened in a browser, every pane of them.")
 @click.option("--seed", default="", help="By default the date.")
 def hostile(wanted_records: int, wanted_logs: int, grow: int, pages: int, seed: str) -> None:
@@ -57,6 +57,10 @@ def hostile(wanted_records: int, wanted_logs: int, grow: int, pages: int, seed: 
             long = (used(f"{name} {chained}", grown(own[0], path, grow, chained), own[0], folder)
                     for name, path, chained in kinds)  # fmt: skip
             bad += tell("records with one long list", long)
+            if pages:
+                made = {f"{name} {chained}": _page(grown(own[0], path, grow, chained)) for name, path, chained in kinds}
+                shown = {name: page for name, page in made.items() if page is not None}
+                bad += tell("pages with one long list", opened(shown, folder))
         bad += tell("records", (record(f"{seed} {n}", own, folder) for n in range(wanted_records)))
         bad += tell("logs", (log(f"{seed} {n}", theirs, folder) for n in range(wanted_logs)))
         if pages:
@@ -86,19 +90,25 @@ def tell(what: str, outcomes: Iterable[Outcome]) -> int:
 def browsed(seed: str, count: int, bases: list[bytes], folder: Path) -> list[Outcome]:
     """Pages of mutated records, opened in a browser by extension/bench/hostile.test.ts. Half of them are of data that
     the kernel would have refused: a page's record may have been changed since."""
-    template = report.template()
-    if template is None:
+    if report.template() is None:
         raise RuntimeError("the viewer is not built: make extension")
-    n = made = 0
-    while made < count:
+    pages: dict[str, str] = {}
+    n = 0
+    while len(pages) < count:
         chosen = Random(f"{seed} page {n}")
-        tree = mutated(chosen.choice(bases), chosen)
-        name, n = f"{n}.html", n + 1
-        page = _page(tree)
-        if page is None:
-            continue
-        made += 1
-        (folder / name).write_text(page, encoding="utf-8")
+        if (page := _page(mutated(chosen.choice(bases), chosen))) is not None:
+            pages[f"{seed} page {n}"] = page
+        n += 1
+    return opened(pages, folder)
+
+
+def opened(pages: Mapping[str, str], folder: Path) -> list[Outcome]:
+    """What each page did in the browser."""
+    names = list(pages)
+    for stale in folder.glob("*.html"):
+        stale.unlink()
+    for n, page in enumerate(pages.values()):
+        (folder / f"{n}.html").write_text(page, encoding="utf-8")
     results = folder / "pages.json"
     command = ["node", "test/run.mjs", "bench", "hostile"]
     environment = {**os.environ, "HOSTILE_PAGES": str(folder), "HOSTILE_RESULTS": str(results)}
@@ -106,7 +116,7 @@ def browsed(seed: str, count: int, bases: list[bytes], folder: Path) -> list[Out
     if not results.exists():
         raise RuntimeError(f"{' '.join(command)} failed:\n{ran.stdout}{ran.stderr}")
     return [
-        Outcome(f"{seed} page {each['page']}", each["seconds"], each["megabytes"], each["wrong"], each["refused"])
+        Outcome(names[int(each["page"])], each["seconds"], each["megabytes"], each["wrong"], each["refused"])
         for each in json.loads(results.read_text())
     ]
 
