@@ -117,7 +117,7 @@ export function facts(before: RecordData, after: RecordData, engines?: readonly 
   };
   const settings = [...new Set([...Object.keys(before.config), ...Object.keys(after.config)])].filter(name => before.config[name] !== after.config[name]);
   const versions = [...new Set([...Object.keys(before.environment), ...Object.keys(after.environment)])].filter(name => before.environment[name] !== after.environment[name]);
-  const parts = [before, after].map(({ glance = [] }, n) => glance.filter(each => !engines || each.engine === engines[n]));
+  const parts = [before, after].map(({ glance = [] }, n) => glance.filter(each => !engines || !each.engine || each.engine === (engines[n] ?? "explorer")));
   const named = (part: PartData) => phrase([part.what, !engines && part.engine], " of ");
   const said = (name: string) => parts.map(each => each.filter(part => named(part) === name).map(signed).join("; "));
   return [
