@@ -298,12 +298,21 @@ KINDS: dict[str, Kind] = {
         v.as_strided((2,), (1,), 1) * 1
         v[1:].as_strided((2,), (1,)) * 1
         v[1:].storage_offset()
-        v.untyped_storage().nbytes() > 0
+        v.untyped_storage().nbytes()
+        len(v.untyped_storage()) + v.untyped_storage().size()
+        v.untyped_storage().device.type
         v._version >= 0
         isinstance(v, (int, list))
         v is None
         """,
     ),
+    "storage": kind("torch.arange(4.).untyped_storage()", "torch.arange(5.).untyped_storage()\n3",
+                    "v.resize_(32)\nv.resize_(4)",
+                    "v.nbytes()\nlen(v)\nv.size()\nv.device.type\ntype(v).__name__\nv.data_ptr() == 0\nv.resizable()"),
+    "limits": kind("torch.finfo(torch.float32)", "torch.finfo(torch.float64)\ntorch.iinfo(torch.int8)\n3", "",
+                   "v.max\nv.bits\nv.dtype\ntype(v).__name__"),
+    "cell": kind("types.CellType(2)", "types.CellType(3)\ntypes.CellType()\n3",
+                 "v.cell_contents = 5\ndel v.cell_contents", "v.cell_contents\ntype(v).__name__"),
     "int": kind("2", "3\n5\nTrue\n2.5\n0\n1\n-3\n2**40\nNone\n'a'\ntorch.ones(4)\nLevel.HIGH", "",
                 "v\nv * 2\nx * v\ntype(v).__name__\nisinstance(v, bool)\nv == 2\nstr(v)\nv > 2"),
     "float": kind("2.0", "3.0\n2\nTrue\nfloat('nan')\nfloat('inf')\n-2.0\nNone", "",
@@ -495,6 +504,30 @@ KINDS: dict[str, Kind] = {
                       "v.args\nstr(v)\ntype(v).__name__\nhasattr(v, 'absent')"),
 }  # fmt: skip
 
+WITHIN = {
+    "AutocastValue": "object", "CellAside": "cell", "CellValue": "cell", "ChainIterator": "chain",
+    "ContextValue": "object", "DictView": "dict", "EnumerateIterator": "zip", "FilterIterator": "map",
+    "GeneratorValue": "generator", "IndexingIterator": "object", "InstanceDict": "object", "LimitsValue": "limits",
+    "NamespaceValue": "python module", "NumberValue": "tensor", "RepeatIterator": "count",
+    "ReversedIterator": "reversed", "StorageValue": "tensor", "SuperValue": "class", "TracebackValue": "exception",
+    "WeakReference": "object",
+}  # fmt: skip
+"""Values that nothing is read into by itself: the kind of what they are asked of, or of the same that is given."""
+MADE_HERE = {
+    "CallableIterator": "iter(function, end), called by the program",
+    "FunctionContext": "filled by the program",
+    "GeneratorMade": "made of a seed",
+    "HandleValue": "what registers a hook returns",
+    "HostValue": "the evaluator's own",
+    "InnerHandle": "what registers a hook returns",
+    "Null": "no value",
+    "Offset": "the evaluator's own",
+    "ProfileValue": "cannot be asked",
+    "RuntimeNumber": "cannot be asked",
+    "UnmadeClass": "cannot be asked",
+}
+"""Values that hold nothing of the world, and why."""
+
 
 WAYS: dict[str, tuple[str, str]] = {
     "argument": ("def f(x, v):\n    return x + 1, {read}", "args = (x, v)"),
@@ -598,6 +631,6 @@ def plain(value: Any) -> Any:
 
 
 __all__ = [
-    "KINDS", "WAYS", "OrderedDict", "Row", "collections", "datetime", "decimal", "defaultdict", "deque", "functools",
-    "np", "plain", "rows", "run",
+    "KINDS", "MADE_HERE", "WAYS", "WITHIN", "OrderedDict", "Row", "collections", "datetime", "decimal", "defaultdict",
+    "deque", "functools", "np", "plain", "rows", "run",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ import io
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,8 +17,10 @@ import torch
 
 import explorer
 from capturing import compiled
+from explorer.compiler.capture.tracer import Evaluator
+from explorer.compiler.capture.values.base import Value
 from guard_violations import TENSOR_CHANGES, violations
-from guarded_kinds import KINDS, WAYS, Row, plain, rows, run
+from guarded_kinds import KINDS, MADE_HERE, WAYS, WITHIN, Row, plain, rows, run
 from programs import ZOO, Program
 
 
@@ -31,6 +33,31 @@ def _sample() -> list[Row]:
 @pytest.mark.parametrize("row", _sample(), ids=str)
 def test_what_was_read_is_guarded(row: Row) -> None:
     assert run(row, lambda f: compiled(f)[0]) == run(row, lambda f: f)
+
+
+def classes_of(base: type) -> Iterator[type]:
+    """Those that derive from it and that no other one derives from."""
+    below = base.__subclasses__()
+    yield from (base,) if not below else (found for each in below for found in classes_of(each))
+
+
+def test_each_class_of_values_has_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrap = Evaluator.wrap
+    found: set[str] = set()
+
+    def noted(self: Any, *args: Any) -> Any:
+        made = wrap(self, *args)
+        found.add(type(made).__name__)
+        return made
+
+    monkeypatch.setattr(Evaluator, "wrap", noted)
+    for name, each in KINDS.items():
+        run(Row(name, each.reads[0], "argument"), lambda f: compiled(f)[0], 3)
+    values = {each.__name__ for each in classes_of(Value) if each.__module__.startswith("explorer.")}
+    assert set(WITHIN.values()) <= KINDS.keys()
+    assert not values - found - WITHIN.keys() - MADE_HERE.keys(), "add a kind to guarded_kinds.py"
+    assert not (WITHIN.keys() | MADE_HERE.keys()) - values - found, "there are no such values"
+    assert not found & MADE_HERE.keys()
 
 
 @pytest.mark.parametrize("backend", ["explorer", "aot_eager"])

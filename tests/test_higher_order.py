@@ -125,17 +125,29 @@ def test_one_graph_like_eager(name, training, sign):
     assert bool(operators) == (name not in ("known", "mode", "associative_scan")) and not told.bugs
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_numbers_as_operands(sign):
-    """Eager refuses them; torch.compile with fullgraph=True takes them."""
-    x = torch.ones(3) * sign
-    one = explorer.compile(lambda x: torch.cond(x.sum() > 0, torch.mul, torch.sub, (x, 3)), fullgraph=True)
-    assert torch.equal(one(x), x * 3 if sign > 0 else x - 3)
-    branches = (lambda d: d["x"].max() * d["n"], lambda d: d["x"].min())
-    two = explorer.compile(lambda x: torch.cond(x.sum() > 0, *branches, ({"x": x, "n": 2},)), fullgraph=True)
-    assert torch.equal(two(x), branches[sign < 0]({"x": x, "n": 2}))
-    with pytest.raises(RuntimeError, match="Expect operands"):
-        explorer.compile(lambda x: torch.cond(x.sum() > 0, torch.mul, torch.sub, (x, x.shape[0])))(x)
+NUMBERS = {
+    "integer": lambda x: (x, 3),
+    "float": lambda x: (x, 2.5),
+    "bool": lambda x: (x, True),
+    "size": lambda x: (x, x.shape[0]),
+    "nested": lambda x: (x, [{"n": 2}, ()]),
+}
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize("operands", NUMBERS.values(), ids=NUMBERS)
+def test_numbers_as_operands(operands, fullgraph):
+    """Eager refuses them; torch.compile takes them, whole or not."""
+
+    def branch(x, n):
+        return x * (n[0]["n"] if isinstance(n, list) else n)
+
+    def function(x):
+        return torch.cond(x.sum() > 0, branch, lambda x, n: x - 1, operands(x))
+
+    made = explorer.compile(function, fullgraph=fullgraph)
+    for x in (torch.ones(3), -torch.ones(3)):
+        assert torch.equal(made(x), branch(*operands(x)) if x[0] > 0 else x - 1)
 
 
 @pytest.mark.parametrize("shared", [lambda x: (x, x[0]), lambda x: (x[:1], x[:2])])

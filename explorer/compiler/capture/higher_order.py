@@ -179,7 +179,7 @@ def _cond(t: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Val
     """torch.cond(...): two graphs with the same operands."""
     if not isinstance(pred, TensorValue):
         return t.call(true_fn if t.truth(pred) else false_fn, t.items(operands), {})
-    passed = leaves(t, operands, numbers=t.config.fullgraph)  # without it there is eager's error
+    passed = leaves(t, operands, numbers=True)  # as torch.compile; eager's cond takes tensors alone
     given = list(dict.fromkeys(passed))
 
     def arguments(inputs: list[Value]) -> list[Value]:
