@@ -4,6 +4,7 @@ import collections
 import contextlib
 import datetime
 import itertools
+import math
 import operator
 import re
 import traceback
@@ -11,6 +12,7 @@ import types
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import explorer
 from explorer.compiler.capture.saved_inputs import Before
@@ -191,6 +193,8 @@ DIVIDED = {
     "div": lambda a, b: torch.div(a, b, rounding_mode="floor"),
     "in place": lambda a, b: a.clone().remainder_(b),
     "of a number": lambda a, b: 7 // b,
+    "reversed": lambda a, b: b.__rfloordiv__(7),
+    "the rest, reversed": lambda a, b: b.__rmod__(7),
     "other": lambda a, b: torch.floor_divide(a, other=b),
     "by a number": lambda a, b: a // 2,
     "of floats": lambda a, b: a.float() % b,
@@ -851,3 +855,65 @@ def test_no_effect_is_lost_where_autograd_refuses_a_view_whose_base_was_written(
             function = explorer.compile(program, backend=backend)
             for now in aliased:
                 assert outcome(function, now, write, use) == outcome(program, now, write, use)
+
+
+NAN, ZEROS = torch.full((2, 2), math.nan), torch.zeros(2, 2)
+REFUSED_FOR_NUMBERS = {
+    "bernoulli": (lambda p: torch.bernoulli(p), torch.full((3,), 2.0)),
+    "poisson": (lambda p: torch.poisson(p), -torch.ones(3)),
+    "normal": (lambda s: torch.normal(torch.zeros(3), s), -torch.ones(3)),
+    "histc": (lambda x: torch.histc(x), NAN),
+    "histogram": (lambda x: torch.histogram(x, 3), NAN),
+    "bincount": (lambda x: torch.bincount(x, minlength=3), torch.tensor([-1])),
+    "masked_scatter": (lambda m: torch.zeros(3).masked_scatter(m, torch.ones(1)), torch.ones(3) > 0),
+    "max_unpool1d": (lambda i: F.max_unpool1d(torch.ones(1, 1, 2), i, 2), torch.full((1, 1, 2), 100)),
+    "max_unpool2d": (lambda i: F.max_unpool2d(torch.ones(1, 1, 2, 2), i, 2), torch.full((1, 1, 2, 2), 100)),
+    "multi_margin_loss": (lambda y: F.multi_margin_loss(torch.ones(2, 3), y), torch.tensor([1, 7])),
+    "multilabel_margin_loss": (lambda y: F.multilabel_margin_loss(torch.ones(2, 3), y), torch.full((2, 3), 7)),
+    "nll_loss of images": (lambda y: F.nll_loss(torch.ones(1, 3, 2, 2), y), torch.full((1, 2, 2), 7)),
+    "binary_cross_entropy": (lambda p: F.binary_cross_entropy(p, torch.ones(2)), torch.full((2,), 3.0)),
+    "embedding": (lambda i: F.embedding(i, torch.ones(3, 2), max_norm=1.0), torch.tensor([7])),
+    "embedding_bag": (lambda i: F.embedding_bag(i, torch.ones(3, 2)), torch.tensor([[7, 7]])),
+    "put_": (lambda i: torch.zeros(3).put_(i, torch.ones(1)), torch.tensor([9])),
+    "searchsorted": (lambda s: torch.searchsorted(torch.arange(3.0), torch.ones(1), sorter=s), torch.arange(7, 10)),
+    "segment_reduce": (lambda n: torch.segment_reduce(torch.ones(3), "sum", lengths=n), torch.tensor([9])),
+    "repeat_interleave": (lambda n: torch.ones(2).repeat_interleave(n, output_size=2), torch.tensor([-1, 3])),
+    "matrix_power": (lambda a: torch.linalg.matrix_power(a, -1), ZEROS),
+    "tensorinv": (lambda a: torch.linalg.tensorinv(a, ind=1), ZEROS),
+    "tensorsolve": (lambda a: torch.linalg.tensorsolve(a, torch.ones(2)), ZEROS),
+    "cholesky_inverse": (lambda a: torch.cholesky_inverse(a), ZEROS),
+    "inv_ex": (lambda a: torch.linalg.inv_ex(a, check_errors=True), ZEROS),
+    "solve_ex": (lambda a: torch.linalg.solve_ex(a, torch.ones(2), check_errors=True), ZEROS),
+    "lu": (lambda a: torch.linalg.lu(a, pivot=False), ZEROS),
+    "lu_solve": (lambda p: torch.linalg.lu_solve(torch.eye(2), p, torch.ones(2, 1)), torch.full((2,), 9).int()),
+    "pinv": (lambda a: torch.linalg.pinv(a), NAN),
+    "pinverse": (lambda a: a.pinverse(), NAN),
+    "matrix_rank": (lambda a: torch.linalg.matrix_rank(a), NAN),
+    "linalg.cond": (lambda a: torch.linalg.cond(a), NAN),
+    "matrix_norm": (lambda a: torch.linalg.matrix_norm(a, 2), NAN),
+    "linalg.norm": (lambda a: torch.linalg.norm(a, ord=2), NAN),
+    "norm": (lambda a: a.norm("nuc"), NAN),
+    "svdvals": (lambda a: torch.linalg.svdvals(a), NAN),
+}
+
+
+@pytest.mark.parametrize(("backend", "step"), [("aot_eager", 1), ("explorer", 5)])
+def test_what_is_refused_for_numbers_is_refused_though_nobody_reads_it(backend, step):
+    refused = 0
+    for name, (call, given) in list(REFUSED_FOR_NUMBERS.items())[::step]:
+
+        def function(x, log, call=call):
+            call(x)
+            log.append("on")
+            return torch.ones(2)
+
+        found = []
+        for each in (function, explorer.compile(function, backend=backend)):
+            log = []
+            try:
+                found.append((each(given.clone(), log).tolist(), log))
+            except (IndexError, RuntimeError) as error:
+                found.append((type(error), log))
+        assert found[0] == found[1], name
+        refused += found[0][1] == []
+    assert refused > 0.8 * len(REFUSED_FOR_NUMBERS) / step

@@ -5,8 +5,7 @@ back end would drop the call, and the error with it.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torch import SymFloat, Tensor, fx
@@ -18,14 +17,8 @@ from explorer.compiler.capture.values.base import Tracer
 from explorer.core.reasons import unsupported
 from explorer.ir.graph import info
 
-_NAMES = frozenset(
-    """gather index_select take take_along_dim embedding embedding_bag one_hot nll_loss cross_entropy
-    binary_cross_entropy bincount multinomial scatter scatter_add scatter_reduce index_add index_copy index_fill
-    index_put index_reduce put cholesky cholesky_ex inv inverse solve lu_factor ldl_factor eig eigh eigvalsh eigvals svd
-    lstsq""".split()
-)
-
-_DIVISIONS = frozenset("fmod remainder floor_divide div divide mod floordiv imod ifloordiv".split())
+Arguments = Mapping[str, Any]
+May = Callable[[tuple[Any, ...], Arguments], bool]
 
 
 def unused_refusals(tape: Tape, used: list[fx.Node]) -> Iterator[fx.Node]:
@@ -41,8 +34,12 @@ def unused_refusals(tape: Tape, used: list[fx.Node]) -> Iterator[fx.Node]:
         if is_kept or refuses:
             alive.update((node, *node.all_input_nodes))
             memory.update(each for source in node.all_input_nodes for each in memory_of(info(source).value))
-        if refuses and not is_kept and isinstance(info(returned).value, Tensor):
-            yield returned
+        if refuses and not is_kept:
+            made = info(returned).value
+            if isinstance(made, Tensor):
+                yield returned
+            elif isinstance(made, tuple) and isinstance(made[0], Tensor):
+                yield tape.element(returned, 0, made[0])
 
 
 def check_order(t: Tracer, kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -65,28 +62,78 @@ def _name(target: Any) -> str:
     return getattr(target, "__name__", str(target))
 
 
-def _may_refuse(kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+def _may_refuse(kind: str, target: Any, args: tuple[Any, ...], kwargs: Arguments) -> bool:
     name = _name(target)
-    if name in ("getitem", "setitem"):
-        key = args[1]
-        listed = isinstance(key, list) or isinstance(key, tuple) and any(isinstance(each, list) for each in key)
-        return target in (operator.getitem, operator.setitem) and (listed or any(map(_is_index, _leaves(key))))
-    if name == "select":
-        return any(isinstance(each, fx.Node) for each in (*args[1:], *kwargs.values()))
-    if name.strip("_") in _DIVISIONS:
-        return _divides_integers(name, args, kwargs)
-    return kind in ("call_function", "call_method") and name.removeprefix("linalg_").removesuffix("_") in _NAMES
+    may = REFUSED.get(name.strip("_")) or REFUSED.get(name.removeprefix("linalg_").strip("_"))
+    return may is not None and kind.startswith("call_") and may(args, kwargs)
 
 
-def _divides_integers(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+def _always(args: tuple[Any, ...], kwargs: Arguments) -> bool:
+    return True
+
+
+def _by_index(args: tuple[Any, ...], kwargs: Arguments) -> bool:
+    """Whether elements are taken by a list or a tensor."""
+    key = args[1]
+    listed = isinstance(key, list) or isinstance(key, tuple) and any(isinstance(each, list) for each in key)
+    return listed or any(map(_is_index, _leaves(key)))
+
+
+def _by_number(args: tuple[Any, ...], kwargs: Arguments) -> bool:
+    """Whether a position is a number that only the graph knows."""
+    return any(isinstance(each, fx.Node) for each in (*args[1:], *kwargs.values()))
+
+
+def _divides(args: tuple[Any, ...], kwargs: Arguments) -> bool:
     """Whether integers are divided, and the divisor may be zero."""
     operands = [*args[:2], *(kwargs[key] for key in ("input", "other") if key in kwargs)]
     values = [info(each).value if isinstance(each, fx.Node) else each for each in operands]
-    rounds = not name.strip("_").startswith("div") or kwargs.get("rounding_mode") is not None
     kinds = {each.dtype.is_floating_point or each.dtype.is_complex for each in values if isinstance(each, Tensor)}
     floats = any(isinstance(each, float | complex | SymFloat) for each in values)
     divisor = values[1] if len(values) > 1 else 0
-    return rounds and kinds == {False} and not floats and not (isinstance(divisor, int) and divisor)
+    return kinds == {False} and not floats and not (isinstance(divisor, int) and divisor)
+
+
+def _rounds(args: tuple[Any, ...], kwargs: Arguments) -> bool:
+    return kwargs.get("rounding_mode") is not None and _divides(args, kwargs)
+
+
+def _by_singular_values(args: tuple[Any, ...], kwargs: Arguments) -> bool:
+    return any(isinstance(each, int | float | str) and each in ("nuc", 2, -2) for each in (*args[1:], *kwargs.values()))
+
+
+def _nuclear(args: tuple[Any, ...], kwargs: Arguments) -> bool:
+    return any(isinstance(each, str) and each == "nuc" for each in (*args[1:], *kwargs.values()))
+
+
+REFUSED: dict[str, May] = {
+    **dict.fromkeys(
+        """gather index_select take take_along_dim embedding embedding_bag one_hot scatter scatter_add scatter_reduce
+        index_add index_copy index_fill index_put index_reduce put max_unpool1d max_unpool2d max_unpool3d nll_loss
+        cross_entropy ctc_loss multi_margin_loss multilabel_margin_loss lu_solve searchsorted""".split(),
+        _always,  # indices
+    ),
+    **dict.fromkeys(
+        """binary_cross_entropy bincount multinomial histc histogram histogramdd masked_scatter segment_reduce
+        repeat_interleave""".split(),
+        _always,  # numbers that lie in an interval, or are as many as are wanted
+    ),
+    **dict.fromkeys(
+        """cholesky cholesky_ex cholesky_inverse inv inv_ex inverse solve solve_ex tensorinv tensorsolve matrix_power lu
+        lu_factor ldl_factor eig eigh eigvalsh eigvals svd svdvals lstsq pinv pinverse matrix_rank
+        linalg_cond""".split(),
+        _always,  # matrices
+    ),
+    **dict.fromkeys(("getitem", "setitem"), _by_index),
+    "select": _by_number,
+    **dict.fromkeys("fmod remainder floor_divide mod floordiv imod ifloordiv".split(), _divides),
+    **dict.fromkeys(("rmod", "rfloordiv"), lambda args, kwargs: _divides(args[::-1], kwargs)),
+    **dict.fromkeys(("div", "divide"), _rounds),
+    **dict.fromkeys(("matrix_norm", "linalg_norm"), _by_singular_values),
+    "norm": _nuclear,
+}
+"""By the name of an operator, without what marks it as in place or as one of torch.linalg: whether a call of it may be
+refused for the numbers that it is given."""
 
 
 def _leaves(key: Any) -> Iterator[Any]:
