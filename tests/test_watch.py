@@ -22,7 +22,7 @@ import explorer
 from explorer.core.calls import CallLog
 from explorer.records.session import Record
 from explorer.records.stock import observation
-from explorer.show.view.diagnosis import frames_of_graphs, settled
+from explorer.show.view.diagnosis import eager, frames_of_graphs, settled
 
 X = torch.ones(4, 8)
 
@@ -651,6 +651,71 @@ def test_each_run_of_a_graph_is_counted_though_few_are_timed(times: int) -> None
     again = log.graph("f0", lambda x: x)
     assert again(1) == 1 and log.runs["f0"].count == times + 1
     assert len(log.open.ran) == min(times, 300) + 1
+
+
+def one_way(x):
+    y = x.sin()
+    if x.sum() > 0:
+        return y + 1
+    return y.cos()
+
+
+def in_a_loop(x):
+    for _ in range(2):
+        if x.sum() > 0:
+            x = x + 1
+        else:
+            x = x.cos()
+    return x
+
+
+def opens_what_is_not_there(x):
+    y = x.sin()
+    open("/not/there")
+    return y.cos()
+
+
+# what never ran, and the call that would get to it; stock leaves a loop with a break to Python
+NEVER: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
+    "a branch": (one_way, "no call went this way at the branch", ("explorer", "stock")),
+    "a branch in a loop": (in_a_loop, "no call went this way at the branch", ("explorer",)),
+    "a break that raises": (opens_what_is_not_there, "not compiled: ", ("explorer", "stock")),
+}
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_a_continuation_that_was_never_compiled_is_told_with_why(name: str) -> None:
+    fn, why, engines = NEVER[name]
+    for engine in engines:
+        torch._dynamo.reset()
+        compiled = (stock_of if engine == "stock" else explorer.compile)(fn)
+        with explorer.watch() as log, suppress(FileNotFoundError):
+            compiled(X.abs())
+        never = [each for each in log.record.data.eager if each.why.startswith("not compiled: ")]
+        assert never and all(why in each.why and f"{fn.__name__} after line " in each.what for each in never)
+        assert not any("not timed" in eager(each, {}) for each in never)
+        if name == "a branch":
+            with explorer.watch() as log:
+                compiled(X.abs())
+                compiled(-X.abs())
+            assert not [each for each in log.record.data.eager if each.why.startswith("not compiled: ")]
+
+
+def scaled_then_broken(x, by):
+    y = x * by
+    torch._dynamo.graph_break()
+    return y.cos()
+
+
+@pytest.mark.parametrize("engine", ["explorer", "stock"])
+def test_a_continuation_that_was_compiled_before_the_watch_is_no_such(engine: str) -> None:
+    torch._dynamo.reset()
+    compiled = (stock_of if engine == "stock" else explorer.compile)(scaled_then_broken)
+    compiled(X, 2.5)
+    with explorer.watch() as log:
+        compiled(X, True)
+    assert len(log.record.data.compiles) == 1 and log.record.data.eager
+    assert not [each for each in log.record.data.eager if each.why.startswith("not compiled: ")]
 
 
 UNTIMED: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -232,6 +232,8 @@ def user_line(text: str) -> SpanData | None:
 
 
 AT_BREAK = "the Python at a graph break"
+NOT_COMPILED = "not compiled: "
+_CONTINUATION = re.compile(r"^resume_in_(\w{1,200}?)_at_\d.*")
 TOLD_BEFORE = "it is part of what is told of another one"
 NOT_RUN = "it did not run in the call that was measured"
 
@@ -239,6 +241,9 @@ NOT_RUN = "it did not run in the call that was measured"
 def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tuple[EagerData, ...]:
     """Code that ran outside graphs; `more` is code that no compile covers."""
     found: list[EagerData] = []
+    compiles = tuple(compiles)
+    titles = {each.title for each in compiles}
+    whole = {each.id for each in compiles if each.engine == "explorer" and not each.recompiles}
     for compile in compiles:
         if compile.fallback is not None:
             code = compile.codes[0] if compile.codes else None
@@ -247,6 +252,7 @@ def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tu
             found.append(EagerData(compile.title, " ".join(why.split()), compile.id, place))
         else:
             found += [EagerData(AT_BREAK, b.why.title, compile.id, b.span) for b in compile.breaks]
+            found += _never_compiled(compile, titles) if compile.id.partition(".")[0] in whole else []
         for event in compile.events:
             if event.kind in ("FrameSkipped", "CallSkipped"):
                 fields = event.fields
@@ -256,9 +262,25 @@ def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tu
     return tuple({(each.what, each.why, each.span): each for each in found}.values())
 
 
-def untimed(found: Iterable[EagerData], why: str) -> tuple[EagerData, ...]:
+def _never_compiled(compile: CompileData, titles: Collection[str]) -> Iterator[EagerData]:
+    """Continuations of our compile that no call got to; of a frame whose first compile is here, since those that others
+    made may be compiled since then. Stock's are told where it is watched."""
+    for broke in compile.breaks:
+        names = [name for name in broke.continuation.split(", ") if name]
+        missing = [name for name in names if name not in titles]
+        why = "no call went this way at the branch" if len(missing) < len(names) else "no call got to it"
+        for name in missing:
+            of = _CONTINUATION.sub(r"\1", name.rpartition(".")[2])
+            what = f"{of} after line {broke.span.line}" if broke.span is not None else name
+            yield EagerData(what, NOT_COMPILED + why, compile.id, broke.span)
+
+
+def untimed(found: Collection[EagerData], why: str) -> tuple[EagerData, ...]:
     """With why those that were not timed were not, where that is not known yet."""
-    return tuple(each if each.measured else msgspec.structs.replace(each, measured=why) for each in found)
+    told = (each.measured or each.why.startswith(NOT_COMPILED) for each in found)
+    return tuple(
+        each if known else msgspec.structs.replace(each, measured=why) for each, known in zip(found, told, strict=True)
+    )
 
 
 def timed(
@@ -286,6 +308,8 @@ def timed(
                     yield call, place
 
     def measured(each: EagerData) -> EagerData:
+        if each.why.startswith(NOT_COMPILED):
+            return each
         all_of_it = list(of(each))
         some = [(call, place) for call, place in all_of_it if (call.engine, place) not in told]
         of_it = known.get(each.compile)

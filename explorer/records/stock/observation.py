@@ -143,6 +143,7 @@ OUTSIDE = "outside any compile"
 MOST_WHOLE = 500
 """How many of the last compiles of a watched program keep their stages, to bound memory."""
 NEVER_MET = "not compiled: it has not been called yet, or only while Dynamo was disabled"
+NOT_TAKEN = "not compiled: no call went this way at the branch"
 
 
 @dataclass
@@ -446,11 +447,15 @@ class Observation:
     def eager(self) -> Iterator[data.EagerData]:
         """Frames that were never compiled: those that Dynamo skipped, and continuations that never ran."""
         codes = [*(compile.code for compile in self.compiles if compile.code is not None), *self.left]
-        met = {code.co_qualname for code in codes}  # of two continuations of a branch one is never called
+        met, whole = {code.co_qualname for code in codes}, set(codes)
+        taken = {(code.co_qualname, self.continuations.get(code)) for code in codes}
         for code, reason in self.left.items():
             place = data.SpanData(code.co_filename, code.co_firstlineno, code.co_firstlineno)
             yield data.EagerData(code.co_qualname, reason, self.continuations.get(code, ""), place)
         for code, compile in self.continuations.items():
-            if code.co_qualname not in met:
+            if _debug_get_cache_entry_list(code):  # compiled before anybody watched
+                continue
+            this_way = code in whole or (code.co_qualname, compile) not in taken
+            if code.co_qualname not in met or not this_way:  # those of another compile have other arguments
                 place = data.SpanData(code.co_filename, code.co_firstlineno, code.co_firstlineno)
-                yield data.EagerData(code.co_qualname, NEVER_MET, compile, place)
+                yield data.EagerData(code.co_qualname, NEVER_MET if this_way else NOT_TAKEN, compile, place)

@@ -71,7 +71,7 @@ def with_glance(record: RecordData, *, whole: bool = True) -> RecordData:
     errors = tuple(msgspec.structs.replace(each, title=names.get(each.compile, each.title)) for each in record.errors)
     whole_frames = {(compile.id, compile.title): compile.name for compile in compiles}
     eager = tuple(
-        msgspec.structs.replace(each, what=whole_frames.get((each.compile, each.what), each.what))
+        msgspec.structs.replace(each, what=whole_frames.get((each.compile, each.what)) or _after_line(each.what))
         for each in record.eager
     )
     found = msgspec.structs.replace(
@@ -275,7 +275,11 @@ def _name(title: str) -> str:
 def _own(title: str) -> str:
     """A function's name, and its class's, without the functions that they are defined in; a continuation of stock's by
     the line that it goes on after, where the compile that it continues is not known."""
-    return _CONTINUATION.sub(r"\1 after line \2", title.rpartition("<locals>.")[2])
+    return _after_line(title.rpartition("<locals>.")[2])
+
+
+def _after_line(title: str) -> str:
+    return _CONTINUATION.sub(r"\1 after line \2", title)
 
 
 def goes_on_in(broke: BreakData, compile: CompileData) -> bool:
