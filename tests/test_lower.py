@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import explorer
 from explorer.compiler.lower import LOWER
 from explorer.core.reasons import Unsupported
 from explorer.ir.loops import Extern, Load, walk
@@ -807,3 +808,17 @@ def test_a_call_that_is_no_operator_is_refused() -> None:
     call.target = print
     with pytest.raises(Unsupported, match="lower.unknown_call"):
         LOWER(graph)
+
+
+SIZE_ONE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "repeat": lambda x: x.repeat(1, 2), "shuffle": lambda x: F.pixel_shuffle(x.reshape(1, 4, 1, -1), 2),
+    "view": lambda x: (x + 1).view(1, -1, 1), "cut": lambda x: (x + 1)[:, :1], "mean": lambda x: x.mean(0, True),
+    "layout": lambda x: x.reshape(1, 1, 2, -1).clone(memory_format=torch.channels_last),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIZE_ONE)
+@pytest.mark.parametrize("size", ((1, 12), (12, 1), (3, 4)))
+def test_dimensions_of_size_one_have_eagers_strides(name: str, size: tuple[int, int]) -> None:
+    x = torch.randn(size)
+    assert explorer.compile(SIZE_ONE[name])(x).stride() == SIZE_ONE[name](x).stride()

@@ -41,7 +41,7 @@ TORCHS: tuple[str, ...] = tuple(
     "_fused_rms_norm _fused_rms_norm_backward linalg_vector_norm norm renorm "
     # losses
     "binary_cross_entropy_backward binary_cross_entropy_with_logits huber_loss "
-    "huber_loss_backward l1_loss mse_loss mse_loss_backward multi_margin_loss multilabel_margin_loss_forward "
+    "huber_loss_backward l1_loss mse_loss mse_loss_backward multi_margin_loss "
     "nll_loss_forward nll_loss2d_forward smooth_l1_loss smooth_l1_loss_backward soft_margin_loss "
     "soft_margin_loss_backward "
     # scalar functions

@@ -245,7 +245,7 @@ class Tracer:
                 result = self.written_out(node, args, {**kwargs})
             elif node.op == "call_method":
                 result = getattr(args[0], node.target)(*args[1:], **kwargs)  # type: ignore[arg-type]
-            elif resamples_bytes(node):
+            elif decomposes_inexactly(node):
                 with no_python_dispatcher():  # which would break it up above the tape
                     result = node.target(*args, **kwargs)  # type: ignore[operator]
             else:
@@ -564,9 +564,12 @@ def fills_with_gradient(node: fx.Node) -> bool:
     return any(isinstance(value, Tensor) and value.requires_grad and not value.dim() for value in values[1:])
 
 
-def resamples_bytes(node: fx.Node) -> bool:
-    """Whether the node resamples an image of bytes, which eager does with integer weights."""
+def decomposes_inexactly(node: fx.Node) -> bool:
+    """Whether torch's decomposition of the node computes other values than eager does: eager resamples an image of
+    bytes with integer weights, and ignores the labels after the first -1."""
     name = getattr(node.target, "__name__", "").partition(".")[0]
+    if name in ("multilabel_margin_loss", "multilabel_margin_loss_forward"):
+        return True
     if name not in ("interpolate", "upsample", "upsample_bilinear", "upsample_bilinear2d", "upsample_bicubic2d"):
         return False
     given = [info(each).value for each in node.all_input_nodes]
