@@ -33,9 +33,9 @@ PEOPLE = (10, 30)
 CHECKS = 30
 RESERVED = 4 << 30
 """Bytes of memory that must stay free for others: no more kernels are started then."""
-LATER = 340 << 20
-"""Bytes that a kernel takes later on: a process that checks (275 MB), a check in it (50 MB), and the C++ compiler that
-this starts (30 MB)."""
+LATER = 200 << 20
+"""Bytes that a kernel takes later on: pages that it and the process that checks no longer share (50 MB each), a check
+(50 MB), and the C++ compiler that this starts (30 MB)."""
 ASKED = ("breaks-2", "guards-2", "decompose-1")
 STARTUP = Path(__file__).parent.parent / "binder" / "startup.py"
 LOADED = "from explorer.course import check\ncheck('breaks-3', '')"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import os
 import re
 import tempfile
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -171,6 +173,42 @@ def test_what_an_answer_prints_is_kept() -> None:
 def test_checks_at_once_are_neither_lost_nor_wrong() -> None:
     seconds, lost, wrong, most = at_once([Server() for _ in range(3)])
     assert len(seconds) == 3 and (lost, wrong) == (0, 0) and most > 1 << 20
+
+
+FORKED = """
+from explorer.course import PUZZLES, process
+[server] = process._SERVERS
+solution = PUZZLES["decompose-1"].solution
+shown = "from IPython.display import display; display(3)\\n"
+right = process.check("decompose-1", shown + solution)
+crashed = process.check("breaks-3", "def live(steps, at):\\n    import ctypes\\n    ctypes.string_at(0)\\n")
+again = process.check("decompose-1", solution)
+print([server.process, right.ok, right.printed, "SIGSEGV" in crashed.said, crashed.printed, again.ok, server.alive])
+"""
+
+
+@pytest.mark.slow
+def test_what_checks_is_a_fork_of_a_class_s_kernel_and_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    startup = tmp_path / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "10-explorer.py").write_text((ROOT / "binder" / "startup.py").read_text())
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    cells = [nbformat.v4.new_code_cell(code) for code in (FORKED, "import os; os.getpid()", FORKED)]
+    client = NotebookClient(nbformat.v4.new_notebook(cells=cells), timeout=120)
+    with client.setup_kernel():
+        made = [client.execute_cell(cell, at) for at, cell in enumerate(cells)]
+        server, *told = ast.literal_eval(printed(made[0]))
+        status = Path(f"/proc/{server}/status").read_text()
+        assert f"PPid:\t{made[1].outputs[0]['data']['text/plain']}\n" in status
+        assert told == [True, "3\n", True, "", True, True] and ast.literal_eval(printed(made[2]))[0] == server
+        assert not [each for each in Path(f"/proc/{server}/fd").iterdir() if "socket" in os.readlink(each)]
+    until = time.monotonic() + 20
+    while Path(f"/proc/{server}").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{server}").exists()
 
 
 def test_the_seed_is_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:

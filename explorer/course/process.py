@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
+import gc
 import json
 import math
 import os
@@ -15,6 +17,7 @@ import tempfile
 import threading
 import time
 import traceback
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -105,34 +108,73 @@ ENDED = {
 
 
 class Server:
-    """The waiting process. One check at a time; a notebook has one learner."""
+    """The waiting process. One check at a time; a notebook has one learner. It is started anew, or `forked`: then it
+    shares the memory of this process, and what code of a person's changed here by now."""
 
-    def __init__(self) -> None:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", "from explorer.course.process import serve; serve()"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True,
-        )  # fmt: skip
+    def __init__(self, forked: bool = False) -> None:
+        asks, asking = os.pipe()
+        answering, answers = os.pipe()
+        self._asks, self._answers = os.fdopen(asking, "w"), os.fdopen(answering)
+        self._started = None if forked else _started(asks, answers)
+        self.process = self._started.pid if self._started is not None else _forked(asks, answers)
+        os.close(asks)
+        os.close(answers)
         self._lock = threading.Lock()
 
     def end(self) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    @property
-    def process(self) -> int:
-        return self._process.pid
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process, signal.SIGKILL)
+        while self.alive:
+            time.sleep(0.01)
+        with contextlib.suppress(BrokenPipeError):
+            self._asks.close()
+        self._answers.close()
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        if self._started is not None:
+            return self._started.poll() is None
+        try:
+            return os.waitpid(self.process, os.WNOHANG)[0] == 0
+        except ChildProcessError:  # it was seen to end
+            return False
 
     def ask(self, asked: dict[str, Any]) -> int:
         with self._lock:
-            assert self._process.stdin is not None and self._process.stdout is not None
-            self._process.stdin.write(json.dumps(asked) + "\n")
-            self._process.stdin.flush()
-            return int(self._process.stdout.readline() or "1")
+            self._asks.write(json.dumps(asked) + "\n")
+            self._asks.flush()
+            return int(self._answers.readline() or "1")
+
+
+def _started(asks: int, answers: int) -> subprocess.Popen[bytes]:
+    """A new process that serves, and answers there what is asked here."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", "from explorer.course.process import serve; serve()"]
+    return subprocess.Popen(command, stdin=asks, stdout=answers, env=environment, start_new_session=True)
+
+
+def _forked(asks: int, answers: int) -> int:
+    """A fork of this process that serves. Of a notebook's kernel it keeps no socket and no thread."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: they write to sockets that are closed below
+        child = os.fork()
+    if child:
+        return child
+    try:
+        gc.freeze()  # or what is collected would close what is closed here
+        os.setsid()
+        os.dup2(asks, 0)
+        os.dup2(answers, 1)
+        signal.set_wakeup_fd(-1)
+        faulthandler.disable()
+        os.closerange(3, 1 << 20)
+        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
+        if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
+            type(shell).clear_instance()  # what an answer displays is printed
+        os.environ["OMP_NUM_THREADS"] = "1"
+        serve()
+    finally:
+        os._exit(0)
 
 
 _SERVERS: list[Server] = []
@@ -147,6 +189,13 @@ def _server() -> Server:
 def warm() -> None:
     """Start the waiting process, so that the first check finds torch loaded."""
     _server()
+
+
+def warm_by_fork() -> None:
+    """Start the waiting process as a fork, while nothing but imports ran here: for kernels of a class, as it takes a
+    quarter of the memory of one that is started anew."""
+    if not _SERVERS:
+        _SERVERS.append(Server(forked=True))
 
 
 # In the waiting process, and its children.
