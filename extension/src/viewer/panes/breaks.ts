@@ -97,7 +97,7 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
   const row = (name: string, ...values: readonly (Node | string)[]) => [h("dt", name), h("dd", ...values)];
   const next = [...new Set(ends.flatMap(([, each]) => (each.continuation ?? "").split(", ").filter(Boolean)))].map(name => {
     const found = record.compiles.find(each => each.title === name);
-    return found ? h("div", link(`${found.id} ${found.called || name}`, () => (context.compile.value = found.id)), made(found)) : h("div", `${functionOf(name)}: no call went there, so it is not compiled`);
+    return found ? h("div", link(`${found.id} ${found.called || name}`, () => (context.compile.value = found.id)), made(found)) : h("div", `a continuation of ${functionOf(name)}: no call went there, so it is not compiled`);
   });
   const frames = stack.map(frame => {
     const at = /^(.*):(\d+) in /.exec(frame);
@@ -107,7 +107,7 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
   });
   const element = h(
     "section", { class: `ex-card${chosen ? " ex-chosen" : ""}`, tabindex: -1, "aria-label": `Break: ${why.title}` },
-    h("h3", `⤶ ${why.title}`, ...(span ? [" at ", link(files.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`))] : [])),
+    h("h3", `⤶ ${why.title}${compile.engine === "stock" && record.engine !== "stock" ? " (stock)" : ""}`, ...(span ? [" at ", link(files.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`))] : [])),
     marked(record, span),
     ...(rewrite.length ? [
       h("p", "Write instead (computes both sides; not run here):"),

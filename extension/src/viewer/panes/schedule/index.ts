@@ -248,7 +248,7 @@ class SchedulePane implements Pane {
   }
 
   #told({ together, headline, statements }: Explanation): HTMLElement[] {
-    const standing = { recorded: "recorded", inferred: "follows from the record", unknown: "the record does not tell" };
+    const standing = { recorded: "", inferred: "follows from the record", unknown: "the record does not tell" };
     return [
       h("p", { class: together ? "ex-yes" : "ex-no" }, h("strong", headline)),
       h("ul.ex-list", ...statements.map(each => h(
