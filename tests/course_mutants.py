@@ -54,6 +54,8 @@ def changed(node: ast.AST) -> Iterator[ast.AST]:
         case ast.Constant(value=int(value) | float(value)):
             made.value = value + 1
             yield made
+        case ast.Call(func=ast.Name(id="max" | "min")):  # of any order of its arguments the same
+            pass
         case ast.Call(args=[first, second, *rest]) if not any(isinstance(a, ast.Starred) for a in made.args):
             made.args = [second, first, *rest]
             yield made
