@@ -411,7 +411,7 @@ def test_no_compiler(
 ) -> None:
     monkeypatch.setenv("CXX", named)
     said = outcome(tmp_path / "kernels", caplog)
-    assert said.startswith(why.NO_COMPILER) and "CXX" in said
+    assert said.startswith(why.WRONG_CXX) and "CXX" in said
 
 
 @pytest.mark.parametrize("content", ["", "#!/no/such/interpreter\n", "\x7fELF and no more"])
@@ -742,7 +742,7 @@ def test_the_doctor(good: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest
     assert str(tmp_path) in found["cache folder"]["detail"]
     monkeypatch.setenv("CXX", "no-such-compiler")
     said = explorer_says("doctor", code=1)
-    assert "BROKEN" in said and "CXX='no-such-compiler'" in said and "apt install g++" in said
+    assert "BROKEN" in said and "CXX='no-such-compiler'" in said and "or unset it" in said and "apt install g++" in said
 
 
 def test_the_demo_says_first_that_there_is_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

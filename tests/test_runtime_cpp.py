@@ -105,7 +105,7 @@ def test_no_compiler(folder: BuildOptions, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(Unsupported) as error:
         program_of(chain, torch.randn(3), torch.randn(3), options=folder)
-    assert error.value.why.code == why.NO_COMPILER
+    assert error.value.why.code == why.WRONG_CXX
 
 
 def test_a_compiler_that_refuses(folder: BuildOptions) -> None:

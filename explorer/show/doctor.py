@@ -96,7 +96,8 @@ def _compiler() -> list[Finding]:
     try:
         found = chosen_compiler()
     except Unsupported as refusal:
-        return [Finding("C++ compiler", "broken", f"{refusal.why}{asked}", CATALOGUE[refusal.why.code].hint)]
+        detail = str(refusal.why) if "CXX=" in refusal.why.detail else f"{refusal.why}{asked}"
+        return [Finding("C++ compiler", "broken", detail, CATALOGUE[refusal.why.code].hint)]
     single = found.threads != "-fopenmp"
     hint = "its OpenMP library is missing (apt install libomp-dev); loops run on one thread" if single else ""
     return [Finding("C++ compiler", "works", f"{found.version}: {shlex.join(found.words)}{asked}", hint)]
@@ -140,7 +141,9 @@ def _folders() -> list[Finding]:
         hint = "Each process builds its kernels again; set XDG_CACHE_HOME to a folder that you own."
         found.append(Finding("cache folder", "missing", said(error), hint))
     try:
-        found.append(Finding("temporary folder", "works", tempfile.gettempdir()))
+        taken, asked = tempfile.gettempdir(), os.environ.get("TMPDIR")
+        instead = f", since TMPDIR={asked!r} cannot be written" if asked and Path(asked) != Path(taken) else ""
+        found.append(Finding("temporary folder", "works", taken + instead))
     except OSError as error:
         found.append(Finding("temporary folder", "broken", said(error), "Set TMPDIR to a writable folder."))
     return found

@@ -132,9 +132,9 @@ def _words(named: str) -> tuple[str, ...]:
     try:
         program, *arguments = shlex.split(named)
     except ValueError as error:
-        raise Unsupported(Why(reasons.NO_COMPILER, f"CXX={named!r} is no command: {error}")) from error
+        raise Unsupported(Why(reasons.WRONG_CXX, f"CXX={named!r} is no command: {error}")) from error
     if (path := shutil.which(program)) is None:
-        raise Unsupported(Why(reasons.NO_COMPILER, f"CXX={named!r} names {program!r}, which is not there"))
+        raise Unsupported(Why(reasons.WRONG_CXX, f"CXX={named!r}: there is no {program!r}"))
     return (path, *arguments)
 
 

@@ -9,6 +9,13 @@ NO_COMPILER = reason(
     "or it cannot be started.",
     "Install g++ 11 or later (apt install g++, or pip install ziglang), or set CXX; `explorer doctor` tries it.",
 )
+WRONG_CXX = reason(
+    "runtime.wrong_cxx",
+    "CXX names no C++ compiler",
+    "Kernels for the CPU are compiled with the command in the environment variable CXX, which is not there.",
+    "Correct CXX, or unset it: then g++, c++ or clang++ is looked for (apt install g++, or pip install ziglang, where "
+    "there is none).",
+)
 COMPILER_FAILED = reason(
     "runtime.compiler_failed",
     "the C++ compiler failed",
