@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import types
 from typing import Any
 
@@ -413,3 +414,27 @@ def test_grad_mode_left_switched() -> None:
         assert not torch.is_grad_enabled()
     finally:
         torch.set_grad_enabled(True)
+
+
+@pytest.mark.parametrize("name", ["accumulate", "compress", "cycle", "dropwhile", "takewhile", "filterfalse", "starmap",
+                                  "pairwise", "zip_longest", "groupby"])  # fmt: skip
+def test_what_cannot_be_iterated_is_refused_when_the_iterator_is_made(name: str) -> None:
+    made = getattr(itertools, name)
+    arguments: dict[str, tuple[Any, ...]] = {
+        "compress": (len, [1]), "dropwhile": (bool, 3), "takewhile": (bool, 3), "filterfalse": (None, 3),
+        "starmap": (max, 3), "zip_longest": ([1], [2], 3),
+    }  # fmt: skip
+
+    def function(x: Any, log: list[str]) -> Any:
+        log.append("before")
+        made(*arguments.get(name, (3,)))
+        log.append("after")
+        return x + 1
+
+    found = []
+    for each in (function, explorer.compile(function, backend="eager")):
+        log: list[str] = []
+        with pytest.raises(TypeError) as raised:
+            each(torch.ones(2), log)
+        found.append((str(raised.value), log))
+    assert found[0] == found[1]

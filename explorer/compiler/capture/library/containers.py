@@ -267,10 +267,19 @@ for _function in (itertools.product, itertools.combinations, itertools.permutati
     positional(_function)(_combined(_function))
 
 
+_ITERATED = frozenset(("iterable", "iterables", "data", "selectors"))
+"""Parameters of what is in C that takes an iterator of them when it is called, and not with the first item."""
+
+
 def _inlined(function: Any, body: types.FunctionType) -> None:
+    parameters, lazy = list(inspect.signature(body).parameters), inspect.isgeneratorfunction(body)
+
     def rule(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """What the function's body in Python does."""
-        made = t.inline(t.function_of(body), args, kwargs)
+        """What the function's body in Python does; what it goes over is asked for an iterator at once."""
+        names = parameters if parameters[0] != "iterables" else parameters[:1] * len(args)
+        asked = [lazy and name in _ITERATED for name in names[: len(args)]]
+        given = [t.iterate(each) if once else each for once, each in zip(asked, args, strict=False)]
+        made = t.inline(t.function_of(body), [*given, *args[len(given) :]], kwargs)
         if isinstance(made, GeneratorValue):
             made.made_by = (t.from_python(function), list(args), dict(kwargs))
             made.kind = function if isinstance(function, type) else made.kind
