@@ -57,7 +57,8 @@ class OutsideGraphs:
 class Measure(Protocol):
     """Measures one call at a time, and in one thread."""
 
-    def begin(self) -> None: ...
+    def begin(self) -> bool:
+        """Measure what this thread does from now on; False where that cannot be, as while another is measured."""
 
     def end(self) -> dict[Place, Share] | None:
         """What was measured; None where it was not, or given up."""
@@ -141,8 +142,8 @@ class _Functions(dict[Any, Calls]):
         if due is not None:
             self[compiled] = due
             if self._due.pop(compiled, None) is not None and self._measure is not None and not self._open.stack:
-                due.measured, due.looked_at = threading.get_ident(), True
-                self._measure.begin()
+                if self._measure.begin():
+                    due.measured, due.looked_at = threading.get_ident(), True
             return due
         if len(self.all) >= FUNCTIONS:
             compiled, name = "others", "other functions"
@@ -243,7 +244,7 @@ class CallLog:
             ran[:] = [each for each in ran if each[0] <= depth]
             if compiles and compiles[-1][0] >= started:
                 calls.compiled.append(len(served))
-            if calls.outside is None and calls.tries and not stack and taken < LONGEST:
+            if calls.outside is None and calls.tries and not calls.measured and not stack and taken < LONGEST:
                 self._is_due(calls)
         calls.looked_at = len(served) < SERVED or calls.measured != 0
 

@@ -48,18 +48,23 @@ class OneCall:
         self._given_up = False
         self._frames: Callable[[FrameType, str, Any], None] | None = None
 
-    def begin(self) -> None:
-        """Measure what this thread does, unless somebody measures already."""
-        if self._thread or sys.getprofile() is not None or not _enabled():
-            return
+    def begin(self) -> bool:
+        """Measure what this thread does; False where somebody measures already."""
+        if self._thread or sys.getprofile() is not None:
+            return False
+        self._thread = threading.get_ident()  # at once: other threads ask too
+        if not _enabled():
+            self._thread = 0
+            return False
         if not self._warm:  # what torch does when it is asked for the first time is nobody's
             self._warm = True
             with torch._C._profiler._RecordFunctionFast(FRAME):
                 _torch._disable_profiler_legacy()
             _enabled()
-        self._thread, self._given_up, self._places = threading.get_ident(), False, []
+        self._given_up, self._places = False, []
         self._frames = self._told_of_frames()
         sys.setprofile(self._frames)
+        return True
 
     def _told_of_frames(self) -> Callable[[FrameType, str, Any], None]:
         known: dict[int, tuple[CodeType, str]] = {}
