@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 
 from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.layouts import evaluator, expression, inverse, size_weight, stride_order
-from explorer.compiler.autograd.tape import is_plain, is_view, storage_of
+from explorer.compiler.autograd.tape import has_memory, is_view, storage_of
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import count
@@ -431,10 +431,10 @@ def in_captured_layout(captured: Graph, call: Callable[..., Any]) -> Callable[..
     """`call` with the dense results laid out as capture saw them: other back ends give what is written the strides of
     functional results. A result that shares memory with another one or with an input is left as it is."""
     results = {i: info(node).value for i, node in enumerate(captured.outputs) if isinstance(node, fx.Node)}
-    results = {i: value for i, value in results.items() if isinstance(value, Tensor) and is_plain(value)}
+    results = {i: value for i, value in results.items() if has_memory(value)}
     shared = Counter(map(storage_of, results.values()))
     given = (info(node).value for node in captured.inputs)
-    shared.update(storage_of(value) for value in given if isinstance(value, Tensor) and is_plain(value))
+    shared.update(storage_of(value) for value in given if has_memory(value))
     orders = [
         (i, stride_order(value)) for i, value in results.items()
         if shared[storage_of(value)] == 1 and value.dim() > 1 and is_non_overlapping_and_dense_or_false(value)

@@ -230,6 +230,12 @@ def is_plain(value: torch.Tensor) -> bool:
     return value.layout is torch.strided and value.dtype not in QUANTIZED
 
 
+def has_memory(value: Any) -> bool:
+    """Whether it is a plain tensor with memory of its own: one of a transform's level (vmap) has none."""
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    return isinstance(value, torch.Tensor) and is_plain(value) and not wrapped(value)
+
+
 def _is_complex(args: tuple[Any, ...]) -> bool:
     given = (part for value in args for part in (value if isinstance(value, (tuple, list)) else (value,)))
     return any(isinstance(each, torch.Tensor) and each.is_complex() and each.device.type == "cpu" for each in given)

@@ -25,7 +25,7 @@ from explorer.compiler.autograd import aliases, reasons
 from explorer.compiler.autograd.aliases import Live, overlapping, place
 from explorer.compiler.autograd.grad_functions import ACCUMULATION, Attribution, record
 from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, laid_out_as, places, same_strides
-from explorer.compiler.autograd.tape import Tape, is_plain, not_functional, storage_of
+from explorer.compiler.autograd.tape import Tape, has_memory, is_plain, not_functional, storage_of
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir import joint
@@ -99,8 +99,7 @@ def only_eager(captured: Graph) -> Why | None:
 
 def in_memory(node: fx.Node) -> list[Tensor]:
     """The tensors that the node yields, without those of a transform's level, which have no memory of their own."""
-    values = [value for value in tree_leaves(info(node).value) if isinstance(value, Tensor) and is_plain(value)]
-    return [value for value in values if not torch._C._functorch.is_functorch_wrapped_tensor(value)]
+    return list(filter(has_memory, tree_leaves(info(node).value)))
 
 
 def new_leaves(captured: Graph) -> dict[int, Tensor]:
