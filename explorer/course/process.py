@@ -268,6 +268,7 @@ def _end(child: int) -> None:
 
 def _child(asked: dict[str, Any]) -> None:
     os.setsid()
+    sys.dont_write_bytecode = True  # of a module that is imported here first: a check writes in its folder alone
     folder = Path(asked["folder"])
     with open(folder / "printed", "wb") as printed:
         os.dup2(printed.fileno(), 1)
