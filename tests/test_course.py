@@ -202,6 +202,7 @@ def test_what_checks_is_a_fork_of_a_class_s_kernel_and_ends_with_it(
     (startup / "10-explorer.py").write_text((ROOT / "binder" / "startup.py").read_text())
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     cells = [nbformat.v4.new_code_cell(code) for code in (FORKED, "import os; os.getpid()", FORKED)]
     client = NotebookClient(nbformat.v4.new_notebook(cells=cells), timeout=120)
     with client.setup_kernel():
