@@ -196,8 +196,10 @@ class Lowering:
                 self.realize(tensor, reasons.LAYOUT if copied else why, exact=exact and why == reasons.OUTPUT)
         assert tensor.place is not None
         stride = tensor.place.layout.stride
-        if not exact or tensor.stride is None or same_strides(tensor.size, stride, tensor.stride):
+        if not exact or tensor.stride is None:
             return tensor.place
+        if same_strides(tensor.size, stride, tensor.stride):  # those of dimensions of size 1 place no element
+            return replace(tensor.place, layout=replace(tensor.place.layout, stride=tensor.stride))
         if why != reasons.OUTPUT and same_strides(tensor.size, stride, self.dense(tensor.size, tensor.stride)):
             return tensor.place
         if tensor.dtype not in LOOP_DTYPES:

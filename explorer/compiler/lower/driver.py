@@ -305,8 +305,7 @@ class _Walk:
             self._check_known(_symbols(found) & self.read, "a result")
             return found
         with origin(*found.origins):
-            place = self.lower.memory(found, reasons.OUTPUT, exact=True)
-        return replace(place, layout=_strided_as(found.stride, place.layout))
+            return self.lower.memory(found, reasons.OUTPUT, exact=True)
 
     def _accounts(self, operations: tuple[Operation, ...]) -> dict[str, tuple[str, tuple[str, ...]]]:
         """What became of each node: its kind, and the operations that have a part from it."""
@@ -320,14 +319,6 @@ class _Walk:
             unused = kind in ("kernel", "extern") and not into[id]
             found[id] = ("unused" if unused else kind, tuple(into[id]))
         return found
-
-
-def _strided_as(wanted: tuple[Size, ...] | None, layout: Layout) -> Layout:
-    """The layout with eager's strides, where they differ for dimensions of size 1 alone, which place no element."""
-    if wanted is None or wanted == layout.stride:
-        return layout
-    places = zip(layout.size, layout.stride, wanted, strict=True)
-    return replace(layout, stride=wanted) if all(n == 1 or own == other for n, own, other in places) else layout
 
 
 def _symbols(value: Any) -> set[sympy.Symbol]:
