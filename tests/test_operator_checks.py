@@ -7,6 +7,7 @@ import operator
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import explorer
 from explorer.compiler.capture import operator_checks
@@ -125,6 +126,36 @@ def test_random_numbers_go_on():
     torch.manual_seed(3)
     for ours, eager in zip(explorer.compile(drawn, backend="eager")(torch.arange(4)), expected, strict=True):
         assert torch.equal(ours, eager)
+
+
+SOLVED = {
+    "lu_solve": (torch.lu_solve, lambda b, lu, pivots: (b, lu, pivots)),
+    "linalg.lu_solve": (torch.linalg.lu_solve, lambda b, lu, pivots: (lu, pivots, b)),
+    "linalg.ldl_solve": (torch.linalg.ldl_solve, lambda b, lu, pivots: (lu, pivots, b)),
+    "lu_unpack": (torch.lu_unpack, lambda b, lu, pivots: (lu, pivots)),
+    "a method": ("lu_solve", lambda b, lu, pivots: (b, lu, pivots)),
+    "an overload": (torch.ops.aten.linalg_lu_solve.default, lambda b, lu, pivots: (lu, pivots, b)),
+}
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_pivots_count_from_1(name):
+    """LAPACK would write beside the matrix."""
+    target, arguments = SOLVED[name]
+    pivots = []
+
+    class Seen(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            pivots.extend(each.min() for each in args if getattr(each, "dtype", None) == torch.int32 and each.dim())
+            return func(*args, **(kwargs or {}))
+
+    with FakeTensorMode():
+        b, lu = torch.ones(3, 2, dtype=torch.complex64), torch.ones(3, 3, dtype=torch.complex64)
+        given = arguments(b, lu, torch.ones(3, dtype=torch.int32))
+    operator_checks._asked.cache_clear()
+    with Seen():
+        assert not operator_checks.refusal(target, given, {}, (), int)
+    assert pivots and min(pivots) == 1
 
 
 def test_operators_that_are_not_torchs_do_not_run():

@@ -1,7 +1,8 @@
 """Whether an operator refuses, for their dtypes, arguments that its rule for fake tensors takes; one that indexes or is
 given no elements, also for their shapes.
 
-Which dtypes a kernel is there for, only the kernel says: it runs once, on zeros. Stock has no counterpart.
+Which dtypes a kernel is there for, only the kernel says: it runs once, on zeros. LAPACK does not check pivots, which
+count from 1: for these operators it runs on ones. Stock has no counterpart.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ PLAIN = (
 
 
 @dataclass(frozen=True)
-class Zeros:
+class Filled:
     dtype: torch.dtype
     shape: tuple[int, ...]
+    number: int
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def refusal(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], resul
         return ""
     try:
         most = None if _elements((args, dict(kwargs), result), hint) <= MOST else LARGE
-        given = _described(args, hint, most), _described(dict(kwargs), hint, most)
+        describe = _Describe(hint, most, int(_name(target) in _takes_pivots()))
+        given = describe(args), describe(dict(kwargs))
     except _Other:
         return ""
     settings = (
@@ -125,7 +128,17 @@ def _sets_by_mask(target: Any, args: tuple[Any, ...]) -> bool:
 
 
 def _name(target: Any) -> str:
-    return target if isinstance(target, str) else getattr(target, "__name__", "_")
+    """As in Python, for an overload too."""
+    return target if isinstance(target, str) else getattr(target, "__name__", "_").partition(".")[0]
+
+
+@functools.cache
+def _takes_pivots() -> frozenset[str]:
+    """The operators that take a tensor of pivots, by the arguments' names in torch's schemas."""
+    schemas = (each for each in torch._C._jit_get_all_schemas() if each.name.startswith("aten::"))
+    return frozenset(
+        each.name.removeprefix("aten::") for each in schemas if any("pivots" in arg.name for arg in each.arguments)
+    )
 
 
 def _dtypes(values: Iterable[Any]) -> Iterator[torch.dtype]:
@@ -158,25 +171,33 @@ def _elements(value: Any, hint: Hint) -> int:
     return 0
 
 
-def _described(value: Any, hint: Hint, most: int | None) -> Hashable:
-    """A value that equals that of other arguments to which the answer is the same. Raises _Other."""
-    if isinstance(value, torch.Tensor):
-        if type(value) is not FakeTensor or value.layout != torch.strided or value.device.type != "cpu":
-            raise _Other
-        return Zeros(value.dtype, tuple(_number(size, hint, most) for size in value.shape))
-    if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
-        return Plain(int, _number(value, hint, most))
-    if isinstance(value, PLAIN):
-        return Plain(type(value), value)
-    if isinstance(value, torch.SymFloat):
-        return Plain(float, 1.0)
-    if isinstance(value, slice):
-        return Group(slice, tuple(_described(part, hint, most) for part in (value.start, value.stop, value.step)))
-    if type(value) in (tuple, list, torch.Size):
-        return Group(list if type(value) is list else tuple, tuple(_described(item, hint, most) for item in value))
-    if type(value) is dict:
-        return Group(dict, tuple((name, _described(item, hint, most)) for name, item in value.items()))
-    raise _Other
+@dataclass(frozen=True)
+class _Describe:
+    """Makes of a value one that equals that of other arguments to which the answer is the same. Raises _Other. Tensors
+    are filled with `number`."""
+
+    hint: Hint
+    most: int | None
+    number: int
+
+    def __call__(self, value: Any) -> Hashable:
+        if isinstance(value, torch.Tensor):
+            if type(value) is not FakeTensor or value.layout != torch.strided or value.device.type != "cpu":
+                raise _Other
+            return Filled(value.dtype, tuple(_number(size, self.hint, self.most) for size in value.shape), self.number)
+        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+            return Plain(int, _number(value, self.hint, self.most))
+        if isinstance(value, PLAIN):
+            return Plain(type(value), value)
+        if isinstance(value, torch.SymFloat):
+            return Plain(float, 1.0)
+        if isinstance(value, slice):
+            return Group(slice, tuple(map(self, (value.start, value.stop, value.step))))
+        if type(value) in (tuple, list, torch.Size):
+            return Group(list if type(value) is list else tuple, tuple(map(self, value)))
+        if type(value) is dict:
+            return Group(dict, tuple((name, self(item)) for name, item in value.items()))
+        raise _Other
 
 
 def _number(value: Any, hint: Hint, most: int | None) -> int:
@@ -207,8 +228,8 @@ def _asked(
 
 
 def _made(given: Any) -> Any:
-    if isinstance(given, Zeros):
-        return torch.zeros(given.shape, dtype=given.dtype)
+    if isinstance(given, Filled):
+        return torch.full(given.shape, given.number, dtype=given.dtype)
     if isinstance(given, Plain):
         return given.value
     if given.type is dict:
