@@ -63,6 +63,15 @@ class Debugged:
         assert [each["verified"] for each in answer["body"]["breakpoints"]] == [True] * len(lines)
         assert self.request("configurationDone")["success"]
 
+    def stopped(self) -> dict[str, Any]:
+        """The next event that says where the debugger stopped."""
+        while True:
+            message = self.client.get_iopub_msg(timeout=SECONDS)
+            if message["msg_type"] == "error":
+                raise AssertionError("\n".join(message["content"]["traceback"]))
+            if message["msg_type"] == "debug_event" and message["content"]["event"] == "stopped":
+                return dict(message["content"]["body"])
+
     def run(self, code: str) -> str:
         """What a cell prints; where it stops, the line is noted and it goes on."""
         printed, ended = "", False
@@ -103,6 +112,30 @@ def test_a_cell_is_explored_while_the_debugger_is_on_and_stops_at_its_breakpoint
     kernel.run(CELL)
     assert kernel.stops[:2] == [3, 4]
     assert kernel.run(ANSWER) == EXPECTED
+
+
+@pytest.mark.slow
+def test_the_debugger_goes_through_recorded_steps_and_is_the_users_again(kernel: Debugged) -> None:
+    kernel.run(CELL.replace("* 2", "* 3"))
+    kernel.stops.clear()
+    kernel.client.execute("%step --debugger")
+    stop = kernel.stopped()
+    frames = kernel.request("stackTrace", threadId=stop["threadId"])["body"]["stackFrames"]
+    first = kernel.request("dumpCell", code=CELL.replace("* 2", "* 3"))["body"]["sourcePath"]
+    assert frames[0]["source"]["path"] == first, "the frame is in the cell, as JupyterLab knows it"
+    assert frames[0]["line"] == 6
+    for command, line in (("stepIn", 3), ("next", 4), ("stepBack", 3), ("stepOut", 6)):
+        assert kernel.request(command, threadId=stop["threadId"])["success"]
+        stop = kernel.stopped()
+        frames = kernel.request("stackTrace", threadId=stop["threadId"])["body"]["stackFrames"]
+        assert frames[0]["line"] == line
+    scopes = kernel.request("scopes", frameId=frames[0]["id"])["body"]["scopes"]
+    assert [each["name"] for each in scopes][:2] == ["This step", "Locals"]
+    assert kernel.request("debugInfo")["body"]["stoppedThreads"] == [stop["threadId"]]
+    kernel.breakpoints("z = 1\nz += 1", 2)
+    kernel.run("z = 1\nz += 1")
+    assert kernel.stops == [2], "where the user's own cell stops, the debugger is the user's"
+    assert kernel.request("debugInfo")["body"]["stoppedThreads"] == []
 
 
 def test_what_a_debugger_runs_beside_the_program_is_not_captured(

@@ -1,8 +1,9 @@
-"""The command line: explorer demo | run | report | step | diff | repro | trace | import | ranks | operators | reason |
-doctor | cache | course | class."""
+"""The command line: explorer demo | run | report | step | dap | diff | repro | trace | import | ranks | operators |
+reason | doctor | cache | course | class."""
 
 from __future__ import annotations
 
+import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from explorer.records.logs.read import LogError, read
 from explorer.records.ranks import Ranks
 from explorer.records.session import Record, RecordError
 from explorer.records.watching import Watch
+from explorer.show.cli import dap
 from explorer.show.cli.course import class_command, course_command
 from explorer.show.cli.machine import cache_command, doctor_command
 from explorer.show.cli.operators import operators_command
@@ -29,6 +31,7 @@ from explorer.show.cli.script import run as run_script
 from explorer.show.cli.step import step
 from explorer.show.demo import NO_TRANSFORMERS, cases, demo, without_compiler
 from explorer.show.view import ranks as view
+from explorer.show.view.dap import Adapter
 
 SUFFIXES = (".explore.json.gz", ".explore.json", ".json.gz", ".json")
 
@@ -194,6 +197,23 @@ def step_command(
     """
     try:
         context.exit(step(_load(file), compile, at, query, what or "steps"))
+    except ValueError as error:
+        raise Refused(str(error)) from error
+
+
+@main.command("dap")
+@click.argument("file", type=click.Path(path_type=Path))
+def dap_command(file: Path) -> None:
+    """Let a debugger go through the capture in a record FILE, forwards and back: a debug adapter on standard input and
+    output, for editors that speak the Debug Adapter Protocol. Each compile is a thread; a breakpoint's condition is a
+    query of `explorer step`, and so is what is typed at the debugger's prompt.
+
+    \b
+    Example, for nvim-dap:
+      dap.adapters.explorer = {type="executable", command="explorer", args={"dap", "softmax.explore.json.gz"}}
+    """
+    try:
+        dap.serve(Adapter(_load(file).data), sys.stdin.buffer, sys.stdout.buffer)
     except ValueError as error:
         raise Refused(str(error)) from error
 

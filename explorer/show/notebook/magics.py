@@ -26,6 +26,7 @@ from explorer.records.watching import Watch
 from explorer.show.notebook.ahead import Ahead
 from explorer.show.notebook.cell import Plan, plan
 from explorer.show.notebook.comparing import ComparingMagics
+from explorer.show.notebook.debugger import Debugging
 from explorer.show.notebook.instrument import Instrument, Watched, mark
 from explorer.show.notebook.live import REPEATED, Live, WhenCompiled
 from explorer.show.notebook.session import Options, Session
@@ -112,6 +113,7 @@ class ExplorerMagics(Magics):
         self._watched: Watched | None = None
         self.instrument = Instrument(self._keep)
         self.ahead = Ahead()
+        self.debugging: Debugging | None = None
 
     # --------------------------------------------------------------------------------------------- a cell that runs
 
@@ -392,7 +394,8 @@ class ExplorerMagics(Magics):
         """Step through the capture of a cell: explore it with the pane Bytecode open. `%step` prints steps of the last
         record: those that a query finds, or the one of a number; without either, how many there are. `%step --values`
         does so with what each kernel wrote beside eager (`%%explore --values`), `%step --passes` with what the
-        passes over the graph replaced, `%step --fusion` with what fusion tried.
+        passes over the graph replaced, `%step --fusion` with what fusion tried. `%step --debugger` goes through the
+        capture in JupyterLab's debugger, where that is on; at its prompt, capital letters go back.
 
         A query is made of terms that all hold: `KEY:TEXT`, `KEY=TEXT`, `NUMBER>3`, with the keys op, line, function,
         depth, node, input, guard, effect, symbol, break, restart, top, stack, local, step, nodes and attempt.
@@ -408,6 +411,7 @@ class ExplorerMagics(Magics):
             %step guard:size line:12
             %step 31
             %step --values nan:
+            %step --debugger
         """
         if cell is not None:
             self.shell.run_cell(f"%%explore --stage bytecode {line}\n{cell}")
@@ -415,6 +419,9 @@ class ExplorerMagics(Magics):
         if not self.kept:
             raise UsageError("nothing has been explored in this notebook yet")
         record = self.kept[-1].record
+        if line.strip() == "--debugger":
+            self._debug(record)
+            return
         way, _, rest = line.strip().partition(" ")
         what = {"--values": "values", "--passes": "rewrites", "--fusion": "tries"}.get(way, "steps")
         asked = line.strip() if what == "steps" else rest.strip()
@@ -432,6 +439,16 @@ class ExplorerMagics(Magics):
                 print(f"... and {len(hits) - MOST_STEPS} more")
         if not found:
             print(f"The last record has no {what}. {WAYS[what]}.")
+
+    def _debug(self, record: Record) -> None:
+        if self.debugging is not None:
+            self.debugging.end()
+        kernel = getattr(self.shell, "kernel", None)
+        try:
+            self.debugging = Debugging(getattr(kernel, "debugger", None), record.data)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        self.debugging.begin()
 
 
 def rest_of(line: str, words: list[str]) -> str:
@@ -475,5 +492,7 @@ def unload(shell: InteractiveShell) -> None:
     shell.events.unregister("pre_run_cell", magics.ahead.starts)
     shell.events.unregister("post_run_cell", magics.ahead.ended)
     magics.ahead.drop()
+    if magics.debugging is not None:
+        magics.debugging.end()
     for kept in magics.kept:
         kept.live.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
@@ -211,6 +211,37 @@ class Steps(Queried[Step, Held]):
         _, span = self._ops.get(step.instruction, ("", None))
         return None if span is None else (step.activation, span.file, span.line)
 
+    def frames(self, at: int) -> list[int]:
+        """The last step of each function that is being evaluated at step `at`, the innermost first."""
+        found, wanted = [], self.compile.steps[at].activation
+        for each in range(at, -1, -1):
+            if self.compile.steps[each].activation == wanted:
+                found.append(each)
+                wanted = self._activation(wanted).caller
+        return found
+
+    def function(self, at: int) -> str:
+        return self._activation(self.compile.steps[at].activation).function
+
+    def place(self, at: int) -> data.SpanData | None:
+        """Where a step is in the source; without a line of its own, where its function was before."""
+        activation = self.compile.steps[at].activation
+        before = (self.compile.steps[each] for each in range(at, -1, -1))
+        found = (self._ops.get(step.instruction, ("", None))[1] for step in before if step.activation == activation)
+        return next((span for span in found if span is not None), None)
+
+    def arrivals(self, file: str, line: int, among: Iterable[int]) -> list[int]:
+        """Of the steps `among`, the first one of each time that a line is come to."""
+        wanted, found, met = set(among), [], set[int]()
+        for at in range(len(self)):
+            activation, *where = self._place(at) or (-1,)
+            if where == [file, line] and at in wanted and activation not in met:
+                found.append(at)
+                met.add(activation)
+            elif where and where != [file, line]:
+                met.discard(activation)
+        return found
+
     def number(self, key: str, at: int) -> int | None:
         step = self.compile.steps[at]
         match key:
@@ -331,11 +362,17 @@ class Steps(Queried[Step, Held]):
                 lines.append(f"  goes on in {onwards.id} {onwards.name}, which gets {', '.join(alive) or 'nothing'}")
         return lines
 
-    def _value(self, value: data.ValueData, nested: bool = True) -> str:
-        items = [f"{name}: {self._value(self._held(at), False)}" for name, at in value.items if nested]
-        return self.said(value) + (f"  (from step {value.step})" if value.step >= 0 else "") + "".join(
-            f"\n      {each}" for each in items
-        )
+    def items(self, value: data.ValueData) -> list[tuple[str, data.ValueData]]:
+        """What a container held, with what leads to each."""
+        return [(name, self._held(at)) for name, at in value.items]
+
+    def sourced(self, value: data.ValueData) -> str:
+        """A value in words, and the step that brought it about."""
+        return self.said(value) + (f"  (from step {value.step})" if value.step >= 0 else "")
+
+    def _value(self, value: data.ValueData) -> str:
+        items = (f"\n      {name}: {self.sourced(each)}" for name, each in self.items(value))
+        return self.sourced(value) + "".join(items)
 
     def _source(self, span: data.SpanData) -> str:
         for each in self._record.sources:
