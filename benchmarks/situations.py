@@ -20,7 +20,7 @@ HEAD = """# What users ask of torch.compile, answered by a record
 Made by `python -m benchmarks situations`. Each row is a small program of `tests/situations.py`; the answer is the lines
 of what is printed of its record that answer the question. "Thread" is an issue of pytorch/pytorch. A fix that was tried
 has compiles of its own, `record.attempts` (`fix0s0`). Not covered:
-CUDA graph recording (needs a GPU), and DDPOptimizer buckets and ranks that wait for each other (need several GPUs).
+CUDA graph recording (needs a GPU), and how long ranks wait for each other (needs several).
 
 | question | thread | printed by | answer |
 | --- | --- | --- | --- |

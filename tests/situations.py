@@ -21,6 +21,7 @@ import torch
 import torch._dynamo
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.distributed._functional_collectives import all_reduce
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import checkpoint
@@ -998,5 +999,50 @@ def data_parallel() -> Record:
     torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
     try:
         return watched(DistributedDataParallel(nn.Sequential(nn.Linear(4, 4))), (torch.ones(2, 4),))
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+class TwoLayers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 520), nn.Linear(520, 520)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.first(x))
+        return self.second(x)
+
+
+@situation(
+    "DDP: where does DDPOptimizer split the graph, with which parameters?",
+    "DDPOptimizer split the graph into 2 parts",
+    "in 2 parameters: first.bias, first.weight",
+    "in 2 parameters: second.bias, second.weight",
+    listing="collectives",
+    thread="108966",
+)
+def ddp_split() -> Record:
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        return watched(DistributedDataParallel(TwoLayers(), bucket_cap_mb=1), (torch.ones(2, 4),))
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@situation(
+    "Which collectives does my graph call, and what runs before each is waited for?",
+    "all_reduce(sum, 0) gives f32[4] (16 B), among 2 processes (fake)",
+    "nothing else runs before it is waited for",
+    listing="collectives",
+    thread="169461",
+)
+def collectives() -> Record:
+    def f(x: Tensor) -> Tensor:
+        reduced = all_reduce(x * 2, "sum", torch.distributed.group.WORLD)
+        return torch.sin(x).sum() + reduced
+
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        return built(f, X)
     finally:
         torch.distributed.destroy_process_group()

@@ -37,6 +37,15 @@ def names(text: str) -> str:
     return re.sub(r"import<(\w+)>", lambda found: found[1].replace("_dot_", "."), text)
 
 
+_COLLECTIVE = re.compile(r"\b(?:_c10d_functional(?:_autograd)?|_dtensor)\.(?!wait_tensor)(\w+)")
+
+
+def collective(target: str) -> str:
+    """What a graph's call does among processes: "all_reduce"; "" where it is no collective."""
+    found = _COLLECTIVE.search(target)
+    return "" if found is None else found[1].rstrip("_")
+
+
 TENSOR = re.compile(
     r"check_tensor\((?P<source>.*), (?P<type>[\w.]+), DispatchKeySet\((?P<keys>[^)]*)\), (?P<dtype>torch\.\w+), "
     r"device=(?P<device>[^,]*), requires_grad=(?P<grad>\w+), size=(?P<size>\[[^]]*\]|None), "

@@ -28,6 +28,7 @@ from explorer.show.view import (
     changes,
     compile_time,
     diagnosis,
+    distributed,
     history,
     html,
     machine,
@@ -245,6 +246,14 @@ class Record:
         for the backward, by line and module of the program, which recomputing would save."""
         found = (half.memory for compile in self.data.compiles for half in compile.halves if half.memory is not None)
         return Listing(found, memory.lines(self.data))
+
+    @property
+    def collectives(self) -> Listing[distributed.Collective]:
+        """The collectives that compiled code calls: their processes, the line, what runs until each is waited for. And
+        where DDPOptimizer split a graph, with the parameters of each part."""
+        names = file_names(self.data)
+        found = (each for compile in self.data.compiles for each in distributed.collectives(compile, names))
+        return Listing(found, distributed.lines(self.data))
 
     @property
     def operators(self) -> Listing[data.OperatorCheckData]:

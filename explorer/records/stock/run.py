@@ -36,6 +36,7 @@ from explorer.records.stock import (
     caches,
     compile_time,
     cudagraphs,
+    distributed,
     frames,
     fusion,
     graphs,
@@ -70,6 +71,7 @@ HOOKS = (
     kernels.HOOK,
     compile_time.BUILDS_HOOK,
     cudagraphs.HOOK,
+    distributed.HOOK,
     absent.HOOK,
     bisection.HOOK,
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from html import escape
+from itertools import zip_longest
 
 from explorer.core.text import count
 from explorer.ir.ranks import RankCompileData, RankData, RanksData
+from explorer.show.view.distributed import collectives
 from explorer.show.view.provenance import stretches
 from explorer.show.view.text import duration
 
@@ -62,7 +64,24 @@ def differences(data: RanksData) -> str:
             lines.append(f"  {data.ranks[each.rank].name} first differs from {first} in {each.what}, line {each.line}:")
             lines += [f"    - {each.before.strip()}", f"    + {each.after.strip()}"]
             lines += [f"    and in {', '.join(each.also)}"] if each.also else []
-    return "\n".join([*lines, "", LEGEND])
+    return "\n".join([*lines, "", *parity(data), LEGEND])
+
+
+def parity(data: RanksData) -> list[str]:
+    """Whether all ranks call the same collectives in the same order: one that others do not call waits for them."""
+    called = [[each.same for c in record.compiles for each in collectives(c, {})] for record in data.records]
+    if not any(called):
+        return []
+    found = []
+    first = data.ranks[0].name
+    for rank, other in zip(data.ranks[1:], called[1:], strict=True):
+        pairs = enumerate(zip_longest(called[0], other, fillvalue="nothing"), 1)
+        differ = next(((n, ours, theirs) for n, (ours, theirs) in pairs if ours != theirs), None)
+        if differ is not None:
+            n, ours, theirs = differ
+            found.append(f"collective {n} of the compiled code is {ours} on {first} and {theirs} on {rank.name}")
+    same = f"all ranks have the same collectives in their compiled code: {len(called[0])}"
+    return found or ([same] if len(called) > 1 else [])
 
 
 def _numbers(rank: RankData) -> str:
