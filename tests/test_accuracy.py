@@ -11,7 +11,8 @@ from torch import nn
 import explorer
 from explorer.compiler.config import Config
 from explorer.core.recorder import SILENT
-from explorer.records.check.accuracy import against_eager, compare, exact_values
+from explorer.records.check.accuracy import TOLERANCE, against_eager, compare, exact_values
+from explorer.records.check.float64 import Float64Run
 from explorer.records.check.isolate import reached
 from explorer.records.check.trial import Repetition, Trial
 from explorer.records.stock.fix_attempts import FixAttempt, _tried
@@ -164,6 +165,40 @@ def test_a_tolerance_is_scaled_to_what_was_summed(fn: Any) -> None:
             near, far = (compare(actual, expected, exact) for actual in results)
             assert near.ok and near.own_error is not None and near.eager_error is not None
             assert far.first_mismatch == "output"
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128, torch.float32])
+def test_shadows_are_no_part_of_the_run(dtype: torch.dtype) -> None:
+    """A disturbed value of float64 was written into the program's own."""
+    torch.manual_seed(0)
+    x, w = torch.randn(5, 1, dtype=dtype), torch.randn(5, 3, dtype=dtype)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = (x @ w[:1]).add_(w)
+        return (y - y.mean(0)).cumsum(0)
+
+    expected = program(x.clone())
+    with Float64Run(dict.fromkeys(TOLERANCE, 1e-3)) as run:
+        found = program(given := x.clone())
+    assert torch.equal(found, expected) and torch.equal(given, x)
+    assert torch.allclose(run.exact(found).to(dtype), expected, atol=1e-5) and run.rounding(found) > 1e-5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounding_is_no_difference_in_float64(seed: int) -> None:
+    """The gradients of x and weight are 0, but for the rounding of the mean, times 1 / sqrt(eps)."""
+    torch.manual_seed(seed)
+    x, weight, scale = (torch.randn(n, 1, dtype=torch.float64) for n in (5, 1, 5))
+    module = nn.LayerNorm(1, dtype=torch.float64)
+    module.load_state_dict({"weight": weight[0], "bias": weight[0]})
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return (module(x * 3) * scale).sum()
+
+    trial = Trial(step, (x.requires_grad_(),), {}, grad=True)
+    expected = trial.contestant().observe().values()
+    actual = Trial(explorer.compile(step), (x,), {}, grad=True).contestant().observe().values()
+    assert against_eager(trial.contestant, actual, expected).ok
 
 
 def test_the_float64_run_draws_the_random_numbers_of_the_run() -> None:

@@ -133,7 +133,7 @@ class Float64Run(TorchDispatchMode):
         taken = sum(run.nbytes for each in self._known.values() for run in each.runs)
         if taken + RUNS * 8 * flat.numel() > MOST_BYTES:
             raise TooLarge(f"a float64 comparison would take more than {MOST_BYTES >> 30} GiB")
-        made = ShadowValues(StorageWeakRef(storage), real, [flat.double() for _ in range(RUNS)])
+        made = ShadowValues(StorageWeakRef(storage), real, [flat.to(torch.float64, copy=True) for _ in range(RUNS)])
         self._known[storage._cdata] = made
         return made
 
