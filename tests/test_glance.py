@@ -258,3 +258,19 @@ def test_a_loop_that_goes_on_after_a_break_is_recompiled_for_its_position() -> N
     record = explorer.explore(listed, time=False)(torch.randn(3, 4))
     recompiled = parts(record.data)["recompiles"].said
     assert "is at position 2 of 3, expected at position 1 of 3" in recompiled and "<tuple_iterator" not in recompiled
+
+
+@pytest.mark.parametrize("engine", ["explorer", "stock"])
+def test_what_fullgraph_refuses_is_the_break_and_nothing_is_said_of_what_never_was(engine: str) -> None:
+    def prints(x):
+        y = x * 2
+        print("between")
+        return y + 1
+
+    found = explorer.explore(prints, fullgraph=True, engine=engine)(torch.ones(3))
+    (broke,) = found.breaks
+    assert broke.span.line == prints.__code__.co_firstlineno + 2 and broke.hints
+    assert [each.what for each in found.data.glance] == ["error", "breaks"]
+    (error,) = found.errors
+    assert error.span is not None and error.span.line == broke.span.line
+    assert not any(said in repr(found) for said in ("no graph breaks", "nothing was compiled", "outside graphs"))

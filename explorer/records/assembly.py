@@ -93,7 +93,7 @@ def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
             calls_by_kind.update(kind for kind, _ in half.nodes.values())
         if compile.fallback is not None and compile.fallback.code != TARGET_ABSENT:
             calls_by_kind["fallback"] += compile.operations
-        for b in compile.breaks:
+        for b in compile.breaks if not compile.raises else ():
             place = b.span.place() if b.span else b.instruction
             python[f"{place} ({b.why.title})"] = None
         for happened in compile.events:

@@ -11,6 +11,7 @@ import msgspec
 from explorer.core.calls import OutsideGraphs, Place
 from explorer.ir.dynamo import FAILED, failure_in_words, hint, names
 from explorer.ir.record import (
+    BreakData,
     CompileData,
     EagerData,
     ErrorData,
@@ -212,15 +213,18 @@ _ADVICE = {
 
 def errors(compiles: Iterable[CompileData], failure: str = "") -> tuple[ErrorData, ...]:
     """The errors of compiles, whole; `failure` is that of the call, where no compile has it."""
-    found = [error_of(each.error, each.id, each.title, each.raises) for each in compiles if each.error]
+    failed = [each for each in compiles if each.error]
+    found = [error_of(each.error, each.id, each.title, each.raises, each.breaks) for each in failed]
     if failure and not any(each.raises for each in found):
         found.append(error_of(failure, "", "", True))
     return tuple(found)
 
 
-def error_of(text: str, compile: str, title: str, raises: bool) -> ErrorData:
+def error_of(text: str, compile: str, title: str, raises: bool, breaks: Sequence[BreakData] = ()) -> ErrorData:
+    """`breaks` are those of the compile: the place of an error that names none."""
     kind, _, message = text.partition(": ")
-    return ErrorData(compile, title, kind, message, user_line(text), raises)
+    place = user_line(text) or (breaks[-1].span if breaks else None)
+    return ErrorData(compile, title, kind, message, place, raises)
 
 
 def user_line(text: str) -> SpanData | None:
@@ -251,7 +255,8 @@ def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tu
             why = str(compile.fallback)
             found.append(EagerData(compile.title, " ".join(why.split()), compile.id, place))
         else:
-            found += [EagerData(AT_BREAK, b.why.title, compile.id, b.span) for b in compile.breaks]
+            ran = compile.breaks if not compile.raises else ()  # fullgraph does not allow the break
+            found += [EagerData(AT_BREAK, b.why.title, compile.id, b.span) for b in ran]
             found += _never_compiled(compile, titles) if compile.id.partition(".")[0] in whole else []
         for event in compile.events:
             if event.kind in ("FrameSkipped", "CallSkipped"):

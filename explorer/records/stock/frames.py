@@ -13,12 +13,14 @@ from time import perf_counter
 from typing import Any
 
 from msgspec.structs import replace
+from torch._dynamo.exc import Unsupported
 
 from explorer.core.package import OWN_FILES
 from explorer.core.recorder import EVENT_CAP
 from explorer.ir import record as data
+from explorer.records.stock import breaks
 from explorer.records.stock.breaks import LIBRARIES
-from explorer.records.stock.fixes import FOR_GOOD, SKIPPED, reason_of
+from explorer.records.stock.fixes import FOR_GOOD, SKIPPED, break_message, reason_of
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 
@@ -155,6 +157,8 @@ def around_answer(seen: Observation, call: Call) -> Iterator[None]:
     if call.error is not None:
         if seen.failing is not None:
             seen.failing.raises, seen.failing.fallback = True, None
+            if isinstance(call.error, Unsupported) and not seen.failing.breaks:
+                breaks.add(seen.failing, break_message(call.error))  # the one that fullgraph does not allow
         seen.raised = call.error if seen.calls is None else None
         return
     said = getattr(call.result, "skip_reason", None)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from explorer.compiler.bytecode.ops import OPS
+from explorer.compiler.capture import FullGraphError
 from explorer.core.reasons import Unsupported
 from explorer.core.recorder import CompileRun, StageRun
 from explorer.core.rules import RuleUsed, with_your
@@ -136,7 +137,7 @@ def fallback(run: CompileRun) -> data.WhyData | None:
     for stage in reversed(run.stages):
         if isinstance(stage.artifact, Compiled) and stage.artifact.fallback is not None:
             return why(stage.artifact.fallback)
-    if isinstance(run.error, Unsupported):
+    if isinstance(run.error, Unsupported) and not run.error.reaches_program:
         return why(run.error.why)
     return None
 
@@ -158,6 +159,8 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
     traced = next((a for a in artifacts if isinstance(a, Traced)), None)
     parts = next((a for a in artifacts if isinstance(a, Partitioned)), None)
     eager = fallback(run)
+    forbidden = (run.error.broken,) if isinstance(run.error, FullGraphError) else ()
+    broke = forbidden if capture is None else capture.breaks
     steps = captured.steps(run.events)
     ended = next((each.started + each.seconds for each in run.stages if each.name == "capture"), None)
     if ended is None or run.left_out["EvaluatorStep"]:  # the last step that was kept did not take all the rest
@@ -171,7 +174,7 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
         stages=made,
         codes=() if capture is None else captured.codes(capture),
         guards=() if capture is None else captured.guards(linked or capture, steps),
-        breaks=() if capture is None else captured.breaks(capture, steps),
+        breaks=captured.breaks(broke, steps),
         effects=() if capture is None else captured.effects(capture, steps),
         symbols=() if capture is None else captured.symbols(capture, steps),
         saved=() if parts is None else _saved(parts),

@@ -10,7 +10,7 @@ from explorer.compiler.bytecode.ops import OPS
 from explorer.ir import record as data
 from explorer.ir.attempt import Activation, Contained, Described, EvaluatorStep, Sighted
 from explorer.ir.bytecode import Code
-from explorer.ir.capture import Capture, Guard, GuardedCode, GuardFailed
+from explorer.ir.capture import Break, Capture, Guard, GuardedCode, GuardFailed
 from explorer.ir.dynamo import names
 from explorer.ir.graph import info
 from explorer.records.to_record.graphs import shown, span, why
@@ -44,9 +44,9 @@ def codes(capture: Capture) -> tuple[data.CodeData, ...]:
     return tuple(found)
 
 
-def breaks(capture: Capture, steps: Steps) -> tuple[data.BreakData, ...]:
+def breaks(broke: Iterable[Break], steps: Steps) -> tuple[data.BreakData, ...]:
     found = []
-    for b in capture.breaks:
+    for b in broke:
         reason = why(b.why)
         assert reason is not None
         hints = (b.hint,) if b.hint else ()

@@ -151,6 +151,10 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
         return PartData(what, said, state, pane, compile or lead, engine)
 
     watched = [each for each in record.calls if each.engine == engine and each.samples]
+    if compiles and all(each.raises or each.error and not each.halves for each in compiles):
+        if any(each.breaks for each in compiles):
+            yield part("breaks", *_breaks(compiles, names))
+        return  # an error says what came of it, and no other answer is known
     yield part("speed", *(_watched(watched) if ours is None and watched else _speed(ours)), "timing")
     found = next((each for each in exact if each is not None and each.engine == engine), None)
     unasked = ("not compared with eager, which a watched program does not run", "unknown")
