@@ -557,8 +557,8 @@ export interface CallsData {
   readonly measured?: number;
 }
 
-/** How many times as fast as eager: the median of the samples' ratios, which is `times`, and an interval from `low`
- * to `high` that holds the true one with 95 % confidence. `times` is None where noise hides it, and `said` says so. */
+/** How many times as fast as eager: the ratio of the medians, which is `times`, and an interval from `low` to `high`
+ * that holds the true one with 95 % confidence. `times` is None where noise hides it, and `said` says so. */
 export interface SpeedData {
   readonly said: string;
   readonly times?: number | null;
