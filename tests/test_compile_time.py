@@ -92,6 +92,17 @@ def test_the_time_is_measured_and_no_more_than_there_was(engine: str) -> None:
     assert block.calls == 3 and block.seconds < block.whole < root.whole
 
 
+def test_the_time_of_stocks_back_end_is_not_in_its_capture() -> None:
+    def slow(module, inputs):
+        time.sleep(0.5)
+        return module.forward
+
+    found = explorer.explore(lambda x: x + 1, engine="stock", stock={"backend": slow}, time=False)(torch.ones(3))
+    (compile,) = found.data.compiles
+    assert compile.functions[0].whole < compile.seconds - 0.5
+    assert any("everything after capture: " in line for line in compile_time.lines(compile))
+
+
 def test_callers_in_a_circle_end() -> None:
     compile = sample().compiles[0]
     circle = tuple(ActivationData(f"f{n}", 1, (n + 1) % 3) for n in range(3))

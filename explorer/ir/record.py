@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from explorer.core.text import count
 from explorer.core.untrusted import writable
 
 VERSION = 1
@@ -58,6 +59,30 @@ def at_most(count: int, by: str = "") -> msgspec.Meta:
 class Data(msgspec.Struct, frozen=True, omit_defaults=True):
     """Base of every structure of the record."""
 
+    def __str__(self) -> str:
+        """A line for each field that says something, cut where it is long; `repr` has all of it."""
+        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        lines = [f"  {name}: {_brief(value)}" for name, value in fields if value not in (None, "", (), {})]
+        return "\n".join([type(self).__name__, *lines])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython and notebooks show."""
+        printer.text(str(self))
+
+
+BRIEF = 100
+"""Characters of a field where a structure is printed."""
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, Data) and type(value).__str__ is Data.__str__:
+        return f"{type(value).__name__}(...)"
+    if isinstance(value, tuple | dict) and len(str(value)) > BRIEF:
+        return count(len(value), "item")
+    text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    first = text.partition("\n")[0][:BRIEF]
+    return first if first == text else f"{first} ..."
+
 
 class LineData(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """[text, id, origins]"""
@@ -87,6 +112,9 @@ class SpanData(Data, frozen=True):
     def place(self, names: Mapping[str, str] = MappingProxyType({})) -> str:
         """FILE:LINE; `names` has what a person calls a file whose path says little."""
         return f"{names.get(self.file, self.file)}:{self.line}"
+
+    def __str__(self) -> str:
+        return self.place()
 
 
 class SourceData(Data, frozen=True):
@@ -806,8 +834,8 @@ class CallsData(Data, frozen=True):
 
 
 class SpeedData(Data, frozen=True):
-    """How many times as fast as eager: the median of the samples' ratios, which is `times`, and an interval from `low`
-    to `high` that holds the true one with 95 % confidence. `times` is None where noise hides it, and `said` says so."""
+    """How many times as fast as eager: the ratio of the medians, which is `times`, and an interval from `low` to `high`
+    that holds the true one with 95 % confidence. `times` is None where noise hides it, and `said` says so."""
 
     said: str
     times: float | None = None

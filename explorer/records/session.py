@@ -104,6 +104,20 @@ class Listing(Sequence[T], Generic[T]):
         return visible(self.text()) or "(none)"
 
 
+class PrintedTiming(data.TimingData, frozen=True):
+    def __str__(self) -> str:
+        return "\n".join(text.timing(self)) or "not timed"
+
+    __repr__ = __str__
+
+
+class PrintedCoverage(data.CoverageData, frozen=True):
+    def __str__(self) -> str:
+        return "\n".join((text.coverage(self), *(f"in Python, outside graphs: {each}" for each in self.python)))
+
+    __repr__ = __str__
+
+
 class Record:
     """One exploration: what it shows is in `data`. `live` names the widget, if there is one, through which a page can
     ask the kernel for more; `bisect` gives, by engine, what runs the explored call once more, where that is there.
@@ -304,11 +318,14 @@ class Record:
 
     @property
     def timing(self) -> data.TimingData | None:
-        return self.data.timing
+        """What a call takes, in eager and compiled, and how far their results differ; None where neither is known."""
+        timing = self.data.timing
+        return None if timing is None else PrintedTiming(**msgspec.structs.asdict(timing))
 
     @property
     def coverage(self) -> data.CoverageData:
-        return self.data.coverage
+        """How many ATen calls run in generated kernels, in library calls, as views, or eagerly."""
+        return PrintedCoverage(**msgspec.structs.asdict(self.data.coverage))
 
     def text(self) -> str:
         """Every stage in full."""

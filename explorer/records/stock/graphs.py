@@ -72,6 +72,7 @@ def around_backend(seen: Observation, call: Call) -> Iterator[None]:
     else:
         compile.stage_later(BACKEND, "capture", lambda: {"shown": captured(compile, graph, compile.id)}, ended)
     yield
+    compile.in_backend += call.seconds
     if seen.calls is not None and call.error is None:
         compiled = settled(call.result)
         call.result = functools.wraps(compiled, updated=())(seen.calls.graph(compile.id, compiled))

@@ -166,6 +166,8 @@ class Compile(CollectedCompile):
     step_times: list[float] = field(default_factory=list)
     """When each began; and when the last one ended."""
     stepped: float = 0.0
+    in_backend: float = 0.0
+    """Seconds that back ends took meanwhile, which the times of the steps leave out."""
     values: dict[data.ValueData, int] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     _count: Counter[str] = field(default_factory=Counter)

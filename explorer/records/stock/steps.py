@@ -58,7 +58,7 @@ def around_step(seen: Observation, call: Call) -> Iterator[None]:
     id_ = f"{frame.code}@{frame.offsets[at]}"
     step = len(compile.steps)
     if step < EvaluatorStep.CAP:
-        compile.step_times.append(perf_counter())
+        compile.step_times.append(perf_counter() - compile.in_backend)
         compile.steps.append(_step(compile, evaluation, frame, id_))
     else:
         step = -1
@@ -68,7 +68,7 @@ def around_step(seen: Observation, call: Call) -> Iterator[None]:
     frame.stored = instruction.argval if name.startswith(("STORE_FAST", "DELETE_FAST")) else None
     yield
     if step >= 0:
-        compile.stepped = perf_counter()
+        compile.stepped = perf_counter() - compile.in_backend
     _note_nodes(compile, evaluation, tracer, id_, step)
 
 

@@ -28,13 +28,16 @@ def lines(compile: CompileData) -> Iterator[str]:
     capture = sum(each.seconds for each in compile.functions)
     told = ", of the steps that were kept" if compile.left_out.get("EvaluatorStep") else ""
     later = max(0.0, compile.seconds - capture)
-    yield f"{compile.id} {compile.name}: {duration(capture)} of capture by function (recording included{told}):"
+    yield f"{compile.id} {compile.name}: capture took {duration(capture)}, by function (recording included{told}):"
     for each in compile.functions[:SHOWN]:
-        alone = f"{duration(each.seconds)} in itself"
-        yield f"  {duration(each.whole):>8}  {each.function}: {count(each.calls, 'call')}, {alone}"
+        times = f", evaluated {each.calls} times" if each.calls > 1 else ""
+        called = compile.name if each.function == compile.title else each.function
+        alone = f", {duration(each.seconds)} without what it calls" if each.seconds < each.whole else ""
+        yield f"  {duration(each.whole):>8}  {called}{times}{alone}"
     if len(compile.functions) > SHOWN:
         yield f"  and {count(len(compile.functions) - SHOWN, 'more function')}"
-    yield f"  the stages after it: {duration(later)}, for all {compile.operations} operations together"
+    whole = f", for all {count(compile.operations, 'operation')} together" if compile.operations > 1 else ""
+    yield f"  everything after capture: {duration(later)}{whole}"
     for function, calls, nodes in repeated(compile):
         share = 100 * calls * nodes / max(1, compile.operations)
         each_time = f"{function} is captured {calls} times alike, {count(nodes, 'operation')} each time"

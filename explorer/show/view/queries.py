@@ -19,6 +19,9 @@ WAYS = {
 }
 """What a record is gone through by, each a property of it, and where that comes from."""
 
+PRINTED = 100
+"""Entries that are printed."""
+
 T = TypeVar("T")
 H = TypeVar("H")
 
@@ -66,6 +69,12 @@ class Queried(Sequence[T], Generic[T, H]):
     def text(self, at: int) -> str:
         """An entry in full."""
         raise NotImplementedError
+
+    def __repr__(self) -> str:
+        lines = [self.summary(), *map(self.line, range(min(len(self), PRINTED)))]
+        if (more := len(self) - PRINTED) > 0:
+            lines.append(f"... and {more} more; text(N) shows one, find(QUERY) says which")
+        return "\n".join(lines)
 
     def move(self, at: int, to: str, back: bool = False) -> int | None:
         """The entry that a move leads to from entry `at`, None where there is none: `to` is the name of an entry, for

@@ -34,16 +34,20 @@ def summary(record: data.RecordData) -> str:
         lines += [f"    {line}" for line in distributed.summary(compile, names)]
     cover = record.coverage
     if cover.kernel + cover.extern + cover.view + cover.fallback:
-        lines.append(
-            f"  ATen calls after decomposition: {cover.kernel} in generated kernels, {cover.extern} in library calls, "
-            f"{count(cover.view, 'view')}, {cover.fallback} in graphs that run eagerly" + outside(record)
-        )
+        lines.append(f"  {coverage(cover)}{outside(record)}")
     lines += ["  " + line for line in (*diagnosis.summary(record, names), *history.lines(record, names))]
     lines += [f"  {line}" for line in answers.operator_checks(record.operators)]
     if record.timing:
         lines += ["  " + line for line in timing(record.timing)]
     lines += [f"  note: {note}" for note in record.notes]
     return "\n".join(lines)
+
+
+def coverage(cover: data.CoverageData) -> str:
+    return (
+        f"ATen calls after decomposition: {cover.kernel} in generated kernels, {cover.extern} in library calls, "
+        f"{count(cover.view, 'view')}, {cover.fallback} in graphs that run eagerly"
+    )
 
 
 def outside(record: data.RecordData) -> str:
@@ -106,7 +110,7 @@ def first_line(error: str) -> str:
 def timing(measured: data.TimingData) -> list[str]:
     lines = [f"{c.name:<9} {duration(c.median):>8} a call{quartiles(c)}" for c in measured.contestants]
     if any(c.speed is not None and c.speed.times is not None for c in measured.contestants):
-        lines.append("(times: medians and quartiles; ratio: median over pairs of samples taken in turn, 95 % interval)")
+        lines.append("(times: medians and quartiles; ratio: of the medians, and its 95 % interval)")
     if measured.overhead is not None:
         whose = next((c for name in ("explorer", "stock") for c in measured.contestants if c.name == name), None)
         of = f"{whose.name}: {duration(measured.overhead)} of {duration(whose.median)}" if whose is not None else ""
