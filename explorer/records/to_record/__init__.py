@@ -137,7 +137,7 @@ def fallback(run: CompileRun) -> data.WhyData | None:
     for stage in reversed(run.stages):
         if isinstance(stage.artifact, Compiled) and stage.artifact.fallback is not None:
             return why(stage.artifact.fallback)
-    if isinstance(run.error, Unsupported) and not run.error.reaches_program:
+    if isinstance(run.error, Unsupported) and not isinstance(run.error, FullGraphError):
         return why(run.error.why)
     return None
 
