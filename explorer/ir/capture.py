@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from explorer.core.origin import Origins
-from explorer.core.reasons import CATALOGUE, Why
+from explorer.core.reasons import CATALOGUE, Unsupported, Why
 from explorer.core.text import Line, Text, count
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.graph import Graph
@@ -356,6 +356,16 @@ class Break:
         place = f" at {self.where.id}" if self.where else ""
         onward = f", continues in {self.continuation}" if self.continuation else ", the rest of the frame runs eagerly"
         return f"{self.why} [{self.why.code}]{place}{onward}"
+
+
+class BreakForbidden(Unsupported):
+    """The program gets this error in place of the break."""
+
+    reaches_program = True
+
+    def __init__(self, why: Why, broken: Break) -> None:
+        super().__init__(why)
+        self.broken = broken
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ from explorer.ir.bytecode import Code, Span
 from explorer.ir.capture import (
     AsTensor,
     Break,
+    BreakForbidden,
     Capture,
     CaptureInput,
     Computed,
@@ -62,16 +63,13 @@ _THE_PROGRAMS = (reasons.RAISES, reasons.OP_RAISED)
 """Breaks where the program itself raises: it does so for real, under fullgraph too."""
 
 
-class FullGraphError(Unsupported):
+class FullGraphError(BreakForbidden):
     """fullgraph=True met a break."""
-
-    reaches_program = True
 
     def __init__(self, broken: Break) -> None:
         place = f" at {in_cell(broken.where.id)}" if broken.where else ""
         calls = "".join(f"\n  {in_cell(line)}" for line in broken.stack) if len(broken.stack) > 1 else ""
-        super().__init__(Why(reasons.FULLGRAPH, f"{broken.why}{place}{calls}"))
-        self.broken = broken
+        super().__init__(Why(reasons.FULLGRAPH, f"{broken.why}{place}{calls}"), broken)
 
 
 def capture(given: CaptureInput) -> Capture:

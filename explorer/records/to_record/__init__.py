@@ -9,14 +9,13 @@ from types import MappingProxyType
 from typing import Any
 
 from explorer.compiler.bytecode.ops import OPS
-from explorer.compiler.capture import FullGraphError
 from explorer.core.reasons import Unsupported
 from explorer.core.recorder import CompileRun, StageRun
 from explorer.core.rules import RuleUsed, with_your
 from explorer.ir import operators
 from explorer.ir import record as data
 from explorer.ir.attempt import EvaluatorStep
-from explorer.ir.capture import Capture, GuardedCode, GuardFailed
+from explorer.ir.capture import BreakForbidden, Capture, GuardedCode, GuardFailed
 from explorer.ir.graph import Graph, Rewritten, info
 from explorer.ir.joint import Partitioned, Traced
 from explorer.ir.loops import Extern, Loop, Loops
@@ -137,7 +136,7 @@ def fallback(run: CompileRun) -> data.WhyData | None:
     for stage in reversed(run.stages):
         if isinstance(stage.artifact, Compiled) and stage.artifact.fallback is not None:
             return why(stage.artifact.fallback)
-    if isinstance(run.error, Unsupported) and not isinstance(run.error, FullGraphError):
+    if isinstance(run.error, Unsupported) and not isinstance(run.error, BreakForbidden):
         return why(run.error.why)
     return None
 
@@ -159,7 +158,7 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
     traced = next((a for a in artifacts if isinstance(a, Traced)), None)
     parts = next((a for a in artifacts if isinstance(a, Partitioned)), None)
     eager = fallback(run)
-    forbidden = (run.error.broken,) if isinstance(run.error, FullGraphError) else ()
+    forbidden = (run.error.broken,) if isinstance(run.error, BreakForbidden) else ()
     broke = forbidden if capture is None else capture.breaks
     steps = captured.steps(run.events)
     ended = next((each.started + each.seconds for each in run.stages if each.name == "capture"), None)
