@@ -27,6 +27,7 @@ from explorer.show.view import (
     caches,
     changes,
     compile_time,
+    cudagraphs,
     diagnosis,
     distributed,
     history,
@@ -268,6 +269,13 @@ class Record:
         names = file_names(self.data)
         found = (each for compile in self.data.compiles for each in distributed.collectives(compile, names))
         return Listing(found, distributed.lines(self.data))
+
+    @property
+    def cudagraphs(self) -> Listing[data.EventData]:
+        """Whether compiled graphs are replayed as CUDA graphs: why not, which parts of a schedule cannot be, and in a
+        watched program each recording and why it was recorded again."""
+        found = (e for compile in self.data.compiles for e in compile.events if e.kind.startswith("Cudagraph"))
+        return Listing(found, cudagraphs.lines(self.data))
 
     @property
     def operators(self) -> Listing[data.OperatorCheckData]:

@@ -8,7 +8,7 @@ from statistics import quantiles
 from explorer.core.text import count
 from explorer.ir import dynamo
 from explorer.ir import record as data
-from explorer.show.view import answers, diagnosis, difference, distributed, glance, history, machine
+from explorer.show.view import answers, cudagraphs, diagnosis, difference, distributed, glance, history, machine
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.provenance import file_names
 
@@ -29,8 +29,7 @@ def summary(record: data.RecordData) -> str:
         if compile.fallback:
             why = " ".join(str(compile.fallback).split())
             lines.append(f"    runs eagerly: {why}")
-        skipped = (event.fields.get("why", "") for event in compile.events if event.kind == "CudagraphSkipped")
-        lines += [f"    runs without CUDA graphs: {why}" for why in dict.fromkeys(skipped)]
+        lines += [f"    runs without CUDA graphs: {why}" for why in cudagraphs.skipped(compile)]
         lines += [f"    {line}" for line in distributed.summary(compile, names)]
     cover = record.coverage
     if cover.kernel + cover.extern + cover.view + cover.fallback:
