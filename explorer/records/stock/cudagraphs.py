@@ -12,6 +12,7 @@ from torch._inductor.cudagraph_utils import check_for_mutation
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 
+
 def around_post_compile(seen: Observation, call: Call) -> Iterator[None]:
     yield
     graph: Any = call.args[0]
