@@ -140,7 +140,8 @@ class CppKernel(Kernel):
 @dataclass(frozen=True, slots=True)
 class TritonKernel(Kernel):
     """`types` is the signature, in order of the arguments; `blocks` are the constexpr parameters; `programs`, of
-    `warps` each, is the size of the one-dimensional grid. `unaligned` names the pointers that may start anywhere."""
+    `warps` each, is the size of the one-dimensional grid. `unaligned` names the pointers that may start anywhere.
+    `tiled` says why the blocks are what they are."""
 
     language = "triton"
 
@@ -150,6 +151,7 @@ class TritonKernel(Kernel):
     warps: int
     asserts: bool
     unaligned: tuple[str, ...]
+    tiled: str
 
     @property
     def pointers(self) -> list[Argument]:

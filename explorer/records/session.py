@@ -24,6 +24,7 @@ from explorer.ir.edit import EditedSource
 from explorer.records import repro, throughput
 from explorer.show.view import (
     answers,
+    autotuning,
     caches,
     changes,
     compile_time,
@@ -276,6 +277,12 @@ class Record:
         watched program each recording and why it was recorded again."""
         found = (e for compile in self.data.compiles for e in compile.events if e.kind.startswith("Cudagraph"))
         return Listing(found, cudagraphs.lines(self.data))
+
+    @property
+    def autotuning(self) -> Listing[data.EventData]:
+        """Operations that stock autotuned: each candidate with its time, and the one that was taken."""
+        found = (e for compile in self.data.compiles for e in compile.events if e.kind == "Autotuned")
+        return Listing(found, autotuning.lines(self.data))
 
     @property
     def operators(self) -> Listing[data.OperatorCheckData]:

@@ -12,6 +12,7 @@ from typing import Literal
 import sympy
 
 from explorer.compiler.codegen.kernel import Body
+from explorer.core.text import count
 from explorer.ir.index import hint, points, step
 from explorer.ir.loops import Axis, Load, Size, walk
 from explorer.ir.program import LoopKind, Target, TiledLoop
@@ -30,6 +31,8 @@ SPLIT_ROW = 8192
 
 WARP = 32
 """The smallest block: with fewer points than a warp has threads, several threads would share one."""
+
+SERIAL = "one program does every point in turn, as there is no atomic instruction for the update"
 
 _PROCESSORS = {("cuda", "80"): 108, ("cuda", "90"): 132, ("hip", "gfx942"): 304}
 
@@ -63,11 +66,14 @@ class Tiling:
     "looped"      each program walks its rows in steps of RBLOCK, once for each pass of the kernel;
     "split"       rows are cut among `splits` programs; each pass is a kernel of its own that leaves partial results;
     "serial"      one program does every point in turn (an update that has no atomic instruction).
+
+    `why` is in a person's words, with the sizes that decided.
     """
 
     kind: Kind
     dims: tuple[Dim, ...]
     warps: int
+    why: str
     splits: int = 1
 
     @property
@@ -96,10 +102,12 @@ def tiling(body: Body, hints: Mapping[sympy.Symbol, int], target: Target, serial
     per_row = any(current.once for current in body.passes) or any(current.reductions for current in body.passes)
     if not sweeps or not per_row:
         axes = kernel.outer + kernel.inner if sweeps else kernel.outer
-        return Tiling("serial", (Dim("x", axes, 1),), 1) if serial else _pointwise(body, axes, hints, processors)
+        if serial:
+            return Tiling("serial", (Dim("x", axes, 1),), 1, SERIAL)
+        return _pointwise(body, axes, hints, processors)
     rows, length = (hint(points(axes), hints) for axes in (kernel.outer, kernel.inner))
     if serial:
-        return Tiling("serial", (Dim("x", kernel.outer, 1), Dim("r", kernel.inner, 1024)), 4)
+        return Tiling("serial", (Dim("x", kernel.outer, 1), Dim("r", kernel.inner, 1024)), 4, SERIAL)
     across = _contiguous_across(body)
     known = all(axis.size == int(axis.size) if sympy.sympify(axis.size).is_number else False for axis in kernel.inner)
     if known and (length <= 256 if across else _held(body, rows, length, processors)):
@@ -109,7 +117,8 @@ def tiling(body: Body, hints: Mapping[sympy.Symbol, int], target: Target, serial
             while x > 1 and rows < x * processors:
                 x //= 2
         warps = _warps(x * r, per_warp=512)
-        return Tiling("persistent", (Dim("x", kernel.outer, x), Dim("r", kernel.inner, r)), warps)
+        held = f"a program holds {count(x, 'whole row')} of {length} in registers, and reads each once"
+        return Tiling("persistent", (Dim("x", kernel.outer, x), Dim("r", kernel.inner, r)), warps, held)
     x = min(power(rows), 32 if across else 1)
     r = min(power(length), 64 if across else 2048)
     programs = -(-rows // x)
@@ -118,7 +127,12 @@ def tiling(body: Body, hints: Mapping[sympy.Symbol, int], target: Target, serial
         while programs * splits < 2 * processors and length // (2 * splits) >= 2 * r and splits < 1024:
             splits *= 2
     dims = (Dim("x", kernel.outer, x), Dim("r", kernel.inner, r))
-    return Tiling("split" if splits > 1 else "looped", dims, _warps(x * r, per_warp=256 if across else 128), splits)
+    warps = _warps(x * r, per_warp=256 if across else 128)
+    long = str(length) if known else "any length"
+    why = f"a program goes over {count(x, 'row')} in steps of {r}, as one of {long} is not held in registers"
+    if splits > 1:
+        why += f"; {splits} programs share it, as {programs} are fewer than two for each of {processors} processors"
+    return Tiling("split" if splits > 1 else "looped", dims, warps, why, splits)
 
 
 def _held(body: Body, rows: int, length: int, processors: int) -> bool:
@@ -141,13 +155,16 @@ def power(n: int) -> int:
 
 def _pointwise(body: Body, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, int], processors: int) -> Tiling:
     if (cut := _cut(body, axes, hints)) is not None:
-        return Tiling("pointwise", (Dim("y", axes[:cut], 32), Dim("x", axes[cut:], 32)), 4)
+        why = "tiles of 32 by 32, as an access is contiguous along another axis than the last"
+        return Tiling("pointwise", (Dim("y", axes[:cut], 32), Dim("x", axes[cut:], 32)), 4, why)
     numel = hint(points(axes), hints)
     block = 1024
     while block > 128 and numel < block * processors:
         block //= 2
     block = min(block, max(WARP, power(numel)))
-    return Tiling("pointwise", (Dim("x", axes, block),), _warps(block, per_warp=256))
+    why = f"{count(numel, 'point')} in blocks of {block}: 1024, or down to 128 where {processors} processors would not "
+    why += f"each have one, and no more than all points need, down to {WARP}"
+    return Tiling("pointwise", (Dim("x", axes, block),), _warps(block, per_warp=256), why)
 
 
 def _cut(body: Body, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, int]) -> int | None:

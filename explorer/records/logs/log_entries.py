@@ -138,6 +138,18 @@ class Phase(msgspec.Struct):
     args: dict[str, Any] = {}
 
 
+class Choices(msgspec.Struct):
+    """What came of autotuning one operation. Times are milliseconds."""
+
+    num_choices: Counted
+    best_kernel: str
+    best_time: float | None = None
+    best_kernel_desc: str = ""
+    best_triton_kernel: str = ""
+    best_triton_time: float | None = None
+    best_triton_kernel_desc: str = ""
+
+
 class Cached(msgspec.Struct):
     """What came of looking for compiled code in one of torch's caches. `components` are the parts of the key, each as
     "[hash] name: text"."""

@@ -389,6 +389,8 @@ class Reader:
                 for name in ("cudagraph_skip_reason",):
                     if told.args.get(name):
                         seen.event("CudagraphSkipped", {"why": _text(told.args[name])[:KEYS]})
+                if isinstance(stats := told.args.get("autotune_choices_stats"), str):
+                    seen.event("Autotuned", autotuned(told, stats, seconds))
             case _:
                 fields = {key: _text(value)[:KEYS] for key, value in told.args.items()}
                 seen.event(told.name, {"category": told.ph, **fields})
@@ -445,6 +447,22 @@ def cache_fields(name: str, found: log_entries.Cached) -> dict[str, str]:
     saved = f"{found.time_saved_ms:g} ms" if found.time_saved_ms else None
     fields = {"state": found.cache_state, "key": found.key, "why": found.cache_bypass_reason, "saved": saved}
     return {"cache": cache, **{name: text[:KEYS] for name, text in fields.items() if text}}
+
+
+def autotuned(told: log_entries.Phase, stats: str, seconds: float) -> dict[str, str]:
+    """What a log has of one operation: how many candidates, and the fastest one, of Triton too."""
+    found = msgspec.json.decode(stats, type=log_entries.Choices)
+    best = [(found.best_time, found.best_kernel, found.best_kernel_desc)]
+    best += [(found.best_triton_time, found.best_triton_kernel, found.best_triton_kernel_desc)]
+    dtypes, shapes = (_text(told.args.get(f"autotune_{name}", "")).split(", ") for name in ("dtypes", "shape"))
+    inputs = (f"{dtype.removeprefix('torch.')}[{shape}]" for dtype, shape in zip(dtypes, shapes, strict=False))
+    known = ((time, f"{kernel} {about}".rstrip()) for time, kernel, about in best if kernel and time is not None)
+    lines = (f"{time / 1e3:.3e} {said}" for time, said in known)
+    return {
+        "operation": told.name.removesuffix("_template_autotuning"), "inputs": ", ".join(inputs)[:KEYS],
+        "candidates": "\n".join(line[:KEYS] for line in lines), "count": str(found.num_choices),
+        "seconds": f"{seconds:.6f}", "fastest": found.best_kernel[:KEYS],
+    }  # fmt: skip
 
 
 KEY_PART = re.compile(r"\[(\w+)\] ([^:\n]{1,100}):")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from traceback import FrameSummary
 
 import torch
 from msgspec.structs import replace
+from torch import fx
 
 from explorer.ir import record as data
 from explorer.records.stock.fixes import (
@@ -34,6 +36,18 @@ LIBRARIES = tuple(
     for folder in (Path(torch.__file__).parent, *(_PATHS[kind] for kind in ("stdlib", "purelib", "platlib")))
 )
 """Folders of code that the user did not write. Dynamo traces into them, so a break may lie deep inside."""
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
+
+
+def place(nodes: Iterable[fx.Node]) -> str:
+    """The first of the program's own lines, "FILE:LINE", that made one of the nodes; a library's calls them."""
+    for node in nodes:
+        frames: list[tuple[str, str]] = _FRAME.findall(node.meta.get("stack_trace") or "")
+        own = [frame for frame in frames if not frame[0].startswith(LIBRARIES)]
+        if frames:
+            return ":".join((own or frames)[-1])
+    return ""
 
 
 def around_break(seen: Observation, call: Call) -> Iterator[None]:

@@ -11,8 +11,7 @@ import torch
 from torch import distributed, fx
 
 from explorer.ir.dynamo import collective, names
-from explorer.records.stock.breaks import LIBRARIES
-from explorer.records.stock.fxgraphs import FRAME
+from explorer.records.stock.breaks import place
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
@@ -50,16 +49,6 @@ def _facts(node: fx.Node, operator: torch._ops.OpOverload) -> dict[str, str]:
         return told
     ranks = distributed.get_process_group_ranks(group)
     return told | {"backend": distributed.get_backend(group), "ranks": ", ".join(map(str, ranks))}
-
-
-def place(nodes: list[fx.Node]) -> str:
-    """The first of the program's own lines, "FILE:LINE", that made one of the nodes; a library's calls them."""
-    for node in nodes:
-        frames: list[tuple[str, str]] = FRAME.findall(node.meta.get("stack_trace") or "")
-        own = [frame for frame in frames if not frame[0].startswith(LIBRARIES)]
-        if frames:
-            return ":".join((own or frames)[-1])
-    return ""
 
 
 def around_split(seen: Observation, call: Call) -> Iterator[None]:

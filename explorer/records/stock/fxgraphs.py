@@ -24,8 +24,7 @@ from explorer.ir.graph import INFO, Graph, NodeInfo, describe, target_name
 from explorer.records import to_record
 from explorer.records.stock.observation import Compile, Shown
 
-FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
-"""A line of a stack as torch keeps it with a node."""
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 DESCRIBED = "desc"
 """torch's own key for what an input or the outputs of a traced graph are."""
 GRADIENT = "synthetic:gradient of an output"
@@ -230,7 +229,7 @@ def value_of(node: fx.Node) -> Any:
 
 def span_of(node: fx.Node) -> Span | None:
     """The innermost line of the user's stack at which a node was made."""
-    places = FRAME.findall(node.meta.get("stack_trace") or "")
+    places = _FRAME.findall(node.meta.get("stack_trace") or "")
     return Span(places[-1][0], int(places[-1][1]), int(places[-1][1])) if places else None
 
 

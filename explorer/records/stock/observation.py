@@ -383,6 +383,12 @@ class Observation:
         self.probing = 0
         self.building: Half | None = None
         self.bypassing = False
+        self.tuned: list[dict[str, str]] | None = None
+        """What was measured for the operation that is being autotuned."""
+        self.benchmarks = 0
+        """How often candidates were timed."""
+        self.tuned_for: dict[int, dict[str, str]] = {}
+        """Candidates, by their ids, and the node that they would compute."""
         self.cache_keys: list[tuple[data.CacheKeyData, dict[str, str]]] = []
         """The last keys that were looked for in torch's caches, with all parts of each."""
         self.continuations: dict[types.CodeType, str] = {}

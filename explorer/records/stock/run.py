@@ -31,6 +31,7 @@ from explorer.ir.program import Target
 from explorer.records.check.trial import Contestant, Outcome, Trial
 from explorer.records.stock import (
     absent,
+    autotuning,
     bisection,
     breaks,
     caches,
@@ -70,6 +71,7 @@ HOOKS = (
     fusion.HOOK,
     kernels.HOOK,
     compile_time.BUILDS_HOOK,
+    autotuning.HOOK,
     cudagraphs.HOOK,
     distributed.HOOK,
     absent.HOOK,
