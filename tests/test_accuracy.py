@@ -12,6 +12,7 @@ import explorer
 from explorer.compiler.config import Config
 from explorer.core.recorder import SILENT
 from explorer.records.check.accuracy import TOLERANCE, against_eager, compare, exact_values
+from explorer.records.check.calls import Calls, InPlace
 from explorer.records.check.float64 import Float64Run
 from explorer.records.check.isolate import reached
 from explorer.records.check.trial import Repetition, Trial
@@ -206,6 +207,49 @@ def test_the_float64_run_draws_the_random_numbers_of_the_run() -> None:
     expected = trial.contestant().observe().values()
     exact = exact_values(trial.contestant, expected)
     assert torch.allclose(exact["output"].value.float(), expected["output"])
+
+
+def test_an_exploration_uses_the_float64_run() -> None:
+    """The call is made in place, so that its results are copied before the state is restored."""
+    torch.manual_seed(0)
+    x = torch.randn(64, 64).bfloat16()
+    accuracy = explorer.explore(lambda x: (x @ x.t()).relu().sum(-1), time=False)(x).data.timing.accuracy
+    assert 0.05 < accuracy.eager_error < 5 and 0.05 < accuracy.own_error < 5
+
+
+class Trained:
+    """The bias before a batch norm has a gradient of 0, but for rounding, of which Adam's first step takes the sign."""
+
+    def __init__(self, features: int = 16) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(features, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 4))
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+        self.x = torch.randn(8, features)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        self.optimizer.zero_grad()
+        loss = self.model(x).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+
+def test_the_sign_of_rounding_is_no_difference() -> None:
+    trained = Trained()
+    accuracy = explorer.explore(lambda x: trained(x), time=False)(trained.x).data.timing.accuracy
+    assert not accuracy.first_mismatch and accuracy.largest_absolute > 1e-4, "the signs are the same here"
+
+
+@pytest.mark.parametrize("name", ["running_mean", "running_var", "bias"])
+def test_a_wrong_step_is_a_difference(name: str) -> None:
+    trained = Trained()
+    trial = InPlace(trained, (trained.x,), {}, calls=Calls(trained, (trained.x,), {}))
+    trial.call()
+    expected = trial.expected().values()
+    exact = exact_values(trial.again, expected)
+    wrong = next(place for place in expected["state"] if place.endswith(f"1.{name}"))
+    state = {**expected["state"], wrong: expected["state"][wrong] + 1e-3}
+    assert exact and compare({**expected, "state": state}, expected, exact).first_mismatch == f"state[{wrong!r}]"
 
 
 def test_what_eager_does_not_give_twice_has_no_float64_run() -> None:

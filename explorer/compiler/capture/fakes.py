@@ -92,7 +92,8 @@ class LaidOut(FakeTensorMode):
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func._schema.is_mutable or func in BATCH_NORMS:
-            self._count_writes(func, args, kwargs or {})
+            for each in written_arguments(func, args, kwargs or {}):
+                self.count_write(each)
         self.drew |= torch.Tag.nondeterministic_seeded in func.tags
         if check := CHECKS.get(func):
             with self:
@@ -124,19 +125,19 @@ class LaidOut(FakeTensorMode):
                     return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
         return result
 
-    def _count_writes(self, func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        arguments = func._schema.arguments
-        given = {argument.name: value for argument, value in zip(arguments, args, strict=False)} | dict(kwargs)
-        trains = func in BATCH_NORMS and given.get("training", True)
-        for argument in arguments:
-            if argument.is_write or trains and argument.name in ("running_mean", "running_var"):
-                for each in tensors_in((given.get(argument.name),)):
-                    self.count_write(each)
-
     def count_write(self, tensor: Tensor) -> None:
         if tensor.layout is torch.strided:
             self._kept.append(tensor.untyped_storage())
             self.written[self._kept[-1]._cdata] += 1
+
+
+def written_arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
+    """The tensors that an operator writes, by its schema; those of batch norms leave out the running statistics."""
+    arguments = func._schema.arguments
+    given = {argument.name: value for argument, value in zip(arguments, args, strict=False)} | dict(kwargs)
+    trains = func in BATCH_NORMS and given.get("training", True)
+    written = [each.name for each in arguments if each.is_write or trains and each.name.startswith("running_")]
+    return tensors_in(tuple(given.get(name) for name in written))
 
 
 Place = tuple[tuple[int, ...], tuple[int, ...]]

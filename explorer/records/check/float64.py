@@ -3,7 +3,7 @@ value: a tolerance is then relative to the terms of a sum, not to what is left o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
+
+from explorer.compiler.capture.fakes import written_arguments
 
 NARROW = {
     torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64,
@@ -58,17 +60,18 @@ class Float64Run(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func.overloadpacket is torch.ops.aten.set_:
+            return func(*args, **kwargs)  # memory stays as it is
         flat = tree_flatten((args, kwargs))[0]
         leaves = [leaf for leaf in flat if isinstance(leaf, Tensor)]
         draws = _draws(func)
         self.drew = self.drew or draws
         follows = all(map(_is_plain, leaves)) and any(map(_is_inexact, leaves)) and not draws
-        follows = follows and not any(isinstance(leaf, torch.UntypedStorage) for leaf in flat)
         if follows:
             for leaf in leaves:
                 if _is_inexact(leaf):
                     self._shadow(leaf)  # before the operator writes
-        written = [leaf for leaf in _written(func, args, kwargs) if _is_plain(leaf)]
+        written = [leaf for leaf in written_arguments(func, args, kwargs) if _is_plain(leaf)]
         before = [leaf.clone() if not _is_inexact(leaf) else leaf for leaf in written] if follows else []
         result = func(*args, **kwargs)
         if not follows:
@@ -162,6 +165,11 @@ class Float64Run(TorchDispatchMode):
             if _is_plain(tensor):
                 self._known.pop(tensor.untyped_storage()._cdata, None)
 
+    def followed(self, tensor: Tensor) -> bool:
+        """Whether an operator read or wrote its memory: it has shadows then, which are other than its own value."""
+        known = self._known.get(tensor.untyped_storage()._cdata) if _is_plain(tensor) else None
+        return known is not None and not known.alive.expired() and known.dtype == _real(tensor.dtype)
+
     def exact(self, tensor: Tensor) -> Tensor:
         """The float64 value of a tensor."""
         return self._view(tensor.detach(), 0).clone()
@@ -205,10 +213,3 @@ def _draws(func: Any) -> bool:
     """Whether it draws random numbers; the shadows then take those of the run itself."""
     # attention is tagged because of its dropout, even in calls without dropout
     return torch.Tag.nondeterministic_seeded in func.tags and "attention" not in func._schema.name
-
-
-def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
-    for place, each in enumerate(func._schema.arguments):
-        if each.alias_info is not None and each.alias_info.is_write:
-            value = kwargs.get(each.name) if each.name in kwargs else args[place] if place < len(args) else None
-            yield from _tensors(value)

@@ -18,9 +18,10 @@ from typing import Any, Protocol, cast
 
 import numpy
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
 from explorer.core.classes import is_written_in_c
+from explorer.records.check.float64 import Float64Run
 from explorer.records.check.isolate import (
     ABSENT,
     CODE,
@@ -506,11 +507,15 @@ def _made_in_python(kind: type) -> bool:
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """Inside, operations on tensors are those on memory alone: no mode sees them, no gradient is recorded."""
+    """Inside, operations on tensors are those on memory alone: no gradient is recorded, and no mode sees them but a
+    float64 run, whose values are those of memory."""
     with ExitStack() as stack:
+        following = [each for each in _get_current_dispatch_mode_stack() if isinstance(each, Float64Run)]
         stack.enter_context(torch._C.DisableTorchFunction())
         stack.enter_context(_disable_current_modes())
         stack.enter_context(torch.no_grad())
+        for each in following:
+            stack.enter_context(each)
         yield
 
 
