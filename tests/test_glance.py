@@ -134,6 +134,14 @@ def test_what_was_not_done_is_not_claimed() -> None:
     assert "memory" not in parts(record)
     captured = replace(record, compiles=(replace(record.compiles[0], halves=()),))
     assert said(captured, "operations") == ("captured 1 operation (this record holds no kernels)", "unknown")
+    hit = data.EventData("Cache", {"cache": "AOTAutograd cache", "state": "hit: no stage ran"})
+    cached = replace(captured.compiles[0], id="f0", events=(hit,), halves=(), error="", fallback=None)
+    again = replace(cached, id="f0.1", recompiles=sample().compiles[0].recompiles)
+    served = replace(captured, compiles=(cached, again), recompiles=(), errors=(), error="")
+    same = "captured 1 operation in each of 2 compiles (their kernels came from the AOTAutograd cache)"
+    assert said(served, "operations") == (same, "unknown")
+    printed = repr(Record(served))
+    assert "captured again, its code from a cache: " in printed and "0 kernels" not in printed
     assert [part.said for part in glance.glance(empty())] == ["nothing was compiled"]
 
 
@@ -156,7 +164,7 @@ def test_a_watched_program_has_the_times_of_its_calls_and_nothing_of_eager() -> 
         for n in (2, 2, 3.0):
             step(torch.ones(4), n)
     speed, state = said(log.record.data, "speed")
-    apart = r"\(median of 1 call that compiled nothing; eager was not timed\)"
+    apart = r"\(one call that compiled nothing; eager was not timed\)"
     assert re.fullmatch(rf"a call of <lambda> takes .*s {apart}", speed)
     assert state == "unknown"
     recompiled = "<lambda> was recompiled once: n is 3.0, expected 2"

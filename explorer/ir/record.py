@@ -763,6 +763,13 @@ class CompileData(Data, frozen=True):
         return self.called or self.title
 
     @property
+    def caches(self) -> tuple[str, ...]:
+        """Torch's caches that its code came from, so that most stages did not run."""
+        asked = (event.fields for event in self.events if event.kind == "Cache")
+        hits = {each.get("cache", "") for each in asked if each.get("state", "").startswith("hit")}
+        return tuple(sorted(hits))
+
+    @property
     def operations(self) -> int:
         """Calls in the graph as it was captured."""
         graph = next((stage.graph for stage in self.stages if stage.graph is not None), None)

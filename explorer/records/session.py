@@ -156,7 +156,10 @@ class Record:
     def stages(self) -> Listing[data.StageData]:
         """Every stage of every compile, in the order in which they ran."""
         found = [stage for compile in self.data.compiles for stage in compile.stages]
-        return Listing(found, (f"{s.id:<8} {s.name:<14} {s.half:<10} {text.duration(s.seconds)}" for s in found))
+        rows = [(s.id, s.name, s.half, text.duration(s.seconds)) for s in found]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
+        return Listing(found, ("  ".join(row).rstrip() for row in padded))
 
     @property
     def functions(self) -> Listing[data.FunctionCostData]:

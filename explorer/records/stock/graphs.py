@@ -15,6 +15,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from explorer.compiler.autograd import reasons
 from explorer.core.reasons import CATALOGUE, reason
 from explorer.ir import record as data
+from explorer.records.stock.caches import SAID
 from explorer.records.stock.fxgraphs import TracedSources, captured, copied, traced
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation, Shown
@@ -71,8 +72,13 @@ def around_backend(seen: Observation, call: Call) -> Iterator[None]:
         compile.stage("capture", ended=ended, shown=captured(compile, module.graph, compile.id))
     else:
         compile.stage_later(BACKEND, "capture", lambda: {"shown": captured(compile, graph, compile.id)}, ended)
+    begun = compile.mark
     yield
     compile.in_backend += call.seconds
+    if compile.mark == begun:  # no stage of it was seen
+        cached = any(event.kind == "Cache" and event.fields["state"] == SAID["hit"] for event in compile.events)
+        compile.stage_later(BACKEND, "load from the cache" if cached else "back end", dict)
+    compile.mark = perf_counter()
     if seen.calls is not None and call.error is None:
         compiled = settled(call.result)
         call.result = functools.wraps(compiled, updated=())(seen.calls.graph(compile.id, compiled))

@@ -200,7 +200,8 @@ def _watched(calls: list[CallsData]) -> tuple[str, str]:
     samples = settled(most)
     each = f"a call of {_name(most.function)} takes {duration(statistics.median(samples))}"
     apart = " that compiled nothing" if len(samples) < len(most.samples) else ""
-    return f"{each} (median of {count(len(samples), 'call')}{apart}; eager was not timed)", "unknown"
+    of = f"median of {len(samples)} calls" if len(samples) > 1 else "one call"
+    return f"{each} ({of}{apart}; eager was not timed)", "unknown"
 
 
 def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, str]:
@@ -227,8 +228,11 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
 def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
     built = [compile for compile in compiles if compile.halves]
     if not built:
-        if captured := sum(each.operations for each in compiles):
-            return f"captured {count(captured, 'operation')} (this record holds no kernels)", "unknown", "graphs"
+        if any(each.operations for each in compiles):
+            cached = {cache for each in compiles for cache in each.caches}
+            whence = f"their kernels came from the {' and the '.join(sorted(cached))}"
+            said = f"captured {_operations(compiles)} ({whence if cached else 'this record holds no kernels'})"
+            return said, "unknown", "graphs"
         if compiles and not any(each.error or each.fallback for each in compiles):
             return "no operations were captured", "attention", "source"
         return "nothing was compiled", "attention", "source"
@@ -237,12 +241,18 @@ def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
     calls = sum(item.kind != "kernel" for half in halves if half.schedule for item in half.schedule.items)
     became = [count(kernels, "kernel")] if kernels or not calls else []
     became += [count(calls, "library call")] if calls else []
-    kind = "compile" if any(compile.recompiles for compile in built) else "graph"
-    graphs = f" in {count(len(built), kind)}" if len(built) > 1 else ""
     backward = ", backward included" if any(half.name.endswith("backward") for half in halves) else ""
-    operations = sum(each.operations for each in built)
-    said = f"{count(operations, 'operation')}{graphs} became {' and '.join(became)}{backward}"
+    said = f"{_operations(built)} became {' and '.join(became)}{backward}"
     return said, "ok", "schedule"
+
+
+def _operations(compiles: Sequence[CompileData]) -> str:
+    """How many operations were captured, and in how many graphs; those of a function that was compiled again once."""
+    numbers = [each.operations for each in compiles]
+    if any(compile.recompiles for compile in compiles):
+        each = f"{count(numbers[0], 'operation')} in each of" if len(set(numbers)) == 1 else ""
+        return f"{each or f'{sum(numbers)} operations in'} {count(len(numbers), 'compile')}"
+    return count(sum(numbers), "operation") + (f" in {count(len(numbers), 'graph')}" if len(numbers) > 1 else "")
 
 
 def _breaks(compiles: list[CompileData], names: dict[str, str]) -> tuple[str, str, str, str]:

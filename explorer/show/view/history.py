@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from itertools import chain, groupby
 
 from explorer.core.text import count
@@ -41,24 +41,29 @@ def history(record: RecordData) -> tuple[ServedData, ...]:
 def lines(record: RecordData, files: Names) -> list[str]:
     """The history as a terminal shows it."""
     found = []
+    cached = {compile.id for compile in record.compiles if compile.caches}
     for function, rows in groupby(record.history, key=lambda row: row.function):
         found.append(f"compiles of {function}, call by call:")
-        found += ["  " + _line(row, files) for row in rows]
+        found += ["  " + _line(row, files, cached) for row in rows]
     return found
 
 
-def _line(row: ServedData, files: Names) -> str:
+def _line(row: ServedData, files: Names, cached: Set[str]) -> str:
     calls = f"call {row.first}" if row.first == row.last else f"calls {row.first} to {row.last}"
     shown = f"{calls if row.first else 'compile':<14} {', '.join(row.compiles) or 'no graph':<10} "
     if not row.made:
         return shown + ("reused" if row.compiles else "ran eagerly")
     if row.uncalled:
         shown += "no call went there; "
+    how = "captured" if cached.issuperset(row.made) else "compiled"
+    with_cache = ", its code from a cache" if how == "captured" else ""
     if not row.changes:
-        return shown + ("compiled: the first call" if row.first <= 1 else "compiled: reached for the first time")
+        why = "the first call" if row.first <= 1 else "reached for the first time"
+        return f"{shown}{how}{with_cache}: {why}"
     whys = [f"{each.said}{place(each.span, files)}" for each in row.changes[:NAMED]]
     more = len(row.changes) - NAMED
-    return f"{shown}compiled again: {'; '.join(whys)}" + (f"; {count(more, 'more guard')} failed" if more > 0 else "")
+    whys += [f"{count(more, 'more guard')} failed"] if more > 0 else []
+    return f"{shown}{how} again{with_cache}: {'; '.join(whys)}"
 
 
 def _rows(calls: CallsData, known: Mapping[str, CompileData]) -> Iterator[ServedData]:

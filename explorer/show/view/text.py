@@ -92,10 +92,9 @@ def compile_line(compile: data.CompileData) -> str:
     guards = glance.counted_guards(compile.guards)
     guards += f", checked in {duration(compile.guard_seconds)}" if compile.guard_seconds is not None else ""
     parts = [count(len(compile.stages), "stage"), guards, count(len(compile.breaks), "break")]
-    parts += [count(kernels, "kernel"), duration(compile.seconds)]
-    asked = [event.fields for event in compile.events if event.kind == "Cache"]
-    cached = {fields.get("cache", "") for fields in asked if fields.get("state", "").startswith("hit")}
-    parts += [f"from the {' and the '.join(sorted(cached))}"] if cached else []
+    cached = f"code from the {' and the '.join(compile.caches)}" if compile.caches else ""
+    parts += [count(kernels, "kernel")] if kernels or not cached else []
+    parts += [duration(compile.seconds), *filter(None, [cached])]
     parts += [f"its graph ran {compile.runs} times"] if compile.runs > 1 else []
     failed = f"  {'raises' if compile.raises else 'failed'}: {first_line(compile.error)}" if compile.error else ""
     return f"{compile.id}  {compile.name}: {', '.join(parts)}{failed}"
