@@ -46,7 +46,7 @@ def test_the_first_value_that_is_not_finite_is_found_with_the_node_where_it_begi
     (values,) = explored().values
     (first, *_) = values.find("nan:")
     assert values[first].began == "aten.log"
-    assert "begins with aten.log in eager; as in eager" in values.line(first)
+    assert "begins with log (aten.log.default) in eager; as in eager" in values.line(first)
     assert values.find("differs:") == []
     assert values.move(first, "nan:", back=True) is None
     assert values.move(first, "write", back=True) == first - 1

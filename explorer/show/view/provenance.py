@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from explorer.ir.record import CompileData, LineData, RecordData
@@ -113,6 +115,22 @@ def used_lines(compile: CompileData, *, graphs_only: bool = False) -> dict[str, 
     for each in () if graphs_only else compile.codes:
         used.setdefault(each.file, set()).add(each.line)
     return used
+
+
+_ID = re.compile(r"\w+(?:\.\w+)+")
+_KINDS = {"placeholder": "input", "get_attr": "attribute"}
+
+
+def node_names(compile: CompileData) -> Callable[[str], str]:
+    """A text with its graph nodes as FX prints them: "mul_1 (aten.mul.Tensor)" for the id "aten.mul_1"."""
+    graphs = (graph for stage in compile.stages for graph in (stage.graph, *stage.halves) if graph is not None)
+    known = {node.id: node for graph in graphs for node in graph.nodes}
+
+    def named(match: re.Match[str]) -> str:
+        node = known.get(match[0])
+        return match[0] if node is None else f"{node.name} ({_KINDS.get(node.op, node.target)})"
+
+    return functools.partial(_ID.sub, named)
 
 
 def file_names(record: RecordData) -> dict[str, str]:

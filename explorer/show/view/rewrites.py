@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from explorer.ir.record import CompileData, RecordData, RewriteData
+from explorer.show.view.provenance import node_names
 from explorer.show.view.queries import Rows
 
 
@@ -25,6 +26,7 @@ class Rewrites(Rows[RewriteData]):
     def __init__(self, compile: CompileData) -> None:
         self.compile = compile
         self.rows = compile.rewrites
+        self._named = node_names(compile)
         names = {each.id: f"{each.name} {each.half.partition(f'{compile.id}_')[2]}".rstrip() for each in compile.stages}
         self._passes = [names.get(row.stage, row.stage) for row in compile.rewrites]
 
@@ -55,7 +57,8 @@ class Rewrites(Rows[RewriteData]):
 
     def line(self, at: int) -> str:
         row = self.rows[at]
-        return f"{at:>4}  {self._passes[at]:<18} {row.gone}{f' -> {row.by}' if row.by else ''}: {row.pattern}"
+        change = self._named(f"{row.gone}{f' -> {row.by}' if row.by else ''}")
+        return f"{at:>4}  {self._passes[at]:<18} {change}: {row.pattern}"
 
     def text(self, at: int) -> str:
         row = self.rows[at]
@@ -64,10 +67,15 @@ class Rewrites(Rows[RewriteData]):
             f"{self.compile.id}, rewrite {at} of {len(self) - 1}: {name}, "
             f"{self._passes[: at + 1].count(name)} of {self._passes.count(name)}",
             f"  {row.pattern}",
-            f"  - {row.gone}{f' = {row.was}' if row.was else ''}",
-            *([f"  + {row.by}{f' = {row.now}' if row.now else ''}"] if row.by else []),
+            f"  - {f'{bare(row.gone)} = {row.was}' if row.was else self._named(row.gone)}",
+            *([f"  + {f'{bare(row.by)} = {row.now}' if row.now else self._named(row.by)}"] if row.by else []),
         ]
         return "\n".join([*lines, *(f"  {row.by.rpartition(' ')[2]}: {why.cited}" for why in row.whys)])
+
+
+def bare(node: str) -> str:
+    """The name of a node by its id."""
+    return node.rpartition(".")[2]
 
 
 def rewrites_of(record: RecordData) -> list[Rewrites]:

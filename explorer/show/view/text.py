@@ -10,7 +10,7 @@ from explorer.ir import dynamo
 from explorer.ir import record as data
 from explorer.show.view import answers, cudagraphs, diagnosis, difference, distributed, glance, history, machine
 from explorer.show.view.amounts import amount, duration
-from explorer.show.view.provenance import file_names
+from explorer.show.view.provenance import file_names, node_names
 
 __all__ = ["amount", "compile_line", "duration", "full", "half_lines", "loops", "stage_diff", "summary", "timing"]
 
@@ -37,7 +37,7 @@ def summary(record: data.RecordData) -> str:
     lines += ["  " + line for line in (*diagnosis.summary(record, names), *history.lines(record, names))]
     lines += [f"  {line}" for line in answers.operator_checks(record.operators)]
     if record.timing:
-        lines += ["  " + line for line in timing(record.timing)]
+        lines += ["  " + line for line in timing(record.timing, record.compiles)]
     lines += [f"  note: {note}" for note in record.notes]
     return "\n".join(lines)
 
@@ -105,7 +105,7 @@ def first_line(error: str) -> str:
     return error.partition("\n")[0]
 
 
-def timing(measured: data.TimingData) -> list[str]:
+def timing(measured: data.TimingData, compiles: Sequence[data.CompileData] = ()) -> list[str]:
     lines = [f"{c.name:<9} {duration(c.median):>8} a call{quartiles(c)}" for c in measured.contestants]
     if any(c.speed is not None and c.speed.times is not None for c in measured.contestants):
         lines.append("(times: medians and quartiles; ratio: of the medians, and its 95 % interval)")
@@ -115,7 +115,9 @@ def timing(measured: data.TimingData) -> list[str]:
         lines.append(f"{of} a call is outside kernels and library calls (guards, Python, allocation)")
     for found in (measured.accuracy, measured.stock_accuracy):
         if found is not None:
-            lines += accuracy(found, named=measured.stock_accuracy is not None)
+            said = accuracy(found, named=measured.stock_accuracy is not None)
+            of = next((each for each in compiles if found.divergence and each.id == found.divergence.compile), None)
+            lines += said if of is None else map(node_names(of), said)
     return lines
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from explorer.core.text import count
 from explorer.ir.record import CompileData, HalfData, RecordData, WrittenData
+from explorer.show.view.provenance import node_names
 from explorer.show.view.queries import Rows
 
 
@@ -27,6 +28,7 @@ class Values(Rows[WrittenData]):
         self.compile = compile
         self.half = half
         self.rows = half.written
+        self._named = node_names(compile)
 
     def number(self, key: str, at: int) -> float | None:
         row = self.rows[at]
@@ -57,17 +59,17 @@ class Values(Rows[WrittenData]):
 
     def line(self, at: int) -> str:
         row = self.rows[at]
-        return f"{at:>4}  {row.kernel:<10} {row.buffer:<10} {row.node:<20} {verdict(row)}"
+        return f"{at:>4}  {row.kernel:<10} {row.buffer:<10} {self._named(row.node):<20} {self._named(verdict(row))}"
 
     def text(self, at: int) -> str:
         row = self.rows[at]
         lines = [
             f"{self.half.name}, write {at} of {len(self) - 1}: {row.kernel} writes {row.buffer}",
-            f"  {verdict(row)}",
+            f"  {self._named(verdict(row))}",
             f"  ours   {row.ours}",
         ]
         if row.node:
-            lines += [f"  eager  {row.eager}", f"  the value of {row.node}"]
+            lines += [f"  eager  {row.eager}", f"  the value of {self._named(row.node)}"]
         return "\n".join(lines)
 
 
