@@ -107,7 +107,7 @@ def test_a_folder_is_not_a_record(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written(saved: Path, tmp_path: Path) -> None:
     result = invoke("report", saved, "-o", tmp_path / "absent" / "out.html")
     assert result.exit_code == 1
-    assert "cannot write the page" in told(result) and "choose another path with -o" in told(result)
+    assert "cannot write the page" in told(result) and "choose another file with -o" in told(result)
 
 
 def test_diff_of_equal_records(saved: Path) -> None:
@@ -235,4 +235,4 @@ def test_demo_with_a_gpt2(tmp_path: Path) -> None:
 def test_demo_into_a_place_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = invoke("demo", "--out", tmp_path / "file" / "demo")
-    assert result.exit_code == 1 and "choose another folder with --out" in told(result)
+    assert result.exit_code == 1 and "choose another folder with -o" in told(result)

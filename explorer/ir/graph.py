@@ -159,7 +159,7 @@ class Graph:
 
     @property
     def device(self) -> torch.device:
-        """Where kernels run: the card of the first tensor that is on one, or the CPU."""
+        """Where kernels run: the GPU of the first tensor that is on one, or the CPU."""
         values = (info(node).value for node in self.graph.nodes if node.op != "output")
         devices = (value.device for value in values if isinstance(value, torch.Tensor))
         return next((device for device in devices if device.type == "cuda"), torch.device("cpu"))

@@ -264,7 +264,7 @@ class Program:
     profile: Callable[[Sequence[Any]], Mapping[str, float]] | None = None
     """Runs once and returns seconds by id of kernel or extern call."""
     stepwise: Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]] | None = None
-    """Runs once, kernel by kernel, by way of a `KernelObserver`; None where kernels run on a card."""
+    """Runs once, kernel by kernel, by way of a `KernelObserver`; None where kernels run on a GPU."""
     release: Callable[[], object] = bool
     """Frees the memory pool that is kept between calls."""
 

@@ -50,16 +50,16 @@ def set_anomaly(enabled: bool, check_nan: bool) -> None:
     torch.set_anomaly_enabled(enabled, check_nan)
 
 
-def generators(of_card: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The states of torch's random generators: the CPU's, and the current card's where that is wanted."""
-    return torch.get_rng_state(), torch.cuda.get_rng_state() if of_card else None
+def generators(of_gpu: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The states of torch's random generators: the CPU's, and the current GPU's where that is wanted."""
+    return torch.get_rng_state(), torch.cuda.get_rng_state() if of_gpu else None
 
 
 def set_generators(states: tuple[torch.Tensor, torch.Tensor | None]) -> None:
-    cpu, card = states
+    cpu, gpu = states
     torch.set_rng_state(cpu)
-    if card is not None:
-        torch.cuda.set_rng_state(card)
+    if gpu is not None:
+        torch.cuda.set_rng_state(gpu)
 
 
 _DEVICES = (("cpu",), ("cuda",))

@@ -16,7 +16,7 @@ from explorer.core.reasons import Unsupported
 
 @cache
 def describe() -> dict[str, str]:
-    """Versions, processor and cards, by name."""
+    """Versions, processor and GPUs, by name."""
     found = {
         "python": platform.python_version(),
         "torch": str(torch.__version__),

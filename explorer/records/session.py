@@ -306,7 +306,7 @@ class Record:
 
     @property
     def machine(self) -> Listing[data.KernelData]:
-        """What compilers below say of each kernel: which loops were made of vectors and why others were not; of a card
+        """What compilers below say of each kernel: which loops were made of vectors and why others were not; of a GPU
         its registers, spills, shared memory and occupancy."""
         return Listing(self.kernels, machine.lines(self.data))
 

@@ -54,7 +54,7 @@ def examine() -> list[Finding]:
         ("compiler", _compiler),
         ("kernels", _kernels),
         ("folders", _folders),
-        ("cards", _cards),
+        ("GPUs", _gpus),
         ("viewer", _viewer),
     )
     return [finding for name, look in looks for finding in _looked(name, look)]
@@ -135,7 +135,7 @@ def _folders() -> list[Finding]:
         kept, _ = items(folder)
         size = sum(item.bytes for item in kept.values())
         holds = f"{count(len(kept), 'program')}, {size / 2**20:.1f} MiB"
-        detail = f"{folder}: {holds} of at most {Config().build.cache_bytes >> 20}"
+        detail = f"{folder}: {holds} of at most {Config().build.cache_bytes >> 20} MiB"
         found.append(Finding("cache folder", "works", detail))
     except OSError as error:
         hint = "Each process builds its kernels again; set XDG_CACHE_HOME to a folder that you own."
@@ -149,13 +149,13 @@ def _folders() -> list[Finding]:
     return found
 
 
-def _cards() -> list[Finding]:
+def _gpus() -> list[Finding]:
     if not torch.cuda.is_available():
         built = torch.version.cuda or torch.version.hip
         why = f"torch is built for {built}, but finds no GPU" if built else "this torch is built for the CPU only"
-        return [Finding("card", "missing", f"{why}; GPU code is generated and shown, but not run")]
+        return [Finding("GPU", "missing", f"{why}; GPU code is generated and shown, but not run")]
     names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    return [Finding(f"card {number}", "works", name) for number, name in enumerate(names)]
+    return [Finding(f"GPU {number}", "works", name) for number, name in enumerate(names)]
 
 
 def _viewer() -> list[Finding]:

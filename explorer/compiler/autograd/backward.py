@@ -157,8 +157,8 @@ def drawing_from(state: Any) -> Iterator[None]:
     if state is None:
         yield
         return
-    _, card = state
-    with torch.random.fork_rng([torch.cuda.current_device()] if card is not None else []):
+    _, gpu = state
+    with torch.random.fork_rng([torch.cuda.current_device()] if gpu is not None else []):
         set_generators(state)
         yield
 

@@ -78,7 +78,7 @@ Hint = Callable[[torch.SymInt], int]
 
 def refusal(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, hint: Hint) -> str:
     """What the operator, a function or the name of a method, says to arguments like these, of which its rule for fake
-    tensors made `result`; "" where it takes them, or where that cannot be asked: on a card, whose generator a trial
+    tensors made `result`; "" where it takes them, or where that cannot be asked: on a GPU, whose generator a trial
     would move, say. What a size is for the traced inputs, as `hint` tells it, is no part of the answer."""
     usual = frozenset(_dtypes((*args, *kwargs.values()))) in FLOATS and not any(type(each) is bool for each in args)
     usual &= not any(type(each) is float and MAX_FLOAT32 < abs(each) < math.inf for each in (*args, *kwargs.values()))

@@ -268,7 +268,7 @@ class _Walk:
         return Why(reasons.MIXED_DEVICES, " and ".join(sorted(map(str, {*others, here})))) if others else None
 
     def _is_host_number(self, tensor: Tensor) -> bool:
-        """Whether a card's kernel is given the tensor's one element as a number."""
+        """Whether a GPU's kernel is given the tensor's one element as a number."""
         return not tensor.size and tensor.device.type == "cpu" and self.lower.device.type != "cpu"
 
     def _whole_number(self, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a compiled kernel takes of a card: registers, spills, shared memory, and how many warps fit on at once."""
+"""What a compiled kernel takes of a GPU: registers, spills, shared memory, and how many warps fit on at once."""
 
 from __future__ import annotations
 
@@ -75,27 +75,27 @@ def of_amdgcn(text: str) -> Used | None:
 
 
 def facts(used: Used, block: Block, arch: object) -> tuple[str, ...]:
-    """A sentence for each; occupancy where the card's numbers are known."""
+    """A sentence for each; occupancy where the GPU's numbers are known."""
     spilled = f"{used.spilled} bytes spilled to memory" if used.spilled else "nothing spilled"
     said = [
         f"{count(used.registers, 'register')} a thread, {spilled}",
         f"{block.shared} bytes of shared memory for a block of {count(block.warps, 'warp')}",
     ]
-    card = MULTIPROCESSORS.get(arch) if isinstance(arch, int) else None
-    if card is not None:
-        blocks, by = fitting(used, block, card, arch)
-        share = 100 * blocks * block.warps / card.warps
-        said.append(f"occupancy {share:.0f} %: {blocks * block.warps} of {card.warps} warps at once, limited by {by}")
+    gpu = MULTIPROCESSORS.get(arch) if isinstance(arch, int) else None
+    if gpu is not None:
+        blocks, by = fitting(used, block, gpu, arch)
+        share = 100 * blocks * block.warps / gpu.warps
+        said.append(f"occupancy {share:.0f} %: {blocks * block.warps} of {gpu.warps} warps at once, limited by {by}")
     return tuple(said)
 
 
-def fitting(used: Used, block: Block, card: Multiprocessor, arch: object) -> tuple[int, str]:
+def fitting(used: Used, block: Block, gpu: Multiprocessor, arch: object) -> tuple[int, str]:
     """How many blocks fit on a multiprocessor at once, and what keeps another from it."""
     each = -(-used.registers * block.threads // PIECE) * PIECE
     shared = block.shared + (RESERVED if isinstance(arch, int) and arch >= 80 else 0)
-    limits = [(card.warps // block.warps, "the number of warps"), (card.blocks, "the number of blocks")]
+    limits = [(gpu.warps // block.warps, "the number of warps"), (gpu.blocks, "the number of blocks")]
     if each:
         limits.append((REGISTERS // each // block.warps, "registers"))
     if shared:
-        limits.append((card.shared * 1024 // shared, "shared memory"))
+        limits.append((gpu.shared * 1024 // shared, "shared memory"))
     return min(limits, key=lambda limit: limit[0])

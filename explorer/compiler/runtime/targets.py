@@ -15,7 +15,7 @@ NOT_BUILT = "programs run eagerly, since no kernel can be built: %s (`explorer d
 
 
 def build(generated: Generated) -> Program:
-    """Build for the target of `generated`. Triton is imported only for a card: it takes a while, and is not everywhere.
+    """Build for the target of `generated`. Triton is imported only for a GPU: it takes a while, and is not everywhere.
 
     Raises Unsupported where a tool is missing or refuses the code."""
     if generated.target == "cpu":

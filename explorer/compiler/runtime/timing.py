@@ -25,11 +25,11 @@ LEAST_SAMPLES = 5
 MOST_SAMPLES = 60
 
 BUSY = 400_000
-"""Cycles of a card, 0.2 to 0.4 ms: longer than it takes to queue a call."""
+"""Cycles of a GPU, 0.2 to 0.4 ms: longer than it takes to queue a call."""
 
 
-def occupy_card() -> None:
-    """Give the card something to do, so that what is queued meanwhile starts at once when it ends. The time between two
+def occupy_gpu() -> None:
+    """Give the GPU something to do, so that what is queued meanwhile starts at once when it ends. The time between two
     events around a short kernel would else be what it took to launch it."""
     torch.cuda._sleep(BUSY)
 
@@ -162,18 +162,18 @@ def _measured(device: str) -> Peaks | None:
 def _best(call: Callable[[], Any], device: str) -> float | None:
     """Seconds of the quickest call, after one that is not counted; None as soon as it is clear that other work
     disturbed them."""
-    on_card, threads = device.startswith("cuda"), torch.get_num_threads()
+    on_gpu, threads = device.startswith("cuda"), torch.get_num_threads()
     call()
     taken, idle = [], 0.0
     for _ in range(TRIES):
-        if on_card:
+        if on_gpu:
             torch.cuda.synchronize(device)
         started, working = time.perf_counter(), time.process_time()
         call()
-        if on_card:
+        if on_gpu:
             torch.cuda.synchronize(device)
         taken.append(time.perf_counter() - started)
         idle += threads * taken[-1] - (time.process_time() - working)
-        if not on_card and idle > (1 - AT_WORK) * threads * TRIES * min(taken):
+        if not on_gpu and idle > (1 - AT_WORK) * threads * TRIES * min(taken):
             return None
     return min(taken) if statistics.median(taken) <= SCATTER * min(taken) else None

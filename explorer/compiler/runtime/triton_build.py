@@ -1,4 +1,4 @@
-"""Compile Triton kernels ahead of time, for a card that need not be here; Triton's own cache of them, whose files are
+"""Compile Triton kernels ahead of time, for a GPU that need not be here; Triton's own cache of them, whose files are
 checked before Triton reads them.
 """
 
@@ -60,7 +60,7 @@ TOOL_BYTES, TOOL_SECONDS = 64 * 2**20, 120.0
 
 
 def build_triton(generated: Generated) -> Program:
-    """Compile the kernels, and make the callable where the card is here. Raises Unsupported with the tool's message."""
+    """Compile the kernels, and make the callable where the GPU is here. Raises Unsupported with the tool's message."""
     target = Target.parse(generated.target)
     folder, built = in_some_folder(
         generated.options.cache_dir, lambda folder: (folder, compile_kernels(generated, folder))
@@ -93,7 +93,7 @@ class Built:
     step: BuildStep
 
     def lowered(self) -> Lowered:
-        """The compiler's levels by kind, "ttir" to "sass", and what the code takes of the card."""
+        """The compiler's levels by kind, "ttir" to "sass", and what the code takes of the GPU."""
         asm, metadata, used = dict(self.compiled.asm), self.compiled.metadata, None
         if "cubin" in asm:
             asm["sass"], said = disassemble(asm["ptx"], metadata.target.arch)
@@ -127,7 +127,7 @@ def compile_kernels(generated: Generated, folder: Path, *, aligned: bool = True)
 
 
 def gpu_target(target: Target) -> GPUTarget:
-    """Triton's name for a target. AMD's data-centre cards (gfx9) run 64 threads in step, others 32."""
+    """Triton's name for a target. AMD's data-centre GPUs (gfx9) run 64 threads in step, others 32."""
     if target.kind == "cuda":
         return GPUTarget("cuda", int(target.arch), 32)
     return GPUTarget("hip", target.arch, 64 if target.arch.startswith("gfx9") else 32)

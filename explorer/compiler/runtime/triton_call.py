@@ -1,4 +1,4 @@
-"""Calls a program on the card: launches go straight to the compiled kernels' launchers; and where the supported
+"""Calls a program on the GPU: launches go straight to the compiled kernels' launchers; and where the supported
 versions of Triton (3.6 and later) differ.
 """
 
@@ -13,7 +13,7 @@ import triton
 from triton.backends.nvidia.compiler import get_ptxas
 
 from explorer.compiler.runtime.stepwise import execute, release_pools
-from explorer.compiler.runtime.timing import occupy_card
+from explorer.compiler.runtime.timing import occupy_gpu
 from explorer.ir.program import Generated, Target
 
 
@@ -71,7 +71,7 @@ ALIGNMENT = 16
 
 
 def present(target: Target) -> bool:
-    """Whether a card of this target is on this machine."""
+    """Whether a GPU of this target is on this machine."""
     if not torch.cuda.is_available():
         return False
     if target.kind == "hip":
@@ -86,7 +86,7 @@ def load(
 ) -> tuple[Call, Callable[[], None]]:
     """The program's `call`, and what frees its idle pools. Kernels for pointers of any alignment are compiled when an
     input first needs them."""
-    index = card(generated)
+    index = device_index(generated)
 
     @functools.cache
     def unaligned() -> Call:
@@ -95,7 +95,7 @@ def load(
     launchers = _launchers(aligned, index)
     call = _run(generated, launchers, index, ALIGNMENT - 1, lambda inputs: unaligned()(inputs))
 
-    def on_card(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    def on_gpu(inputs: Sequence[Any]) -> tuple[Any, ...]:
         if torch.cuda.current_device() == index:
             return call(inputs)
         with torch.cuda.device(index):
@@ -106,17 +106,17 @@ def load(
         if unaligned.cache_info().currsize:
             release_pools(unaligned())
 
-    return on_card, release
+    return on_gpu, release
 
 
-def card(generated: Generated) -> int:
-    """The index of the card that the program's tensors are on; the current one where it does not say."""
+def device_index(generated: Generated) -> int:
+    """The index of the GPU that the program's tensors are on; the current one where it does not say."""
     device = generated.constants["device"]
     return torch.cuda.current_device() if device is None or device.index is None else int(device.index)
 
 
 def _launchers(kernels: Kernels, index: int) -> dict[str, Callable[..., None]]:
-    """Loads the kernels onto the card."""
+    """Loads the kernels onto the GPU."""
     with torch.cuda.device(index):
         return {name: launcher(compiled) for name, compiled in kernels.items()}
 
@@ -125,14 +125,14 @@ Marks = dict[str, tuple[torch.cuda.Event, torch.cuda.Event]]
 
 
 def profiler(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any]], Mapping[str, float]]:
-    """A function that runs the program once and returns the card's seconds by id of kernel or library call."""
+    """A function that runs the program once and returns the GPU's seconds by id of kernel or library call."""
     marks: Marks = {}
     launched: list[Iterator[str]] = [iter(())]
     called: list[Iterator[str]] = [iter(())]
 
     @functools.cache
     def timed_call() -> Call:
-        index = card(generated)
+        index = device_index(generated)
         timed = {name: _timed(launch, launched, marks) for name, launch in _launchers(kernels, index).items()}
         for name in {name for _, name in generated.externs}:
             timed[name] = _timed(generated.constants[name], called, marks)
@@ -142,7 +142,7 @@ def profiler(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any]]
         marks.clear()
         launched[0] = iter([kernel.id for kernel in generated.kernels])
         called[0] = iter([id for id, _ in generated.externs])
-        with torch.cuda.device(card(generated)):
+        with torch.cuda.device(device_index(generated)):
             timed_call()(inputs)
             torch.cuda.synchronize()
         return {id: start.elapsed_time(end) / 1000 for id, (start, end) in marks.items()}
@@ -153,7 +153,7 @@ def profiler(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any]]
 def _timed(function: Callable[..., Any], order: list[Iterator[str]], marks: Marks) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        occupy_card()
+        occupy_gpu()
         start.record()
         made = function(*args, **kwargs)
         end.record()

@@ -20,7 +20,7 @@ from explorer.ir.program import Program
 
 def peak_bytes(call: Callable[[], Any]) -> int | None:
     """Runs the call once, its results alive to the end, and counts what torch's allocators give and get back: of the
-    card, or where nothing is taken there of the processor. None where torch does not tell, since the program is being
+    GPU, or where nothing is taken there of the processor. None where torch does not tell, since the program is being
     profiled already, say."""
     if not torch.cuda.is_initialized():
         return _on_processor(call)

@@ -22,7 +22,7 @@ OWN = (
     (re.compile(r"\b\d{10,}\b|\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
     (re.compile(r"# kernel path: .*"), "# kernel path: PATH"),
 )
-"""What differs between processes that compiled the same: the number of the card, addresses, where files are kept."""
+"""What differs between processes that compiled the same: the number of the GPU, addresses, where files are kept."""
 
 Texts = tuple[tuple[str, tuple[str, ...]], ...]
 

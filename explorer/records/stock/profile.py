@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from explorer.compiler.runtime.timing import occupy_card
+from explorer.compiler.runtime.timing import occupy_gpu
 from explorer.records.stock.kernel_outputs import Observer, observed
 from explorer.records.stock.run import StockRun
 
@@ -45,8 +45,8 @@ def _clock(note: defaultdict[str, list[float]]) -> Observer:
     """Records the seconds of a call under its first id."""
 
     def observer(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
-        on_card = any(isinstance(each, torch.Tensor) and each.is_cuda for each in given)
-        result, seconds = (_on_card if on_card else _on_processor)(call)
+        on_gpu = any(isinstance(each, torch.Tensor) and each.is_cuda for each in given)
+        result, seconds = (_on_gpu if on_gpu else _on_processor)(call)
         if ids:
             note[ids[0]].append(seconds)
         return result
@@ -60,11 +60,11 @@ def _on_processor(call: Callable[[], Any]) -> tuple[Any, float]:
     return result, time.perf_counter() - started
 
 
-def _on_card(call: Callable[[], Any]) -> tuple[Any, float]:
-    """By the card's own clock."""
+def _on_gpu(call: Callable[[], Any]) -> tuple[Any, float]:
+    """By the GPU's own clock."""
     cuda: Any = torch.cuda
     begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
-    occupy_card()
+    occupy_gpu()
     begin.record()
     result = call()
     end.record()

@@ -221,7 +221,7 @@ def flops(node: fx.Node) -> int:
 
 @cache
 def _formula(operator: Any) -> Callable[..., Any] | None:
-    """torch's own; attention's kernel for the CPU counts as the one for cards."""
+    """torch's own; attention's kernel for the CPU counts as the one for GPUs."""
     known: Mapping[Any, Callable[..., Any]] = flop_registry
     name = operator.__name__
     other = getattr(torch.ops.aten, name.replace("_for_cpu", ""), None) if "_for_cpu" in name else None

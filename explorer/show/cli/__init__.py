@@ -36,6 +36,10 @@ from explorer.show.view.dap import Adapter
 SUFFIXES = (".explore.json.gz", ".explore.json", ".json.gz", ".json")
 
 
+FOLDER, FILE = click.Path(path_type=Path, file_okay=False), click.Path(path_type=Path, dir_okay=False)
+"""What commands write."""
+
+
 class CommandError(click.ClickException):
     """An error in one sentence, which may name files and hold words of strangers."""
 
@@ -65,8 +69,7 @@ def main() -> None:
 
 
 @main.command("demo")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default="demo", show_default=True,
-              help="Folder for the records and pages.")  # fmt: skip
+@click.option("-o", "--out", type=FOLDER, default="demo", show_default=True, help="Folder for the records and pages.")
 @click.option("--no-stock", is_flag=True, help="Leave out stock torch.compile, whose cold compiles take minutes.")
 @click.option("--open", "open_page", is_flag=True, help="Open the report in a browser.")
 def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
@@ -86,14 +89,14 @@ def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
     try:
         report = demo(out, terminal, with_stock=not no_stock)
     except OSError as error:
-        raise Failed(f"cannot write to {out}: {_message(error)}; choose another folder with --out") from error
+        raise Failed(f"cannot write to {out}: {_message(error)}; choose another folder with -o") from error
     terminal.say(f"Report: {report}")
     if open_page:
         webbrowser.open(report.resolve().as_uri())
 
 
 @main.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=".", help="Folder for the record.")
+@click.option("-o", "--out", type=FOLDER, default=".", help="Folder for the record.")
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -136,17 +139,16 @@ def _put(record: Record, out: Path, name: str, terminal: Terminal) -> None:
             saved = record.save(out / f"{name}.explore.json.gz")
             page = record.to_html(out / f"{name}.html")
     except OSError as error:
-        raise Failed(f"cannot write a record to {out}: {_message(error)}; choose another folder with --out") from error
+        raise Failed(f"cannot write a record to {out}: {_message(error)}; choose another folder with -o") from error
     terminal.console.print(Text(repr(record)), soft_wrap=True)
     terminal.say(f"Record: {saved}\nPage: {page}")
 
 
 @main.command("report")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
-              help="The page to write; by default next to FILE, with the suffix .html.")  # fmt: skip
+@click.option("-o", "--out", type=FILE, help="The page; by default next to FILE, with the suffix .html.")
 @click.option("--text", "as_text", is_flag=True, help="Print every stage instead of writing a page.")
-def report_command(file: Path, output: Path | None, as_text: bool) -> None:
+def report_command(file: Path, out: Path | None, as_text: bool) -> None:
     """Make an HTML page of a FILE that holds a record, or a comparison of capture methods.
 
     \b
@@ -160,12 +162,12 @@ def report_command(file: Path, output: Path | None, as_text: bool) -> None:
     if as_text:
         terminal.say(record.text())
         return
-    target = output or file.with_name(_stem(file) + ".html")
+    target = out or file.with_name(_stem(file) + ".html")
     try:
         with Terminal(Output(stderr=True)).phase("making the page"):
             page = record.to_html(target)
     except OSError as error:
-        raise Failed(f"cannot write the page {target}: {_message(error)}; choose another path with -o") from error
+        raise Failed(f"cannot write the page {target}: {_message(error)}; choose another file with -o") from error
     terminal.say(repr(record))
     terminal.say(f"Page: {page}")
 
@@ -222,10 +224,9 @@ def dap_command(file: Path) -> None:
 @click.option("-k", "--kernel", "what", default="", help="A kernel (k0) or a stage with a graph (f0/2); by default the "
               "first captured graph.")  # fmt: skip
 @click.option("--compile", "compile", default="", help="The compile that it is of, such as f0.1.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="The file; by default it is "
-              "printed.")  # fmt: skip
+@click.option("-o", "--out", type=FILE, help="The file; by default it is printed.")
 @click.argument("file", type=click.Path(path_type=Path))
-def repro_command(file: Path, what: str, compile: str, output: Path | None) -> None:
+def repro_command(file: Path, what: str, compile: str, out: Path | None) -> None:
     """Write a stand-alone Python file that reproduces a graph or a kernel of a record FILE with torch alone: inputs of
     the recorded shapes, strides and dtypes with random values, and what eager computes beside it. Nothing is run.
 
@@ -236,20 +237,19 @@ def repro_command(file: Path, what: str, compile: str, output: Path | None) -> N
     """
     try:
         made = _load(file).repro(what, compile)
-        if output is not None:
-            output.write_text(made)
+        if out is not None:
+            out.write_text(made)
     except ValueError as error:
         raise Refused(f"cannot reproduce {what or 'a graph'} of {file}: {error}") from error
     except OSError as error:
-        raise Failed(f"cannot write {output}: {_message(error)}; choose another path with -o") from error
-    click.echo(f"Written: {output}" if output is not None else made)
+        raise Failed(f"cannot write {out}: {_message(error)}; choose another file with -o") from error
+    click.echo(f"Written: {out}" if out is not None else made)
 
 
 @main.command("trace")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="The trace to write; by default "
-              "next to FILE, with the suffix .trace.json.")  # fmt: skip
+@click.option("-o", "--out", type=FILE, help="The trace; by default next to FILE, with the suffix .trace.json.")
 @click.argument("file", type=click.Path(path_type=Path))
-def trace_command(file: Path, output: Path | None) -> None:
+def trace_command(file: Path, out: Path | None) -> None:
     """Write the compile of a record FILE, and one call with its kernels, as a trace for ui.perfetto.dev.
 
     \b
@@ -258,17 +258,16 @@ def trace_command(file: Path, output: Path | None) -> None:
       explorer trace train.explore.json.gz -o train.trace.json
     """
     record = _load(file)
-    target = output or file.with_name(_stem(file) + ".trace.json")
+    target = out or file.with_name(_stem(file) + ".trace.json")
     try:
         click.echo(f"Trace: {record.trace(target)}")
     except OSError as error:
-        raise Failed(f"cannot write {target}: {_message(error)}; choose another path with -o") from error
+        raise Failed(f"cannot write {target}: {_message(error)}; choose another file with -o") from error
 
 
 @main.command("import")
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
-@click.option("-o", "--out", type=click.Path(path_type=Path, file_okay=False), default=".", show_default=True,
-              help="Folder for the records.")  # fmt: skip
+@click.option("-o", "--out", type=FOLDER, default=".", show_default=True, help="Folder for the records.")
 @click.option("--html", is_flag=True, help="Also write a page of each record, and one of all ranks.")
 def import_command(source: Path, out: Path, html: bool) -> None:
     """Make records of logs that stock torch.compile left, perhaps on another machine: SOURCE is a file or folder that
@@ -300,8 +299,8 @@ def import_command(source: Path, out: Path, html: bool) -> None:
 
 @main.command("ranks")
 @click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write an HTML page.")
-def ranks_command(sources: Sequence[Path], output: Path | None) -> None:
+@click.option("-o", "--out", type=FILE, help="Also write an HTML page.")
+def ranks_command(sources: Sequence[Path], out: Path | None) -> None:
     """Say what differs between the ranks of one job. SOURCES are what `explorer import` takes or has made: logs,
     folders of logs, records.
 
@@ -313,8 +312,8 @@ def ranks_command(sources: Sequence[Path], output: Path | None) -> None:
     console = wide_enough()
     try:
         ranks = Ranks.load(*sources)
-        if output is not None:
-            console.print(Text(f"Page: {ranks.to_html(output)}"))
+        if out is not None:
+            console.print(Text(f"Page: {ranks.to_html(out)}"))
     except (LogError, RecordError, OSError) as error:
         raise Refused(str(error)) from None
     show_ranks(console, ranks)

@@ -22,7 +22,7 @@ SIGNS = {"works": "ok", "missing": "--", "broken": "BROKEN"}
 @click.command("doctor")
 @click.option("--json", "machine_readable", is_flag=True, help="Print the findings as JSON.")
 def doctor_command(machine_readable: bool) -> None:
-    """Say what works on this machine, and what to do about what does not: compiler, kernels, folders, versions, cards,
+    """Say what works on this machine, and what to do about what does not: compiler, kernels, folders, versions, GPUs,
     viewer. Builds and runs one small kernel. Exits with 1 where something needed is broken.
 
     \b

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from itertools import chain, groupby
 
 from explorer.core.text import count
@@ -41,14 +41,14 @@ def history(record: RecordData) -> tuple[ServedData, ...]:
 def lines(record: RecordData, files: Names) -> list[str]:
     """The history as a terminal shows it."""
     found = []
-    cached = {compile.id for compile in record.compiles if compile.caches}
+    cached = frozenset(compile.id for compile in record.compiles if compile.caches)
     for function, rows in groupby(record.history, key=lambda row: row.function):
         found.append(f"compiles of {function}, call by call:")
         found += ["  " + _line(row, files, cached) for row in rows]
     return found
 
 
-def _line(row: ServedData, files: Names, cached: Set[str]) -> str:
+def _line(row: ServedData, files: Names, cached: frozenset[str]) -> str:
     calls = f"call {row.first}" if row.first == row.last else f"calls {row.first} to {row.last}"
     shown = f"{calls if row.first else 'compile':<14} {', '.join(row.compiles) or 'no graph':<10} "
     if not row.made:

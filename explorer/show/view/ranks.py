@@ -14,7 +14,7 @@ from explorer.show.view.text import duration
 NO_COMPILE = "–"
 LEGEND = (
     "Ranks with the same letter compiled the same, apart from what is a process's own: addresses, the number of its "
-    f"card, where it keeps files. {NO_COMPILE}: that rank has no such compile."
+    f"GPU, where it keeps files. {NO_COMPILE}: that rank has no such compile."
 )
 
 

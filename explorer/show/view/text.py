@@ -116,8 +116,9 @@ def timing(measured: data.TimingData, compiles: Sequence[data.CompileData] = ())
     for found in (measured.accuracy, measured.stock_accuracy):
         if found is not None:
             said = accuracy(found, named=measured.stock_accuracy is not None)
-            of = next((each for each in compiles if found.divergence and each.id == found.divergence.compile), None)
-            lines += said if of is None else map(node_names(of), said)
+            first = found.divergence.compile if found.divergence is not None else ""
+            whole = next((each for each in compiles if each.id == first), None)
+            lines += said if whole is None else map(node_names(whole), said)
     return lines
 
 
