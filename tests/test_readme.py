@@ -33,7 +33,10 @@ def test_the_paths_it_names_exist() -> None:
 
 
 def test_its_benchmarks_exist() -> None:
-    for name in re.findall(r"python -m benchmarks (\w+)", README):
+    figures = README.partition("| `python -m benchmarks` |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)` \|", figures, re.M)
+    assert len(rows) == len(figures.splitlines()) - 2, "each figure names its command"
+    for name in (*re.findall(r"python -m benchmarks (\w+)", README), *rows):
         assert (ROOT / "benchmarks" / f"{name}.py").exists() or (ROOT / "benchmarks" / name).is_dir()
 
 
