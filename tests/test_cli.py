@@ -1,6 +1,7 @@
 """The command line: what it prints, what it writes, and how it ends, with good input and bad."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,12 @@ def told(result: Result) -> str:
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     return Record(sample()).save(tmp_path / "sample.explore.json.gz")
+
+
+def test_the_list_of_commands_says_what_each_is_for_in_a_line() -> None:
+    listed = invoke("--help").stdout.partition("Commands:\n")[2].splitlines()
+    assert len(listed) > 12
+    assert not [line for line in listed if not re.fullmatch(r"  \w+ +[A-Z].*[^.]\.", line)]
 
 
 @pytest.mark.parametrize("command", ["demo", "run", "report", "step", "diff"])

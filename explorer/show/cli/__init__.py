@@ -68,7 +68,7 @@ def main() -> None:
     """
 
 
-@main.command("demo")
+@main.command("demo", short_help="Compile example models and write their records and pages.")
 @click.option("-o", "--out", type=FOLDER, default="demo", show_default=True, help="Folder for the records and pages.")
 @click.option("--no-stock", is_flag=True, help="Leave out stock torch.compile, whose cold compiles take minutes.")
 @click.option("--open", "open_page", is_flag=True, help="Open the report in a browser.")
@@ -95,7 +95,8 @@ def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
         webbrowser.open(report.resolve().as_uri())
 
 
-@main.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@main.command("run", short_help="Run a script and record every compile in it.",
+              context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})  # fmt: skip
 @click.option("-o", "--out", type=FOLDER, default=".", help="Folder for the record.")
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -144,7 +145,7 @@ def _put(record: Record, out: Path, name: str, terminal: Terminal) -> None:
     terminal.say(f"Record: {saved}\nPage: {page}")
 
 
-@main.command("report")
+@main.command("report", short_help="Make an HTML page of a record.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=FILE, help="The page; by default next to FILE, with the suffix .html.")
 @click.option("--text", "as_text", is_flag=True, help="Print every stage instead of writing a page.")
@@ -172,7 +173,7 @@ def report_command(file: Path, out: Path | None, as_text: bool) -> None:
     terminal.say(f"Page: {page}")
 
 
-@main.command("step")
+@main.command("step", short_help="Go through the recorded steps of a compile.")
 @click.option("--compile", "compile", default="", help="The compile to go through, such as f0.1; by default the first.")
 @click.option("--at", type=click.IntRange(min=0), help="Print this step, and end.")
 @click.option("--find", "query", help="List the steps that a query finds, and end; exit with 1 if there is none.")
@@ -203,7 +204,7 @@ def step_command(
         raise Refused(str(error)) from error
 
 
-@main.command("dap")
+@main.command("dap", short_help="Serve a record's steps to a debugger (DAP).")
 @click.argument("file", type=click.Path(path_type=Path))
 def dap_command(file: Path) -> None:
     """Let a debugger go through the capture in a record FILE, forwards and back: a debug adapter on standard input and
@@ -220,7 +221,7 @@ def dap_command(file: Path) -> None:
         raise Refused(str(error)) from error
 
 
-@main.command("repro")
+@main.command("repro", short_help="Write a Python file that runs a recorded graph or kernel.")
 @click.option("-k", "--kernel", "what", default="", help="A kernel (k0) or a stage with a graph (f0/2); by default the "
               "first captured graph.")  # fmt: skip
 @click.option("--compile", "compile", default="", help="The compile that it is of, such as f0.1.")
@@ -246,7 +247,7 @@ def repro_command(file: Path, what: str, compile: str, out: Path | None) -> None
     click.echo(f"Written: {out}" if out is not None else made)
 
 
-@main.command("trace")
+@main.command("trace", short_help="Write a trace for ui.perfetto.dev.")
 @click.option("-o", "--out", type=FILE, help="The trace; by default next to FILE, with the suffix .trace.json.")
 @click.argument("file", type=click.Path(path_type=Path))
 def trace_command(file: Path, out: Path | None) -> None:
@@ -265,7 +266,7 @@ def trace_command(file: Path, out: Path | None) -> None:
         raise Failed(f"cannot write {target}: {_message(error)}; choose another file with -o") from error
 
 
-@main.command("import")
+@main.command("import", short_help="Make records from logs of stock torch.compile.")
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
 @click.option("-o", "--out", type=FOLDER, default=".", show_default=True, help="Folder for the records.")
 @click.option("--html", is_flag=True, help="Also write a page of each record, and one of all ranks.")
@@ -297,7 +298,7 @@ def import_command(source: Path, out: Path, html: bool) -> None:
     show_ranks(console, ranks)
 
 
-@main.command("ranks")
+@main.command("ranks", short_help="Say what differs between the ranks of one job.")
 @click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=FILE, help="Also write an HTML page.")
 def ranks_command(sources: Sequence[Path], out: Path | None) -> None:
@@ -333,7 +334,7 @@ def show_ranks(console: Console, ranks: Ranks) -> None:
         console.print(Text(view.differences(data)), soft_wrap=True)
 
 
-@main.command("diff")
+@main.command("diff", short_help="Compare two records.")
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if the records differ.")

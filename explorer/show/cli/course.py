@@ -14,7 +14,7 @@ from explorer.course.build import new
 from explorer.course.grade import NotANotebook, graded
 
 
-@click.group("course")
+@click.group("course", short_help="Start the course, or check a lesson.")
 def course_command() -> None:
     """The course: lessons as notebooks, with puzzles that check themselves."""
 
@@ -61,7 +61,7 @@ def check_command(notebook: Path, as_json: bool, seed: int | None) -> None:
         raise click.exceptions.Exit(1)
 
 
-@click.command("class")
+@click.command("class", short_help="Make the board of a class from its notebooks.")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), default="board.html", show_default=True)
 def class_command(folder: Path, out: Path) -> None:

@@ -19,7 +19,7 @@ from explorer.show.doctor import as_json, examine
 SIGNS = {"works": "ok", "missing": "--", "broken": "BROKEN"}
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Say what works on this machine.")
 @click.option("--json", "machine_readable", is_flag=True, help="Print the findings as JSON.")
 def doctor_command(machine_readable: bool) -> None:
     """Say what works on this machine, and what to do about what does not: compiler, kernels, folders, versions, GPUs,
@@ -44,7 +44,7 @@ def doctor_command(machine_readable: bool) -> None:
     sys.exit(any(finding.state == "broken" for finding in findings))
 
 
-@click.command("cache")
+@click.command("cache", short_help="Say how large the kernel cache is, or clear it.")
 @click.argument("action", type=click.Choice(["show", "verify", "clear"]), default="show")
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="A folder other than the user's own.")
 @click.option("--json", "machine_readable", is_flag=True, help="Print as JSON.")

@@ -14,7 +14,7 @@ from explorer.compiler.operators import MEANINGS, Handler, handlers, library_cal
 from explorer.show.cli.progress import wide_enough
 
 
-@click.command("operators")
+@click.command("operators", short_help="Say what handles an ATen operator.")
 @click.argument("name", required=False)
 @click.option("--markdown", is_flag=True, help="Print it as the page docs/handlers.md.")
 @click.option("--library", is_flag=True, help="List the operators that are library calls.")

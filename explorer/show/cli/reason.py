@@ -7,7 +7,7 @@ import click
 from explorer.core.reasons import CATALOGUE
 
 
-@click.command("reason")
+@click.command("reason", short_help="Explain the code of a reason.")
 @click.argument("code", required=False, default="")
 def reason_command(code: str) -> None:
     """Explain the reason CODE, which stands in brackets in what is printed: what it means and what to do. With a part
