@@ -22,9 +22,17 @@ const OFTEN = ["max", "min", "round", "floor", "abs", "ceil"].map(name => `Math.
   .concat(["entries", "keys", "values", "assign"].map(name => `Object.${name}`), "JSON.stringify", "Array.isArray", "Number.isFinite", "Number.isInteger", "String", "Number");
 const define = Object.fromEntries(OFTEN.map((each, n) => [each, `often$${n.toString(36)}`]));
 
+/** Members of our own objects that take most room, under short names. None is read from a record or a message, kept
+ * anywhere, or a member of what a browser or a library has. */
+const MEMBERS = ("vertices vertex denominator numerator looked setCurrent flopsPerSecond bytesPerSecond hovered decisions intensity homes placement "
+  + "statements changesOf programLines headline showWith lowerAt upperAt freshLocals freshStack directCauses bringNear openTabs inText").split(" ");
+
 async function lab() {
+  const texts = ["record", "protocol", "methods/data", "ranks/data"].map(name => readFileSync(join(here, `src/viewer/${name}.ts`), "utf8")).join();
+  const foreign = MEMBERS.filter(each => new RegExp(`\\b${each}\\??:`).test(texts));
+  if (foreign.length) throw new Error(`Records and messages have ${foreign}: bundle.mjs must leave these names as they are.`);
   const { outputFiles } = await build({
-    ...common, define, write: false, entryPoints: { index: join(here, "src/lab/index.ts"), mime: join(here, "src/lab/mime.ts") },
+    ...common, define, write: false, mangleProps: new RegExp(`^(${MEMBERS.join("|")})$`), entryPoints: { index: join(here, "src/lab/index.ts"), mime: join(here, "src/lab/mime.ts") },
     outdir: join(here, "lib"), format: "esm", packages: "external", splitting: true, sourcemap: true,
   });
   mkdirSync(join(here, "lib"), { recursive: true });

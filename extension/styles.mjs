@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "esbuild";
+import { lettered } from "./members.mjs";
 
 /** `import css from "….css"` gives the text of a style sheet, minified. One that is imported with "?viewer" holds inside
  * the viewer alone, above whatever rules the page has: `.ex-root`, the parent of them all, weighs as much as two ids, and
@@ -11,7 +12,7 @@ export const styles = {
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /\.css(\?viewer)?$/ }, ({ path, importer, resolveDir }) =>
       importer.endsWith(".ts") ? { path: join(resolveDir, path.replace("?viewer", "")), namespace: path.endsWith("?viewer") ? "viewer" : "page" } : undefined);
-    onLoad({ filter: /[\\/]src[\\/].*\.ts$/ }, async ({ path }) => ({ contents: short(await readFile(path, "utf8")), loader: "ts" }));
+    onLoad({ filter: /[\\/]src[\\/].*\.ts$/ }, async ({ path }) => ({ contents: lettered(short(await readFile(path, "utf8"))), loader: "ts" }));
     onLoad({ filter: /./, namespace: "page" }, async ({ path }) => ({ contents: await sheet(path), loader: "text" }));
     onLoad({ filter: /./, namespace: "viewer" }, async ({ path }) => ({ contents: within(await sheet(path)), loader: "text" }));
   },

@@ -1,0 +1,1 @@
+export function lettered(script: string): string;
