@@ -130,7 +130,7 @@ def test_the_debugger_goes_through_recorded_steps_and_is_the_users_again(kernel:
         frames = kernel.request("stackTrace", threadId=stop["threadId"])["body"]["stackFrames"]
         assert frames[0]["line"] == line
     scopes = kernel.request("scopes", frameId=frames[0]["id"])["body"]["scopes"]
-    assert [each["name"] for each in scopes][:2] == ["This step", "Locals"]
+    assert [each["name"] for each in scopes][:3] == ["Locals", "Stack, top first", "This step"]
     assert kernel.request("debugInfo")["body"]["stoppedThreads"] == [stop["threadId"]]
     kernel.breakpoints("z = 1\nz += 1", 2)
     kernel.run("z = 1\nz += 1")

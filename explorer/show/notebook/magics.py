@@ -395,7 +395,7 @@ class ExplorerMagics(Magics):
         record: those that a query finds, or the one of a number; without either, how many there are. `%step --values`
         does so with what each kernel wrote beside eager (`%%explore --values`), `%step --passes` with what the
         passes over the graph replaced, `%step --fusion` with what fusion tried. `%step --debugger` goes through the
-        capture in JupyterLab's debugger, where that is on; at its prompt, capital letters go back.
+        capture in JupyterLab's debugger, where that is on, with two more buttons there, which go back.
 
         A query is made of terms that all hold: `KEY:TEXT`, `KEY=TEXT`, `NUMBER>3`, with the keys op, line, function,
         depth, node, input, guard, effect, symbol, break, restart, top, stack, local, step, nodes and attempt.

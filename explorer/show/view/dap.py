@@ -248,7 +248,7 @@ class Adapter:
         ]
         if top:
             this = [("instruction", step.op), ("step", f"{at} of {len(steps) - 1}"), *step.does]
-            scopes.insert(0, ("This step", partial(texts, this)))
+            scopes.append(("This step", partial(texts, this)))
             for kind, title in SO_FAR.items():
                 made = [(f"step {when}", said) for when, all in sorted(steps.events[kind].items()) for said in all
                         if when < at]  # fmt: skip

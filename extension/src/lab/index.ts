@@ -5,6 +5,7 @@ import { ICommandPalette } from "@jupyterlab/apputils";
 import { INotebookTracker } from "@jupyterlab/notebook";
 import { ISettingRegistry } from "@jupyterlab/settingregistry";
 import { IJupyterWidgetRegistry } from "@jupyter-widgets/base";
+import { addBack } from "./back";
 import { addCommands } from "./commands";
 import { shareKeys } from "./keys";
 import { preferences } from "./preferences";
@@ -27,6 +28,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   ) => {
     shareKeys(window);
     addCommands(app, tracker, palette);
+    addBack(app, tracker);
     const sidebar = new Sidebar(tracker);
     app.shell.add(sidebar, lab ? "left" : "right", { rank: 900 });
     restorer?.add(sidebar, sidebar.id);
