@@ -96,3 +96,46 @@ def test_buffers_in_a_circle_end() -> None:
     compile = sample().compiles[0]
     ring = [BufferData(f"b{n}", "f32[1]", "loop", (), where="reuse", of=f"b{(n + 1) % 3}", bytes=4) for n in range(3)]
     assert memory.peak(msgspec.structs.replace(compile.halves[0], buffers=tuple(ring))) is None
+
+
+def kept_and_returned(x, w):
+    """The forward keeps what it returns beside it; an index is an input of the backward."""
+    y = torch.tanh(x @ w)
+    return y[torch.arange(4)].softmax(-1) * 2
+
+
+def test_stock_holds_what_its_wrapper_allocates_step_by_step() -> None:
+    given = torch.randn(64, 16), torch.randn(16, 16, requires_grad=True)
+    record = explorer.explore(kept_and_returned, engine="stock", time=0.05)(*given)
+    (compile,) = record.data.compiles
+    assert not [event for event in compile.events if event.kind == "NotMeasured"]
+    forward, backward = compile.halves
+    for half in compile.halves:
+        assert half.memory is not None and half.schedule is not None
+        measured = half.memory.measured
+        assert len(measured) == len(half.schedule.items) + 1
+        found = memory.peak(half)
+        assert found is not None and found.bytes <= max(measured), "a plan does not count what a call takes itself"
+        assert f"{half.name}: measured: one run held " in str(record.memory)
+    returned = 4 * 16 * 4
+    kept = sum(each.bytes for each in compile.saved if each.fate == "kept")
+    slack = 64 * len(forward.buffers)
+    assert forward.memory is not None and backward.memory is not None
+    assert returned + kept <= forward.memory.measured[-1] <= returned + kept + slack
+    assert 16 * 16 * 4 <= backward.memory.measured[-1] <= 16 * 16 * 4 + slack, "the gradient alone is left"
+
+
+def test_a_module_is_called_as_the_program_calls_it() -> None:
+    """Whatever the first parameter of its forward is called."""
+
+    class Outer(torch.nn.Module):
+        def __init__(me):
+            super().__init__()
+            me.inner = torch.nn.Linear(4, 4)
+
+        def forward(me, x):
+            return me.inner(x).relu()
+
+    record = explorer.explore(Outer(), engine="stock", stock={"backend": "eager"}, time=False)(torch.randn(2, 4))
+    graph = next(stage.graph for stage in record.data.compiles[0].stages if stage.graph is not None)
+    assert "me.inner" in {node.module for node in graph.nodes}

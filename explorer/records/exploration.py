@@ -50,6 +50,7 @@ from explorer.records.stock.first_divergence import first_divergence as first_di
 from explorer.records.stock.first_divergence import unasked
 from explorer.records.stock.fix_attempts import attempts, with_outcomes
 from explorer.records.stock.fixes import BRANCHING
+from explorer.records.stock.profile import held as held_by_stock
 from explorer.records.stock.profile import profile as profile_stock
 from explorer.records.stock.rewrite import suggested
 from explorer.records.stock.run import StockRun, captured_by_stock, stock_run, unwrapped
@@ -296,6 +297,7 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
     measured = untimed(found) if ran else None
     seconds: Mapping[str, to_record.Seconds] = {}
     guards: GuardCosts = {}
+    memory: Held = {}
     if budget and found and timed.measurable:
         recorder = None if ours is None else ours.recorder
         measured = measure(entrants, found, recorder, budget, progress, timed)
@@ -303,6 +305,7 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
         if ran:
             with timed.timed():
                 seconds = profile_stock(replace(theirs, contestant=contestant, trial=timed))
+                memory = held_by_stock(theirs)
             if ours is None:
                 measured = measured.with_overhead(
                     sum(sum(half.values()) for each in seconds.values() for half in each.values())
@@ -316,7 +319,7 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
     if asked.fixes and called_once:
         notes.append("No fix of a graph break was tried, because that needs more calls of the function.")
     tried = attempts(theirs) if asked.fixes and not called_once else []
-    compiles = with_guard_costs((*own, *with_outcomes(theirs.compiles(seconds), tried)), guards)
+    compiles = with_guard_costs((*own, *with_outcomes(with_held(theirs.compiles(seconds), memory), tried)), guards)
     settings = {**({} if first is None else settings_of(config)), **theirs.settings(stock)}
     engine = "stock" if first is None else "explorer and stock"
     made = assembled(

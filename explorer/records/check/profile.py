@@ -69,11 +69,11 @@ class _Marks:
     """A `KernelObserver` that marks in a profile where each step of a program begins and ends."""
 
     def kernel(self, id: str, run: Callable[[], int], written: Mapping[str, int]) -> int:
-        with record_function(STEP + id):
+        with marked(id):
             return run()
 
     def call(self, id: str, run: Callable[[], Any]) -> Any:
-        with record_function(STEP + id):
+        with marked(id):
             return run()
 
 
@@ -84,23 +84,38 @@ def held(program: Program, steps: Sequence[str], inputs: Sequence[Any]) -> tuple
     if run is None:
         return ()
     program.release()
-    for events in _recorded(lambda: run(inputs, _Marks())) or ():
+    found = held_at(lambda: run(inputs, _Marks()))
+    return (*(found[id] for id in steps), found[AT_END]) if found.keys() == {*steps, AT_END} else ()
+
+
+AT_END = ""
+
+
+def marked(id: str) -> record_function:
+    """Around a step, for `held_at`."""
+    return record_function(STEP + id)
+
+
+def held_at(run: Callable[[], Any]) -> dict[str, int]:
+    """The most bytes that a run held at each step that it marks, and in the end. Empty where torch does not tell, or
+    where the run marks nothing."""
+    for events in _recorded(run) or ():
         now = most = 0
         at: dict[str, int] = {}
         begun: list[str] = []
         for event in events:
             match event.kind():
                 case "memory_alloc":
-                    now += event.cpu_memory_usage()
+                    now += event.cpu_memory_usage() + event.cuda_memory_usage()
                     most = max(most, now)
                 case "push":
                     begun.append(event.name())
                 case "pop" if begun and (name := begun.pop()).startswith(STEP):
                     at[name.removeprefix(STEP)] = most
                     most = now
-        if at.keys() == set(steps):
-            return (*(at[id] for id in steps), now)
-    return ()
+        if at:
+            return {**at, AT_END: now}
+    return {}
 
 
 LONGEST = 0.25

@@ -239,6 +239,7 @@ def module_of(node: fx.Node) -> str:
     if not stack:
         return ""
     path = next(reversed(stack.values()))[0]
+    path = re.sub(r"^L\['(?!self')(\w+)'\]", r"\1", path)  # a program may call it otherwise
     return re.sub(r"^L\['self'\]\.?|\._modules\['([^']*)'\]", lambda m: f".{m[1]}" if m[1] else "", path).strip(".")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
 
+import torch
 from torch import fx
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
@@ -39,13 +40,14 @@ def saved(
 ) -> list[data.SavedData]:
     """Each forward value that the backward needs; ids are those of the two graphs."""
     of_forward = {node.name: node for node in forward.nodes}
+    owners = {node.name: _owner(node) for node in forward_graph.nodes}
     found = []
     for node, live in zip(backward.nodes, (n for n in backward_graph.nodes if n.op != "output"), strict=True):
         if node.op == "placeholder":
             source = of_forward.get(node.name)
             if source is None:  # a gradient
                 continue
-            fate = "input" if source.op == "placeholder" else "kept"
+            fate = "input" if owners[node.name].op == "placeholder" else "kept"
             code = reasons.KEPT_INPUT if fate == "input" else KEPT
             if not node.bytes and not node.type.startswith(("f", "i", "b", "c", "u", "(")):
                 code = reasons.KEPT_SIZE
@@ -56,6 +58,13 @@ def saved(
         why = data.WhyData(code, CATALOGUE[code].title)
         found.append(data.SavedData(node.id, fate, node.bytes, why))
     return found
+
+
+def _owner(node: fx.Node) -> fx.Node:
+    """The node whose memory a chain of views shows."""
+    while isinstance(node.target, torch._ops.OpOverload) and node.target.is_view and isinstance(node.args[0], fx.Node):
+        node = node.args[0]
+    return node
 
 
 BACKEND = "torch._dynamo.output_graph:OutputGraph.call_user_compiler"

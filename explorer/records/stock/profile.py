@@ -1,4 +1,5 @@
-"""Seconds of each of stock's kernels and library calls, measured while the compiled program runs."""
+"""Seconds of each of stock's kernels and library calls, measured while the compiled program runs, and the memory that
+each half holds, on inputs that Inductor makes up."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ from typing import Any
 import torch
 
 from explorer.compiler.runtime.timing import occupy_gpu
+from explorer.ir import record as data
+from explorer.records.check.profile import AT_END, held_at, marked
 from explorer.records.stock.kernel_outputs import Observer, observed
+from explorer.records.stock.observation import Half
 from explorer.records.stock.run import StockRun
 
 LONGEST = 0.25
@@ -39,6 +43,62 @@ def profile(run: StockRun) -> dict[str, dict[str, Mapping[str, float]]]:
     for (compile, name), seconds in taken.items():
         found.setdefault(compile, {})[name] = {id: statistics.median(each) for id, each in seconds.items()}
     return found
+
+
+def held(run: StockRun) -> dict[str, dict[str, tuple[int, ...]]]:
+    """The bytes that each half holds beside its inputs, by compile and half: the most at each step of its schedule, and
+    what is returned in the end. Calls that the wrapper makes by another way than `observed` sees share the figure of
+    the step after them. A half that cannot be run by itself is left out."""
+    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    for compile in run.observation.compiles:
+        known: dict[str, Any] = {}
+        if len(compile.halves) > 2:  # parts of one graph, whose values have the same names
+            continue
+        for half in compile.halves.values():
+            graph = next((each.graph for each in compile.stages if each.half == half.name and each.graph), None)
+            if graph is None or not half.runs or not hasattr(half.module, "get_args"):
+                break  # a backward reads what its forward keeps
+            try:
+                found.setdefault(compile.id, {})[half.name] = _held(half, graph, known)
+            except Exception as error:  # made-up inputs may be outside what an operator takes
+                compile.event("NotMeasured", half=half.name, what="memory", why=f"{type(error).__name__}: {error}")
+                break
+    return found
+
+
+def _held(half: Half, graph: data.GraphData, known: dict[str, Any]) -> tuple[int, ...]:
+    """Adds to `known` what the half is given and returns, by the names of the graph's nodes."""
+    names = [node.name for node in graph.nodes if node.op == "placeholder"]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = half.module.get_args()
+    for each in made:
+        if isinstance(each, torch.Tensor) and not each.is_floating_point():
+            each.zero_()  # an index is in range
+    given = [known.get(name, other) for name, other in zip(names, made, strict=True)]
+    returned: list[Any] = []
+
+    def call() -> Any:
+        with observed(half, _mark):
+            returned[:] = half.module.call(list(given))
+        return returned
+
+    at = held_at(call)
+    nodes = {node.id: node.name for node in graph.nodes}
+    known |= dict(zip(names, given, strict=True))
+    known |= {nodes[id]: value for id, value in zip(graph.outputs, returned, strict=False) if id in nodes}
+    steps = [item.id for item in half.items]
+    each = {id: most for ids, most in at.items() for id in ids.split(",")}
+    after, most = [], at.get(AT_END, 0)
+    for id in reversed(steps):
+        most = each.get(id, most)
+        after.append(most)
+    return (*reversed(after), at[AT_END]) if each.keys() & set(steps) else ()
+
+
+def _mark(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
+    with marked(",".join(ids)):
+        return call()
 
 
 def _clock(note: defaultdict[str, list[float]]) -> Observer:
