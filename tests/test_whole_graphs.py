@@ -133,7 +133,34 @@ def counted_turns(x):
     return count, total * count, nested, torch.arange(count), tensors[0]["a"], none
 
 
+def compiled_inside(x):
+    @torch.compile(backend="eager")
+    def doubled(x, by=2):
+        return x * by
+
+    again, module = torch.compile(doubled, dynamic=True), torch.compile(SEQUENCE, backend="eager")
+    return again(x), doubled(x=x, by=3), doubled.__name__, again is doubled, module(x), module.training
+
+
+def grouped(x):
+    rows = [[x, x.double(), x + 1, x.double() + 1], [x * 2, None, x * 4, None]]
+    made = torch.utils._foreach_utils._group_tensors_by_device_and_dtype(rows, with_indices=True)
+    alone = torch.utils._foreach_utils._group_tensors_by_device_and_dtype(rows[:1])
+    return [(kind[1], *groups) for kind, groups in made.items()], [group[0] for group in alone.values()]
+
+
+def clipped(x):
+    parameters = [torch.nn.Parameter(torch.ones(n)) for n in (2, 3)]
+    for n, parameter in enumerate(parameters):
+        parameter.grad = x[n] + torch.ones_like(parameter)
+    norms = torch._foreach_norm([parameter.grad for parameter in parameters])
+    return torch.nn.utils.get_total_norm([*norms, x])
+
+
 PROGRAMS = {
+    "compiled inside": compiled_inside,
+    "groups of tensors": grouped,
+    "norm of gradients": clipped,
     "objects as indices": indices,
     "sizes of storages": storages,
     "memory given": given_memory,
@@ -235,3 +262,20 @@ def test_a_value_outside_of_a_distributions_constraints_raises():
     for call in (f, explorer.compile(f, backend="aot_eager")):
         with pytest.raises(ValueError, match="constraint"):
             call(torch.ones(2))
+
+
+def test_a_compiled_function_that_is_returned_is_compiled():
+    def f(x):
+        return torch.compile(torch.sin, backend="eager"), x + 1
+
+    same(explorer.compile(f, fullgraph=True, backend="aot_eager")(torch.ones(2))[0](torch.ones(2)), torch.ones(2).sin())
+
+
+def test_optimizers_that_stock_has_wrapped_before():
+    linear = torch.nn.Linear(2, 2)
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    optimizer = torch.optim.Adafactor(linear.parameters())
+    linear(torch.ones(2)).sum().backward()
+    before = linear.weight.detach().clone()
+    explorer.compile(optimizer.step, fullgraph=True, backend="aot_eager")()
+    assert not torch.equal(before, linear.weight)

@@ -24,7 +24,7 @@ from explorer.compiler.capture.values.arrays import ArrayValue, tensor_of_array
 from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.contexts import AutocastValue
-from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue
+from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue, CompiledValue, PartialValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.overrides import PLAIN, overridden, overriding
@@ -295,6 +295,15 @@ def _set_default_device(t: Tracer, device: Value) -> Value:
 def _nothing(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """No effect on results."""
     return Constant(None)
+
+
+@CALLS.rule(torch.compile)
+def _compile(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Of a function or a module, what calls it; without one, a decorator."""
+    options = dict(kwargs)
+    function = args[0] if args else options.pop("model", Constant(None))
+    maker = t.from_python(torch.compile)
+    return PartialValue(maker, [], options) if t.is_none(function) else CompiledValue(maker, function, options)
 
 
 @positional(torch._check)
@@ -606,6 +615,19 @@ def _on_sizes(function: Any) -> Rule:
 # ------------------------------------------------------------------------------------------------------- optimizers
 
 
+@positional(torch._C._group_tensors_by_device_and_dtype)
+def _grouped(t: Tracer, lists: Value, with_indices: Value = Constant(False)) -> Value:
+    """Lists of tensors by the device and the dtype of those in the first, in the order that torch gives the groups."""
+    rows = [t.items(each) for each in t.items(lists)]
+    fakes = [[each.fake if isinstance(each, TensorValue) else t.constant_of(each) for each in row] for row in rows]
+    made = DictValue()
+    for kind, (_, places) in t.python(torch._C._group_tensors_by_device_and_dtype, fakes, True).items():
+        parts = ListValue([ListValue([row[place] for place in places]) for row in rows])
+        indices = ListValue([Constant(place) for place in places if t.truth(with_indices)])
+        made.put(t.from_python(kind), TupleValue([parts, indices]))
+    return made
+
+
 def _steps_as_tensors() -> list[Any]:
     """The optimizers' functions that read the step count as a number, and as a tensor where they are "capturable"."""
     classes = [c for c in vars(torch.optim).values() if inspect.isclass(c)]
@@ -627,7 +649,10 @@ def _capturable(function: Any) -> Rule:
     return update
 
 
-@each(*(vars(c)["_init_group"] for c in vars(torch.optim).values() if inspect.isclass(c) and "_init_group" in vars(c)))
+@each(
+    *(inspect.unwrap(vars(c)["_init_group"])  # stock wraps them once it has compiled
+      for c in vars(torch.optim).values() if inspect.isclass(c) and "_init_group" in vars(c))
+)  # fmt: skip
 def _init_group(function: Any) -> Rule:
     def gather(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """What the first step makes is made before the graph, where nothing was computed yet: the first step and the

@@ -370,6 +370,27 @@ class PartialValue(ObjectValue):
         r.call(functools.partial, [self.function, *self.args], self.keywords)
 
 
+class CompiledValue(Value):
+    """What torch.compile makes of a function or a module here: a call of it is traced with the rest."""
+
+    def __init__(self, maker: Value, function: Value, options: dict[str, Value]) -> None:
+        self.maker, self.function, self.options = maker, function, options
+
+    def python_type(self) -> type:
+        if issubclass(self.function.python_type(), (types.FunctionType, types.MethodType)):
+            return types.FunctionType
+        unsupported(reasons.UNTRACEABLE_CALL, "the type of what torch.compile makes of a module")
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        return t.get_attr(self.function, name)
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return t.call(self.function, args, kwargs)
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        r.call_value(self.maker, [self.function], self.options)
+
+
 class WeakReference(ObjectValue):
     """weakref.ref of an object that lives."""
 
