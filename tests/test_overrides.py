@@ -206,3 +206,81 @@ def test_wrappers_are_explored(name):
 def test_another_wrapper_compiles_again():
     call = explorer.compile(lambda x: x.data_ * x.scale, backend="aot_eager")
     assert [call(Scaled(torch.ones(n), n)).sum().item() for n in (3, 4, 5)] == [9, 16, 25]
+
+
+class Into(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return TwoTensor(x.detach(), x.detach() + 1)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.a + gradient.b
+
+
+class Out(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.a * x.b
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return TwoTensor(gradient, gradient * 2)
+
+
+def without_grad(x):
+    with torch.no_grad():
+        y = x * 2
+    return x * y
+
+
+def scaled_before(x):
+    y = x * 2
+    y.add_(1)
+    return y * x
+
+
+DIFFERENTIABLE = {
+    "operators": (lambda x: (x.sin() * 2, x + 1), True),
+    "sum": (lambda x: (x * x).sum(), True),
+    "views": (lambda x: (x.view(-1, 1)[1:], torch.stack([x, x * 2])[0], x), True),
+    "without grad": (without_grad, True),
+    "detached": (lambda x: x.detach() * x, True),
+    "in place": (scaled_before, True),
+    "asked": (lambda x: (x * (2 if x.is_leaf else 3), x.requires_grad, type(x * 2).__name__), True),
+    "inside": (lambda x: (x.a * 2, x * 3), True),
+    "functions": (lambda x: (Out.apply(x) * 2, Into.apply(Out.apply(x)).cos()), True),
+    "written": (lambda x: x.add_(1) * 2, False),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradients_reach_wrappers_like_in_eager(name):
+    function, is_whole = DIFFERENTIABLE[name]
+    call = explorer.compile(function, backend="aot_eager", fullgraph=is_whole)
+    for size, grad, made in ((3, True, False), (4, True, False), (5, True, True), (5, False, False), (6, True, True)):
+        found = []
+        for each in (call, function):
+            x = TwoTensor(torch.arange(1.0, size + 1), torch.arange(size) + 0.5).requires_grad_(grad)
+            given = x * 2 if made or not is_whole else x
+            result = each(given)
+            parts = [part for part in torch.utils._pytree.tree_leaves(result) if isinstance(part, torch.Tensor)]
+            if grad:
+                torch.autograd.backward([weighted(part) for part in parts if part.grad_fn is not None])
+            found.append(inside((result, given, x.grad, [part.requires_grad for part in parts])))
+        assert found[0] == found[1]
+
+
+def weighted(part):
+    return (part * torch.arange(1.0, part.numel() + 1).view(part.shape)).sum()
+
+
+def test_a_parameter_around_tensors_is_trained():
+    linear = torch.nn.Linear(3, 2)
+    linear.weight = torch.nn.Parameter(TwoTensor(torch.ones(2, 3), torch.ones(2, 3)))
+    found = []
+    for call in (linear, explorer.compile(linear, fullgraph=True, backend="aot_eager")):
+        linear.zero_grad()
+        call(torch.arange(6.0).view(2, 3)).sum().backward()
+        found.append(inside((linear.weight.grad, linear.bias.grad)))
+    assert found[0] == found[1]

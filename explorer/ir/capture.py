@@ -21,6 +21,7 @@ from explorer.ir.graph import Graph
 from explorer.ir.program import Compiled
 from explorer.ir.record import InputData
 from explorer.ir.sizes import Assumed
+from explorer.ir.wrappers import part_of
 
 # ---------------------------------------------------------------------------------------------------------- sources
 
@@ -154,6 +155,18 @@ class AsTensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Inside:
+    """A tensor inside of a wrapper that requires grad, by which gradients reach the wrapper."""
+
+    base: Source
+    part: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name}.{self.part}"
+
+
+@dataclass(frozen=True, slots=True)
 class Computed:
     """What a function of Python's makes of numbers that the frame was given: `args` are sources and plain numbers."""
 
@@ -170,7 +183,9 @@ class Computed:
         return f"{getattr(self.function, '__name__', 'function')}({', '.join(given)})"
 
 
-Source = Local | Global | Known | Attr | Item | TypeOf | Size | Stride | Returned | Listed | AsTensor | Computed
+Source = (
+    Local | Global | Known | Attr | Item | TypeOf | Size | Stride | Returned | Listed | AsTensor | Inside | Computed
+)
 
 
 def root(source: Source) -> Source:
@@ -217,6 +232,8 @@ def read(source: Source, locals: Mapping[str, Any], globals: Mapping[str, Any]) 
             return list(getattr(dict, part)(read(base, locals, globals)))
         case AsTensor(base):
             return as_tensor(read(base, locals, globals))
+        case Inside(base, part):
+            return part_of(read(base, locals, globals), part)
         case Computed(function, args):
             return function(*(read(arg, locals, globals) if isinstance(arg, Source) else arg for arg in args))
 

@@ -41,6 +41,7 @@ from explorer.core.recorder import note
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.capture import (
     AsTensor,
+    Attr,
     Break,
     BreakForbidden,
     Capture,
@@ -49,6 +50,7 @@ from explorer.ir.capture import (
     Guard,
     GuardedCode,
     Hole,
+    Inside,
     Restarted,
     Source,
 )
@@ -229,6 +231,13 @@ def _on_everything(t: Evaluator) -> tuple[Guard, ...]:
     return tuple(found)
 
 
+def _object(source: Source) -> Source:
+    """Where the object is of which a tensor was made."""
+    if isinstance(source, Inside):
+        return Attr(source.base, source.part)
+    return source.base if isinstance(source, AsTensor) else source
+
+
 def _distinct(t: Evaluator) -> Iterator[list[Source]]:
     """Inputs that have to be different objects: all tensors, and of each type those that were changed, together with
     the others that could be them, and those whose identity was asked for. Parameters that nothing wrote to are trusted
@@ -237,7 +246,7 @@ def _distinct(t: Evaluator) -> Iterator[list[Source]]:
     compared = {value.source for value in values if value.compared}
     written = t.tape.written_inputs() != []
     tensors = [
-        guard.source.base if isinstance(guard.source, AsTensor) else guard.source
+        _object(guard.source)
         for guard in t.guards.values()
         if isinstance(guard.condition, TensorMatch) and guard.source is not None
         and (written or guard.condition.type is not torch.nn.Parameter or guard.source in compared)

@@ -27,6 +27,7 @@ from explorer.ir.capture import (
     Frame,
     Global,
     Guard,
+    Inside,
     Item,
     Known,
     Listed,
@@ -46,6 +47,7 @@ from explorer.ir.capture import (
 from explorer.ir.description import constant, dtype_name, global_state, is_plain, tensor_facts, type_name
 from explorer.ir.graph import DTYPE_NAMES
 from explorer.ir.record import ConstantData, ExpressionData, GlobalStateData, TensorFactsData
+from explorer.ir.wrappers import part_of
 
 MOST = 100
 """Characters of a value that a message shows."""
@@ -560,6 +562,8 @@ class Checks:
                 return build.computed(self.manager(base), _lister(part), name, example)
             case AsTensor(base):
                 return build.computed(self.manager(base), as_tensor, name, example)
+            case Inside(base, part):
+                return build.computed(self.manager(base), lambda wrapper: part_of(wrapper, part), name, example)
             case Size() | Stride():
                 return build.computed(self.manager(source.base), _measure(source), name, example)
         raise AssertionError(source)

@@ -25,6 +25,7 @@ from explorer.compiler.capture.values.objects import DELETED, Lazy, ObjectValue,
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.tensor import TensorValue
+from explorer.compiler.capture.wrappers import inside
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Instruction
 from explorer.ir.capture import (
@@ -32,6 +33,7 @@ from explorer.ir.capture import (
     Attr,
     Computed,
     Global,
+    Inside,
     Item,
     Known,
     Listed,
@@ -180,6 +182,8 @@ class Reconstruction:
                 return build.call([build.load_const(function)], given)
             case AsTensor(base):
                 return build.call([build.load_const(as_tensor)], [self.load(base)])
+            case Inside(base, part):
+                return build.call([build.load_const(inside(part))], [self.load(base)])
         raise AssertionError(source)
 
     # ------------------------------------------------------------------------------------------------ kinds of values

@@ -44,7 +44,7 @@ from explorer.compiler.capture.saved_inputs import recorded, version
 from explorer.core.origin import Origins, origins
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Span
-from explorer.ir.capture import Computed, Input, Returned, Size, Source, Stride
+from explorer.ir.capture import Computed, Input, Inside, Returned, Size, Source, Stride
 from explorer.ir.graph import INFO, Graph, as_given, info, is_refused, stamp
 from explorer.ir.sizes import Operation, Relations, computed, is_whole
 
@@ -116,6 +116,7 @@ class Tape:
         self.fakes: dict[Source, FakeTensor] = {}
         self.reals: dict[Source, torch.Tensor] = {}
         self._versions: dict[Source, int | None] = {}
+        self._inside: list[Source] = []
         self.given: dict[int, torch.Tensor] = {}
         """By id: fake inputs as they were at first, before the program changed their sizes."""
         self.hooked: dict[FakeTensor, int | None] = {}
@@ -159,6 +160,8 @@ class Tape:
         if is_symbolic:
             self._name_symbols(source, fake)
         self.fakes[source], self.reals[source] = fake, tensor
+        if isinstance(source, Inside):
+            self._inside.append(source)
         about = "parameter" if isinstance(tensor, torch.nn.Parameter) else ""
         return self._placeholder(source, given, about), fake
 
@@ -322,6 +325,9 @@ class Tape:
             for each in tensors_in(result):  # rules in Python make leaves of what the operator pads or rolls
                 if each.requires_grad and each.is_leaf and not any(each is one for one in given):
                     each.requires_grad_(False)
+        if any(self._is_written(source, self.fakes[source]) for source in self._inside):
+            self.whole = "what is inside of a wrapper that requires grad is written"  # autograd knows the wrapper alone
+            unsupported(reasons.TENSOR_SUBCLASS, self.whole)
         self.shape_env.pending_fresh_unbacked_symbols.clear()
         unknown = _unknown_sizes(result)
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):

@@ -41,7 +41,7 @@ from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, version
 from explorer.compiler.capture.wrap import from_python, wrap, wrap_tensor
-from explorer.compiler.capture.wrappers import unflattening
+from explorer.compiler.capture.wrappers import wrapped_again
 from explorer.compiler.config import Config
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why, unsupported
@@ -426,8 +426,8 @@ class Evaluator(Calls, DataModel):
     def register_hook(self, tensor: TensorValue, name: str, hook: Value) -> Value:
         return register_hook(self, tensor, name, hook)
 
-    def unflattening(self, cls: type, names: Sequence[str], context: Any) -> Callable[..., torch.Tensor]:
-        return unflattening(cls, names, context)
+    def wrapped_again(self, wrapper: TensorValue) -> tuple[Callable[..., torch.Tensor], list[Value]]:
+        return wrapped_again(self, wrapper)
 
     def note_copy(self, base: Any, copy: Any) -> None:
         """Python would go on with an object that the graph has as a copy: writes to either refuse the frame."""

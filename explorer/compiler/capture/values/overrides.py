@@ -36,9 +36,9 @@ def dispatches(cls: type[torch.Tensor]) -> bool:
     return cls.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
 
 
-def is_wrapper(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is one around other tensors, of which its operators are made, and that no gradient reaches."""
-    return is_traceable_wrapper_subclass(tensor) and not tensor.is_nested and not tensor.requires_grad
+def is_wrapper(tensor: Any) -> bool:
+    """Whether a tensor is one around other tensors, of which its operators are made."""
+    return isinstance(tensor, torch.Tensor) and not tensor.is_nested and is_traceable_wrapper_subclass(tensor)
 
 
 def overriding(t: Tracer, values: Iterable[Value]) -> list[Value]:

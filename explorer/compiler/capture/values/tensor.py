@@ -110,7 +110,7 @@ class TensorValue(Value):
             self.node, self.fake = node, fake
         self.source = source
         self.given = given
-        self.cls: type = torch.Tensor if given is None else type(given)
+        self.cls: type = type(given) if given is not None else type(fake) if is_wrapper(fake) else torch.Tensor
         self.overlay: dict[str, Value] = {}
         self.read: Value | None = None
 
@@ -194,6 +194,8 @@ class TensorValue(Value):
             own = None if self.given is None else vars(self.given).get(name)
             if own is None or hasattr(type(found), "__set__"):
                 return bound_attribute(t, self, self.cls, found, name)
+        if self.given is not None and dispatches(self.cls) and name == "is_leaf":
+            return t.wrap(Attr(self.source, name), self.given.is_leaf)  # type: ignore[arg-type]
         if self.given is None and dispatches(self.cls) and name in vars(self.fake):
             if isinstance(vars(self.fake)[name], torch.Tensor):
                 return graph_call(t, "call_function", getattr, [self, Constant(name)], {})
@@ -422,8 +424,7 @@ class TensorValue(Value):
         if self.cls in PLAIN:
             r.output(self.node)
         elif dispatches(self.cls):
-            names, context = self.fake.__tensor_flatten__()  # type: ignore[attr-defined]
-            r.call(r.t.unflattening(self.cls, names, context), [self.get_attr(r.t, name) for name in names])
+            r.call(*r.t.wrapped_again(self))
         else:
             r.call_on_output(_maker(self.cls), self.node)
         if not self.overlay and self.cls in PLAIN:
@@ -714,14 +715,13 @@ def from_fake(t: Tracer, node: fx.Node, result: Any) -> Value:
     """The value of a node: the tensor that is already known, where the operator returned one of its arguments."""
     if isinstance(result, torch.Tensor):
         is_known = isinstance(result, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(result)
-        if not is_known and not is_wrapper(result):
+        if not is_known and (not is_wrapper(result) or result.requires_grad and result.is_leaf):
             unsupported(reasons.TENSOR_SUBCLASS, type(result).__name__)
         if result.layout is not torch.strided:
             unsupported(reasons.SPARSE, str(result.layout))
         known = t.tensors.get(id(result))
         if known is None:
             known = t.tensors[id(result)] = TensorValue(node, result)  # type: ignore[arg-type]  # or one of torch.func's
-            known.cls = torch.Tensor if is_known else type(result)
         return known
     if isinstance(result, (tuple, list)):
         items: list[Any] = []
