@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import mmap
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,44 +13,10 @@ import pytest
 import torch
 
 import explorer
-from compiling import assert_like_eager, compile_fx, program_of
+from compiling import assert_like_eager, compile_fx
 from explorer.ir.program import BuildOptions
 
 NAN, INF = float("nan"), float("inf")
-
-
-TILED = [
-    (lambda x: x * 2, ["parallel vector x0 < 262144"]),
-    (lambda x: x + x.t(), ["parallel x0 < 512 / 64", "parallel x1 < 512 / 64", "serial x0 < 64", "vector x1 < 64"]),
-    (lambda x: x.sum(1), ["parallel x0 < 512", "vector r0 < 512"]),
-    (lambda x: x.sum(0), ["serial x0 < 512 / 128", "parallel chunk < r0_chunks", "serial r0 < 512 / 256",
-                          "serial r0 < 256", "vector x0 < 128", "serial chunk < r0_chunks", "vector x0 < 128"]),
-    (lambda x: x.sum(), ["parallel chunk < 32", "serial r0 < 262144 / 4096", "vector r0 < 4096", "serial chunk < 32"]),
-    (lambda x: x.softmax(1), ["parallel x0 < 512", *["vector r0 < 512"] * 3]),
-]  # fmt: skip
-LOOP = re.compile(r"( *)for \(long (\w+?)(_start)? = .*; (?:\+\+\w+|\w+ \+= (\d+))\) {")
-
-
-def loops_of(lines: list[str]) -> list[tuple[str, str, int]]:
-    """The axis, kind and tile of each loop of a text."""
-    found, collapsed = [], 0
-    for before, line in zip(lines, lines[1:], strict=False):
-        if loop := LOOP.match(line):
-            pragma = before if "#pragma" in before else ""
-            words = [word for word, mark in (("parallel", "parallel"), ("vector", "simd")) if mark in pragma]
-            kind = "parallel" if collapsed else " ".join(words) or "serial"
-            collapsed = int(count[1]) - 1 if (count := re.search(r"collapse\((\d)", pragma)) else max(0, collapsed - 1)
-            found.append((loop[2], kind, int(loop[4] or 0) if loop[3] else 0))
-    return found
-
-
-@pytest.mark.parametrize(("fn", "loops"), TILED)
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_the_loops_of_a_kernel_are_those_of_its_text(fn, loops: list[str], dynamic: bool) -> None:
-    (kernel,) = program_of(fn, torch.randn(512, 512), dynamic=dynamic).generated.kernels
-    if not dynamic:
-        assert [f"{e.kind} {e.axis} < {e.size}" + f" / {e.tile}" * bool(e.tile) for e in kernel.loops] == loops
-    assert [(e.axis, e.kind, e.tile) for e in kernel.loops] == loops_of([line.text for line in kernel.source.lines])
 
 
 SHAPES = [((7,), 0), ((3, 5), 1), ((3, 5), 0), ((130, 70), 0), ((70, 130), 1), ((4, 33, 9), 1), ((2, 3, 4, 5), (0, 2))]

@@ -65,16 +65,3 @@ def test_the_variance_of_everything_reads_it_once() -> None:
     rows, rest = kernels(torch.var, torch.empty(8192, 8192))
     assert holds_rows(rows) and str(rows.source).count("tl.load") == 1
     assert rest.bytes < rows.bytes / 1000
-
-
-def test_the_loops_of_a_kernel_are_its_tiles() -> None:
-    """Rows in registers; rows walked; rows cut among programs; a matrix that is read across."""
-    cases: list[tuple[Callable[..., Any], tuple[int, int], list[str]]] = [
-        (softmax, (512, 1024), ["parallel x < 512 / 1", "vector r < 1024 / 0"]),
-        (total, (512, 16384), ["parallel x < 512 / 1", "serial r < 16384 / 2048"]),
-        (total, (4, 1 << 20), ["parallel x < 4 / 1", "parallel split < 128 / 0", "serial r < 1048576 / 2048"]),
-        (lambda x: x + x.t(), (512, 512), ["parallel y < 512 / 32", "parallel x < 512 / 32"]),
-    ]
-    for fn, shape, loops in cases:
-        for kernel in kernels(fn, torch.empty(shape)):
-            assert [f"{each.kind} {each.axis} < {each.size} / {each.tile}" for each in kernel.loops] == loops

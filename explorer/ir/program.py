@@ -5,15 +5,17 @@ compile finally yields, a callable.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+import sympy
 
 from explorer.core.origin import Origins
 from explorer.core.reasons import Why, reason
 from explorer.core.text import Line, Text
-from explorer.ir.loops import Size
+from explorer.ir.loops import Axis, Size
 from explorer.ir.schedule import MemoryPlan, Schedule
 from explorer.ir.sizes import Assumed
 
@@ -97,23 +99,45 @@ LoopKind = Literal["serial", "parallel", "vector", "parallel vector"]
 
 @dataclass(frozen=True, slots=True)
 class TiledLoop:
-    """A loop of a generated kernel, inside `depth` others: over `size` points of `axis`, in steps of `tile` points that
-    loops further in (or the lanes of a block) go over; 0 where it takes single points. Threads or programs share a
-    parallel loop; vector lanes a vector loop."""
+    """A loop of a generated kernel: over the points of `axis`; with `tile`, over the starts of tiles of so many points;
+    with `within`, over the points of one tile of so many. Threads or programs share a parallel loop, vector lanes a
+    vector loop. `shared`: over the part of the axis that falls to one turn of a parallel loop around it.
 
-    axis: str
-    kind: LoopKind
-    size: Size
+    `body` is in the order of the code. While that is written, it has what writes the statements between the loops.
+    """
+
+    axis: Axis
+    kind: LoopKind = "serial"
     tile: int = 0
-    depth: int = 0
+    within: int = 0
+    shared: bool = False
+    body: tuple[TiledLoop | Callable[[], None], ...] = ()
+
+    @property
+    def size(self) -> Size:
+        return sympy.Integer(self.within) if self.within else self.axis.size
+
+    def around(self, *parts: TiledLoop | Callable[[], None]) -> TiledLoop:
+        return replace(self, body=parts)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.axis.symbol} < {self.size}{f' in tiles of {self.tile}' if self.tile > 1 else ''}"
+
+
+def nested(loops: Iterable[TiledLoop | Callable[[], None]], depth: int = 0) -> Iterator[tuple[TiledLoop, int]]:
+    """The loops in the order in which they begin, each with how many are around it."""
+    for each in loops:
+        if isinstance(each, TiledLoop):
+            yield each, depth
+            yield from nested(each.body, depth + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """One generated kernel. `function` is the symbol, equal for kernels with equal bodies; `id` is "k1".
 
-    `bytes` and `flops` are what one call moves and computes at least, as size expressions. `loops` are in the order in
-    which they begin.
+    `bytes` and `flops` are what one call moves and computes at least, as size expressions. `loops` are the
+    outermost ones.
     """
 
     language: ClassVar[Language]
@@ -198,12 +222,18 @@ class Generated:
         return tuple(kernel for kernel in self.kernels if isinstance(kernel, kind))
 
     def text(self) -> Text:
-        lines: list[Line] = [*self.prelude.lines]
-        printed: set[str] = set()
+        """The loops of each function as comments, and then the sources."""
+        kernels: dict[str, Kernel] = {}
         for kernel in self.kernels:
-            if kernel.function not in printed:
-                printed.add(kernel.function)
-                lines += [*kernel.source.lines, Line("")]
+            kernels.setdefault(kernel.function, kernel)
+        mark = "//" if self.target == "cpu" else "#"
+        lines: list[Line] = []
+        for kernel in kernels.values():
+            loops = [f"{'  ' * depth}{loop}" for loop, depth in nested(kernel.loops, 1)]
+            lines += [Line(f"{mark} {text}", "", kernel.origins) for text in (kernel.function, *loops)]
+        lines += self.prelude.lines
+        for kernel in kernels.values():
+            lines += [*kernel.source.lines, Line("")]
         for entry in self.entries:
             lines += [*entry.source.lines, Line("")]
         return Text((*lines, *self.wrapper.lines), "cpp" if self.target == "cpu" else "python")

@@ -5,20 +5,20 @@ reduction: a loop nest over the outer axes, in tiles where memory is read across
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import sympy
 
 from explorer.compiler.codegen.cpp_columns import Columns
-from explorer.compiler.codegen.cpp_nest import PARALLEL_POINTS, PARALLEL_WORK, For, Nest
+from explorer.compiler.codegen.cpp_nest import PARALLEL_POINTS, PARALLEL_WORK, Nest
 from explorer.compiler.codegen.cpp_rows import Rows, Split
 from explorer.compiler.codegen.cpp_scalar import CPP_TYPES
-from explorer.compiler.codegen.kernel import Body, Pass
+from explorer.compiler.codegen.kernel import Body, Part, Pass, write_loops
 from explorer.core.origin import origin
 from explorer.core.text import LineWriter, Text
 from explorer.ir.index import hint, points, step
-from explorer.ir.loops import Axis, Buffer, Load, evaluated, walk
+from explorer.ir.loops import Axis, Buffer, Expr, Load, evaluated, walk
 from explorer.ir.program import TiledLoop
 
 CHUNK = 8192
@@ -30,33 +30,29 @@ TILE = 64
 class Points(Nest):
     """Axes that every store keeps apart are shared by threads or run in vector lanes; the others run in order."""
 
-    def write(self) -> None:
-        roots = self._only.once_roots
-        self.hoist(roots, frozenset(), 0)
-        if not self.outer:
-            self.store(self._only.once)
-        elif self._across is not None:
-            self._tiles(self._across)
-        else:
-            self.nest(self._loops(), frozenset(), 0, roots, lambda: self.store(self._only.once))
+    def tree(self) -> tuple[Part, ...]:
+        store = partial(self.store, self._only.once)
+        if self._across is not None:
+            return self._tiles(self._across)
+        return self.nest(self._loops() if self.outer else [], self.roots, [store])
 
     @property
     def _only(self) -> Pass:
         return self.body.passes[0] if self.body.passes else Pass((), (), ())
 
-    def _loops(self) -> list[For]:
+    def _loops(self) -> list[TiledLoop]:
         vector, once = self.outer[-1], self._only.once
         shared = [axis for axis in self.outer[:-1] if self.parallel([axis])]
         ordered = [axis for axis in self.outer[:-1] if axis not in shared]
         many = self.hint(shared) >= PARALLEL_POINTS
         if many or not self.parallel([vector]):
-            around = self.share([*map(self.loop, shared)], shared)
-            return [*around, *map(self.loop, ordered), self.simd(self.loop(vector), once)]
+            around = self.share([*map(TiledLoop, shared)], shared)
+            return [*around, *map(TiledLoop, ordered), self.simd(TiledLoop(vector), once)]
         if not shared and not ordered:
-            return [replace(each, kind="parallel vector") for each in self.share([self.loop(vector)], [vector])]
+            return [TiledLoop(vector, "parallel vector")]
         width = max(64, -(-self.hint([vector]) // PARALLEL_POINTS // 16) * 16) if ordered else CHUNK
-        around = self.share([*map(self.loop, shared), self.blocks(vector, width)], [*shared, vector])
-        return [*around, *map(self.loop, ordered), self.simd(self.in_block(vector, width), once)]
+        around = self.share([*map(TiledLoop, shared), TiledLoop(vector, tile=width)], [*shared, vector])
+        return [*around, *map(TiledLoop, ordered), self.simd(TiledLoop(vector, within=width), once)]
 
     # Tiles.
 
@@ -85,17 +81,28 @@ class Points(Nest):
             return None
         return max(self._crossing, key=lambda axis: sum(load_bytes(self, load) for load in self._crossing[axis]))
 
-    def _tiles(self, across: Axis) -> None:
+    def _tiles(self, across: Axis) -> tuple[Part, ...]:
         """For each tile, first turn the crossing loads' parts into contiguous scratch."""
         vector = self.outer[-1]
         others = [axis for axis in self.outer[:-1] if axis is not across]
-        starts = self.share([*map(self.loop, others), self.blocks(across, TILE), self.blocks(vector, TILE)], self.outer)
-        bound = frozenset(axis.symbol for axis in others)
-        self.nest(starts, frozenset(), 0, self._only.once_roots, lambda: self._tile(across, vector, bound))
+        blocks = [TiledLoop(across, tile=TILE), TiledLoop(vector, tile=TILE)]
+        lanes: dict[Expr, str] = {}
 
-    def _tile(self, across: Axis, vector: Axis, bound: frozenset[sympy.Symbol]) -> None:
-        self.hoist(self._only.once_roots, bound, 0)
+        def inside() -> None:
+            for load, element in lanes.items():
+                self.values.define(load, element)
+            self.store(self._only.once)
+
+        crossing = self._crossing[across]
+        loops = [TiledLoop(across, within=TILE), self.simd(TiledLoop(vector, within=TILE), self._only.once)]
+        tile = self.nest(loops, [root for root in self.roots if root not in crossing], [inside])
+        parts = (partial(self.hoist, self.roots), partial(self._scratch, across, vector, lanes), *tile)
+        return self.nest(self.share([*map(TiledLoop, others), *blocks], self.outer), self.roots, parts)
+
+    def _scratch(self, across: Axis, vector: Axis, lanes: dict[Expr, str]) -> None:
+        """Turn the crossing loads' parts of a tile; `lanes` gets the text of the element that each reads at a point."""
         corner = {axis.symbol: sympy.Symbol(f"{axis.symbol}_start") for axis in (across, vector)}
+        self.values.variables.update(corner.values())
         counts = []
         for axis in (across, vector):
             name = f"{axis.symbol}_count"
@@ -103,13 +110,12 @@ class Points(Nest):
             counts.append(str(TILE) if whole else name)
             if not whole:
                 self.line(f"long {name} = index_min({TILE}, {axis.size} - {axis.symbol}_start);")
-        lanes: dict[Load, str] = {}
         for value in self._crossing[across]:
             name = self.values.fresh("tile")
             buffer = self.buffers[value.buffer]
             type_name = CPP_TYPES[buffer.layout.dtype]
             pointer = self.values.parameters.pointer(value.buffer, buffer.layout.dtype)
-            start = self.values.index(value.index.xreplace(corner), hidden=frozenset(corner.values()))
+            start = self.values.index(value.index.xreplace(corner))
             along = self.values.index(step(value.index, vector.symbol))
             self.caused(
                 value,
@@ -117,17 +123,7 @@ class Points(Nest):
                 f"transpose_tile({pointer} + {start}, {along}, {name}, {TILE}, {counts[1]}, {counts[0]});",
             )
             row, column = (f"{axis.symbol} - {axis.symbol}_start" for axis in (across, vector))
-            lanes[value] = f"{name}[({row}) * {TILE} + {column}]"
-
-        def inside() -> None:
-            for value, element in lanes.items():
-                self.values.define(value, self.values.loaded(element, value.buffer))
-            self.store(self._only.once)
-
-        loops = [self.in_block(across, TILE), self.simd(self.in_block(vector, TILE), self._only.once)]
-        held = frozenset(lanes)
-        roots = [root for root in self._only.once_roots if root not in held]
-        self.nest(loops, bound, 0, roots, inside)
+            lanes[value] = self.values.loaded(f"{name}[({row}) * {TILE} + {column}]", value.buffer)
 
 
 def load_bytes(nest: Nest, load: Load) -> int:
@@ -155,8 +151,9 @@ def kernel_function(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sy
     with origin(*body.kernel.ids), writer.indented():
         if nest.can_fail:
             writer.line("int bad = 0;")
+        loops: tuple[TiledLoop, ...] = ()
         if all(axis.size != 0 for axis in nest.outer):
-            nest.write()
+            loops = write_loops((partial(nest.hoist, nest.roots), *nest.tree()), nest)
         if nest.can_fail:
             writer.line("return bad;")
     parameters = nest.values.parameters
@@ -174,7 +171,7 @@ def kernel_function(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sy
         tuple((buffer, buffer in parameters.written) for buffer in parameters.order()),
         tuple(sorted(parameters.sizes, key=str)),
         tuple(nest.values.errors),
-        tuple(nest.loops),
+        loops,
     )
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property, partial
 
 import sympy
 
+from explorer.compiler.codegen.cpp_reduce import Accumulator
 from explorer.compiler.codegen.cpp_scalar import CPP_TYPES
 from explorer.compiler.codegen.cpp_values import Parameters, Values
 from explorer.compiler.codegen.exprs import PRODUCT
-from explorer.compiler.codegen.kernel import Body, Reduced, Write, flops
+from explorer.compiler.codegen.kernel import Body, Part, Reduced, Write, flops
 from explorer.core.origin import origin
 from explorer.core.text import LineWriter
 from explorer.ir.index import hint, points, step
-from explorer.ir.loops import Apply, Axis, Buffer, Check, Const, Expr, Load, evaluated, walk
-from explorer.ir.program import LoopKind, TiledLoop
+from explorer.ir.loops import Apply, Axis, Buffer, Check, Const, Expr, Load, Size, evaluated, walk
+from explorer.ir.program import TiledLoop
 from explorer.ir.scalar import DIVIDES
 
 PARALLEL_WORK = 32768
@@ -32,32 +34,11 @@ _PRAGMAS = {
 }
 
 
-@dataclass(frozen=True)
-class For:
-    """One loop line, over the points of `axis`; with `tile`, over the starts of tiles; with `within`, over the points
-    of a tile. `start` and `stop` are texts. `collapsed`: into the loop around it, so that nothing may stand between."""
-
-    axis: Axis
-    start: str
-    stop: str
-    tile: int = 0
-    within: int = 0
-    kind: LoopKind = "serial"
-    clauses: tuple[str, ...] = ()
-    collapsed: bool = False
-
-    @property
-    def lines(self) -> list[str]:
-        variable = f"{self.axis.symbol}_start" if self.tile else self.axis.symbol.name
-        step = f"{variable} += {self.tile}" if self.tile > 1 else f"++{variable}"
-        head = f"for (long {variable} = {self.start}; {variable} < {self.stop}; {step}) {{"
-        if self.kind == "serial" or self.collapsed:
-            return [head]
-        return [" ".join((_PRAGMAS[self.kind], *self.clauses)), head]
-
-
 class Nest:
-    """Writes the loops of one kernel into `writer`; a subclass for each arrangement has `write`."""
+    """Arranges the loops of one kernel, and writes them into `writer`; a subclass for each arrangement has `tree`."""
+
+    at = ""
+    """The index of a running variable, where there are several of one reduction."""
 
     def __init__(self, body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sympy.Symbol, int]) -> None:
         kernel = body.kernel
@@ -73,10 +54,13 @@ class Nest:
         self.all = list(walk(*self.roots))
         self.writes = body.writes
         self.can_fail = any(map(can_fail, self.all))
-        self.loops: list[TiledLoop] = []
-        self.depth = 0
+        self.bound: frozenset[sympy.Symbol] = frozenset()
+        """The axes of the open loops."""
+        self.clauses: list[str] = []
+        """Of the next vector loops: the reductions that they take part in."""
 
-    def write(self) -> None:
+    def tree(self) -> tuple[Part, ...]:
+        """Decide on the loops; nothing is written before all of them are known."""
         raise NotImplementedError
 
     def line(self, text: str) -> None:
@@ -88,11 +72,19 @@ class Nest:
         with origin(*self.values.causes(value)):
             self.writer.line(f"{type_name} {name};")
 
+    def name(self, accumulators: Iterable[Accumulator]) -> None:
+        for a in accumulators:
+            a.name = self.values.fresh(a.prefix)
+
     def caused(self, value: Expr, *lines: str) -> None:
         """Lines that `value` causes."""
         with origin(*self.values.causes(value)):
             for line in lines:
                 self.writer.line(line)
+
+    def each(self, a: Accumulator, *lines: str) -> None:
+        """Lines for every variable of a reduction of which there may be several, those `at` one index."""
+        self.caused(a.reduce.result, *lines)
 
     # Sizes.
 
@@ -105,17 +97,6 @@ class Nest:
 
     # Loops.
 
-    def loop(self, axis: Axis) -> For:
-        return For(axis, "0", self.size(axis))
-
-    def blocks(self, axis: Axis, width: int) -> For:
-        """The loop over the starts of blocks of an axis."""
-        return For(axis, "0", self.size(axis), width)
-
-    def chunks(self, count: str) -> For:
-        """The loop over parts of the reduced points that threads share, or over their results."""
-        return For(Axis(sympy.Symbol("chunk"), sympy.sympify(count)), "0", count)
-
     def position(self) -> str:
         """The linear position of a point among the inner ones."""
         position = sympy.S.Zero
@@ -123,48 +104,90 @@ class Nest:
             position = position * axis.size + axis.symbol
         return self.values.index(sympy.expand(position), within=PRODUCT)
 
-    def in_block(self, axis: Axis, width: int) -> For:
-        """The loop over one block."""
-        start = f"{axis.symbol}_start"
-        stop = f"{start} + {width}"
-        if not (axis.size.is_Integer and axis.size % width == 0):
-            stop = f"index_min({stop}, {self.size(axis)})"
-        return For(axis, start, stop, within=width)
-
-    def nest(
-        self,
-        loops: list[For],
-        bound: frozenset[sympy.Symbol],
-        level: int,
-        roots: Iterable[Expr],
-        inside: Callable[[], None],
-    ) -> None:
-        """Open `loops` around what `inside` writes; in each, first compute those values under `roots` that do not
-        change in the loops below it. `bound` are the axes of the loops around, `level` the passes that are over."""
-        if not loops:
-            inside()
-            return
-        first, *rest = loops
-        if not first.tile:
-            bound |= {first.axis.symbol}
-        for line in first.lines:
-            self.line(line)
-        size = sympy.Integer(first.within) if first.within else first.axis.size
-        self.loops.append(TiledLoop(first.axis.symbol.name, first.kind, size, first.tile, self.depth))
-        self.depth += 1
+    @contextmanager
+    def opened(self, loop: TiledLoop, around: TiledLoop | None) -> Iterator[None]:
+        """A loop whose parent is parallel as well is collapsed into it, so that nothing may stand between."""
+        variable, start, stop = loop.axis.symbol.name, "0", self.size(loop.axis)
+        if loop.shared:
+            start, stop = "chunk_start", "chunk_stop"
+        if loop.within:
+            start, end = f"{variable}_start", f"{variable}_start + {loop.within}"
+            whole = loop.axis.size.is_Integer and loop.axis.size % loop.within == 0 and not loop.shared
+            stop = end if whole else f"index_min({end}, {stop})"
+        if loop.tile:
+            variable += "_start"
+        step = f"{variable} += {loop.tile}" if loop.tile > 1 else f"++{variable}"
+        if loop.kind != "serial" and not _collapsed(loop, around):
+            self.line(" ".join((_PRAGMAS[loop.kind], *self._clauses(loop))))
+        self.line(f"for (long {variable} = {start}; {variable} < {stop}; {step}) {{")
+        bound = self.bound
+        if not loop.tile:
+            self.bound |= {loop.axis.symbol}
         with self.writer.indented(), self.values.scope():
-            if rest and not rest[0].collapsed:
-                self.hoist(roots, bound, level)
-            self.nest(rest, bound, level, roots, inside)
-        self.depth -= 1
+            yield
+        self.bound = bound
         self.line("}")
 
-    def hoist(self, roots: Iterable[Expr], bound: frozenset[sympy.Symbol], level: int) -> None:
+    def _clauses(self, loop: TiledLoop) -> list[str]:
+        """What the pragma before a loop says besides its kind."""
+        if loop.kind == "vector":
+            return [*self.clauses, *["reduction(|:bad)"] * self._fails_along(loop.axis)]
+        collapsed, inside = 1, loop
+        while isinstance(each := inside.body[0], TiledLoop) and _collapsed(each, inside):
+            collapsed, inside = collapsed + 1, each
+        clauses = [f"collapse({collapsed})"] if collapsed > 1 else []
+        total = points((*self.outer, *self.inner))
+        if not total.is_Integer:
+            clauses.append(f"if ({self.values.index(total, within=PRODUCT)} > {self._least})")
+        return clauses + ["reduction(|:bad)"] * self.can_fail
+
+    def nest(
+        self, loops: Sequence[TiledLoop], roots: Iterable[Expr], body: Iterable[Part], level: int = 0
+    ) -> tuple[Part, ...]:
+        """`loops` around `body`; in each, first those values under `roots` are computed that do not change in the loops
+        below it. `level` are the passes that are over."""
+        if not loops:
+            return tuple(body)
+        first, *rest = loops
+        inside = self.nest(rest, roots, body, level)
+        if rest and not _collapsed(rest[0], first):
+            inside = (partial(self.hoist, roots, level), *inside)
+        return (first.around(*inside),)
+
+    def is_known(self, value: Expr, bound: frozenset[sympy.Symbol], level: int) -> bool:
+        """Whether `value` depends on the axes `bound`, and on the passes that are over, alone."""
+        known = self.body.level[value] <= level and not isinstance(value, (Const, Reduced))
+        return known and (self.body.symbols[value] & self.axes) <= bound
+
+    def hoist(self, roots: Iterable[Expr], level: int = 0) -> None:
         """Compute the values that depend on the axes of the open loops alone."""
         for value in walk(*roots, below=evaluated):
-            known = self.body.level[value] <= level and not isinstance(value, (Const, Reduced))
-            if known and (self.body.symbols[value] & self.axes) <= bound:
+            if self.is_known(value, self.bound, level):
                 self.values.value(value)
+
+    def in_chunks(
+        self, axis: Axis, count: Size, width: Size, totals: list[Accumulator], parts: list[Accumulator],
+        sweep: Iterable[Part],
+    ) -> Iterator[TiledLoop]:  # fmt: skip
+        """Threads share an inner axis in chunks; what `sweep` leaves in `parts` joins in order, in `totals`."""
+
+        def begin() -> None:
+            self.line(f"long chunk_start = chunk * {width};")
+            self.line(f"long chunk_stop = index_min(chunk_start + {width}, {self.size(axis, PRODUCT)});")
+
+        def end() -> None:
+            for a, part in zip(totals, parts, strict=True):
+                pairs = zip(a.variables, part.variables, strict=True)
+                self.each(a, *(f"{v.name}_of[chunk]{self.at} = {own.name}{self.at};" for v, own in pairs))
+
+        def join() -> None:
+            for a in totals:
+                self.each(a, *a.join("{}_of[chunk]" + self.at, self.at))
+
+        chunks = TiledLoop(Axis(sympy.Symbol("chunk"), count))
+        yield self.share([chunks], self.inner)[0].around(begin, *sweep, end)
+        if totals:
+            yield chunks.around(join)
 
     # Threads and vectors.
 
@@ -179,24 +202,13 @@ class Nest:
         """Points of the kernel from which on threads pay."""
         return PARALLEL_WORK // max(1, sum(2 if isinstance(v, Load) else flops(v) for v in self.all) // 2)
 
-    def share(self, loops: list[For], axes: Iterable[Axis]) -> list[For]:
-        """The loops, collapsed and shared by threads where that pays."""
-        if not loops or not self.parallel(axes):
-            return loops
-        clauses = [f"collapse({len(loops)})"] if len(loops) > 1 else []
-        total = points((*self.outer, *self.inner))
-        if not total.is_Integer:
-            clauses.append(f"if ({self.values.index(total, within=PRODUCT)} > {self._least})")
-        clauses += ["reduction(|:bad)"] * self.can_fail
-        collapsed = [replace(loop, kind="parallel", collapsed=True) for loop in loops[1:]]
-        return [replace(loops[0], kind="parallel", clauses=tuple(clauses)), *collapsed]
+    def share(self, loops: Sequence[TiledLoop], axes: Iterable[Axis]) -> list[TiledLoop]:
+        """The loops, shared by threads where that pays."""
+        return [replace(loop, kind="parallel") for loop in loops] if self.parallel(axes) else list(loops)
 
-    def simd(self, loop: For, writes: Iterable[Write] = (), clauses: Iterable[str] = ()) -> For:
+    def simd(self, loop: TiledLoop, writes: Iterable[Write] = ()) -> TiledLoop:
         """The loop with vector lanes; as it is where neighbours may meet in one element."""
-        if any(not apart(write, loop.axis) for write in writes):
-            return loop
-        failing = ["reduction(|:bad)"] * self._fails_along(loop.axis)
-        return replace(loop, kind="vector", clauses=(*clauses, *failing))
+        return replace(loop, kind="vector") if all(apart(write, loop.axis) for write in writes) else loop
 
     def _fails_along(self, axis: Axis) -> bool:
         """Whether a value that may fail is computed in the innermost loop, over `axis`, rather than before it."""
@@ -220,6 +232,10 @@ class Nest:
 
     def type_name(self, value: Expr) -> str:
         return CPP_TYPES[value.dtype]
+
+
+def _collapsed(loop: TiledLoop, around: TiledLoop | None) -> bool:
+    return around is not None and around.kind == loop.kind == "parallel"
 
 
 def can_fail(value: Expr) -> bool:

@@ -24,23 +24,22 @@ class Variable:
     start: str
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Accumulator:
-    """The C++ of one reduction under the variable name `name` (with `name`_nan and `name`_at where needed).
-
-    `in_runs`: floating sums and products have a variable of their own for each run of steps, `name`_run, which is then
-    taken into `name`.
+    """The C++ of one reduction. `name` (with `name`_nan and `name`_at where needed) is given when its first line is
+    written, as `prefix` and a number. `runs`: there are several runs of steps.
     """
 
     reduce: Reduce
-    name: str
-    in_runs: bool = False
+    prefix: str
+    runs: bool
+    name: str = ""
 
-    @classmethod
-    def of(cls, reduce: Reduce, name: str, runs: bool) -> Accumulator:
-        """`runs`: there are several runs."""
-        floating_sum = reduce.loop.combine in ("sum", "prod") and reduce.value.dtype.is_floating_point
-        return cls(reduce, name, runs and floating_sum)
+    @property
+    def in_runs(self) -> bool:
+        """Whether a floating sum or product has a variable of its own for each run, `name`_run, which is then taken
+        into `name`."""
+        return self.runs and self.reduce.loop.combine in ("sum", "prod") and self.reduce.value.dtype.is_floating_point
 
     @property
     def combine(self) -> str:

@@ -7,17 +7,19 @@ Split    few outer points and many inner ones: threads share the inner points in
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import sympy
 
-from explorer.compiler.codegen.cpp_nest import For, Nest
+from explorer.compiler.codegen.cpp_nest import Nest
 from explorer.compiler.codegen.cpp_reduce import Accumulator
 from explorer.compiler.codegen.exprs import PRODUCT
-from explorer.compiler.codegen.kernel import Pass, cost, kept_between_passes
+from explorer.compiler.codegen.kernel import Part, cost, kept_between_passes
 from explorer.ir.index import points
-from explorer.ir.loops import Axis, Expr, evaluated, walk
+from explorer.ir.loops import Axis, Expr, Size, evaluated, walk
+from explorer.ir.program import TiledLoop
 
 RUN = 4096
 """Elements that one run of vector lanes sums."""
@@ -33,31 +35,42 @@ KEEP_COST = 6
 class Rows(Nest):
     """One row at a time, pass by pass."""
 
-    def write(self) -> None:
-        self.hoist(self.roots, frozenset(), 0)
-        loops = self.share([*map(self.loop, self.outer)], self.outer)
-        self.nest(loops, frozenset(), 0, self.roots, self._row)
+    kept: dict[Expr, str]
+    """Arrays for values that more than one pass needs."""
 
-    @property
-    def bound(self) -> frozenset[sympy.Symbol]:
-        return frozenset(axis.symbol for axis in self.outer)
+    def tree(self) -> tuple[Part, ...]:
+        self.kept = self._worth_keeping()
+        return self.rows(self.share([*map(TiledLoop, self.outer)], self.outer), self._declare_kept)
+
+    def rows(self, loops: list[TiledLoop], begin: Callable[[], None]) -> tuple[Part, ...]:
+        """The outer loops, with all passes inside."""
+        passes = [part for number in range(len(self.body.passes)) for part in self._pass(number)]
+        return self.nest(loops, self.roots, [begin, *passes])
 
     @property
     def vector(self) -> Axis:
         return self.inner[-1]
 
-    def _row(self) -> None:
+    def _pass(self, number: int) -> Iterator[Part]:
+        current = self.body.passes[number]
+        yield partial(self.hoist, (*current.once_roots, *current.sweep_roots), number)
+        yield partial(self.store, current.once)
+        if current.reductions or current.writes:
+            yield from self.swept(number)
+
+    def swept(self, number: int) -> Iterator[Part]:
+        """The sweep of one pass."""
+        accumulators, parts = self.sweep(number)
+        yield from parts
+        yield partial(self.finish, accumulators)
+
+    def _declare_kept(self) -> None:
+        self.kept = {value: self.values.fresh("row") for value in self.kept}
         for value, name in self.kept.items():
             self.declare(value, self.type_name(value), f"{name}[{points(self.inner)}]")
-        for number, current in enumerate(self.body.passes):
-            self.hoist((*current.once_roots, *current.sweep_roots), self.bound, number)
-            self.store(current.once)
-            if current.reductions or current.writes:
-                self.sweep(number, current)
 
-    @cached_property
-    def kept(self) -> dict[Expr, str]:
-        """Arrays for values that more than one pass needs, as many as there is room for, the costliest first."""
+    def _worth_keeping(self) -> dict[Expr, str]:
+        """The values to keep, as many as there is room for, the costliest first."""
         size = points(self.inner)
         if not size.is_Integer:
             return {}
@@ -71,7 +84,7 @@ class Rows(Nest):
             need = int(size) * value.dtype.itemsize
             if need <= room:
                 room -= need
-                found[value] = self.values.fresh("row")
+                found[value] = ""
         return found
 
     @cached_property
@@ -79,18 +92,15 @@ class Rows(Nest):
         """The values that each pass's sweep takes part in computing."""
         return [set(walk(*p.sweep_roots)) for p in self.body.passes]
 
-    def sweep(self, number: int, current: Pass, chunk: str = "") -> list[Accumulator]:
-        """One pass over the inner axes, or with `chunk` over the part of it from `chunk`_start to `chunk`_stop, whose
-        running variables are then returned rather than finished."""
+    def sweep(self, number: int, shared: bool = False) -> tuple[list[Accumulator], tuple[Part, ...]]:
+        """One pass over the inner axes, or over the part of them that falls to one thread. The running variables are
+        not finished."""
+        current = self.body.passes[number]
         length = self.vector.size
-        single = len(self.inner) == 1 and not chunk and length.is_Integer and length <= RUN
-        accumulators = [Accumulator.of(r, self.values.fresh("acc"), not single) for r in current.reductions]
-        for a in accumulators:
-            self.caused(a.reduce.result, *(f"{v.type_name} {v.name} = {v.start};" for v in a.variables))
-        loops, last = self._sweep_loops(any(a.in_runs for a in accumulators), chunk)
-        clauses = [clause for a in accumulators for clause in a.clauses]
-        plain, last = last, self.simd(last, current.writes, clauses)
-        between = self.bound | {axis.symbol for axis in self.inner[:-1]}
+        single = len(self.inner) == 1 and not shared and length.is_Integer and length <= RUN
+        accumulators = [Accumulator(r, "acc", not single) for r in current.reductions]
+        runs = [a for a in accumulators if a.in_runs]
+        loops, last = self._sweep_loops(bool(runs), shared)
 
         def inside() -> None:
             self._take_kept(number)
@@ -99,58 +109,66 @@ class Rows(Nest):
             self._keep(number)
             self.store(current.writes)
 
-        def run() -> None:
-            self.hoist(current.sweep_roots, between, number)
-            runs = [a for a in accumulators if a.in_runs]
+        def begin_run() -> None:
+            self.hoist(current.sweep_roots, number)
             for a in runs:
                 self.caused(a.reduce.result, f"{a.run.type_name} {a.run.name} = {a.run.start};")
-            self.nest([last], between, number, current.sweep_roots, inside)
+
+        def end_run() -> None:
             for a in runs:
                 self.caused(a.reduce.result, a.end_run())
 
-        self.nest(loops, self.bound, number, current.sweep_roots, run)
-        self._find([a for a in accumulators if a.positional], number, loops, plain)
-        if not chunk:
-            for a in accumulators:
-                self.values.define(a.reduce.result, a.result())
-        return accumulators
+        steps = self.simd(last, current.writes).around(inside)
+        sweep = self.nest(loops, current.sweep_roots, [begin_run, steps, end_run], number)
+        positional = [a for a in accumulators if a.positional]
+        find = self._find(positional, number, [*loops, self.simd(last)]) if positional else ()
+        return accumulators, (partial(self._begin, accumulators), *sweep, *find)
 
-    def _sweep_loops(self, runs: bool, chunk: str) -> tuple[list[For], For]:
+    def _begin(self, accumulators: list[Accumulator]) -> None:
+        self.name(accumulators)
+        for a in accumulators:
+            self.caused(a.reduce.result, *(f"{v.type_name} {v.name} = {v.start};" for v in a.variables))
+        self.clauses = [clause for a in accumulators for clause in a.clauses]
+
+    def finish(self, accumulators: list[Accumulator]) -> None:
+        for a in accumulators:
+            self.values.define(a.reduce.result, a.result())
+
+    def _sweep_loops(self, runs: bool, shared: bool) -> tuple[list[TiledLoop], TiledLoop]:
         """The loops around the vector loop, and the vector loop."""
-        vector, length = self.vector, self.vector.size
-        loops = [*map(self.loop, self.inner[:-1])]
-        if chunk:
-            loops.append(For(vector, f"{chunk}_start", f"{chunk}_stop", RUN))
-            stop = f"index_min({vector.symbol}_start + {RUN}, {chunk}_stop)"
-            return loops, replace(self.in_block(vector, RUN), stop=stop)
-        if runs and not (length.is_Integer and length <= RUN):
-            return [*loops, self.blocks(vector, RUN)], self.in_block(vector, RUN)
-        return loops, self.loop(vector)
+        loop, loops = TiledLoop(self.vector, shared=shared), [*map(TiledLoop, self.inner[:-1])]
+        length = self.vector.size
+        if shared or runs and not (length.is_Integer and length <= RUN):
+            return [*loops, replace(loop, tile=RUN)], replace(loop, within=RUN)
+        return loops, loop
 
-    def _find(self, positional: list[Accumulator], number: int, loops: list[For], last: For) -> None:
+    def _find(self, positional: list[Accumulator], number: int, loops: list[TiledLoop]) -> tuple[Part, ...]:
         """A second sweep for positions: which point holds the extreme that the first one found."""
-        if not positional:
-            return
         total = points(self.inner)
-        end, type_name = self.values.index(total), "int" if total.is_Integer and total < 2**31 else "long"
-        found = {a: f"{a.name}_found" for a in positional}
-        for a, name in found.items():
-            self.caused(a.reduce.result, f"{type_name} {name} = {end};")
-            if a.marks_nan:
-                self.caused(a.reduce.result, f"{a.name} = {a.name}_nan ? NAN : {a.name};")
-        clauses = [f"reduction(min:{name})" for name in found.values()]
-        loop = self.simd(last, (), clauses)
-        roots = [a.reduce.value for a in positional]
+        type_name = "int" if total.is_Integer and total < 2**31 else "long"
+
+        def begin() -> None:
+            end = self.values.index(total)
+            for a in positional:
+                self.caused(a.reduce.result, f"{type_name} {a.name}_found = {end};")
+                if a.marks_nan:
+                    self.caused(a.reduce.result, f"{a.name} = {a.name}_nan ? NAN : {a.name};")
+            self.clauses = [f"reduction(min:{a.name}_found)" for a in positional]
 
         def inside() -> None:
             self._take_kept(number, also=True)
+            end = self.values.index(total)
             self.caused(positional[0].reduce.result, f"{type_name} position = {self.position()};")
-            for a, name in found.items():
-                self.caused(a.reduce.result, *a.find(self.values.value(a.reduce.value), name, type_name, end))
+            for a in positional:
+                found = a.find(self.values.value(a.reduce.value), f"{a.name}_found", type_name, end)
+                self.caused(a.reduce.result, *found)
 
-        self.nest([*loops, loop], self.bound, number, roots, inside)
-        for a, name in found.items():
-            self.caused(a.reduce.result, f"{a.name}_at = {name};")
+        def finish() -> None:
+            for a in positional:
+                self.caused(a.reduce.result, f"{a.name}_at = {a.name}_found;")
+
+        roots = [a.reduce.value for a in positional]
+        return (begin, *self.nest(loops, roots, [inside], number), finish)
 
     def _take_kept(self, number: int, also: bool = False) -> None:
         """Name the values that an earlier sweep kept; `also` those that this one did."""
@@ -170,53 +188,40 @@ class Rows(Nest):
 class Split(Rows):
     """Outer points one after the other, the inner axis in chunks."""
 
-    kept: dict[Expr, str] = {}  # noqa: RUF012  (nothing is kept: a row is shared)
+    def tree(self) -> tuple[Part, ...]:
+        self.kept = {}  # a row is shared
+        return self.rows([*map(TiledLoop, self.outer)], self._declare_chunks)
 
-    def write(self) -> None:
-        self.hoist(self.roots, frozenset(), 0)
-        self.nest([*map(self.loop, self.outer)], frozenset(), 0, self.roots, self._point)
+    def swept(self, number: int) -> Iterator[Part]:
+        current = self.body.passes[number]
+        totals = [Accumulator(r, "total", True) for r in current.reductions]
+        parts, sweep = self.sweep(number, shared=True)
 
-    def _point(self) -> None:
-        chunks, width = self._chunks()
-        for number, current in enumerate(self.body.passes):
-            self.hoist((*current.once_roots, *current.sweep_roots), self.bound, number)
-            self.store(current.once)
-            if current.reductions or current.writes:
-                self._shared_sweep(number, current, chunks, width)
-
-    def _shared_sweep(self, number: int, current: Pass, chunks: str, width: str) -> None:
-        totals = [Accumulator.of(r, self.values.fresh("total"), True) for r in current.reductions]
-        for a in totals:
-            for v in a.variables:
-                self.caused(a.reduce.result, f"{v.type_name} {v.name} = {v.start}, {v.name}_of[{CHUNKS}];")
-        each = self.chunks(chunks)
-
-        def part() -> None:
-            self.line(f"long chunk_start = chunk * {width};")
-            self.line(f"long chunk_stop = index_min(chunk_start + {width}, {self.size(self.vector, PRODUCT)});")
-            parts = self.sweep(number, current, "chunk")
-            for a, mine in zip(totals, parts, strict=True):
-                pairs = zip(a.variables, mine.variables, strict=True)
-                self.caused(a.reduce.result, *(f"{v.name}_of[chunk] = {own.name};" for v, own in pairs))
-
-        def join() -> None:
+        def begin() -> None:
+            self.name(totals)
             for a in totals:
-                self.caused(a.reduce.result, *a.join("{}_of[chunk]"))
+                for v in a.variables:
+                    self.caused(a.reduce.result, f"{v.type_name} {v.name} = {v.start}, {v.name}_of[{CHUNKS}];")
 
-        self.nest(self.share([each], self.inner), self.bound, number, current.sweep_roots, part)
-        if totals:
-            self.nest([each], self.bound, number, (), join)
-        for a in totals:
-            self.values.define(a.reduce.result, a.result())
+        yield begin
+        yield from self.in_chunks(self.vector, *self._chunks, totals, parts, sweep)
+        yield partial(self.finish, totals)
 
-    def _chunks(self) -> tuple[str, str]:
-        """The number of chunks and their width, as texts: CHUNK elements, more where there would be over CHUNKS."""
-        least = max(1, CHUNK // max(1, self.hint(self.inner[:-1])))
-        size = self.vector.size
-        if size.is_Integer:
-            width = max(least, -(-int(size) // CHUNKS))
-            return str(-(-int(size) // width)), str(width)
-        text = self.size(self.vector, PRODUCT)
-        self.line(f"long width = index_max({least}, ({text} + {CHUNKS - 1}) / {CHUNKS});")
-        self.line(f"long chunks = ({text} + width - 1) / width;")
-        return "chunks", "width"
+    @cached_property
+    def _chunks(self) -> tuple[Size, Size]:
+        """The number of chunks and their width: CHUNK elements, more where there would be over CHUNKS."""
+        if not self.vector.size.is_Integer:
+            return sympy.Symbol("chunks"), sympy.Symbol("width")
+        width = max(self._least_chunk, -(-int(self.vector.size) // CHUNKS))
+        return sympy.Integer(-(-int(self.vector.size) // width)), sympy.Integer(width)
+
+    @property
+    def _least_chunk(self) -> int:
+        return max(1, CHUNK // max(1, self.hint(self.inner[:-1])))
+
+    def _declare_chunks(self) -> None:
+        if not self.vector.size.is_Integer:
+            text = self.size(self.vector, PRODUCT)
+            self.values.variables.update(self._chunks)
+            self.line(f"long width = index_max({self._least_chunk}, ({text} + {CHUNKS - 1}) / {CHUNKS});")
+            self.line(f"long chunks = ({text} + width - 1) / width;")

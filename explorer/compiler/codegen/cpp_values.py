@@ -77,6 +77,8 @@ class Values:
     names: dict[Expr, str] = field(default_factory=dict)
     counter: int = 0
     errors: dict[tuple[type[Exception], str], int] = field(default_factory=dict)
+    variables: set[sympy.Symbol] = field(default_factory=set)
+    """Symbols of sizes and indices that the function itself declares."""
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -87,16 +89,10 @@ class Values:
         finally:
             self.names = outside
 
-    def index(
-        self,
-        index: Size,
-        indirect: tuple[tuple[sympy.Symbol, Expr], ...] = (),
-        within: int = 0,
-        hidden: frozenset[sympy.Symbol] = frozenset(),
-    ) -> str:
-        """An index as text; size symbols in it become parameters of the kernel, those in `hidden` are variables."""
+    def index(self, index: Size, indirect: tuple[tuple[sympy.Symbol, Expr], ...] = (), within: int = 0) -> str:
+        """An index as text; size symbols in it become parameters of the kernel."""
         names = {symbol: self.value(value) for symbol, value in indirect}
-        for symbol in index.free_symbols - self.axes - names.keys() - hidden:
+        for symbol in index.free_symbols - self.axes - names.keys() - self.variables:
             self.parameters.sizes[symbol] = None
         return index_text(index, "cpp", names, within)
 

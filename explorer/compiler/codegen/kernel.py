@@ -8,8 +8,9 @@ Inductor: codegen/simd.py, SIMDKernel, and the nodes' order from SIMDScheduling.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import sympy
 import torch
@@ -28,6 +29,7 @@ from explorer.ir.loops import (
     value_key,
     walk,
 )
+from explorer.ir.program import TiledLoop
 from explorer.ir.scalar import HALVES, OPS, computing_dtype
 from explorer.ir.schedule import FusedKernel
 
@@ -112,9 +114,9 @@ class Body:
     def writes(self) -> list[Write]:
         return [write for current in self.passes for write in (*current.once, *current.writes)]
 
-    def in_sweep(self, number: int) -> list[Expr]:
+    def in_sweep(self, current: Pass) -> list[Expr]:
         """The values that a sweep needs and that differ between its points, operands first."""
-        return [value for value in walk(*self.passes[number].sweep_roots) if self.varies_inside(value)]
+        return [value for value in walk(*current.sweep_roots) if self.varies_inside(value)]
 
 
 def body(kernel: FusedKernel, storage: Callable[[str], str] = lambda buffer: buffer) -> Body:
@@ -184,6 +186,29 @@ def _last_reads(
         for root in write.roots:
             reads(root, *((at, -1) if inner else (-1, at)))
     return found
+
+
+Part = TiledLoop | Callable[[], None]
+"""Of a kernel's code: a loop, or what writes statements."""
+
+
+class Printer(Protocol):
+    """What a language supplies for `write_loops`."""
+
+    def opened(self, loop: TiledLoop, around: TiledLoop | None) -> AbstractContextManager[None]:
+        """Writes the head of a loop that is directly inside `around`, and its end when left."""
+
+
+def write_loops(parts: Iterable[Part], printer: Printer, around: TiledLoop | None = None) -> tuple[TiledLoop, ...]:
+    """Write the code of a loop tree, and return the tree without what writes statements."""
+    loops = []
+    for part in parts:
+        if isinstance(part, TiledLoop):
+            with printer.opened(part, around):
+                loops.append(part.around(*write_loops(part.body, printer, part)))
+        else:
+            part()
+    return tuple(loops)
 
 
 def kept_between_passes(body: Body, threshold: int) -> dict[Expr, int]:

@@ -15,7 +15,7 @@ import torch
 from explorer.compiler.codegen.cpp import work
 from explorer.compiler.codegen.kernel import Body, body
 from explorer.compiler.codegen.triton_kernel import Function, Workspace, functions, needs_serial
-from explorer.compiler.codegen.triton_tiling import Tiling, tiling
+from explorer.compiler.codegen.triton_tiling import tiling
 from explorer.compiler.codegen.wrapper import POOL, Storage, Wrapper, variable
 from explorer.core.origin import Origins, origin, synthetic, union
 from explorer.core.text import LineWriter, Text
@@ -150,11 +150,10 @@ def triton_kernels(schedule: Schedule, plan: MemoryPlan, target: Target) -> Laun
     hosted = frozenset(name for name, buffer in buffers.items() if buffer.layout.device.type == "cpu")
     numbers = hosted if card(buffers) is not None else frozenset()
     made: list[tuple[FusedKernel, Body, list[Function], list[Workspace]]] = []
-    tilings: dict[str, Tiling] = {}
     for item in schedule.items:
         if isinstance(item, FusedKernel):
             arranged = body(item, storage.root)
-            cut = tilings[item.id] = tiling(arranged, schedule.loops.hints, target, needs_serial(arranged))
+            cut = tiling(arranged, schedule.loops.hints, target, needs_serial(arranged))
             dtypes = {name: buffer.layout.dtype for name, buffer in buffers.items()}
             with origin(*item.ids):  # of what a person's own printers are asked
                 made.append((item, arranged, *functions(arranged, cut, dtypes, wide(arranged, buffers), numbers)))
@@ -176,7 +175,7 @@ def triton_kernels(schedule: Schedule, plan: MemoryPlan, target: Target) -> Laun
             if key not in sources:
                 lines = [replace(line, origins=all) for line, all in zip(part.source, causes[key], strict=True)]
                 sources[key] = replace(part, source=tuple(lines)).text(id, names[key])
-            kernels.append(_kernel(id, names[key], sources[key], part, item, arranged, buffers, tilings[item.id]))
+            kernels.append(_kernel(id, names[key], sources[key], part, item, arranged, buffers))
         of_item[item.id] = tuple(kernels)
     workspaces = {item.id: tuple(spaces) for item, _, _, spaces in made}
     return Launches(tuple(k for kernels in of_item.values() for k in kernels), of_item, workspaces)
@@ -192,8 +191,7 @@ def wide(arranged: Body, buffers: Mapping[str, Buffer]) -> bool:
 
 
 def _kernel(
-    id: str, name: str, source: Text, part: Function, item: FusedKernel, arranged: Body, buffers: Mapping[str, Buffer],
-    tiling: Tiling,
+    id: str, name: str, source: Text, part: Function, item: FusedKernel, arranged: Body, buffers: Mapping[str, Buffer]
 ) -> TritonKernel:
     moved, computed = work(arranged, buffers)
     unaligned = tuple(
@@ -202,8 +200,8 @@ def _kernel(
         if (buffer := buffers.get(argument.buffer or "")) is not None and _inside_another(buffer)
     )
     return TritonKernel(
-        id, name, source, part.arguments, moved, computed, item.origins, tiling.loops,
-        part.types, part.blocks, part.programs, part.warps, part.asserts, unaligned, tiling.why,
+        id, name, source, part.arguments, moved, computed, item.origins, part.loops,
+        part.types, part.blocks, part.programs, part.warps, part.asserts, unaligned, part.tiled,
     )  # fmt: skip
 
 

@@ -5,14 +5,16 @@ Inductor: codegen/triton.py, TritonKernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv
 
-from explorer.compiler.codegen.kernel import Body, Pass, Reduce, Reduced, Write
+from explorer.compiler.codegen.kernel import Body, Part, Pass, Reduce, Reduced, Write, write_loops
 from explorer.compiler.codegen.reasons import OPERATION
 from explorer.compiler.codegen.triton_exprs import (
     apply_text,
@@ -21,21 +23,22 @@ from explorer.compiler.codegen.triton_exprs import (
     lowest,
     type_name,
 )
-from explorer.compiler.codegen.triton_tiling import Tiling
+from explorer.compiler.codegen.triton_tiling import Dim, Tiling
 from explorer.compiler.codegen.triton_values import LITERAL, NONE, Pending, Value, Values, divides
 from explorer.core.origin import Origins, origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import LineWriter, Text
 from explorer.ir.index import points
-from explorer.ir.loops import Loop, Size, evaluated, walk
-from explorer.ir.program import Argument
+from explorer.ir.loops import Axis, Loop, Size, evaluated, walk
+from explorer.ir.program import Argument, LoopKind, TiledLoop, nested
 from explorer.ir.scalar import HALVES
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
     """One generated Triton function. `source` has {name} where its name belongs; `types` are the signature, in order of
-    the arguments; `blocks` the constexpr parameters; `programs` the size of the one-dimensional grid."""
+    the arguments; `blocks` the constexpr parameters; `programs` the size of the one-dimensional grid; `loops` the
+    directions of the grid and of the tiles as loops, and `tiled` why the tiles are what they are."""
 
     source: tuple[Pending, ...]
     arguments: tuple[Argument, ...]
@@ -44,6 +47,8 @@ class Function:
     programs: Size
     warps: int
     asserts: bool
+    loops: tuple[TiledLoop, ...]
+    tiled: str
 
     def key(self) -> object:
         """Equal for functions that are the same but for their names."""
@@ -88,88 +93,23 @@ def functions(
 ) -> tuple[list[Function], list[Workspace]]:
     """The Triton functions that compute a kernel, to be launched in order. `dtypes` are those of the buffers; `wide`
     says that indices need 64 bits; `numbers` are the buffers on the host."""
-    if tiling.kind != "split":
-        writer = _Writer(body, tiling, dtypes, wide, numbers)
-        writer.single()
-        return [writer.finish()], []
-    parts: list[Function] = []
     partials: dict[Reduced, tuple[Workspace, ...]] = {}
-    for number in range(len(body.passes)):
-        writer = _Writer(body, tiling, dtypes, wide, numbers, partials=dict(partials))
-        partials |= writer.part(number)
-        parts.append(writer.finish())
+    if tiling.kind != "split":
+        return [_Writer(body, tiling, dtypes, wide, numbers).function(body.passes)], []
+    parts = [_Writer(body, tiling, dtypes, wide, numbers, partials=partials).function((each,)) for each in body.passes]
     return parts, [workspace for group in partials.values() for workspace in group]
 
 
 @dataclass
 class _Writer(Values):
     partials: dict[Reduced, tuple[Workspace, ...]] = field(default_factory=dict)
-    """Results of earlier functions, to be joined here."""
+    """Results of earlier functions, to be joined here, and those that this one leaves to be joined."""
     splits: int = 1
     """Programs that share this function's rows."""
+    accumulators: dict[Reduced, tuple[str, ...]] = field(default_factory=dict)
 
-    # Whole functions
-
-    def _prologue(self) -> None:
-        for dim in self.tiling.dims:
-            walked = dim.name == "r" and self.tiling.kind != "persistent"
-            if not divides(dim.numel, dim.block) or walked or "y" in self.dims:
-                self.line(f"{dim.name}numel = {self.size(dim.numel)}")
-        program = "tl.program_id(0)"
-        if self.wide:
-            program += ".to(tl.int64)"
-        if self.splits > 1:
-            program = f"({program} // SPLITS)"
-        if "y" in self.dims:
-            self.line("xblocks = tl.cdiv(xnumel, XBLOCK)")
-            self.dim("y", f"({program} // xblocks) * YBLOCK + tl.arange(0, YBLOCK)")
-            self.dim("x", f"({program} % xblocks) * XBLOCK + tl.arange(0, XBLOCK)")
-        else:
-            self.dim("x", f"{program} * XBLOCK + tl.arange(0, XBLOCK)")
-
-    def single(self) -> None:
-        """All passes in one function."""
-        if self.tiling.kind == "serial":
-            self._serial()
-            return
-        self._prologue()
-        sweeps = "r" in self.dims
-        if self.tiling.kind == "persistent":
-            self.dim("r", "tl.arange(0, RBLOCK)")
-        for number, current in enumerate(self.body.passes):
-            if not sweeps:
-                self._writes((*current.once, *current.writes), frozenset(self.dims))
-                continue
-            self._writes(current.once, frozenset("x"))
-            if self.tiling.kind == "persistent":
-                self._reductions(current)
-                self._writes(current.writes, frozenset("xr"))
-            elif current.reductions or current.writes:
-                self._loop(number, "range(0, rnumel, RBLOCK)")
-
-    def part(self, number: int) -> dict[Reduced, tuple[Workspace, ...]]:
-        """One pass, with its rows cut among programs. Returns where the results of its reductions are left."""
-        current = self.body.passes[number]
-        sweep = bool(current.reductions or current.writes)
-        self.splits = self.tiling.splits if sweep else 1
-        self._prologue()
-        if sweep:
-            self.line("split = tl.program_id(0) % SPLITS")
-            self.line("chunk = tl.cdiv(tl.cdiv(rnumel, SPLITS), RBLOCK) * RBLOCK")
-        earlier = [value for value in walk(*current.roots) if isinstance(value, Reduced)]
-        if earlier:
-            self.line("parts = xindex * SPLITS + tl.arange(0, SPLITS)[None, :]")
-        for value in earlier:
-            self.value(value)
-        self._writes(current.once, frozenset("x"), "(split == 0)" if sweep else "")
-        left: dict[Reduced, tuple[Workspace, ...]] = {}
-        if sweep:
-            results = self._loop(number, "range(split * chunk, tl.minimum(split * chunk + chunk, rnumel), RBLOCK)")
-            for reduction in current.reductions:
-                left[reduction.result] = self._leave(reduction, results[reduction.result])
-        return left
-
-    def finish(self) -> Function:
+    def function(self, passes: Sequence[Pass]) -> Function:
+        loops = write_loops(self.tree(passes), self)
         sizes = [Argument(name, size=symbol) for name, symbol in sorted(self.sizes.items())]
         body = "\n".join(line.text for line in self.lines)
         blocks = {**self.tiling.blocks, "SPLITS": self.tiling.splits}
@@ -180,11 +120,98 @@ class _Writer(Values):
             Pending(0, "@triton.jit", self.cause),
             Pending(0, f"def {{name}}({', '.join(parameters)}):", self.cause),
         ]
-        grid = [] if self.tiling.kind == "serial" else [d for d in self.tiling.dims if d.name != "r"]
-        programs = sympy.Mul(*(_blocks(dim.numel, dim.block) for dim in grid), self.splits)
+        grid = (loop for loop, _ in nested(loops) if loop.kind == "parallel")
+        programs = sympy.Mul(*(_blocks(loop.size, loop.tile or 1) for loop in grid))
         types = (*(self.types[argument.name] for argument in arguments),)
         source = (*head, *self.lines)
-        return Function(source, arguments, types, blocks, programs, self.tiling.warps, self.asserts)
+        return Function(source, arguments, types, blocks, programs, self.tiling.warps, self.asserts, loops, self.tiling.why)
+
+    # Loops
+
+    def tree(self, passes: Sequence[Pass]) -> tuple[Part, ...]:
+        """Decide on the loops: the grid of programs, and what each of them does in turn."""
+        serial = self.tiling.kind == "serial"
+        if serial and "r" in self.dims:
+            ids = ", ".join(self.body.kernel.ids)
+            raise Unsupported(Why(OPERATION, f"an update without an atomic instruction beside a reduction: {ids}"))
+        self.splits = self.tiling.splits if any(each.reductions or each.writes for each in passes) else 1
+        kind: LoopKind = "serial" if serial else "parallel"
+        loops = [self._loop_over(dim, kind) for dim in self.tiling.dims if dim.name != "r"]
+        if self.splits > 1:
+            loops.append(TiledLoop(Axis(sympy.Symbol("split"), sympy.Integer(self.splits)), "parallel"))
+        if self.tiling.kind == "persistent":
+            loops.append(TiledLoop(Axis(sympy.Symbol("r"), self.dims["r"].numel), "vector"))
+        body: list[Part] = [partial(self._earlier, passes)]
+        body += [part for current in passes for part in self._pass(current)]
+        for loop in reversed(loops):
+            body = [loop.around(*body)]
+        return (self._sizes, *body)
+
+    def _loop_over(self, dim: Dim, kind: LoopKind, shared: bool = False) -> TiledLoop:
+        return TiledLoop(Axis(sympy.Symbol(dim.name), dim.numel), kind, tile=dim.block, shared=shared)
+
+    def _pass(self, current: Pass) -> Iterator[Part]:
+        serial = self.tiling.kind == "serial"
+        if serial or "r" not in self.dims:
+            yield partial(self._writes, (*current.once, *current.writes), NONE if serial else frozenset(self.dims))
+            return
+        yield partial(self._writes, current.once, frozenset("x"), "(split == 0)" if self.splits > 1 else "")
+        if self.tiling.kind == "persistent":
+            yield partial(self._reductions, current)
+            yield partial(self._writes, current.writes, frozenset("xr"))
+        elif current.reductions or current.writes:
+            yield partial(self._begin_sweep, current)
+            rows = self._loop_over(self.dims["r"], "serial", shared=self.splits > 1)
+            yield rows.around(partial(self._step, current))
+            yield partial(self._end_sweep, current)
+
+    @contextmanager
+    def opened(self, loop: TiledLoop, around: TiledLoop | None) -> Iterator[None]:
+        """Programs and lanes have no loop in the text: their points are those of an index of their own."""
+        name, program = loop.axis.symbol.name, "tl.program_id(0)"
+        if self.wide:
+            program += ".to(tl.int64)"
+        if self.splits > 1:
+            program = f"({program} // SPLITS)"
+        if loop.kind == "serial" and name == "r":
+            steps = "split * chunk, tl.minimum(split * chunk + chunk, rnumel)" if loop.shared else "0, rnumel"
+            with self.indented(f"for roffset in range({steps}, RBLOCK):"):
+                self.dim(name, "roffset + tl.arange(0, RBLOCK)")
+                yield
+            return
+        if loop.kind == "serial":
+            with self.indented("for point in range(0, xnumel):"):
+                self.line("xindex = point + tl.full([1], 0, tl.int64)")
+                self.split_axes(self.dims["x"])
+                yield
+            return
+        if name == "split":
+            self.line("split = tl.program_id(0) % SPLITS")
+            self.line("chunk = tl.cdiv(tl.cdiv(rnumel, SPLITS), RBLOCK) * RBLOCK")
+        elif loop.kind == "vector":
+            self.dim(name, "tl.arange(0, RBLOCK)")
+        else:
+            if "y" in self.dims:
+                program = f"({program} {'//' if name == 'y' else '%'} xblocks)"
+            self.dim(name, f"{program} * {name.upper()}BLOCK + tl.arange(0, {name.upper()}BLOCK)")
+        yield
+
+    def _sizes(self) -> None:
+        """The extents that the loops and the masks need."""
+        for dim in self.tiling.dims:
+            walked = self.tiling.kind == "serial" if dim.name == "x" else self.tiling.kind != "persistent"
+            if walked or not divides(dim.numel, dim.block) or "y" in self.dims:
+                self.line(f"{dim.name}numel = {self.size(dim.numel)}")
+        if "y" in self.dims:
+            self.line("xblocks = tl.cdiv(xnumel, XBLOCK)")
+
+    def _earlier(self, passes: Sequence[Pass]) -> None:
+        """Join what earlier functions left."""
+        earlier = [value for current in passes for value in walk(*current.roots) if value in self.partials]
+        if earlier:
+            self.line("parts = xindex * SPLITS + tl.arange(0, SPLITS)[None, :]")
+        for value in earlier:
+            self.value(value)
 
     # Stores
 
@@ -247,23 +274,25 @@ class _Writer(Values):
             value = self._reducible(reduction)
             self.scopes[0][reduction.result, ""] = self._reduce(reduction, value)
 
-    def _loop(self, number: int, steps: str) -> dict[Reduced, tuple[str, ...]]:
-        """One sweep in steps of RBLOCK. Returns the names of each reduction's accumulators."""
-        current = self.body.passes[number]
+    def _begin_sweep(self, current: Pass) -> None:
         for value in walk(*current.sweep_roots, below=evaluated):
             if not self.body.varies_inside(value):
                 self.value(value)
-        accumulators = {reduction.result: self._accumulators(reduction) for reduction in current.reductions}
-        with self.indented(f"for roffset in {steps}:"):
-            self.dim("r", "roffset + tl.arange(0, RBLOCK)")
-            for reduction in current.reductions:
-                values = self._reducible(reduction)
-                self._accumulate(reduction, accumulators[reduction.result], values)
-            self._writes(current.writes, frozenset("xr"))
-        if self.tiling.kind == "looped":
-            for reduction in current.reductions:
-                self.scopes[-1][reduction.result, ""] = self._reduce(reduction, accumulators[reduction.result])
-        return accumulators
+        self.accumulators |= {reduction.result: self._accumulators(reduction) for reduction in current.reductions}
+
+    def _step(self, current: Pass) -> None:
+        for reduction in current.reductions:
+            values = self._reducible(reduction)
+            self._accumulate(reduction, self.accumulators[reduction.result], values)
+        self._writes(current.writes, frozenset("xr"))
+
+    def _end_sweep(self, current: Pass) -> None:
+        for reduction in current.reductions:
+            values = self.accumulators[reduction.result]
+            if self.splits > 1:
+                self.partials[reduction.result] = self._leave(reduction, values)
+            else:
+                self.scopes[-1][reduction.result, ""] = self._reduce(reduction, values)
 
     def _causes(self, reduction: Reduce) -> Origins:
         return self.causes(reduction.result)
@@ -379,20 +408,6 @@ class _Writer(Values):
             pointer = self.pointer(workspace.name, workspace.dtype, written=False)
             values.append(self.name(f"tl.load({pointer} + parts{f', {mask}' if mask else ''})", causes))
         return self._reduce(reduction, tuple(values))
-
-    # Points in turn
-
-    def _serial(self) -> None:
-        """Every point by one program, in order."""
-        if any(current.reductions or current.writes for current in self.body.passes) and len(self.dims) > 1:
-            loops = ", ".join(self.body.kernel.ids)
-            raise Unsupported(Why(OPERATION, f"an update without an atomic instruction beside a reduction: {loops}"))
-        self.line(f"xnumel = {self.size(self.dims['x'].numel)}")
-        with self.indented("for point in range(0, xnumel):"):
-            self.line("xindex = point + tl.full([1], 0, tl.int64)")
-            self.split_axes(self.dims["x"])
-            for current in self.body.passes:
-                self._writes((*current.once, *current.writes), NONE)
 
 
 def _row_text(reduction: Reduce, values: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ from explorer.compiler.codegen.kernel import Body
 from explorer.core.text import count
 from explorer.ir.index import hint, points, step
 from explorer.ir.loops import Axis, Load, Size, walk
-from explorer.ir.program import LoopKind, Target, TiledLoop
+from explorer.ir.program import Target
 
 Kind = Literal["pointwise", "persistent", "looped", "split", "serial"]
 
@@ -79,19 +79,6 @@ class Tiling:
     @property
     def blocks(self) -> dict[str, int]:
         return {dim.parameter: dim.block for dim in self.dims}
-
-    @property
-    def loops(self) -> tuple[TiledLoop, ...]:
-        """A row held in registers is one vector; one that is split, or walked, is taken in steps."""
-        made: list[TiledLoop] = []
-        for dim in self.dims:
-            kind: LoopKind = "parallel"
-            if self.kind == "serial" or dim.name == "r":
-                kind = "vector" if self.kind == "persistent" else "serial"
-            if dim.name == "r" and self.splits > 1:
-                made.append(TiledLoop("split", "parallel", sympy.Integer(self.splits), 0, len(made)))
-            made.append(TiledLoop(dim.name, kind, dim.numel, 0 if kind == "vector" else dim.block, len(made)))
-        return tuple(made)
 
 
 def tiling(body: Body, hints: Mapping[sympy.Symbol, int], target: Target, serial: bool) -> Tiling:

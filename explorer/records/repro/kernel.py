@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import dropwhile
 from typing import Any
 
 import torch
@@ -171,8 +172,8 @@ def _source(compile: CompileData, half: HalfData, kernel: KernelData) -> list[st
         if stage.name == "generate" and stage.half == half.name and stage.body is not None:
             lines = [line.text for line in stage.body.lines]
             if first in lines:
-                own = [line.text for line in kernel.source.lines]
-                return [f"{line}\n" for line in (*lines[: lines.index(first)], *own)]
+                before = dropwhile(lambda line: line.startswith("//"), lines[: lines.index(first)])  # of all kernels
+                return [f"{line}\n" for line in (*before, *(line.text for line in kernel.source.lines))]
     raise CannotReproduce(f"the record does not hold what {kernel.id} needs besides its own source")
 
 

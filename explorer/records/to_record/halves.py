@@ -19,7 +19,7 @@ from explorer.core.recorder import CompileRun
 from explorer.ir import record as data
 from explorer.ir.graph import Graph, info
 from explorer.ir.loops import Extern, Loop, Loops, Size
-from explorer.ir.program import Generated, Kernel, Lowered, Program, TritonKernel
+from explorer.ir.program import Generated, Kernel, Lowered, Program, TritonKernel, nested
 from explorer.ir.schedule import Dependencies, Fused, FusedKernel, Fusion, FusionTried, MemoryPlan, Schedule
 from explorer.records.to_record.graphs import text, why
 
@@ -113,8 +113,8 @@ class HalfParts:
                     for each in kernel.arguments
                 ),
                 loops=tuple(
-                    data.TiledLoopData(each.axis, each.kind, str(each.size), each.tile, each.depth)
-                    for each in kernel.loops
+                    data.TiledLoopData(each.axis.symbol.name, each.kind, str(each.size), each.tile, depth)
+                    for each, depth in nested(kernel.loops)
                 ),
                 remarks=dict(lowered.get(kernel.function, nothing).remarks),
                 facts=(*tiles(kernel), *lowered.get(kernel.function, nothing).facts),
