@@ -91,7 +91,7 @@ class Columns(Nest):
         def begin() -> None:
             names.update((value, self.values.fresh("col")) for value in arrays)
             for value, name in names.items():
-                self.declare(value, self.type_name(value), f"{name}[{COLUMNS}]")
+                self.caused(value, f"{self.type_name(value)} {name}[{COLUMNS}];")
 
         def inside() -> None:
             self.values.names |= self.lanes
@@ -167,7 +167,7 @@ class Columns(Nest):
         return [TiledLoop(axis, shared=shared and axis is self.inner[0]) for axis in self.inner]
 
     def _clear(self, a: Accumulator, type_name: str, name: str, start: str) -> None:
-        self.declare(a.reduce.result, type_name, f"{name}[{COLUMNS}]")
+        self.caused(a.reduce.result, f"{type_name} {name}[{COLUMNS}];")
         self.each(a, f"{name}[lane] = {start};")
 
     def each(self, a: Accumulator, *lines: str) -> None:
@@ -184,7 +184,7 @@ class Columns(Nest):
                 name = f"{a.name}_at"
             elif a.value.type_name != self.type_name(a.reduce.result):
                 name = self.values.fresh("col")
-                self.declare(a.reduce.result, self.type_name(a.reduce.result), f"{name}[{COLUMNS}]")
+                self.caused(a.reduce.result, f"{self.type_name(a.reduce.result)} {name}[{COLUMNS}];")
             if result != f"{name}[lane]":
                 self.each(a, f"{name}[lane] = {result};")
             self.lanes[a.reduce.result] = name + self.lane
@@ -204,7 +204,7 @@ class Columns(Nest):
             for a in totals:
                 for v in a.variables:
                     self._clear(a, v.type_name, v.name, v.start)
-                    self.declare(a.reduce.result, v.type_name, f"{v.name}_of[{CHUNKS}][{COLUMNS}]")
+                    self.caused(a.reduce.result, f"{v.type_name} {v.name}_of[{CHUNKS}][{COLUMNS}];")
             self.line("{")
             block.enter_context(self.writer.indented())
             self.line(f"long {width} = index_max({least}, ({size} + {CHUNKS - 1}) / {CHUNKS});")

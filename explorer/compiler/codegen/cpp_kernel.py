@@ -153,7 +153,7 @@ def kernel_function(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sy
             writer.line("int bad = 0;")
         loops: tuple[TiledLoop, ...] = ()
         if all(axis.size != 0 for axis in nest.outer):
-            loops = write_loops((partial(nest.hoist, nest.roots), *nest.tree()), nest)
+            loops = write_loops((partial(nest.hoist, nest.roots), *nest.tree()), nest.opened)
         if nest.can_fail:
             writer.line("return bad;")
     parameters = nest.values.parameters

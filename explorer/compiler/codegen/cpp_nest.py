@@ -68,10 +68,6 @@ class Nest:
         with origin(*self.body.kernel.ids):
             self.writer.line(text)
 
-    def declare(self, value: Expr, type_name: str, name: str) -> None:
-        with origin(*self.values.causes(value)):
-            self.writer.line(f"{type_name} {name};")
-
     def name(self, accumulators: Iterable[Accumulator]) -> None:
         for a in accumulators:
             a.name = self.values.fresh(a.prefix)

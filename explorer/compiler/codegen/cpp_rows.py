@@ -67,7 +67,7 @@ class Rows(Nest):
     def _declare_kept(self) -> None:
         self.kept = {value: self.values.fresh("row") for value in self.kept}
         for value, name in self.kept.items():
-            self.declare(value, self.type_name(value), f"{name}[{points(self.inner)}]")
+            self.caused(value, f"{self.type_name(value)} {name}[{points(self.inner)}];")
 
     def _worth_keeping(self) -> dict[Expr, str]:
         """The values to keep, as many as there is room for, the costliest first."""

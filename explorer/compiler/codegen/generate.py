@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from explorer.compiler.codegen.cpp import CppSources
 from explorer.compiler.codegen.cpp_prelude import prelude
 from explorer.compiler.codegen.triton import generate_triton
 from explorer.compiler.codegen.wrapper import Storage, Wrapper
 from explorer.ir.loops import Extern
-from explorer.ir.program import CppKernel, Generated, Generation
+from explorer.ir.program import CppKernel, Generated, Generation, TiledLoop
 
 
 def generate(generation: Generation) -> Generated:
@@ -53,11 +55,13 @@ def generate(generation: Generation) -> Generated:
 
 
 def verify_generated(generated: Generated) -> None:
-    """Raise AssertionError unless kernels have ids of their own and origins, each is called once, by an entry or by the
-    wrapper, and the wrapper names only what there is."""
+    """Raise AssertionError unless kernels have ids of their own and origins, their tiles are gone over inside the loops
+    that step from tile to tile, each is called once, by an entry or by the wrapper, and the wrapper names only what
+    there is."""
     ids = [kernel.id for kernel in generated.kernels]
     assert len(set(ids)) == len(ids), f"{generated.name}: two kernels share an id"
     for kernel in generated.kernels:
+        _verify_loops(kernel.id, kernel.loops)
         assert kernel.origins and any(line.origins for line in kernel.source.lines), f"{kernel.id} comes from nothing"
     entered = [id for entry in generated.entries for id in entry.kernels]
     inside = set(entered)
@@ -70,3 +74,14 @@ def verify_generated(generated: Generated) -> None:
     assert not lacking, f"{generated.name} never calls {lacking}"
     unknown = [name for _, name in generated.externs if name not in generated.constants]
     assert not unknown, f"{generated.name} has no {unknown}"
+
+
+def _verify_loops(kernel: str, parts: Iterable[object], around: tuple[TiledLoop, ...] = ()) -> None:
+    for loop in parts:
+        assert isinstance(loop, TiledLoop), f"{kernel}: {loop} is no loop"
+        steps = any(each.axis == loop.axis and each.tile == loop.within for each in around)
+        assert steps or not loop.within, f"{kernel}: nothing steps from tile to tile of {loop}"
+        shared = any(each.kind == "parallel" for each in around)
+        assert shared or not loop.shared, f"{kernel}: nothing shares out {loop}"
+        assert not any("vector" in each.kind for each in around), f"{kernel}: {loop} is inside a vector loop"
+        _verify_loops(kernel, loop.body, (*around, loop))

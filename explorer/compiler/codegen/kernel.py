@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import sympy
 import torch
@@ -192,11 +192,8 @@ Part = TiledLoop | Callable[[], None]
 """Of a kernel's code: a loop, or what writes statements."""
 
 
-class Printer(Protocol):
-    """What a language supplies for `write_loops`."""
-
-    def opened(self, loop: TiledLoop, around: TiledLoop | None) -> AbstractContextManager[None]:
-        """Writes the head of a loop that is directly inside `around`, and its end when left."""
+Printer = Callable[[TiledLoop, TiledLoop | None], AbstractContextManager[None]]
+"""Of a language: writes the head of a loop that is directly inside another one, if any, and its end when left."""
 
 
 def write_loops(parts: Iterable[Part], printer: Printer, around: TiledLoop | None = None) -> tuple[TiledLoop, ...]:
@@ -204,7 +201,7 @@ def write_loops(parts: Iterable[Part], printer: Printer, around: TiledLoop | Non
     loops = []
     for part in parts:
         if isinstance(part, TiledLoop):
-            with printer.opened(part, around):
+            with printer(part, around):
                 loops.append(part.around(*write_loops(part.body, printer, part)))
         else:
             part()

@@ -109,7 +109,7 @@ class _Writer(Values):
     accumulators: dict[Reduced, tuple[str, ...]] = field(default_factory=dict)
 
     def function(self, passes: Sequence[Pass]) -> Function:
-        loops = write_loops(self.tree(passes), self)
+        loops = write_loops(self.tree(passes), self.opened)
         sizes = [Argument(name, size=symbol) for name, symbol in sorted(self.sizes.items())]
         body = "\n".join(line.text for line in self.lines)
         blocks = {**self.tiling.blocks, "SPLITS": self.tiling.splits}
