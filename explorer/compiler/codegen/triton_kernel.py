@@ -124,7 +124,8 @@ class _Writer(Values):
         programs = sympy.Mul(*(_blocks(loop.size, loop.tile or 1) for loop in grid))
         types = (*(self.types[argument.name] for argument in arguments),)
         source = (*head, *self.lines)
-        return Function(source, arguments, types, blocks, programs, self.tiling.warps, self.asserts, loops, self.tiling.why)
+        cut = self.tiling
+        return Function(source, arguments, types, blocks, programs, cut.warps, self.asserts, loops, cut.why)
 
     # Loops
 
