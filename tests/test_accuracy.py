@@ -11,7 +11,7 @@ from torch import nn
 import explorer
 from explorer.compiler.config import Config
 from explorer.core.recorder import SILENT
-from explorer.records.check.accuracy import TOLERANCE, against_eager, compare, exact_values
+from explorer.records.check.accuracy import TOLERANCE, NotRepeatable, against_eager, compare, exact_values
 from explorer.records.check.calls import Calls, InPlace
 from explorer.records.check.float64 import Float64Run
 from explorer.records.check.isolate import reached
@@ -255,7 +255,21 @@ def test_a_wrong_step_is_a_difference(name: str) -> None:
 def test_what_eager_does_not_give_twice_has_no_float64_run() -> None:
     calls = iter(range(9))
     trial = Trial(lambda x: x + next(calls), (torch.zeros(4),), {})
-    assert not exact_values(trial.contestant, trial.contestant().observe().values())
+    with pytest.raises(NotRepeatable, match="first in output"):
+        exact_values(trial.contestant, trial.contestant().observe().values())
+
+
+def test_a_result_that_eager_does_not_give_twice_is_no_fault() -> None:
+    ends = [torch.full((4,), float(n)) for n in range(9)]
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x + ends[next(calls)].clone()
+
+    calls = iter(range(9))
+    trial = Trial(program, (torch.zeros(4),), {})
+    found = against_eager(trial.contestant, {"output": torch.ones(4)}, trial.contestant().observe().values() | {})
+    assert not found.ok and found.divergence is not None and not found.divergence.node
+    assert "eager differs from itself" in found.divergence.detail
 
 
 def test_a_result_as_far_from_float64_as_eagers_is_no_mismatch() -> None:

@@ -287,8 +287,8 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
     else:
         bisect["stock"] = partial(nothing_runs, theirs.observation.absent)
     if outcome is not None:
-        found["stock"] = against_eager(compared.again, outcome.values(), compared.expected().values())
-        if ran and not found["stock"].ok and compared.repeatable:
+        found["stock"] = against_eager(compared.again, outcome.values(), compared.expected().values(), "stock")
+        if ran and not found["stock"].ok and found["stock"].divergence is None and compared.repeatable:
             progress.on_phase("finding where stock's results first differ")
             found["stock"] = replace(found["stock"], divergence=unasked(theirs, stock))
         if ran:
@@ -448,10 +448,10 @@ def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare
             compared, outcome = timed, ours.observe()
     accuracy = against_eager(partial(compared.again, spare), outcome.values(), compared.expected().values())
     search = None
-    if (values or not accuracy.ok) and compared.repeatable:
+    if (values or not accuracy.ok and accuracy.divergence is None) and compared.repeatable:
         progress.on_phase("finding where results first differ" if not accuracy.ok else "running kernel by kernel")
         search = searched(compared.contestant, config, thorough=values)
-        if not accuracy.ok:
+        if not accuracy.ok and accuracy.divergence is None:
             accuracy = replace(accuracy, divergence=search.found)
     written = {} if search is None or once else search.written  # the graphs alone have other ids
     notes: tuple[str, ...] = ()

@@ -85,17 +85,27 @@ class Call(Protocol):
     def observe(self) -> Left: ...
 
 
+class NotRepeatable(Exception):
+    """Eager differs from itself; `where` is the first tensor that does."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"eager differs from itself when called again, first in {where}")
+
+
 def against_eager(
-    eager: Callable[[], Call], actual: Mapping[str, Any], expected: Mapping[str, Any]
+    eager: Callable[[], Call], actual: Mapping[str, Any], expected: Mapping[str, Any], engine: str = "explorer"
 ) -> Comparison:
     """Compare with eager's results; if they differ beyond tolerance or have low precision, compare with a float64 run
-    too, unless `eager` cannot make another call or memory is short."""
+    too, unless `eager` cannot make another call or memory is short. `divergence` says where eager differs from itself."""
     found = compare(actual, expected)
     with plainly():
         low = any(_is_inexact(leaf) and leaf.dtype in LOW_PRECISION for leaf in _leaves(expected).values())
     if found.ok and not low:
         return found
-    exact = exact_values(eager, expected)
+    try:
+        exact = exact_values(eager, expected)
+    except NotRepeatable as refusal:
+        return replace(found, divergence=None if found.ok else no_node(str(refusal), engine=engine))
     judged = compare(actual, expected, exact)
     if judged.first_mismatch and any(each.drew for each in exact.values()):
         return replace(judged, own_error=None, eager_error=None)  # of other random numbers, perhaps
@@ -103,7 +113,8 @@ def against_eager(
 
 
 def exact_values(eager: Callable[[], Call], expected: Mapping[str, Any]) -> dict[str, Exact]:
-    """Eager's tensors in float64, by name, as far as the run computed them; empty if there is no such run."""
+    """Eager's tensors in float64, by name, as far as the run computed them; empty if there is no such run.
+    Raises NotRepeatable."""
     float64 = Float64Run({dtype: allowed / DISTURBANCES for dtype, allowed in TOLERANCE.items()})
     try:
         call = eager()
@@ -118,9 +129,18 @@ def exact_values(eager: Callable[[], Call], expected: Mapping[str, Any]) -> dict
     }
     theirs = {name: leaf for name, leaf in _leaves(expected).items() if _is_inexact(leaf) and name in exact}
     rounding = {name: replace(exact[name], value=leaf) for name, leaf in theirs.items()}
-    if compare(again, expected, rounding).first_mismatch:
-        return {}  # another result, and not by the rounding of other libraries: eager is not deterministic
+    if not (repeated := compare(again, expected, rounding)).ok:
+        if not float64.complete:
+            return {}  # other libraries may round otherwise
+        raise NotRepeatable(repeated.first_mismatch)
     return exact
+
+
+def no_node(
+    detail: str, error: float | None = None, eager_error: float | None = None, engine: str = "explorer"
+) -> DivergenceData:
+    """That results differ, and no node is at fault."""
+    return DivergenceData("", "", "", "", error, eager_error, detail=detail, engine=engine)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,11 +17,13 @@ from msgspec.structs import replace as changed
 from torch._inductor import config as inductor_config
 
 from explorer.ir.record import DivergenceData
-from explorer.records.check.accuracy import Comparison, compare, exact_values
+from explorer.records.check.accuracy import Comparison, NotRepeatable, compare, exact_values, no_node
 from explorer.records.check.trial import Outcome, Trial
 from explorer.records.stock.bisection import StockSearch
 from explorer.records.stock.kernel_outputs import drawing
 from explorer.records.stock.run import StockRun, stock_run, unwrapped
+
+_no_node = partial(no_node, engine="stock")
 
 ROUNDING = 10
 """A result at most this many times as far from float64 as eager's may be explained by rounding alone."""
@@ -86,7 +89,7 @@ def _searched(trial: Trial, settings: Mapping[str, Any], search: StockSearch) ->
             return None
         again = compare(under.contestant().observe().values(), eager.values())
         if not again.ok:
-            return _no_node(f"eager differs from itself when called again, first in {again.first_mismatch}")
+            return _no_node(str(NotRepeatable(again.first_mismatch)))
         return search.suspect or _no_fault(under, run.outcome, eager, compared, search)
 
 
@@ -97,7 +100,10 @@ def _no_fault(
     known = f"results differ, first in {compared.first_mismatch}, but every graph and kernel that was compared is right"
     if search.not_compared:
         return _no_node(f"{known}; not compared: {'; '.join(dict.fromkeys(search.not_compared))}")
-    exact = exact_values(trial.contestant, eager.values())
+    try:
+        exact = exact_values(trial.contestant, eager.values())
+    except NotRepeatable as refusal:
+        return _no_node(str(refusal))
     judged = compare(ours.values(), eager.values(), exact)
     mine, theirs = judged.own_error, judged.eager_error
     if mine is None:
@@ -106,7 +112,3 @@ def _no_fault(
         why = "each gives what eager operators give on the same inputs, so the differences are accumulated rounding"
         return _no_node(f"{known}: {why}", mine, theirs)
     return _no_node(f"{known}; what Python and AOTAutograd do around the graphs was not compared", mine, theirs)
-
-
-def _no_node(detail: str, error: float | None = None, eager_error: float | None = None) -> DivergenceData:
-    return DivergenceData("", "", "", "", error, eager_error, detail=detail, engine="stock")
