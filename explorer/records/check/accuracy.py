@@ -96,7 +96,8 @@ def against_eager(
     eager: Callable[[], Call], actual: Mapping[str, Any], expected: Mapping[str, Any], engine: str = "explorer"
 ) -> Comparison:
     """Compare with eager's results; if they differ beyond tolerance or have low precision, compare with a float64 run
-    too, unless `eager` cannot make another call or memory is short. `divergence` says where eager differs from itself."""
+    too, unless `eager` cannot make another call or memory is short. The divergence of the result is that eager differs
+    from itself, if it does."""
     found = compare(actual, expected)
     with plainly():
         low = any(_is_inexact(leaf) and leaf.dtype in LOW_PRECISION for leaf in _leaves(expected).values())
