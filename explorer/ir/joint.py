@@ -124,7 +124,8 @@ class FromInput:
 class ViewStep:
     """One recorded view operation. Sizes among the arguments are numbers or sympy expressions.
 
-    `item` picks one of several results (split). `grad_enabled` is the grad mode it ran under.
+    `item` picks one of several results (split). `grad_enabled` is the grad mode it ran under. `call` names the call
+    that it repeats: steps of one name on one base are taken once.
     """
 
     target: torch._ops.OpOverload
@@ -132,6 +133,7 @@ class ViewStep:
     kwargs: Mapping[str, Any]
     item: int | None
     grad_enabled: bool
+    call: str
 
     def __str__(self) -> str:
         arguments = [*map(str, self.args), *(f"{name}={value}" for name, value in self.kwargs.items())]
@@ -141,12 +143,10 @@ class ViewStep:
 
 @dataclass(frozen=True, slots=True)
 class FromView:
-    """A view, replayed on `base` so that it shares the base's memory and autograd sees a view. `is_of_several`: it is
-    one of the views that a call such as unbind() makes at once, which eager autograd lets nobody write."""
+    """A view, replayed on `base` so that it shares the base's memory and autograd sees a view."""
 
     base: FromGraph | FromInput
     steps: tuple[ViewStep, ...]
-    is_of_several: bool = False
 
     def __str__(self) -> str:
         return ".".join([str(self.base), *map(str, self.steps)])

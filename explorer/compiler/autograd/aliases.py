@@ -7,11 +7,10 @@ AOTAutograd: collect_metadata_analysis.py (OutputType) and functional_utils.py (
 from __future__ import annotations
 
 import functools
-import operator
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,8 +20,8 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserv
 from torch.utils import _pytree as pytree
 
 from explorer.compiler.autograd import reasons
-from explorer.compiler.autograd.layouts import evaluator, expression, inverse, size_weight, stride_order
-from explorer.compiler.autograd.tape import has_memory, is_view, storage_of
+from explorer.compiler.autograd.layouts import evaluator, inverse, size_weight, stride_order
+from explorer.compiler.autograd.tape import Tape, has_memory, root, storage_of
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import count
@@ -30,7 +29,9 @@ from explorer.ir import joint
 from explorer.ir.graph import Graph, info
 
 aten = torch.ops.aten
-DETACH = joint.ViewStep(aten.detach.default, (), {}, None, True)
+DETACH, DATA, ALIAS = (
+    joint.ViewStep(each.default, (), {}, None, True, "") for each in (aten.detach, aten.data, aten.alias)
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,14 @@ class Live:
     @property
     def requires_grad(self) -> bool:
         return self.seen is not None and self.seen.requires_grad
+
+
+@dataclass(frozen=True)
+class AsCaptured:
+    """What a result is in eager. `is_view`: of a tensor that may be gone. `is_data`: its writes are not counted."""
+
+    is_view: bool
+    is_data: bool
 
 
 @dataclass(frozen=True)
@@ -61,17 +70,16 @@ def place(
     restrided: frozenset[int],
     numbers: Mapping[int, Any],
     live: Any,
-    grad_off: frozenset[fx.Node],
+    tape: Tape,
     first: int,
-    of_several: frozenset[int],
+    kinds: Mapping[int, AsCaptured],
 ) -> Placed:
     """Decide for each of `results` (tensors with autograd state, or anything else) how the caller gets it.
 
     `inputs` are the inputs after the call, by index; `restrided` those whose shape changed in place. `numbers` gives
     the node, or the constant, of each result that is a size. `live(tensor)` syncs a tensor and gives its Live.
-    `first` is the number of the first forward output made here. `of_several` are the results that eager refuses to
-    write in place, as one of several views that one operator made: they have to stay views. Raises Unsupported where
-    memory is shared in a way that cannot be replayed.
+    `first` is the number of the first forward output made here, `kinds` what eager makes of each tensor. Raises
+    Unsupported where memory is shared in a way that cannot be replayed.
     """
     outputs: list[tuple[joint.Result | joint.Base, fx.Node, Tensor | None]] = []
     returned: dict[int, joint.Returned] = {}
@@ -104,20 +112,33 @@ def place(
             if index in restrided:
                 raise Unsupported(Why(reasons.RESTRIDED_ALIAS, f"result {members[0]} of input {index}"))
             for i in members:
-                returned[i] = rebuilt(lives[i], inputs[index], joint.FromInput(index), grad_off)
+                returned[i] = rebuilt(lives[i], inputs[index], joint.FromInput(index), tape, kinds[i])
         elif new := [i for i in members if results[i].requires_grad and results[i].grad_fn is None]:
             raise Unsupported(Why(reasons.NEW_LEAF, f"result {new[0]}"))
-        elif len(members) == 1 and members[0] not in of_several and not is_lazy(results[members[0]]):
+        elif len(members) == 1 and not is_of_several(lives[members[0]].node, tape) and not is_lazy(results[members[0]]):
             (i,) = members
-            returned[i] = output(joint.Result(i), lives[i].node, lives[i].seen)
+            returned[i] = made = output(joint.Result(i), lives[i].node, lives[i].seen)
+            if kinds[i].is_view:  # what it is of need not be made
+                found = tape.view(lives[i].node)
+                step = replace(ALIAS, grad_enabled=found is None or found[1].grad_enabled)
+                returned[i] = joint.FromView(made, (step,))
         else:
             base = base_of([lives[i] for i in members], live)
             own = next((i for i in members if lives[i].seen is base.seen), None)
             what = joint.Base(tuple(members)) if own is None else joint.Result(own)
             source = output(what, base.node, base.seen)
             for i in members:
-                returned[i] = source if i == own else rebuilt(lives[i], base, source, grad_off)
+                returned[i] = source if i == own else rebuilt(lives[i], base, source, tape, kinds[i])
     return Placed(tuple(outputs), tuple(returned[i] for i in range(len(results))))
+
+
+def is_of_several(node: fx.Node, tape: Tape) -> bool:
+    """Whether eager refuses to write it in place, as one of several views that one operator made, or a view of such."""
+    while (found := tape.view(node)) is not None and found[1].target is not DETACH.target:
+        node, step = found
+        if step.item is not None:
+            return step.grad_enabled
+    return False
 
 
 def is_lazy(value: Tensor) -> bool:
@@ -146,18 +167,17 @@ def autograd_base(value: Tensor) -> Tensor:
 
 
 def rebuilt(
-    value: Live, base: Live, source: joint.FromGraph | joint.FromInput, grad_off: frozenset[fx.Node]
+    value: Live, base: Live, source: joint.FromGraph | joint.FromInput, tape: Tape, kind: AsCaptured
 ) -> joint.FromView:
     """The recorded views from `base` to `value`. Raises Unsupported where there is no such chain."""
     steps: list[joint.ViewStep] = []
     node = value.node
     while node is not base.node:
-        below = viewed(node)
-        if below is None:
+        found = tape.view(node)
+        if found is None:
             raise Unsupported(Why(reasons.ALIAS_UNKNOWN, f"{info(value.node).id} is no view of {info(base.node).id}"))
-        call, item = (node.args[0], node.args[1]) if node.target is operator.getitem else (node, None)
-        steps.append(recorded(call, item, call not in grad_off))
-        node = below
+        node, step = found
+        steps.append(step)
     steps.reverse()
     if value.seen is not None and value.seen.grad_fn is not None and any(map(breaks_grad, steps)):
         what = f"{info(value.node).id} was detached from its base and requires grad"
@@ -165,37 +185,13 @@ def rebuilt(
     if value.requires_grad and not base.requires_grad:
         raise Unsupported(Why(reasons.ALIAS_UNKNOWN, f"{info(value.node).id} requires grad and its base does not"))
     cut = base.requires_grad and not any(breaks_grad(step) for step in steps)
-    if not value.requires_grad and (cut or not steps):  # without a step it would be the very object, which it is not
-        steps.append(DETACH)
+    if kind.is_data or not value.requires_grad and (cut or not steps):  # without a step it would be the very object
+        steps.insert(0 if kind.is_view else len(steps), DATA if kind.is_data else DETACH)
     return joint.FromView(source, tuple(steps))
 
 
-def recorded(call: Any, item: Any, grad_enabled: bool) -> joint.ViewStep:
-    """The step that takes the view `call` again, on another base."""
-    arguments, keywords = fx.map_arg((call.args[1:], call.kwargs), lambda n: expression(info(n).value))
-    return joint.ViewStep(call.target, tuple(arguments), dict(keywords), item, grad_enabled)
-
-
 def breaks_grad(step: joint.ViewStep) -> bool:
-    return step.target is aten.detach.default or not step.grad_enabled
-
-
-def viewed(node: fx.Node) -> fx.Node | None:
-    """What `node` is a view of; None where it has memory of its own."""
-    if node.op != "call_function":
-        return None
-    call: Any = node.args[0] if node.target is operator.getitem else node
-    if not isinstance(call, fx.Node) or not is_view(call.target):
-        return None
-    source: Any = call.args[0]
-    return source  # type: ignore[no-any-return]
-
-
-def root(node: fx.Node) -> fx.Node:
-    """The node whose memory `node` views."""
-    while (below := viewed(node)) is not None:
-        node = below
-    return node
+    return step.target in (DETACH.target, DATA.target) or not step.grad_enabled
 
 
 def overlapping(written: Sequence[int], fakes: Mapping[int, Tensor]) -> tuple[int, int] | None:
@@ -219,7 +215,6 @@ def extent(value: Tensor) -> tuple[int, int]:
     return at * value.element_size(), (at + reach + 1) * value.element_size() - 1
 
 
-autograd: Any = torch._C._autograd
 functorch: Any = torch._C._functorch
 Values = Sequence[Any]
 
@@ -273,57 +268,80 @@ def _restride(target: Tensor, restride: joint.Restride, rank: int, facts: Sequen
         target.as_strided_(size, stride, target.storage_offset() + offset)
 
 
+Views = dict[Any, Any]
+"""The views taken in one call, by what they are of and the names of the calls that take them."""
+
+
 class Returning:
     """The results as the caller expects them. `as_is`: they are the forward outputs, in order."""
 
     def __init__(self, signature: joint.Signature) -> None:
         count = len(signature.forward_outputs)
         self.as_is = signature.returned == tuple(joint.FromGraph(k) for k in range(count))
-        self._makers = [maker(returned, signature) for returned in signature.returned]
+        again = [returned in signature.returned[:i] for i, returned in enumerate(signature.returned)]
+        self._makers = [maker(*each, signature) for each in zip(signature.returned, again, strict=True)]
 
     def __call__(self, inputs: Values, values: Values) -> tuple[Any, ...]:
         made: list[Any] = []
+        views: Views = {}
         for make in self._makers:
-            made.append(make(inputs, values, made))
+            made.append(make(inputs, values, made, views))
         return tuple(made)
 
 
-def maker(returned: Any, signature: joint.Signature) -> Callable[[Values, Values, Values], Any]:
-    """A function from (inputs, forward outputs, results so far) to one result."""
+def maker(
+    returned: Any, again: bool, signature: joint.Signature
+) -> Callable[[Values, Values, Values, Views], Any]:
+    """A function from (inputs, forward outputs, results so far, views so far) to one result. `again`: an earlier result
+    is such a view too, and another tensor."""
     match returned:
         case joint.FromGraph(output):
-            return lambda inputs, values, made: values[output]
+            return lambda inputs, values, made, views: values[output]
         case joint.FromInput(index):
-            return lambda inputs, values, made: inputs[index]
+            return lambda inputs, values, made, views: inputs[index]
         case joint.SameAs(index):
-            return lambda inputs, values, made: made[index]
+            return lambda inputs, values, made, views: made[index]
         case joint.Constant(value):
-            return lambda inputs, values, made: value
+            return lambda inputs, values, made, views: value
         case joint.FromView(joint.FromInput(index)):
-            replay = replayer(returned, signature)
-            return lambda inputs, values, made: replay(inputs[index], inputs)
+            replay = replayer(returned, again, signature)
+            return lambda inputs, values, made, views: replay(inputs[index], inputs, views)
         case joint.FromView(joint.FromGraph(output)):
-            replay = replayer(returned, signature)
-            return lambda inputs, values, made: replay(values[output], inputs)
+            replay = replayer(returned, again, signature)
+            return lambda inputs, values, made, views: replay(unviewed(values[output]), inputs, views)
     raise TypeError(f"unknown result {returned}")
 
 
-def replayer(view: joint.FromView, signature: joint.Signature) -> Callable[[Tensor, Values], Tensor]:
-    """A function that takes the recorded views on a base."""
-    prepared = [(step, evaluator(flat(step), signature.symbols)) for step in view.steps]
+def unviewed(value: Any) -> Any:
+    """A tensor that is no view to autograd: a view made where nothing is recorded can neither be written by the caller
+    nor be unpacked from the saved ones once its base is written."""
+    return value.detach() if isinstance(value, Tensor) and value._is_view() else value
 
-    def replay(base: Tensor, inputs: Values) -> Tensor:
-        for step, numbers in prepared:
-            filled = iter(numbers(inputs))
-            args, kwargs = fill(step.args, filled), fill(dict(step.kwargs), filled)
-            if step.grad_enabled == torch.is_grad_enabled():
-                made = step.target(base, *args, **kwargs)
-            else:
-                with torch.set_grad_enabled(step.grad_enabled):
+
+def replayer(
+    view: joint.FromView, again: bool, signature: joint.Signature
+) -> Callable[[Tensor, Values, Views], Tensor]:
+    """A function that takes the recorded views on a base. One that another result is, or is a view of, is that very
+    tensor: a hook of the one sees the gradients of the other."""
+    prepared: list[tuple[Any, joint.ViewStep, Callable[[Values], list[Any]]]] = []
+    path: tuple[Any, ...] = (view.base,)
+    for step in view.steps:
+        own = (object(),) if again and step is view.steps[-1] else ()
+        prepared.append(((*path, step.call, *own), step, evaluator(flat(step), signature.symbols)))
+        path = *path, step.call, step.item
+
+    def replay(base: Tensor, inputs: Values, views: Views) -> Tensor:
+        for path, step, numbers in prepared:
+            if (made := views.get(path)) is None:
+                filled = iter(numbers(inputs))
+                args, kwargs = fill(step.args, filled), fill(dict(step.kwargs), filled)
+                if step.grad_enabled == torch.is_grad_enabled():
                     made = step.target(base, *args, **kwargs)
+                else:
+                    with torch.set_grad_enabled(step.grad_enabled):
+                        made = step.target(base, *args, **kwargs)
+                views[path] = made
             base = made if step.item is None else made[step.item]
-        if view.is_of_several and base._is_view() and not base.is_inference():
-            autograd._set_creation_meta(base, autograd.CreationMeta.MULTI_OUTPUT_NODE)
         return base
 
     return replay

@@ -20,10 +20,9 @@ from torch._ops import OpOverload
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from explorer.compiler.autograd import reasons
-from explorer.compiler.autograd.aliases import root
 from explorer.compiler.autograd.layouts import Symbolic, size_weight
 from explorer.compiler.autograd.passes import has_effect, insert, is_random
-from explorer.compiler.autograd.tape import is_view
+from explorer.compiler.autograd.tape import is_view, root
 from explorer.core.reasons import Why
 from explorer.core.rules import RuleTable
 from explorer.ir.graph import Graph, computed_from, info, needed_by, restamp

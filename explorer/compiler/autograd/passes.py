@@ -15,9 +15,8 @@ from torch import Tensor, fx
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import _disable_current_modes
 
-from explorer.compiler.autograd.aliases import root, viewed
 from explorer.compiler.autograd.layouts import expression, inverse, stride_order
-from explorer.compiler.autograd.tape import is_view
+from explorer.compiler.autograd.tape import is_view, root, viewed
 from explorer.compiler.autograd.userpass import call, stamp_added
 from explorer.compiler.autograd.verify import verify_traced
 from explorer.core.origin import Origins, origin, union

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from explorer.compiler.autograd.aliases import Returning, Writing, overlaps
+from explorer.compiler.autograd.aliases import Returning, Writing, overlaps, unviewed
 from explorer.compiler.autograd.backward import Backward
 from explorer.compiler.autograd.grad_functions import Routes
 from explorer.core.text import Line, Text, count
@@ -130,12 +130,6 @@ def applying(function: type[torch.autograd.Function]) -> Callable[..., tuple[Any
         return function.apply(*inputs) if transformed() else plain_apply(*inputs)
 
     return apply
-
-
-def unviewed(value: Any) -> Any:
-    """A tensor that is no view to autograd: a view made inside a Function can neither be written by the caller nor be
-    unpacked from the saved ones once its base is written."""
-    return value.detach() if isinstance(value, Tensor) and value._is_view() else value
 
 
 def finished(plan: Traced | Partitioned, run: Half) -> Call:

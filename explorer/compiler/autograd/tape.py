@@ -14,12 +14,14 @@ from torch import fx
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.decompositions import DECOMPOSITIONS, Decomposition, decompositions, reference_of_prim
-from explorer.compiler.autograd.layouts import SizeNodes, Symbolic
+from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why
+from explorer.ir import joint
 from explorer.ir.graph import Graph, NodeInfo, info, stamp
 
 
@@ -80,7 +82,8 @@ class Tape(TorchDispatchMode):
         self.graph = graph
         self.constants: dict[str, torch.Tensor] = {}
         self.sizes: SizeNodes | None = None
-        self.grad_off: set[fx.Node] = set()
+        self._grad_off: set[fx.Node] = set()
+        self._views: dict[tuple[fx.Node, int | None], tuple[fx.Node, joint.ViewStep]] = {}
         self._fake_mode = fake_mode
         self._causes = causes
         self._table = decompositions()
@@ -135,8 +138,37 @@ class Tape(TorchDispatchMode):
             with self, self._inside_prim(func.namespace == "prims"):
                 result = rule(*args, **kwargs)
             if result is not NotImplemented:
-                return result if is_view(func) else self._in_new_memory(result, args)
+                if not is_view(func):
+                    return self._in_new_memory(result, args)
+                self._seen_whole(func, args, kwargs, result)
+                return result
         return self._record(func, args, kwargs)
+
+    def _seen_whole(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """Remember the call that a view was made by, as autograd saw it, for one that is written as others."""
+        source = self.node(args[0])
+        given, named = tree_map(expression, (args[1:], kwargs))
+        several = isinstance(result, (tuple, list))
+        name = f"{func} {len(self._views)}"
+        for item, value in enumerate(result if several else (result,)):
+            node, place = self._nodes.get(id(value), (source, None))
+            if node is not source:
+                step = joint.ViewStep(func, given, named, item if several else None, torch.is_grad_enabled(), name)
+                self._views[node, place] = source, step
+
+    def view(self, node: fx.Node) -> tuple[fx.Node, joint.ViewStep] | None:
+        """What `node` is a view of and how, as autograd saw it; None where it has memory of its own."""
+        source = viewed(node)
+        if source is None:
+            return None
+        call, item = (node.args[0], node.args[1]) if node.target is operator.getitem else (node, None)
+        assert isinstance(call, fx.Node)
+        if (whole := self._views.get((call, item))) is not None:  # type: ignore[arg-type]
+            return whole
+        given, named = fx.map_arg((call.args[1:], call.kwargs), lambda n: expression(info(n).value))
+        return source, joint.ViewStep(
+            call.target, tuple(given), dict(named), item, call not in self._grad_off, call.name  # type: ignore[arg-type]
+        )
 
     def _rule(self, func: OpOverload, args: tuple[Any, ...]) -> Decomposition | None:
         """How `func` is broken up. What a prim calls is the end of torch's decompositions, so only ours break it up
@@ -179,7 +211,7 @@ class Tape(TorchDispatchMode):
         )
         self.stamp(node, result)
         if not torch.is_grad_enabled():
-            self.grad_off.add(node)
+            self._grad_off.add(node)
         if many:
             for item, value in enumerate(result):
                 if isinstance(value, torch.Tensor):
@@ -255,3 +287,21 @@ def is_view(func: Any) -> bool:
     if func in VIEWS_WITHOUT_ALIAS:
         return True
     return any(ret.alias_info is not None and not ret.alias_info.is_write for ret in func._schema.returns)
+
+
+def viewed(node: fx.Node) -> fx.Node | None:
+    """What `node` is a view of; None where it has memory of its own."""
+    if node.op != "call_function":
+        return None
+    call: Any = node.args[0] if node.target is operator.getitem else node
+    if not isinstance(call, fx.Node) or not is_view(call.target):
+        return None
+    source: Any = call.args[0]
+    return source  # type: ignore[no-any-return]
+
+
+def root(node: fx.Node) -> fx.Node:
+    """The node whose memory `node` views."""
+    while (below := viewed(node)) is not None:
+        node = below
+    return node

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,10 +21,10 @@ from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wr
 from torch.utils._pytree import tree_leaves
 
 from explorer.compiler.autograd import aliases, reasons
-from explorer.compiler.autograd.aliases import Live, overlapping, place
+from explorer.compiler.autograd.aliases import AsCaptured, Live, overlapping, place
 from explorer.compiler.autograd.grad_functions import ACCUMULATION, Attribution, record
 from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, laid_out_as, places, same_strides
-from explorer.compiler.autograd.tape import Tape, has_memory, is_plain, not_functional, storage_of
+from explorer.compiler.autograd.tape import Tape, has_memory, is_plain, not_functional, root, storage_of
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir import joint
@@ -33,7 +32,6 @@ from explorer.ir.graph import Graph, NodeInfo, info, is_refused, needed_by
 from explorer.ir.settings import kept
 
 aten = torch.ops.aten
-autograd: Any = torch._C._autograd
 NO_DATA = (DataDependentOutputException, DynamicOutputShapeException)
 
 
@@ -154,6 +152,8 @@ class Tracer:
         self.constants: dict[str, Tensor] = {}
         self.autocasts: list[torch.autocast] = []
         self.has_writes = False
+        self.of_data: set[fx.Node] = set()
+        """What is `x.data`, or a view of such."""
 
     @contextlib.contextmanager
     def functional(self) -> Iterator[None]:
@@ -263,6 +263,8 @@ class Tracer:
                 raise Unsupported(Why(reasons.TRACE_FAILED, f"{node.name}: the result is larger than {list(size)}"))
         if self.has_writes and isinstance(result, Tensor):
             result = self.in_memory_as_captured(node, result)
+        if is_data(node) or node.args and node.args[0] in self.of_data and shares_memory(node, node.args[0]):
+            self.of_data.add(node)
         if isinstance(result, torch.autocast):
             self.autocasts.append(result)
         elif args and isinstance(args[0], torch.autocast):
@@ -355,7 +357,7 @@ class Tracer:
             if self.is_restrided(i) or self.is_resized(i, inputs[i].node)
         )
         restrided = frozenset(restride.index for restride in restrides)
-        written = [i for i, value in inputs.items() if aliases.root(value.node) is not self.placeholders[i]]
+        written = [i for i, value in inputs.items() if root(value.node) is not self.placeholders[i]]
         self.check_overlap(written)
         self.check_storage(written, inputs)
         after = [i for i in written if i in restrided or self.autograd_saw(i)]
@@ -363,9 +365,8 @@ class Tracer:
         seen = {i: inputs[i].seen if self.autograd_saw(i) else None for i in after}
         outputs += [(joint.NewValue(i), inputs[i].node, seen[i]) for i in after]
         numbers = {i: self.size_node(v) for i, v in enumerate(results) if isinstance(v, Symbolic)}
-        of_several = frozenset(filter(self.is_of_several, range(len(results))))
-        grad_off = frozenset(self.tape.grad_off)
-        placed = place(results, inputs, restrided, numbers, self.live, grad_off, len(outputs), of_several)
+        as_captured = {i: self.kind(i) for i, value in enumerate(results) if isinstance(value, Tensor)}
+        placed = place(results, inputs, restrided, numbers, self.live, self.tape, len(outputs), as_captured)
         outputs += placed.outputs
         outputs = [(what, self.as_captured(what, node), seen) for what, node, seen in outputs]
         differentiable = tuple(seen is not None and seen.requires_grad for _, _, seen in outputs)
@@ -390,10 +391,7 @@ class Tracer:
         signature = joint.Signature(
             inputs=tuple(sources),
             outputs=tuple(kinds),
-            returned=tuple(
-                replace(each, is_of_several=True) if isinstance(each, joint.FromView) and i in of_several else each
-                for i, each in enumerate(placed.returned)
-            ),
+            returned=placed.returned,
             mutations=tuple(mutations),
             restrides=restrides,
             repeats=dict(self.repeats),
@@ -475,10 +473,10 @@ class Tracer:
         value = info(node).value if isinstance(node, fx.Node) else None
         return value if isinstance(value, Tensor) else None
 
-    def is_of_several(self, index: int) -> bool:
-        seen = self.seen_by_capture(index)
+    def kind(self, index: int) -> AsCaptured:
+        seen, node = self.seen_by_capture(index), self.captured.outputs[index]
         is_view = seen is not None and seen._is_view() and not seen.is_inference()
-        return is_view and autograd._get_creation_meta(seen) == autograd.CreationMeta.MULTI_OUTPUT_NODE
+        return AsCaptured(is_view, node in self.of_data)
 
     def write_inputs(self, indices: list[int], inputs: dict[int, Live]) -> None:
         """The trailing copies into inputs whose change autograd does not see."""
@@ -502,7 +500,7 @@ class Tracer:
 
     def check_constants(self) -> None:
         for name, value in self.constants.items():
-            if aliases.root(self.live(value).node).op != "get_attr":
+            if root(self.live(value).node).op != "get_attr":
                 raise Unsupported(Why(reasons.CONSTANT_MUTATION, name))
 
     def check_storage(self, written: list[int], inputs: dict[int, Live]) -> None:
@@ -554,6 +552,14 @@ class Tracer:
             self.tape.stamp(placeholder, inner, about=f"gradient of {info(node).id}")
         self.tape.bind(inner, placeholder)
         return torch._to_functional_tensor(inner)
+
+
+def is_data(node: fx.Node) -> bool:
+    return node.target is getattr and node.args[1] == "data"
+
+
+def shares_memory(node: fx.Node, source: Any) -> bool:
+    return not {*map(storage_of, in_memory(node))}.isdisjoint(map(storage_of, in_memory(source)))
 
 
 def fills_with_gradient(node: fx.Node) -> bool:

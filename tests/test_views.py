@@ -1,0 +1,141 @@
+"""Results that are views: which call made them, of whom they are views, what autograd lets be written, and whose writes
+are counted, against eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import explorer
+from reference_backend import compiled, symbolic
+
+MADE: dict[str, Callable[[Tensor], Sequence[Tensor]]] = {
+    "unbind": lambda x: [x.unbind(0)[0], x.unbind(0)[1]],
+    "one call": lambda x: (lambda parts: [parts[1], parts[0]])(x.unbind(0)),
+    "one of several": lambda x: [x.unbind(1)[2]],
+    "chunk": lambda x: [x.chunk(2)[1]],
+    "split": lambda x: [x.split([1, 2], 1)[1], x.split(1)[0]],
+    "of parts": lambda x: [x.unbind(0)[1][:1], x.chunk(2)[1].view(-1)],
+    "of a view": lambda x: [x.t().unbind(0)[1], x.view(-1).split(4)[0]],
+    "expanded": lambda x: [x.expand(2, 2, 3).unbind(0)[1]],
+    "tensor_split": lambda x: [x.tensor_split(2)[1], x.hsplit(3)[0]],
+    "alone": lambda x: [x.view(-1)],
+    "part alone": lambda x: [x[1]],
+    "twice": lambda x: [x.view(-1), x.view(-1)],
+    "data": lambda x: [x.data],
+    "parts of data": lambda x: [x.data.unbind(0)[1], x.data.view(-1)],
+    "data of a part": lambda x: [x.unbind(0)[1].data],
+    "detached parts": lambda x: [x.detach().unbind(0)[1], x.unbind(0)[0].detach()],
+}
+OF: dict[str, Callable[[Tensor], Tensor]] = {
+    "an input": lambda x: x,
+    "a view of an input": lambda x: x.view(2, 3),
+    "what is computed": lambda x: x * 2,
+}
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("of", OF)
+@pytest.mark.parametrize("name", MADE)
+def test_views_are_eagers(name: str, of: str, requires_grad: bool) -> None:
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        return *MADE[name](OF[of](x)), x.sum()
+
+    def given() -> Tensor:
+        return torch.arange(6.0).reshape(2, 3).requires_grad_(requires_grad)
+
+    call = compiled(symbolic(function, given())).call
+    assert call is not None
+    assert told(call, given()) == told(function, given())
+
+
+def told(function: Callable[..., Any], given: Tensor) -> list[Any]:
+    found: list[Any] = []
+    *views, _ = function(given)
+    for view in views:
+        made_by = type(view.grad_fn).__name__ if view.grad_fn is not None and view.grad_fn.next_functions else ""
+        is_part = view._is_view() and str(torch._C._autograd._get_creation_meta(view))
+        if is_part and "MULTI" in is_part:
+            found.append((made_by, view.output_nr))
+        found.append((is_part, view.requires_grad))
+    for view in views:
+        before = given._version
+        try:
+            with torch.enable_grad():
+                view.mul_(2)
+            found.append((given._version != before, view.tolist()))
+        except RuntimeError as error:
+            found.append(str(error).split(".")[0])
+        try:
+            found.append(view.detach_().tolist())
+        except RuntimeError as error:
+            found.append(str(error).split(".")[0])
+    return found
+
+
+def test_the_gradient_of_a_view_is_that_of_its_views() -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        flat = x.view(-1)
+        return flat[1:], flat
+
+    for run in (function, explorer.compile(function, fullgraph=True)):
+        part, flat = run(torch.ones(2, 3, requires_grad=True))
+        flat.retain_grad()
+        (part * 2).sum().backward()
+        assert flat.grad is not None and flat.grad.tolist() == [0, 2, 2, 2, 2, 2]
+
+
+def test_parts_that_live_on_after_a_break_are_parts() -> None:
+    def function(x: Tensor) -> str:
+        *_, last = x.unbind(0)
+        torch._dynamo.graph_break()
+        try:
+            last.t_()
+        except RuntimeError as error:
+            return str(error)
+        return ""
+
+    x = torch.ones(2, 3, requires_grad=True)
+    wanted = function(x)
+    assert "Output 1 of Unbind" in wanted and explorer.compile(function)(x) == wanted
+
+
+def test_a_view_that_lives_on_after_a_break_is_one() -> None:
+    def function(x: Tensor) -> str:
+        made = (x + 1)[0]
+        torch._dynamo.graph_break()
+        try:
+            made.detach_()
+        except RuntimeError as error:
+            return str(error)
+        return ""
+
+    wanted = function(torch.ones(2, 3))
+    assert "Can't detach views" in wanted and explorer.compile(function)(torch.ones(2, 3)) == wanted
+
+
+def test_a_view_made_without_grad_mode_is_not_written_in_it() -> None:
+    def function(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return (x + 1)[0]
+
+    for run in (function, explorer.compile(function, fullgraph=True)):
+        with pytest.raises(RuntimeError, match="A view was created in no_grad mode"):
+            run(torch.ones(2, 3)).mul_(torch.ones(3, requires_grad=True))
+
+
+def test_writes_of_data_that_lives_on_after_a_break_are_not_counted() -> None:
+    def function(x: Tensor) -> Tensor:
+        row, loss = x.data[0], (x * x).sum()
+        torch._dynamo.graph_break()
+        row.add_(1)
+        loss.backward()  # type: ignore[no-untyped-call]
+        assert x.grad is not None
+        return x.grad
+
+    given = [torch.ones(2, 3, requires_grad=True) for _ in range(2)]
+    assert function(given[0]).tolist() == explorer.compile(function)(given[1]).tolist()
