@@ -331,6 +331,62 @@ PARTS = (
         @functools.lru_cache
         def looked_up(n): return n + 1
         """, "y = y + looked_up(3)", "looked_up.cache_info()", once=True),
+    # What the process, libraries and C hold in places of their own.
+    Part("seeds that are drawn from", "seeds = np.random.SeedSequence(1); drawn = np.random.default_rng(seeds)",
+         "drawn.spawn(1)", "seeds.n_children_spawned"),
+    Part("how an array is read", "cells = np.zeros(2)", "cells.dtype = 'i8'; cells[0] = 3",
+         "str(cells.dtype), cells"),
+    Part("how arrays are printed", "states = np.random.RandomState(1); np.set_printoptions(threshold=5)",
+         "y = y + states.rand()", "states.get_state()[1].tolist()"),
+    Part("memory by its bytes", "held = torch.ones(2); raw_memory = held.untyped_storage()",
+         "raw_memory[3] = raw_memory[3] + 1", "held", pure=True),
+    Part("an exception's cause", "failed = ValueError('a')", "failed.__cause__ = KeyError('k')",
+         "repr(failed.__cause__)"),
+    Part("registered with an abstract class", "class Abstract(abc.ABC): pass\nclass Concrete: pass",
+         "Abstract.register(Concrete)", "issubclass(Concrete, Abstract)"),
+    Part("the context of decimals", "import decimal; decimal.setcontext(decimal.Context(prec=9))",
+         "decimal.setcontext(decimal.Context(prec=5)); decimal.getcontext().prec += 1", "decimal.getcontext().prec"),
+    Part("names of levels", "logging.addLevelName(33, 'ODD'); logging.setLogRecordFactory(logging.LogRecord)", """
+        logging.addLevelName(33, logging.getLevelName(33) + 'D')
+        logging.setLogRecordFactory(logging.makeLogRecord)
+        """, """(
+            logging.getLevelName(33), logging.getLogRecordFactory() is logging.LogRecord,
+            logging.setLogRecordFactory(logging.LogRecord))"""),
+    Part("logging switched off", "logging.disable(0)", "logging.disable(logging.root.manager.disable + 5)",
+         "logging.root.manager.disable"),
+    Part("hooks of all modules", "def seeing(m, i, o): pass", """
+        y = y + 1; nn.modules.module.register_module_forward_hook(seeing)
+        """, "len(nn.modules.module._global_forward_hooks), nn.modules.module._global_forward_hooks.clear()"),
+    Part("callbacks of the collector", "import gc\ndef collected(phase, info): pass", "gc.callbacks.append(collected)",
+         "gc.callbacks.count(collected), gc.callbacks.remove(collected)"),
+    Part("precision, one by one", "torch.backends.cuda.matmul.fp32_precision = 'ieee'", """
+        torch.backends.cuda.matmul.fp32_precision = 'tf32'; torch.backends.mkldnn.conv.fp32_precision = 'ieee'
+        """, "torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.conv.fp32_precision"),
+    Part("engines and calls on errors", "torch.backends.quantized.engine = 'x86'; np.seterrcall(None)",
+         "torch.backends.quantized.engine = 'onednn'; np.seterrcall(print); np.setbufsize(16384)",
+         "torch.backends.quantized.engine, np.geterrcall() is print, np.getbufsize()"),
+    Part("a gradient to be retained", "base = nn.Parameter(torch.ones(3)); middle = base * 2",
+         "middle.retain_grad()", "middle.retains_grad", once=True),
+    Part("a structure of C", "import ctypes; number = ctypes.c_int(3)", "number.value += 1", "number.value", once=True),
+    Part("a view of bytes", "under_view = bytearray(b'ab'); over = memoryview(under_view)", "over[0] += 1",
+         "bytes(under_view)", once=True),
+    Part("memory of the system", "import mmap; mapped = mmap.mmap(-1, 8)", "mapped.write(b'q')",
+         "mapped[0], mapped.tell()", once=True),
+    Part("a digest", "import hashlib; digest = hashlib.sha256()", "digest.update(b'a')", "digest.hexdigest()",
+         once=True),
+    Part("a compressor", "import zlib; packer = zlib.compressobj()", "packer.compress(b'abc')",
+         "packer.copy().flush()", once=True),
+    Part("a queue", "import queue; waiting = queue.SimpleQueue()", "waiting.put(1)", "waiting.qsize()", once=True),
+    Part("a database", "import sqlite3; rows_of = sqlite3.connect(':memory:'); rows_of.execute('create table t(a)')",
+         "rows_of.execute('insert into t values (1)')", "list(rows_of.execute('select * from t'))", once=True),
+    Part("rows of a text", "import csv; row_of = csv.reader(['a,b', 'c,d'])", "next(row_of)", "row_of.line_num",
+         once=True),
+    Part("what is called at the end", "import atexit\ndef bye(): pass", "atexit.register(bye)",
+         "atexit.unregister(bye)", once=True),
+    Part("a handler of a signal", "import signal; signal.signal(signal.SIGUSR1, signal.SIG_DFL)",
+         "signal.signal(signal.SIGUSR1, signal.SIG_IGN)", "str(signal.getsignal(signal.SIGUSR1))", once=True),
+    Part("settings of the collector", "import gc; gc.set_threshold(700, 10, 10)", "gc.set_threshold(900, 10, 10)",
+         "gc.get_threshold()", once=True),
 )  # fmt: skip
 
 FILE = "<effects: "

@@ -26,11 +26,12 @@ from torch import nn
 
 import explorer
 from effects import BY_NAME, PARTS, Made, Runs, made
+from explorer.core.classes import is_written_in_c
 from explorer.records.check.isolate import ASKING, ASKS, HARMFUL_BUILTINS, NotIsolated, reached
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import heard, kept_inside, noted, put_back
 from explorer.records.check.profile import peak_bytes
-from explorer.records.check.snapshot import Snapshot
+from explorer.records.check.snapshot import Snapshot, _is_known
 
 ENGINES: tuple[dict[str, Any], ...] = (
     {},
@@ -315,6 +316,54 @@ def test_each_tensor_that_a_call_reaches_is_named_and_put_back(seed: int) -> Non
         each.add_(1)
     before.put()
     assert [each.tolist() for each in made] == [[float(n), float(n)] for n in range(len(made))]
+
+
+def test_whether_an_array_may_be_written_is_put_back() -> None:
+    array = np.zeros(2)
+    before = Snapshot(reached(lambda array: None, {"array": array}))
+    array[0] = 1
+    array.flags.writeable = False
+    before.put()
+    assert array.flags.writeable and not array.any()
+
+
+def classes_in_c() -> list[type]:
+    """Those of Python and NumPy that are there, apart from errors."""
+    found: dict[type, None] = {}
+    waiting: list[type] = [object]
+    while waiting:
+        kind = waiting.pop()
+        waiting += [each for each in type.__subclasses__(kind) if each not in found]
+        found.update(dict.fromkeys(type.__subclasses__(kind)))
+    roots = {*sys.stdlib_module_names, "numpy"} - {"_ctypes", "ctypes"}
+    in_c = (kind for kind in found if is_written_in_c(kind) and not issubclass(kind, BaseException))
+    return [kind for kind in in_c if str(kind.__module__).partition(".")[0] in roots]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_taken_to_hold_nothing_that_changes_is_changed_by_none_of_its_methods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some write files
+    given: tuple[tuple[Any, ...], ...] = ((), (1,), ("a",), (b"ab",), (2020, 1, 1), ([1, 2],), ({"a": 1},), (int, 1))
+    tried = 0
+    for kind in classes_in_c():
+        if not _is_known(kind) or issubclass(kind, (type, types.ModuleType, types.TracebackType)):
+            continue
+        for arguments in given:
+            try:
+                value = kind(*copy.deepcopy(arguments))
+                before = repr(value), hash(value)
+            except Exception:  # not how one is made
+                continue
+            tried += 1
+            for name in dir(value):
+                method = None if name in ("__class__", "__init__", "__new__") else getattr(value, name, None)
+                for passed in given if callable(method) else ():
+                    with contextlib.suppress(Exception):
+                        method(*passed)
+            assert (repr(value), hash(value)) == before, kind
+    assert tried > 60
 
 
 class Recurrent(nn.Module):

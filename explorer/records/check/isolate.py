@@ -136,6 +136,10 @@ class Objects:
         self.weak: list[weakref.ref[Any]] = []
         self.code: list[tuple[Any, str]] = []
         self.holds_classes = False
+        self.tables: dict[int, tuple[Any, str]] = {}
+        """Containers of libraries that functions of theirs name, such as registries and global hooks."""
+        self.rebound: list[Binding] = []
+        """What functions of libraries rebind in their modules."""
 
     def add(self, value: Any, path: str) -> None:
         waiting = [(value, path)]
@@ -363,6 +367,8 @@ class Code:
                 self._function(value, path)
             elif value.__closure__ and not module:
                 self._closure(value, path)
+            elif module:
+                self._library(value.__code__, value.__globals__)
             if is_users(original.__code__ if isinstance(original, types.FunctionType) else None):
                 return
         elif isinstance(value, type):
@@ -375,6 +381,18 @@ class Code:
                 return
         if module:
             _harmless(value, path, module)
+
+    def _library(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        """What a function of a library changes of its module by itself. What it calls may fill caches."""
+        for each in code.co_consts:
+            if isinstance(each, types.CodeType):
+                self._library(each, namespace)
+        for instruction in dis.get_instructions(code):
+            name, op = instruction.argval, instruction.opname
+            if op in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+                self.objects.rebound.append(Binding(namespace, name))
+            elif op == "LOAD_GLOBAL" and isinstance(held := namespace.get(name), (dict, list, set, deque)):
+                self.objects.tables[id(held)] = held, f"{namespace.get('__name__')}.{name}"
 
     def _function(self, function: types.FunctionType, path: str) -> None:
         if id(function) in self._scanned:
@@ -679,6 +697,7 @@ class State:
     def now(self) -> State:
         """The same places, with what they hold and reach by now. Raises NotIsolated."""
         made = State(self.args, self.places, [place.get() for place in self.places], Objects(), self.function)
+        made.objects.tables, made.objects.rebound = self.objects.tables, self.objects.rebound
         for value, path in self.objects.code:
             made.objects.add(value, path)
         made._follow()

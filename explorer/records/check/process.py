@@ -14,9 +14,10 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -167,7 +168,8 @@ def _collections_told() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.callbacks.remove(_collects)
+        with suppress(ValueError):  # the program may have taken it away
+            gc.callbacks.remove(_collects)
 
 
 def _collects(phase: str, _: object) -> None:
@@ -232,6 +234,18 @@ def _asked_by_compiler(frame: FrameType | None) -> bool:
     return False
 
 
+UNTOLD = "untold"
+
+
+def _told(get: Callable[[], Any]) -> Any:
+    """The value of a setting; UNTOLD where torch refuses to tell it, as one that the program set in two ways: then each
+    of these is restored by itself."""
+    try:
+        return get()
+    except RuntimeError:
+        return UNTOLD
+
+
 Setting = tuple[Callable[[], Any], Callable[[Any], None]]
 
 
@@ -260,6 +274,10 @@ def _switches() -> Iterator[Setting]:
     yield torch.is_warn_always_enabled, torch.set_warn_always
     yield numpy.geterr, lambda value: (numpy.seterr(**value), None)[1]
     yield numpy.get_printoptions, lambda value: numpy.set_printoptions(**value)
+    yield numpy.geterrcall, lambda value: (numpy.seterrcall(value), None)[1]
+    yield numpy.getbufsize, lambda value: (numpy.setbufsize(value), None)[1]
+    yield _decimal, lambda value: decimal.setcontext(value[0])
+    yield lambda: logging.root.manager.disable, lambda value: setattr(logging.root.manager, "disable", value)
 
 
 @cache
@@ -267,9 +285,10 @@ def _backends() -> tuple[Setting, ...]:
     """What torch gets and sets by functions of like names, as torch.backends does: switches and names, or several."""
     c: Any = torch._C
     found: list[Setting] = []
-    for name in sorted(each.removeprefix("_get_") for each in dir(c) if each.startswith("_get_")):
-        get, put = getattr(c, f"_get_{name}"), getattr(c, f"_set_{name}", None)
-        if put is None or name in OTHERWISE:
+    for name in sorted(each.removeprefix("_set_") for each in dir(c) if each.startswith("_set_")):
+        put = getattr(c, f"_set_{name}")
+        get = next((getattr(c, f"{asks}{name}") for asks in ASKED if hasattr(c, f"{asks}{name}")), None)
+        if get is None or name in OTHERWISE:
             continue
         try:
             value = get()
@@ -277,11 +296,13 @@ def _backends() -> tuple[Setting, ...]:
             continue
         if isinstance(value, tuple):
             found.append((get, partial(_unpacked, put)))
-        elif isinstance(value, (bool, str)):
+        elif value is not None:
             found.append((get, put))
     flags = torch.backends.cuda
     for name in ("flash", "math", "mem_efficient", "cudnn"):
         found.append((getattr(flags, f"{name}_sdp_enabled"), getattr(flags, f"enable_{name}_sdp")))
+    for each in PRECISIONS:
+        found.append((partial(c._get_fp32_precision_getter, *each), partial(c._set_fp32_precision_setter, *each)))
     return tuple(found)
 
 
@@ -289,8 +310,24 @@ def _unpacked(put: Callable[..., None], value: tuple[Any, ...]) -> None:
     put(*value)
 
 
-OTHERWISE = ("deterministic_algorithms", "float32_matmul_precision", "thread_name", "warnAlways")
+ASKED = ("_get_", "_is_", "is_", "_")
+"""What stands before a setting's name in the name of the function that tells it."""
+
+PRECISIONS = (("generic", "all"), *product(("cuda", "mkldnn"), ("all", "matmul", "conv", "rnn")))
+"""Back ends and operators that have a precision of their own; one that is not set is told as the one above it."""
+
+OTHERWISE = (
+    "deterministic_algorithms", "float32_matmul_precision", "thread_name", "warnAlways", "grad_enabled",
+    "torch_function_state", "skip_next_torch_function", "graph_executor_optimize",
+)  # fmt: skip
 """Those that other functions set, or that are no setting."""
+
+
+def _decimal() -> tuple[decimal.Context, str]:
+    """The context, and what a program sets of it; what its flags tell of earlier operations is no setting."""
+    context = decimal.getcontext()
+    traps = [kind.__name__ for kind, trapped in context.traps.items() if trapped]
+    return context, repr((context.prec, context.rounding, context.Emin, context.Emax, context.clamp, traps))
 
 
 def _deterministic() -> tuple[bool, bool]:
@@ -376,7 +413,7 @@ class Process:
     @classmethod
     def now(cls) -> Process:
         switches = tuple(_switches())
-        known = tuple((get, put, get()) for get, put in (*switches, *_random(), *_python()))
+        known = tuple((get, put, _told(get)) for get, put in (*switches, *_random(), *_python()))
         return cls(known, (*(value for *_, value in known[: len(switches)]), _filters()), _loggers())
 
     def same_settings(self, before: Process) -> bool:
@@ -386,8 +423,8 @@ class Process:
 
     def put(self) -> None:
         for get, put, value in self.values:
-            now = get()
-            if isinstance(now, (torch.Tensor, tuple, list)) or repr(now) != repr(value):
+            now = _told(get)
+            if value is not UNTOLD and (isinstance(now, (torch.Tensor, tuple, list)) or repr(now) != repr(value)):
                 put(value)
 
 

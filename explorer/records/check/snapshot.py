@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import _abc
+import abc
 import array
 import contextvars
+import datetime
 import decimal
 import functools
 import io
+import operator
 import random
+import re
+import struct
 import threading
 import types
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -34,12 +41,16 @@ from explorer.records.check.isolate import (
     undone,
 )
 
-STATELESS = frozenset(
-    "builtins types typing re _sre datetime decimal fractions uuid pathlib operator functools weakref _weakref _thread "
-    "threading enum abc _abc collections struct _struct zoneinfo inspect logging torch numpy _weakrefset _collections "
-    "collections.abc numbers _operator".split()
-)
-"""Packages whose objects written in C hold nothing that changes, apart from those that are kept here or refused."""
+STATELESS: tuple[type, ...] = (
+    types.ModuleType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType, types.MemberDescriptorType, types.MappingProxyType, types.CellType,
+    types.TracebackType, type({}.keys()), type({}.values()), type({}.items()), property, staticmethod, classmethod,
+    super, functools.partial, operator.itemgetter, operator.attrgetter, operator.methodcaller, re.Match,
+    struct.Struct, weakref.ProxyType, weakref.CallableProxyType, type(NotImplemented),
+    type(datetime.datetime_CAPI), torch.jit.ScriptFunction, torch._C._NodeBase, torch._C._DispatchModule,
+)  # fmt: skip
+"""Classes written in C whose objects hold nothing that changes, or only what is reached through them, besides those
+whose objects have a hash by value: these cannot change, as keys of dictionaries."""
 
 
 class Kept(Protocol):
@@ -155,36 +166,104 @@ class Attribute:
         self.set(self._value)
 
 
+@dataclass(eq=False)
+class Attributes:
+    """What an object holds by these names."""
+
+    owner: Any
+    path: str
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        self._values = self._now()
+
+    def _now(self) -> list[Any]:
+        return [getattr(self.owner, name) for name in self.names]
+
+    def changed(self) -> bool:
+        return not _all_alike(self._now(), self._values)
+
+    def put(self) -> None:
+        for name, value in zip(self.names, self._values, strict=True):
+            setattr(self.owner, name, value)
+
+
+@dataclass(eq=False)
+class Registered:
+    """The classes that are registered as subclasses of an abstract one."""
+
+    owner: abc.ABCMeta
+    path: str
+
+    def __post_init__(self) -> None:
+        self._registered = self._now()
+
+    def _now(self) -> set[Any]:
+        return {each for reference in _abc._get_dump(self.owner)[0] if (each := reference()) is not None}
+
+    def changed(self) -> bool:
+        return self._now() != self._registered
+
+    def put(self) -> None:
+        _abc._reset_registry(self.owner)
+        _abc._reset_caches(self.owner)
+        for each in self._registered:
+            abc.ABCMeta.register(self.owner, each)
+
+
 class Position(Attribute):
     """The state of something that tells it, and takes it back: a random generator, or a file in memory."""
 
     def changed(self) -> bool:
-        now = self.get()
-        return not (torch.equal(now, self._value) if isinstance(now, torch.Tensor) else repr(now) == repr(self._value))
+        return not _same_state(self.get(), self._value)
+
+
+def _same_state(one: Any, other: Any) -> bool:
+    """Whether two states are told alike. The text of an array depends on how the program prints arrays."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, numpy.ndarray):
+        return bool(numpy.array_equal(one, other))
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(map(_same_state, one.values(), other.values()))
+    if isinstance(one, (tuple, list)):
+        return len(one) == len(other) and all(map(_same_state, one, other))
+    return repr(one) == repr(other)
 
 
 @dataclass(eq=False)
 class Array:
-    """The elements of a NumPy array."""
+    """The elements of a NumPy array, and how it is laid over them."""
 
     owner: numpy.ndarray[Any, Any]
     path: str
 
     def __post_init__(self) -> None:
         self._shape = self.owner.shape
+        self._dtype = self.owner.dtype
+        self._writeable = self.owner.flags.writeable
         self._elements = self.owner.copy()
 
     def changed(self) -> bool:
-        if self.owner.shape != self._shape:
+        now = self.owner.shape, self.owner.dtype, self.owner.flags.writeable
+        if now != (self._shape, self._dtype, self._writeable):
             return True
         if self.owner.dtype.hasobject:
             return not _all_alike(list(self.owner.flat), list(self._elements.flat))
         return self.owner.tobytes() != self._elements.tobytes()
 
     def put(self) -> None:
+        if self.owner.dtype != self._dtype:
+            setattr(self.owner, "dtype", self._dtype)  # noqa: B010 - numpy's stubs call it read-only
         if self.owner.shape != self._shape:
             self.owner.resize(self._shape, refcheck=False)
-        numpy.copyto(self.owner, self._elements)
+        if self._writeable:
+            self.owner.flags.writeable = True
+            numpy.copyto(self.owner, self._elements)
+        else:
+            self.owner.flags.writeable = False
 
 
 HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
@@ -205,6 +284,7 @@ class Description:
         self._needed = self.owner.requires_grad
         self._made_by = self.owner.grad_fn
         self._grad = gradient(self.owner)
+        self._retains = self.owner.retains_grad
         self._hooks = {name: getattr(self.owner, name) for name in HOOKS}
         self._hooked = self._hooked_now()
 
@@ -230,13 +310,14 @@ class Description:
             or self.owner.requires_grad != self._needed
             or self.owner.grad_fn is not self._made_by
             or gradient(self.owner) is not self._grad
+            or self.owner.retains_grad != self._retains
             or self._hooked_now() != self._hooked
         )
 
     @property
     def can_be_put(self) -> bool:
-        """A tensor's gradient function is not for anyone to set."""
-        return self.owner.grad_fn is self._made_by
+        """A tensor's gradient function is not for anyone to set, nor may it retain its gradient no longer."""
+        return self.owner.grad_fn is self._made_by and self.owner.retains_grad == self._retains
 
     def same_but_written(self) -> bool:
         """Whether nothing but the tensor's elements has changed."""
@@ -307,22 +388,26 @@ def kept(value: Any, path: str) -> Iterator[Kept]:
         elif isinstance(value, type) and is_users_module(str(value.__module__)):
             yield from _of_class(value, path)
         return
-    if isinstance(value, dict):
-        yield Items(value, path, value)
-    elif isinstance(value, (list, deque, bytearray, array.array)):
-        yield Elements(value, path)
-    elif isinstance(value, set):
-        yield Members(value, path)
+    if isinstance(value, (dict, list, deque, bytearray, array.array, set)):
+        yield _contents(value, path)
     elif isinstance(value, torch.Tensor):
         yield Description(value, path)
     elif isinstance(value, numpy.ndarray):
-        if value.flags.writeable:
-            yield Array(value, path)
+        yield Array(value, path)
+    elif isinstance(value, torch.UntypedStorage):
+        yield Memory(value, path)
     elif (position := _position(value, path)) is not None:
         yield position
     else:
         _hidden(value, path)
     yield from _own_attributes(value, path)
+
+
+def _contents(value: Any, path: str) -> Kept:
+    """What is in a container, and not what these things hold."""
+    if isinstance(value, dict):
+        return Items(value, path, value)
+    return Members(value, path) if isinstance(value, set) else Elements(value, path)
 
 
 def _own_attributes(value: Any, path: str) -> Iterator[Kept]:
@@ -412,6 +497,8 @@ class _of_class_attributes:
 
 def _of_class(kind: type, path: str) -> Iterator[Kept]:
     yield _of_class_attributes(kind, path)
+    if isinstance(kind, abc.ABCMeta):
+        yield Registered(kind, f"the registry of {path}")
 
 
 def _position(value: Any, path: str) -> Kept | None:
@@ -431,13 +518,16 @@ def _position(value: Any, path: str) -> Kept | None:
     if isinstance(value, (type(threading.Lock()), type(threading.RLock()))):
         return Position(value, path, functools.partial(_held, value), functools.partial(_hold, value))
     if isinstance(value, BaseException):
-        return Attribute(value, f"{path}.args", lambda: value.args, functools.partial(setattr, value, "args"))
+        names = ("args", "__cause__", "__context__", "__suppress_context__", "__traceback__")
+        return Attributes(value, path, names)
     if isinstance(value, (io.StringIO, io.BytesIO)) and not value.closed:
-        return Position(value, path, *_of_file(value))
+        return Position(value, path, *_of_file(value, io.StringIO if isinstance(value, io.StringIO) else io.BytesIO))
     if isinstance(value, contextvars.ContextVar):
         if _unset(value):
             raise NotIsolated(f"{path} is a context variable that is not set, and setting it cannot be put back")
         return Attribute(value, path, value.get, lambda content: (value.set(content), None)[1])
+    if not _is_known(base := _base(value)) and hasattr(base, "__setstate__") and not hasattr(base, "__next__"):
+        return Position(value, path, lambda: value.__reduce__()[2], value.__setstate__)
     return None
 
 
@@ -468,14 +558,16 @@ def _unset(variable: contextvars.ContextVar[Any]) -> bool:
     return False
 
 
-def _of_file(file: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    def put(content: tuple[Any, int]) -> None:
-        file.seek(0)
-        file.truncate()
-        file.write(content[0])
-        file.seek(content[1])
+def _of_file(file: Any, kind: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """By the methods of `kind`: the program's class may have others of the same names."""
 
-    return lambda: (file.getvalue(), file.tell()), put
+    def put(content: tuple[Any, int]) -> None:
+        kind.seek(file, 0)
+        kind.truncate(file)
+        kind.write(file, content[0])
+        kind.seek(file, content[1])
+
+    return lambda: (kind.getvalue(file), kind.tell(file)), put
 
 
 def _hidden(value: Any, path: str) -> None:
@@ -486,13 +578,33 @@ def _hidden(value: Any, path: str) -> None:
         return
     if isinstance(value, torch.jit.ScriptModule):
         raise NotIsolated(f"{path} is a ScriptModule, whose attributes are not seen from Python")
-    base = next(kind for kind in type(value).__mro__ if not _made_in_python(kind))
-    if base is object:
+    base = _base(value)
+    if _is_known(base) and not _gives_memory(value):
         return
-    if hasattr(base, "__next__"):
-        raise NotIsolated(f"{path} is a {type(value).__name__}, whose position cannot be put back")
-    if isinstance(value, memoryview) and not value.readonly or str(base.__module__).partition(".")[0] not in STATELESS:
-        raise NotIsolated(f"{path} is a {type(value).__name__}, whose state is not seen from Python")
+    what = "position cannot be put back" if hasattr(base, "__next__") else "state is not seen from Python"
+    raise NotIsolated(f"{path} is a {type(value).__name__}, whose {what}")
+
+
+def _gives_memory(value: Any) -> bool:
+    """Whether others may write to an object's memory, as to a view's, or that of a structure of C."""
+    try:
+        with memoryview(value) as memory:
+            return not memory.readonly
+    except (TypeError, ValueError):  # it gives none, or has been closed
+        return False
+
+
+def _base(value: Any) -> type:
+    """What C code declares of an object's class."""
+    return next(kind for kind in type(value).__mro__ if not _made_in_python(kind))
+
+
+def _is_known(base: type) -> bool:
+    """Whether an object holds nothing unseen by this class, which is written in C."""
+    hashed: Any = base.__hash__
+    by_value = hashed is not None and hashed is not object.__hash__
+    holding = base is memoryview or hasattr(base, "__next__")  # a view may be released, for good
+    return base is object or issubclass(base, STATELESS) or by_value and not holding
 
 
 def _made_in_python(kind: type) -> bool:
@@ -525,8 +637,10 @@ class Snapshot:
     def __init__(self, state: State) -> None:
         """Raises NotIsolated where something could not be put back."""
         self.state = state
-        self.kept: list[Kept] = [_of_place(place) for place in state.places]
+        self.kept: list[Kept] = [_of_place(place) for place in (*state.places, *state.objects.rebound)]
         with plainly():
+            for table, path in state.objects.tables.values():
+                self.kept.append(_contents(table, path))
             for value, path in list(state.objects.found.values()):
                 self.kept += kept(value, path)
             self.memory = list(_memory(state))
