@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
 from explorer.ir.record import (
     VERSION,
     AccuracyData,
@@ -262,3 +269,8 @@ def sample() -> RecordData:
 def empty() -> RecordData:
     """A record of nothing."""
     return with_glance(RecordData(VERSION, "nothing", "explorer", "", "", {}, {}, (), (), CoverageData()))
+
+
+def in_output(shown: Mapping[str, Any], kind: Any) -> Any:
+    """What an output of a comparison holds."""
+    return msgspec.json.decode(gzip.decompress(base64.b64decode(shown["packed"])), type=kind)

@@ -7,7 +7,8 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from explorer import Compared
-from explorer.ir.methods import METHODS_MIME
+from explorer.ir.methods import METHODS_MIME, MethodsData
+from records import in_output
 
 SETUP = """
 import torch
@@ -49,8 +50,9 @@ def test_the_call_at_the_end(shell):
     assert {verdict.answer for verdict in found["explorer.compile"].verdicts} == {"right"}
     assert "times" in [each for each in found["torch.jit.trace"].baked]
     shown = next(output.data for output in outputs if METHODS_MIME in output.data)
-    assert shown[METHODS_MIME]["title"] == "switch(x, times=3)" and "torch.jit.trace" in shown["text/html"]
-    lines = [line for each in shown[METHODS_MIME]["sources"] for line in each["text"].splitlines()]
+    compared = in_output(shown[METHODS_MIME], MethodsData)
+    assert compared.title == "switch(x, times=3)" and "torch.jit.trace" in shown["text/html"]
+    lines = [line for each in compared.sources for line in each.text.splitlines()]
     assert "def switch(x, times=2):" in lines
     assert torch.equal(shell.user_ns["y"], torch.full((4, 8), 3.0))
 

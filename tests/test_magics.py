@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-import msgspec
 import nbformat
 import numpy
 import pytest
@@ -23,6 +22,7 @@ from explorer.ir import record as data
 from explorer.records.session import unpacked
 from explorer.show.notebook import magics, session
 from explorer.show.view.size_limit import MOST_ON_DISK
+from records import in_output
 
 SETUP = """
 import torch, random, numpy
@@ -469,7 +469,7 @@ def test_a_record_before_and_after_an_edit(shell):
     shell.run("%%explore\ny = x - 9", cell_id="b")
     shell.run("%%explore\ny = x * 3", cell_id="a")
     bundle, _ = shell.run("%explore_diff").result.result._repr_mimebundle_()
-    pair = msgspec.convert(bundle[data.DIFF_MIME], data.DiffData)
+    pair = in_output(bundle[data.DIFF_MIME], data.DiffData)
     assert (pair.before.title, pair.after.title) == ("y = x * 2", "y = x * 3")
     assert "stages differ" in bundle["text/plain"]
 

@@ -18,6 +18,8 @@ from explorer.records.methods.inputs import describe, inputs
 from explorer.records.session import RecordError
 from explorer.show.cli import main
 from explorer.show.view import report
+from explorer.show.view.size_limit import MOST_ON_DISK
+from records import in_output
 
 QUICK = ["eager", "torch.jit.trace", "torch.jit.script", "torch.fx.symbolic_trace", "explorer.compile"]
 BY_NAME = {program.name: program for program in PROGRAMS}
@@ -230,7 +232,8 @@ def test_each_input_says_what_eager_gives(branch):
 
 def test_an_output_holds_the_comparison_and_a_page_without_scripts(branch, tmp_path):
     bundle, _ = branch._repr_mimebundle_()
-    assert msgspec.convert(json.loads(json.dumps(bundle[METHODS_MIME])), MethodsData) == branch.data
+    assert in_output(bundle[METHODS_MIME], MethodsData) == branch.data
+    assert len(json.dumps(bundle)) < MOST_ON_DISK
     assert "torch.jit.trace" in bundle["text/html"] and "torch.jit.trace" in bundle["text/plain"]
     page = branch.to_html(tmp_path / "branch.html").read_text()
     assert page.startswith("<!doctype html>") and branch.data.title in page

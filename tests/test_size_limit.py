@@ -1,15 +1,28 @@
 """Records too large for a notebook are cut, and say so; the record itself stays whole."""
 
 import random
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
+import nbformat
 import pytest
 
 from explorer.ir import record as data
 from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData, ViewData
+from explorer.records.comparison import Compared
+from explorer.records.ranks import Ranks
 from explorer.records.session import Record, compressed, unpacked
-from explorer.show.view.size_limit import MOST_ON_DISK, WORTH, size, truncated, within_size_limit
-from records import sample
+from explorer.show.view.size_limit import (
+    MOST_ON_DISK,
+    WORTH,
+    all_within,
+    packed_size,
+    size,
+    truncated,
+    within_size_limit,
+)
+from records import in_output, sample
 
 
 def long(lines: int) -> data.RecordData:
@@ -106,13 +119,60 @@ def test_outputs_are_cut_and_the_record_is_not() -> None:
     assert len(record.stages[0].body.lines) == 5000
 
 
+def noise(lines: int) -> data.RecordData:
+    """The sample with a stage whose text does not get smaller."""
+    generator = random.Random(0)
+    text = data.TextData(tuple(data.LineData(generator.randbytes(30).hex(), f"l{n}") for n in range(lines)))
+    [compile] = sample().compiles
+    stages = (msgspec.structs.replace(compile.stages[0], body=text), *compile.stages[1:])
+    return msgspec.structs.replace(sample(), compiles=(msgspec.structs.replace(compile, stages=stages),))
+
+
+def on_disk(output: Mapping[str, Any]) -> int:
+    """Bytes that an output takes in a notebook's file."""
+    cell = nbformat.v4.new_code_cell()
+    before = len(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])))
+    cell.outputs = [nbformat.v4.new_output("execute_result", data=output, execution_count=1)]
+    return len(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])).encode()) - before
+
+
+def of_methods(lines: int) -> Compared:
+    texts = [compile.stages[0].body for compile in noise(lines).compiles]
+    views = tuple(ViewData("graph", text) for text in texts)
+    return Compared(MethodsData(METHODS_VERSION, "long", "", {}, (), (), (MethodData("one", "", views=views),) * 3))
+
+
+LARGE: dict[str, Callable[[], Any]] = {
+    "a difference": lambda: Record(noise(4_000)).diff(Record(noise(5_000))),
+    "a small record and a large one": lambda: Record(sample()).diff(Record(noise(5_000))),
+    "ranks": lambda: Ranks.of([Record(noise(400))] * 8),
+    "many ranks": lambda: Ranks.of([Record(noise(40))] * 100),
+    "methods": lambda: of_methods(5_000),
+}
+
+
+@pytest.mark.parametrize("made", LARGE.values(), ids=LARGE)
+def test_what_compares_several_takes_no_more_of_a_notebook_than_a_record(made: Callable[[], Any]) -> None:
+    bundle, _ = made()._repr_mimebundle_()
+    assert on_disk(bundle) <= MOST_ON_DISK
+    [shown] = [each for mime, each in bundle.items() if mime.startswith("application/")]
+    whole = in_output(shown, Any)
+    assert "omitted" in str(whole) or "not all is here" in str(whole)
+
+
+def test_of_two_records_the_larger_takes_what_the_smaller_leaves() -> None:
+    small, large = all_within((sample(), noise(2_000)), 30_000)
+    assert small == sample() and large.cut
+    assert packed_size(small) + packed_size(large) > 20_000
+
+
 def test_texts_of_a_comparison_are_cut_where_they_are_too_long() -> None:
     text = data.TextData(tuple(data.LineData(f"line {n}") for n in range(5_000)))
     method = MethodData("one", "", views=(ViewData("graph", text), ViewData("short", data.TextData(text.lines[:3]))))
     whole = MethodsData(METHODS_VERSION, "long", "", {}, (), (), (method,))
-    assert truncated(whole) is whole
-    cut = truncated(whole, size(whole) // 3)
-    assert size(cut) <= size(whole) // 3
+    assert truncated(whole, packed_size(whole)) is whole
+    cut = truncated(whole, packed_size(whole) // 3)
+    assert packed_size(cut) <= packed_size(whole) // 3
     long, short = cut.methods[0].views
     left = 5_000 - (len(long.text.lines) - 1)
     assert long.text.lines[-1].text == f"... {left} lines omitted" and short == method.views[1]

@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 
 from explorer.core.arguments import explained
-from explorer.core.untrusted import visible, writable
+from explorer.core.untrusted import visible
 from explorer.ir.methods import METHODS_MIME, METHODS_VERSION, MethodData, MethodsData
-from explorer.ir.record import SourceData, Whole, encoded, plain
+from explorer.ir.record import SourceData, Whole, encoded
 from explorer.records.assembly import quoted
 from explorer.records.exploration import title
 from explorer.records.methods.compare import chosen, compared
 from explorer.records.methods.inputs import function
-from explorer.records.session import Bundle, RecordError, read_json, write_whole
+from explorer.records.session import Bundle, RecordError, compared_bundle, read_json, write_whole
 from explorer.records.stock.backend import installed
 from explorer.show.view import methods as view
 from explorer.show.view import report
@@ -86,14 +86,12 @@ class Compared:
         return visible(self.text())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
-        """The comparison as JSON for a viewer, cut where a notebook could not hold it, as HTML without scripts, and as
+        """The comparison as JSON for a viewer, cut where a notebook is not to hold it, as HTML without scripts, and as
         text."""
-        bundle = {
-            METHODS_MIME: plain(truncated(self.data)),
-            "text/html": writable(view.html(self.data)),
-            "text/plain": repr(self),
-        }
-        return bundle, {}
+        return compared_bundle(
+            METHODS_MIME, lambda room: truncated(self.data, room), "print(comparison)", repr(self),
+            view.html(self.data), view.html(self.data, details=False),
+        )  # fmt: skip
 
 
 class _Versioned(msgspec.Struct):

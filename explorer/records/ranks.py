@@ -9,15 +9,14 @@ from typing import Any
 
 import msgspec
 
-from explorer.core.untrusted import visible, writable
+from explorer.core.untrusted import visible
 from explorer.ir.ranks import RANKS_MIME, RanksData
-from explorer.ir.record import plain
 from explorer.records.logs.ranks import ranked
 from explorer.records.logs.read import read
-from explorer.records.session import Bundle, Record, write_whole
+from explorer.records.session import Bundle, Record, compared_bundle, write_whole
 from explorer.show.view import ranks as view
 from explorer.show.view import report
-from explorer.show.view.size_limit import MOST_BYTES, within_size_limit
+from explorer.show.view.size_limit import all_within, packed_size
 
 RECORDS = (".json", ".json.gz")
 """File name suffixes of records; other files are logs."""
@@ -64,13 +63,12 @@ class Ranks:
         return target
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
-        """The records and their differences as JSON (shortened if too large for a notebook), and as text."""
-        most = MOST_BYTES // max(len(self), 1)
-        records = tuple(within_size_limit(each, most) for each in self.data.records)
-        shown = msgspec.structs.replace(self.data, records=records)
-        page = writable(view.html(self.data))
-        bundle = {RANKS_MIME: plain(shown), "text/html": page, "text/plain": repr(self)}
-        return bundle, {}
+        """The records and their differences as JSON, cut where a notebook is not to hold them, and as text."""
+        return compared_bundle(RANKS_MIME, self._within, "print(ranks)", repr(self), view.html(self.data))
+
+    def _within(self, room: int) -> RanksData:
+        left = room - packed_size(msgspec.structs.replace(self.data, records=()))
+        return msgspec.structs.replace(self.data, records=all_within(self.data.records, left))
 
 
 def _records(path: Path) -> Iterator[Record]:

@@ -42,15 +42,19 @@ from explorer.show.view import (
 from explorer.show.view.glance import with_glance
 from explorer.show.view.provenance import file_names
 from explorer.show.view.rewrites import Rewrites, rewrites_of
-from explorer.show.view.size_limit import INDENTED, MOST_BYTES, MOST_ON_DISK, lines_on_disk, on_disk, within_size_limit
+from explorer.show.view.size_limit import (
+    INDENTED,
+    MOST_ON_DISK,
+    all_within,
+    lines_on_disk,
+    on_disk,
+    within_size_limit,
+)
 from explorer.show.view.steps import Steps, of_record
 from explorer.show.view.tries import Tries, tries_of
 from explorer.show.view.values import Values, values_of
 
 T = TypeVar("T")
-
-DIFF_LINES = 400
-"""The most lines of a diff in an output's text."""
 
 LARGEST = 100_000_000
 """Bytes of JSON that a record may have; a file that unpacks to more is refused before it fills the memory."""
@@ -459,11 +463,8 @@ class Record:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
         """The record as JSON for a viewer, a page without scripts, and text: together as small as `MOST_ON_DISK` says,
         so the record is cut where it is larger."""
-        shown = repr(self).splitlines()
-        kept = lines_on_disk(shown, MOST_PLAIN)
-        if (left := len(shown) - kept) > 0:
-            shown[kept:] = [f"... and {count(left, 'more line')}, which print(record) shows"]
-        texts = {"text/html": writable(html.fragment(self.data, MOST_HTML)), "text/plain": "\n".join(shown)}
+        page = writable(html.fragment(self.data, MOST_HTML))
+        texts = {"text/html": page, "text/plain": _first_lines(repr(self), "print(record)")}
         head = on_disk(json.dumps(_head(self.data), indent=INDENTED))
         room = MOST_ON_DISK - AROUND - head - sum(map(on_disk, texts.values()))
         bundle = {data.MIME: packed(within_size_limit(self.data, room, packed=True)), **texts}
@@ -472,6 +473,25 @@ class Record:
 
 MOST_HTML, MOST_PLAIN, AROUND = 7000, 3000, 700
 """Bytes in a notebook's file of a record's page without scripts and of its text, about, and of what holds them."""
+
+
+def _first_lines(shown: str, whole: str) -> str:
+    """The first lines of a text, as many as an output is to hold; `whole` is what shows all of it."""
+    lines = shown.splitlines()
+    kept = lines_on_disk(lines, MOST_PLAIN)
+    if (left := len(lines) - kept) > 0:
+        lines[kept:] = [f"... and {count(left, 'more line')}, which {whole} shows"]
+    return "\n".join(lines)
+
+
+def compared_bundle(mime: str, shown: Callable[[int], data.Data], whole: str, text: str, *pages: str) -> Bundle:
+    """An output of several records or methods that are compared, as small as `MOST_ON_DISK` says: `shown` gives what
+    the viewer shows in so many bytes, compressed. Of the `pages` without scripts, the first that leaves room for it."""
+    texts = {"text/plain": _first_lines(text, whole)}
+    if page := next((each for each in pages if on_disk(each) <= MOST_ON_DISK // 2), ""):
+        texts["text/html"] = writable(page)
+    room = MOST_ON_DISK - AROUND - sum(map(on_disk, texts.values()))
+    return {mime: {"packed": compressed(shown(room))}, **texts}, {}
 
 
 def packed(shown: data.RecordData) -> dict[str, Any]:
@@ -497,8 +517,8 @@ def _head(shown: data.RecordData) -> dict[str, Any]:
     return found
 
 
-def compressed(record: data.RecordData) -> str:
-    """All of a record as one text: its JSON, compressed by gzip, in base64."""
+def compressed(record: data.Data) -> str:
+    """All of a record, or of several, as one text: its JSON, compressed by gzip, in base64."""
     return base64.b64encode(gzip.compress(data.encoded(record), mtime=0)).decode()
 
 
@@ -647,13 +667,12 @@ class Difference:
         return visible(self.text())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
-        """Both records as JSON for a viewer, and the first of what changed as text."""
+        """Both records as JSON for a viewer, cut where a notebook is not to hold them, and the first of what changed
+        as text."""
         pair = self.records.before, self.records.after
-        both = data.DiffData(*(within_size_limit(each, MOST_BYTES // 2) for each in pair))
-        lines = repr(self).splitlines()
-        if (left := len(lines) - DIFF_LINES) > 0:
-            lines[DIFF_LINES:] = [f"... and {count(left, 'more line')}, which print(record.diff(other)) shows"]
-        return {data.DIFF_MIME: data.plain(both), "text/plain": "\n".join(lines)}, {}
+        return compared_bundle(
+            data.DIFF_MIME, lambda room: data.DiffData(*all_within(pair, room)), "print(record.diff(other))", repr(self)
+        )
 
 
 def _keyed(record: data.RecordData) -> dict[tuple[str, ...], data.StageData]:

@@ -81,17 +81,17 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
-def html(data: MethodsData) -> str:
-    """A fragment for a notebook's output."""
+def html(data: MethodsData, *, details: bool = True) -> str:
+    """A fragment for a notebook's output; without `details` the table alone."""
     inputs = len(data.inputs)
     top = "".join(f"<th scope=col>{escape(name)}</th>" for name in head(data))
     rows = "".join(_row(method, inputs) for method in data.methods)
     given = "".join(map(_given, data.inputs))
-    details = "".join(_method(method) for method in data.methods)
+    below = "".join(map(_method, data.methods)) + _operations(data) if details else ""
     return (
         f"<div class=explorer-methods>{STYLE}<h3>{escape(data.title)}</h3><ul>{given}</ul>"
         f"<div class=wide><table><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f"<p>{LEGEND} {escape(data.timing)}</p>{details}{_operations(data)}</div>"
+        f"<p>{LEGEND} {escape(data.timing)}</p>{below}</div>"
     )
 
 

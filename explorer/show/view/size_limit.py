@@ -126,6 +126,16 @@ def within_size_limit(record: data.RecordData, most: int = MOST_BYTES, *, packed
         del kept[-max(len(kept) // 10, 1) :]
 
 
+def all_within(records: Sequence[data.RecordData], most: int) -> tuple[data.RecordData, ...]:
+    """Several records in the room of one, compressed: what small ones leave is for the larger."""
+    found: dict[int, data.RecordData] = {}
+    smallest_first = sorted(range(len(records)), key=[packed_size(record) for record in records].__getitem__)
+    for done, number in enumerate(smallest_first):
+        found[number] = within_size_limit(records[number], max(most // (len(records) - done), 0), packed=True)
+        most -= packed_size(found[number])
+    return tuple(found[number] for number in range(len(records)))
+
+
 def for_page(record: data.RecordData, most: int = MOST_PACKED) -> data.RecordData:
     """The record as a kernel sends it to a page: whole, if it is not very large."""
     return within_size_limit(record, most, packed=True)
@@ -142,17 +152,22 @@ def lines_on_disk(lines: Sequence[str], most: int) -> int:
     return sum(1 for _ in itertools.takewhile(lambda bytes: bytes <= most, taken))
 
 
-def truncated(shown: Shown, most: int = MOST_BYTES) -> Shown:
-    """The data, with its texts truncated if it is too large; each says how many lines are omitted."""
+def truncated(shown: Shown, most: int) -> Shown:
+    """The data, with its texts truncated if compressed it is too large; each says how many lines are omitted."""
     lines, cut = LONGEST, shown
-    while size(cut) > most and lines >= LEAST:
-        cut = _mapped(shown, data.TextData, functools.partial(_cut, lines=lines))
+    while packed_size(cut) > most and lines:
         lines //= 2
+        cut = _mapped(shown, data.TextData, functools.partial(_cut, lines=lines))
     return cut
 
 
 def size(shown: data.Data) -> int:
     return len(data.encoded(shown))
+
+
+def packed_size(shown: data.Data) -> int:
+    """Bytes that the data takes in an output."""
+    return _measured(data.encoded(shown), True)
 
 
 def _measured(encoded: bytes, packed: bool) -> int:

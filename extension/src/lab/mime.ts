@@ -44,10 +44,13 @@ class DiffRenderer extends DiffView implements IRenderMime.IRenderer {
     super(pathOf(options.resolver));
   }
 
-  renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    const data = model.data[DIFF_MIME] as Json;
-    this.display(field(data, "before"), field(data, "after"));
-    return Promise.resolve();
+  async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    try {
+      const data = (await opened(model.data[DIFF_MIME])) as Json;
+      if (!this.isDisposed) this.display(field(data, "before"), field(data, "after"));
+    } catch (error) {
+      this.refuse(error);
+    }
   }
 }
 
@@ -59,9 +62,13 @@ class ComparedRenderer extends ComparedView implements IRenderMime.IRenderer {
     this.#mimeType = options.mimeType;
   }
 
-  renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    this.display(model.data[this.#mimeType]);
-    return Promise.resolve();
+  async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    try {
+      const compared = await opened(model.data[this.#mimeType]);
+      if (!this.isDisposed) this.display(compared);
+    } catch (error) {
+      this.refuse(error);
+    }
   }
 }
 
