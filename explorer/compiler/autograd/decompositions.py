@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch._decomp import get_decompositions
 from torch._prims_common import suggest_memory_format
+from torch.nn import functional as F
 
 from explorer.compiler.autograd.layouts import computing_dtype, in_layout_of, inverse, stride_order, to
 from explorer.core.rules import RuleTable
@@ -64,6 +65,25 @@ TORCHS: tuple[str, ...] = tuple(
     "unbind_copy unfold_copy unsqueeze_copy view_copy native_dropout_backward".split()
 )
 """ATen names whose decompositions are taken from torch as they are, all overloads."""
+
+def _always(given: Sequence[Any]) -> bool:
+    return True
+
+
+def _of_bytes(given: Sequence[Any]) -> bool:
+    return any(isinstance(value, Tensor) and value.dtype is torch.uint8 for value in given)
+
+
+_nn = torch._C._nn
+INEXACT: dict[Any, Callable[[Sequence[Any]], bool]] = {
+    **dict.fromkeys((F.interpolate, F.upsample, F.upsample_bilinear), _of_bytes),
+    **dict.fromkeys((_nn.upsample_bilinear2d, aten.upsample_bilinear2d), _of_bytes),
+    **dict.fromkeys((_nn.upsample_bicubic2d, aten.upsample_bicubic2d), _of_bytes),
+    **dict.fromkeys((F.multilabel_margin_loss, _nn.multilabel_margin_loss), _always),
+    **dict.fromkeys((aten.multilabel_margin_loss, aten.multilabel_margin_loss_forward), _always),
+}
+"""What a graph may call whose decomposition by torch computes other values than eager, and for which inputs: eager
+resamples an image of bytes with integer weights, and ignores the labels after the first -1."""
 
 DECOMPOSITIONS: RuleTable[torch._ops.OpOverload, Decomposition] = RuleTable("decomposition")
 """Our own. A rule may return NotImplemented to leave the call whole."""

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 
 from explorer.compiler.autograd import aliases, reasons
 from explorer.compiler.autograd.aliases import AsCaptured, Live, overlapping, place
+from explorer.compiler.autograd.decompositions import INEXACT
 from explorer.compiler.autograd.grad_functions import ACCUMULATION, Attribution, record
 from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, laid_out_as, places, same_strides
 from explorer.compiler.autograd.tape import Tape, has_memory, is_plain, not_functional, root, storage_of
@@ -570,15 +571,9 @@ def fills_with_gradient(node: fx.Node) -> bool:
 
 
 def decomposes_inexactly(node: fx.Node) -> bool:
-    """Whether torch's decomposition of the node computes other values than eager does: eager resamples an image of
-    bytes with integer weights, and ignores the labels after the first -1."""
-    name = getattr(node.target, "__name__", "").partition(".")[0]
-    if name in ("multilabel_margin_loss", "multilabel_margin_loss_forward"):
-        return True
-    if name not in ("interpolate", "upsample", "upsample_bilinear", "upsample_bilinear2d", "upsample_bicubic2d"):
-        return False
-    given = [info(each).value for each in node.all_input_nodes]
-    return any(isinstance(value, Tensor) and value.dtype is torch.uint8 for value in given)
+    """Whether torch's decomposition of the node computes other values than eager does."""
+    of = INEXACT.get(getattr(node.target, "overloadpacket", node.target))
+    return of is not None and of([info(each).value for each in node.all_input_nodes])
 
 
 def repeats_memory(value: Tensor) -> bool:

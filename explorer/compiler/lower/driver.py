@@ -197,7 +197,7 @@ class _Walk:
         """Raises Unsupported where a number out of a tensor is a size or a position."""
         given = dict(zip((each.name for each in target._schema.arguments), args, strict=False)) | kwargs
         for argument in target._schema.arguments:
-            found = _symbols(given.get(argument.name)) & self.read
+            found = symbols_of(given.get(argument.name)) & self.read
             if found and "number" not in str(argument.type) and str(argument.type) != "Tensor":
                 raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{found.pop()} is the {argument.name} of {target}"))
 
@@ -224,7 +224,7 @@ class _Walk:
                 self.kinds[facts.id] = "kernel"
                 return self._realized(node, facts, made)
         self.kinds[facts.id] = "extern"
-        if found := _symbols((args, list(kwargs.values()))) & self.read:
+        if found := symbols_of((args, list(kwargs.values()))) & self.read:
             raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{found.pop()} is a number of {target}, a library call"))
         if target._schema.is_mutable:
             compute_before(self.lower, set(mutated(target, args, kwargs)), self._alive())
@@ -302,7 +302,7 @@ class _Walk:
     def _output(self, value: Any) -> Any:
         found = self.env[value] if isinstance(value, fx.Node) else self._argument(value)
         if not isinstance(found, Tensor):
-            self._check_known(_symbols(found) & self.read, "a result")
+            self._check_known(symbols_of(found) & self.read, "a result")
             return found
         with origin(*found.origins):
             return self.lower.memory(found, reasons.OUTPUT, exact=True)
@@ -319,13 +319,6 @@ class _Walk:
             unused = kind in ("kernel", "extern") and not into[id]
             found[id] = ("unused" if unused else kind, tuple(into[id]))
         return found
-
-
-def _symbols(value: Any) -> set[sympy.Symbol]:
-    """The symbols in an argument that is a number, or in the numbers of a list."""
-    if isinstance(value, (tuple, list)):
-        return set().union(*map(_symbols, value))
-    return value.free_symbols if isinstance(value, sympy.Basic) else set()
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

@@ -151,9 +151,9 @@ def mutated(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iter
 
 
 def symbols_of(value: Any) -> set[sympy.Symbol]:
-    """The size symbols in the shapes of a fake value."""
+    """The size symbols in numbers, in the shapes of fake tensors, and in lists of both."""
     if isinstance(value, (tuple, list)):
         return set().union(*map(symbols_of, value))
     if isinstance(value, torch.Tensor):
         return {symbol for n in shape(value) for symbol in n.free_symbols}
-    return set()
+    return value.free_symbols if isinstance(value, sympy.Basic) else set()
