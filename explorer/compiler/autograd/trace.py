@@ -550,7 +550,7 @@ class Tracer:
         anchor = next((n for n in self.graph.nodes if n.op != "placeholder"), None)
         with self.graph.inserting_before(anchor), origin(*info(node).origins):
             placeholder = self.graph.placeholder(f"tangent_{number}")
-            self.tape.stamp(placeholder, inner, about=f"gradient of {info(node).id}")
+            self.tape.stamp(placeholder, inner, about=f"gradient of {node.name}")
         self.tape.bind(inner, placeholder)
         return torch._to_functional_tensor(inner)
 

@@ -57,6 +57,15 @@ DEAREST = 10
 """Sources of guards whose cost is told one by one."""
 
 
+SHORTEST = 0.5e-9
+"""Seconds; what takes less is not told."""
+
+ROOTS = {
+    "": "torch's global state, and relations between values", "L": "finding arguments", "G": "finding globals",
+    "S": "finding values on the stack",
+}  # fmt: skip
+
+
 def guard_costs(compiles: Sequence[CompileData]) -> list[str]:
     """What guards cost a call, beside its kernels, where that was timed: the dearest sources first."""
     lines = []
@@ -68,11 +77,13 @@ def guard_costs(compiles: Sequence[CompileData]) -> list[str]:
         beside = f", its kernels and library calls {duration(sum(timed))}" if timed else ""
         whole = f"checking the guards takes {duration(each.guard_seconds)} a call{beside}"
         lines.append(f"{each.id}: {whole}; by what is checked:")
-        for cost in each.guard_costs[:DEAREST]:
-            source = dynamo.names(cost.source) if cost.source else "torch's global state, and relations between values"
+        found = [cost for cost in each.guard_costs if cost.seconds >= SHORTEST]
+        for cost in found[:DEAREST]:
             below = " and what is read from it" if cost.whole else ""
-            lines.append(f"  {duration(cost.seconds):>8}  {source}{below} ({count(cost.checks, 'check')})")
-        rest = each.guard_costs[DEAREST:]
+            checks = f" ({count(cost.checks, 'check')})" if cost.checks else ""
+            source = ROOTS.get(cost.source) or dynamo.names(cost.source)
+            lines.append(f"  {duration(cost.seconds):>8}  {source}{below}{checks}")
+        rest = found[DEAREST:]
         if rest:
             lines.append(f"  {duration(sum(cost.seconds for cost in rest)):>8}  {count(len(rest), 'other source')}")
     return lines

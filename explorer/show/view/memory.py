@@ -101,6 +101,6 @@ def _places(compile: CompileData, names: Mapping[str, str]) -> dict[str, str]:
         for graph in (stage.graph, *stage.halves):
             for node in graph.nodes if graph is not None else ():
                 if node.span is not None:
-                    inside = f" in {node.module}" if node.module else ""
+                    inside = f" in module {node.module}" if node.module else ""
                     found[node.id] = f"{names.get(node.span.file, node.span.file)}:{node.span.line}{inside}"
     return found
