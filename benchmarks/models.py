@@ -35,7 +35,7 @@ def run(selection: Selection) -> Report:
                 ours, stock = (f"{row['graphs'][e]}, {row['operators'][e]}" for e in ("ours", "Dynamo"))
                 wrong = "; ".join(f"{engine}: {how}" for engine, how in row["wrong"].items())
                 lines.append((f"{name}, {mode}", ours, stock, wrong, row["why"].get("ours", "")))
-        bad = [name for name, row in told.items() if "ours" in row["wrong"] and "Dynamo" not in row["wrong"]]
+        bad = [name for name, row in told.items() if row["wrong"] and "Dynamo" not in row["wrong"]]
         ran = f"{whole['ours']} of {len(told)} in one graph, Dynamo {whole['Dynamo']}"
         named = f"; not as whole: {', '.join(shallower)}" if shallower else ""
         aims.append(Aim(f"{mode}: as whole as Dynamo's", ran + named, not shallower))

@@ -26,7 +26,7 @@ SECONDS = 150
 """Of processor time for one model."""
 MOST_PARAMETERS = 30_000_000
 CLOSE = 1e-4
-"""Of the largest element. Graphs are run by eager's kernels, so only the order of sums may differ."""
+"""Of the largest element: the order of sums may differ."""
 ROUNDING = 4
 """Times as far from a run in float64 as eager's results may ours be, where they differ by more."""
 
@@ -50,8 +50,8 @@ SMALL = {
 @dataclass(frozen=True)
 class Row:
     """What came of a model in a mode. `whole`: each engine's capture was one graph, by `fullgraph=True`; `graphs`: how
-    many it takes otherwise, and the `operators` that they run; `wrong`: what differs from eager; `why`: the first line
-    of what `fullgraph` raised."""
+    many it takes otherwise, and the `operators` that they run; `wrong`: what differs from eager, graphs run by eager's
+    kernels, and ours as generated code too; `why`: the first line of what `fullgraph` raised."""
 
     mode: str
     whole: dict[str, bool]
@@ -99,6 +99,9 @@ def compared(subject: Subject, mode: str, expected: Any) -> Row:
             if found is parts or row.whole[engine]:
                 if (wrong := differs(expected, found)) and not rounding(subject, mode, expected, found):
                     row.wrong[engine] = wrong
+    generated = outcome(subject, mode, explorer.compile)
+    if (wrong := differs(expected, generated)) and not rounding(subject, mode, expected, generated):
+        row.wrong["ours, generated code"] = wrong
     return row
 
 
