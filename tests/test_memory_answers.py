@@ -117,6 +117,9 @@ def test_stock_holds_what_its_wrapper_allocates_step_by_step() -> None:
         found = memory.peak(half)
         assert found is not None and found.bytes <= max(measured), "a plan does not count what a call takes itself"
         assert f"{half.name}: measured: one run held " in str(record.memory)
+    items = [item.id for half in compile.halves for item in half.schedule.items if not item.id.startswith("bw.op")]
+    launched = [id for each in record.launches for id in each.ids.split(", ")]
+    assert set(items) <= set(launched) and "stock: one call took " in record.launches.text()
     returned = 4 * 16 * 4
     kept = sum(each.bytes for each in compile.saved if each.fate == "kept")
     slack = 64 * len(forward.buffers)

@@ -850,6 +850,25 @@ class SpeedData(Data, frozen=True):
     high: float | None = None
 
 
+class LaunchData(Data, frozen=True, array_like=True):
+    """[compile, half, ids, start, seconds]: a kernel or library call in one call, `start` seconds after that began.
+    Where one function runs several kernels there are several ids, separated by ", "."""
+
+    compile: str
+    half: str
+    ids: str
+    start: float
+    seconds: float
+
+
+class CallData(Data, frozen=True):
+    """One call on the CPU, of median length among a few, with what it launched, in order. Each launch takes some tenths
+    of a microsecond longer than otherwise, for the clock."""
+
+    seconds: float
+    launches: Annotated[tuple[LaunchData, ...], at_most(10_000)]
+
+
 class SamplesData(Data, frozen=True):
     """Seconds of one contestant: "eager", "explorer" or "stock". Spread is the interquartile range. `peak` are the
     most bytes allocated at once during one call, backward included; a memory pool kept between calls counts."""
@@ -862,6 +881,7 @@ class SamplesData(Data, frozen=True):
     note: str = ""
     peak: Whole | None = None
     speed: SpeedData | None = None
+    call: CallData | None = None
 
 
 class DivergenceData(Data, frozen=True):

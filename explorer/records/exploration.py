@@ -7,7 +7,7 @@ import time as clock
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -39,18 +39,29 @@ from explorer.records.check.guard_costs import guard_costs
 from explorer.records.check.isolate import NotIsolated, undone
 from explorer.records.check.operators import OperatorChecks, custom_operators
 from explorer.records.check.process import Outside, put_back
-from explorer.records.check.profile import example_inputs, held, kept_for_backward, peak_bytes, profile
+from explorer.records.check.profile import (
+    Launches,
+    example_inputs,
+    held,
+    kept_for_backward,
+    noted,
+    one_call,
+    peak_bytes,
+    profile,
+)
 from explorer.records.check.trial import Contestant, Trial
 from explorer.records.session import Bisect, Record
 from explorer.records.stock.breaks import LIBRARIES
 from explorer.records.stock.caches import untouched
-from explorer.records.stock.calling import MOST_CALLS, one_call
+from explorer.records.stock.calling import MOST_CALLS
+from explorer.records.stock.calling import one_call as call_outside
 from explorer.records.stock.contestant import Stock, compiles_so_far
 from explorer.records.stock.first_divergence import first_divergence as first_divergence_of_stock
 from explorer.records.stock.first_divergence import unasked
 from explorer.records.stock.fix_attempts import attempts, with_outcomes
 from explorer.records.stock.fixes import BRANCHING
 from explorer.records.stock.profile import held as held_by_stock
+from explorer.records.stock.profile import one_call as call_of_stock
 from explorer.records.stock.profile import profile as profile_stock
 from explorer.records.stock.rewrite import suggested
 from explorer.records.stock.run import StockRun, captured_by_stock, stock_run, unwrapped
@@ -225,7 +236,7 @@ def with_times_outside(record: Record, trial: Trial, asked: Asked) -> Record:
     compilers = {"explorer": ours, "stock": partial(captured_by_stock, asked.stock or {}, again)}
     for compiler in compilers.values() if asked.engine == "both" else (compilers[asked.engine],):
         try:
-            found += one_call(under, compiler)
+            found += call_outside(under, compiler)
         except NotIsolated as refusal:
             why = str(refusal)
         except Exception as error:  # the program's own: the record tells of it, or its eager call
@@ -305,7 +316,9 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
         if ran:
             with timed.timed():
                 seconds = profile_stock(replace(theirs, contestant=contestant, trial=timed))
+                launched = call_of_stock(replace(theirs, contestant=contestant, trial=timed))
                 memory = held_by_stock(theirs)
+            measured = measured.with_call("stock", launched)
             if ours is None:
                 measured = measured.with_overhead(
                     sum(sum(half.values()) for each in seconds.values() for half in each.values())
@@ -525,6 +538,14 @@ class Measured:
         return replace(self, timing=msgspec.structs.replace(self.timing, overhead=overhead))
 
 
+    def with_call(self, name: str, call: data.CallData | None) -> Measured:
+        """With one call of a contestant."""
+        entrants = (
+            msgspec.structs.replace(each, call=call) if each.name == name else each for each in self.timing.contestants
+        )
+        return replace(self, timing=msgspec.structs.replace(self.timing, contestants=tuple(entrants)))
+
+
 def contents(
     recorder: Recorder, config: Config, name: str, measured: Measured | None = None, error: BaseException | None = None
 ) -> data.RecordData:
@@ -596,6 +617,9 @@ def measure(
             for program in programs:  # a pool that was kept would be missing in what the call allocates
                 program.release()
             taken[each] = None if isinstance(trial, GraphTrial) else peak_bytes(call)
+        launched = None
+        if recorder is not None and all(program.stepwise is not None for program in programs):
+            launched = one_call(calls["explorer"], reset, partial(launches_of, recorder))
     progress.on_phase("timing single kernels")
     eager = samples["eager"].seconds
     with put_back():
@@ -626,7 +650,19 @@ def measure(
         stock_accuracy=compared.stock_accuracy,
     )
     progress.on_phase("timing guards")
-    return Measured(timing, kernels, costs_of({} if recorder is None else roots_of(recorder)), memory)
+    made = Measured(timing, kernels, costs_of({} if recorder is None else roots_of(recorder)), memory)
+    return made.with_call("explorer", launched)
+
+
+@contextmanager
+def launches_of(recorder: Recorder, launches: Launches) -> Iterator[None]:
+    """Inside the block what our programs launch is noted."""
+    with ExitStack() as stack:
+        for run in recorder.compiles:
+            for name, half in to_record.halves_of(run).items():
+                if half.program is not None and half.program.call is not None:
+                    stack.enter_context(noted(half.program, run.id, name, launches))
+        yield
 
 
 def roots_of(recorder: Recorder) -> dict[str, tuple[Any, Mapping[str, Any]]]:

@@ -345,6 +345,14 @@ class Record:
         return None if timing is None else PrintedTiming(**msgspec.structs.asdict(timing))
 
     @property
+    def launches(self) -> Listing[data.LaunchData]:
+        """One call of each engine on the CPU: when each kernel and library call began and how long it took. Printed, it
+        says where the time went that none of them took."""
+        contestants = self.data.timing.contestants if self.data.timing is not None else ()
+        found = (launch for each in contestants if each.call is not None for launch in each.call.launches)
+        return Listing(found, trace.gaps(self.data))
+
+    @property
     def coverage(self) -> data.CoverageData:
         """How many ATen calls run in generated kernels, in library calls, as views, or eagerly."""
         return PrintedCoverage(**msgspec.structs.asdict(self.data.coverage))
@@ -441,8 +449,8 @@ class Record:
     def trace(self, path: str | os.PathLike[str]) -> Path:
         """Write a trace that Perfetto and Chrome's trace viewer open: the compile stage by stage, as measured, and one
         call of each engine with its kernels and library calls in order, each with the lines of the program that it is
-        for. Kernels stand end to end by their median times: gaps between them are not measured. Raises OSError naming
-        the path."""
+        for. On a CPU that call is shown as it ran, with the gaps between them; on a GPU they stand end to end by their
+        median times. Raises OSError naming the path."""
         target = Path(path)
         write_whole(target, trace.chrome_trace(self.data).encode())
         return target

@@ -5,14 +5,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import accumulate, cycle
 from typing import Any
 
 import sympy
 import torch
 from torch.autograd.profiler import record_function
 
+from explorer.ir import record as data
 from explorer.ir.joint import Kept, Partitioned, Primal
 from explorer.ir.loops import Buffer, Loops, Size
 from explorer.ir.program import Program
@@ -137,6 +139,60 @@ def profile(program: Program, inputs: Sequence[Any]) -> dict[str, float]:
         if time.perf_counter() - started > LONGEST:
             break
     return {id: statistics.median(seconds) for id, seconds in found.items()}
+
+
+CALLS = 5
+"""Among which the one of median length is kept; where they take long, fewer."""
+
+Launches = list[tuple[str, str, str, float, float]]
+"""Compile, half, ids, when it began by the clock, and seconds."""
+
+
+def one_call(
+    call: Callable[[], Any], reset: Callable[[], object], noting: Callable[[Launches], AbstractContextManager[object]]
+) -> data.CallData:
+    """A call with what it launches, which is noted inside the context `noting`."""
+    found: list[tuple[float, float, Launches]] = []
+    started = time.perf_counter()
+    while len(found) < CALLS and (not found or time.perf_counter() - started < LONGEST):
+        reset()
+        launches: Launches = []
+        with noting(launches):
+            began = time.perf_counter()
+            kept = call()
+            found.append((time.perf_counter() - began, began, launches))
+        del kept
+    seconds, began, launches = sorted(found, key=lambda each: each[0])[len(found) // 2]
+    made = (data.LaunchData(of, half, ids, at - began, took) for of, half, ids, at, took in launches)
+    return data.CallData(seconds, tuple(made))
+
+
+@contextmanager
+def noted(program: Program, compile: str, half: str, launches: Launches) -> Iterator[None]:
+    """Inside the block what a program for the CPU launches is noted, in the wrapper that its calls run."""
+    assert program.call is not None
+    names: dict[str, Any] = program.call.__globals__
+    order = cycle([id for id, _ in program.generated.externs])  # a call may run it more than once
+    called = {name for _, name in program.generated.externs}
+    entries = {entry.function: ", ".join(entry.kernels) for entry in program.generated.entries}
+    before = {name: names[name] for name in (*entries, *called)}
+    clock = time.perf_counter
+
+    def watched(function: Callable[..., Any], ids: str) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            own = ids or next(order, "")
+            at = clock()
+            made = function(*args, **kwargs)
+            launches.append((compile, half, own, at, clock() - at))
+            return made
+
+        return run
+
+    names.update({name: watched(function, entries.get(name, "")) for name, function in before.items()})
+    try:
+        yield
+    finally:
+        names.update(before)
 
 
 def kept_for_backward(parts: Partitioned, forward: Program, given: Sequence[Any], made: Sequence[Any]) -> list[Any]:

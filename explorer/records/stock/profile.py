@@ -6,15 +6,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 
 from explorer.compiler.runtime.timing import occupy_gpu
 from explorer.ir import record as data
-from explorer.records.check.profile import AT_END, held_at, marked
+from explorer.records.check import profile as check
+from explorer.records.check.profile import AT_END, Launches, held_at, marked
 from explorer.records.stock.kernel_outputs import Observer, observed
 from explorer.records.stock.observation import Half
 from explorer.records.stock.run import StockRun
@@ -43,6 +44,32 @@ def profile(run: StockRun) -> dict[str, dict[str, Mapping[str, float]]]:
     for (compile, name), seconds in taken.items():
         found.setdefault(compile, {})[name] = {id: statistics.median(each) for id, each in seconds.items()}
     return found
+
+
+def one_call(run: StockRun) -> data.CallData | None:
+    """One call with what it launches; None where it runs on a GPU, which works on while the host goes on."""
+    halves = [(compile.id, half) for compile in run.observation.compiles for half in compile.halves.values()]
+    if not halves or any(half.target.startswith("cuda") for _, half in halves):
+        return None
+
+    @contextmanager
+    def noting(launches: Launches) -> Iterator[None]:
+        with ExitStack() as stack:
+            for compile, half in halves:
+                stack.enter_context(observed(half, _note(compile, half.name, launches)))
+            yield
+
+    return check.one_call(run.contestant.call, run.trial.reset, noting)
+
+
+def _note(compile: str, half: str, launches: Launches) -> Observer:
+    def observer(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
+        at = time.perf_counter()
+        made = call()
+        launches.append((compile, half, ", ".join(ids), at, time.perf_counter() - at))
+        return made
+
+    return observer
 
 
 def held(run: StockRun) -> dict[str, dict[str, tuple[int, ...]]]:

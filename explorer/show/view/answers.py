@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from explorer.core.text import count
 from explorer.ir import dynamo
 from explorer.ir.record import AnswerData, CompileData, OperatorCheckData, RecordData
-from explorer.show.view import autotuning, caches, compile_time, cudagraphs, distributed, memory
+from explorer.show.view import autotuning, caches, compile_time, cudagraphs, distributed, memory, trace
 from explorer.show.view.amounts import duration
 from explorer.show.view.diagnosis import calls
 
@@ -24,6 +24,7 @@ def _asked(record: RecordData) -> Iterator[tuple[str, str, Iterable[str]]]:
     yield "timeline", "Which functions cost the time?", functions
     yield "timeline", "Cache hits and misses", caches.lines(record.compiles)
     yield "memory", "What is alive at the peak, and kept for the backward?", memory.lines(record)
+    yield "timing", "Where does the time of one call go?", trace.gaps(record)
     yield "timing", "Is it replayed as a CUDA graph?", cudagraphs.lines(record)
     yield "breaks", "What did calls of compiled functions take?", map(calls, record.calls)
     yield "code", "What did autotuning measure and take?", autotuning.lines(record)

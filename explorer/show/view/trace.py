@@ -6,13 +6,16 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from explorer.ir.record import CompileData, HalfData, NodeData, RecordData
+from explorer.core.text import count
+from explorer.ir.record import CallData, CompileData, HalfData, NodeData, RecordData
+from explorer.show.view.amounts import duration
 from explorer.show.view.provenance import file_names
 
 COMPILE, CALL = 1, 2
 """The two groups of rows."""
 
 END_TO_END = "kernels and library calls, each by its median time, end to end: gaps between them are not measured"
+AS_IT_RAN = "kernels and library calls of one call, as they ran"
 
 
 def chrome_trace(record: RecordData) -> str:
@@ -54,6 +57,9 @@ def _calling(record: RecordData) -> Iterator[dict[str, Any]]:
     for number, contestant in enumerate(timing.contestants if timing is not None else ()):
         whole, parts = 2 * number, 2 * number + 1
         yield from _row(CALL, "one call", whole, contestant.name)
+        if (call := contestant.call) is not None:
+            yield from _measured(record, contestant.name, call, whole, parts)
+            continue
         yield _slice(CALL, whole, f"a call of {contestant.name} (median)", 0.0, contestant.median)
         at = 0.0
         made = [each for each in record.compiles if each.engine == contestant.name]
@@ -64,6 +70,48 @@ def _calling(record: RecordData) -> Iterator[dict[str, Any]]:
                         yield from _row(CALL, "one call", parts, f"{contestant.name}: {END_TO_END}")
                     yield _slice(CALL, parts, name, at, seconds, **told)
                     at += seconds
+
+
+def _measured(record: RecordData, engine: str, call: CallData, whole: int, parts: int) -> Iterator[dict[str, Any]]:
+    """A call with its gaps."""
+    yield _slice(CALL, whole, f"a call of {engine} (one, measured)", 0.0, call.seconds)
+    yield from _row(CALL, "one call", parts, f"{engine}: {AS_IT_RAN}")
+    known = {
+        (compile.id, half.name, told["id"]): (name, told)
+        for compile in record.compiles for half in compile.halves for name, _, told in _launches(record, compile, half)
+    }  # fmt: skip
+    for each in call.launches:
+        found = [known.get((each.compile, each.half, id), (id, {"id": id})) for id in each.ids.split(", ")]
+        lines = list(dict.fromkeys(line for _, told in found for line in told.get("lines", ())))
+        bytes = sum(told.get("bytes") or 0 for _, told in found)
+        told = {"id": each.ids, "half": each.half, "lines": lines, "bytes": bytes or None}
+        yield _slice(CALL, parts, ", ".join(name for name, _ in found), each.start, each.seconds, **told)
+
+
+LARGEST = 5
+"""Gaps that are told one by one."""
+
+
+def gaps(record: RecordData) -> Iterator[str]:
+    """Where the time of one call goes: in launches, and before, between and after them."""
+    for contestant in record.timing.contestants if record.timing is not None else ():
+        call = contestant.call
+        if call is None or not call.launches:
+            continue
+        within = sum(each.seconds for each in call.launches)
+        share = 100 * within / call.seconds if call.seconds > 0 else 0.0
+        yield (
+            f"{contestant.name}: one call took {duration(call.seconds)}: {duration(within)} ({share:.0f} %) in "
+            f"{count(len(call.launches), 'kernel or library call', 'kernels and library calls')}; longest without one:"
+        )
+        ends, name, found = 0.0, "", []
+        for each in call.launches:
+            own = f"{each.half} {each.ids}"
+            found.append((each.start - ends, f"between {name} and {own}" if name else f"before the first, {own}"))
+            ends, name = each.start + each.seconds, own
+        found.append((call.seconds - ends, f"after the last, {name}"))
+        for gap, where in sorted(found, key=lambda each: -each[0])[:LARGEST]:
+            yield f"  {duration(max(0.0, gap)):>8}  {where}"
 
 
 def _launches(record: RecordData, compile: CompileData, half: HalfData) -> Iterator[tuple[str, float, dict[str, Any]]]:

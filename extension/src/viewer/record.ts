@@ -566,6 +566,17 @@ export interface SpeedData {
   readonly high?: number | null;
 }
 
+/** [compile, half, ids, start, seconds]: a kernel or library call in one call, `start` seconds after that began.
+ * Where one function runs several kernels there are several ids, separated by ", ". */
+export type LaunchData = readonly [compile: string, half: string, ids: string, start: number, seconds: number];
+
+/** One call on the CPU, of median length among a few, with what it launched, in order. Each launch takes some tenths
+ * of a microsecond longer than otherwise, for the clock. */
+export interface CallData {
+  readonly seconds: number;
+  readonly launches: readonly LaunchData[];
+}
+
 /** Seconds of one contestant: "eager", "explorer" or "stock". Spread is the interquartile range. `peak` are the
  * most bytes allocated at once during one call, backward included; a memory pool kept between calls counts. */
 export interface SamplesData {
@@ -577,6 +588,7 @@ export interface SamplesData {
   readonly note?: string;
   readonly peak?: number | null;
   readonly speed?: SpeedData | null;
+  readonly call?: CallData | null;
 }
 
 /** The first graph node whose value differs from eager's beyond tolerance; the reference is the graph in float64.
