@@ -156,8 +156,8 @@ class Recorder:
         """The innermost open compile; what happens between compiles belongs to the run "process"."""
         if self._open:
             return self._open[-1]
-        if not self.compiles or self.compiles[0].id != "process":
-            self.compiles.insert(0, CompileRun("process", "outside any compile", self.started))
+        if not self.compiles or self.compiles[0].id != PROCESS:
+            self.compiles.insert(0, CompileRun(PROCESS, OUTSIDE, self.started))
         return self.compiles[0]
 
 
@@ -185,6 +185,9 @@ def recording_everywhere(into: Recorder) -> Iterator[Recorder]:
     finally:
         _everywhere.remove(into)
 
+
+PROCESS, OUTSIDE = "process", "outside any compile"
+"""The id and the title of what holds what happened between compiles."""
 
 GRAPH = "graph"
 """The id of the compile of a graph that another front end captured."""

@@ -91,12 +91,17 @@ def _count(found: re.Match[str]) -> str:
     return f"{names(found['a'])} has {found['b']} element{'' if found['b'] == '1' else 's'}"
 
 
+def _of_class(found: re.Match[str]) -> str:
+    article = "an" if found["kind"][0].lower() in "aeiou" else "a"
+    return f"{names(found['a'])} is {article} {found['kind']}"
+
+
 _OWN_STATE = "grad mode, autocast, default dtype, deterministic algorithms and number of threads are as at capture"
 _FORMS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
     (re.compile(pattern, re.DOTALL), said)
     for pattern, said in (
         (TENSOR.pattern, _tensor),
-        (r"___check_type_id\((?P<a>.*), \d+\), type=<class '(?:builtins\.)?(?P<kind>[^']*)'>", "{a} is a {kind}"),
+        (r"___check_type_id\((?P<a>.*), \d+\), type=<class '(?:builtins\.)?(?P<kind>[^']*)'>", _of_class),
         (r"___check_type_id\((?P<a>.*), \d+\)", "the class of {a} is as at capture"),
         (r"___check_obj_id\((?P<source>.*), \d+\), type=<class '(?P<kind>[^']*)'>", _same),
         (r"___check_obj_id\((?P<source>.*), \d+\), type=<(?P<kind>\w+).*>", _same),  # torch 2.11 shows the object

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from explorer.core.recorder import OUTSIDE, PROCESS
 from explorer.ir import operators
 from explorer.ir import record as data
 from explorer.ir.dynamo import CollectedCompile, recompiled
@@ -21,8 +22,6 @@ from explorer.records import diagnosis
 from explorer.records.logs import log_entries
 from explorer.records.logs.log_entries import Damage, LogEntry
 from explorer.records.logs.printed import UNTOLD, graph, guards, half
-
-OUTSIDE = "process"
 
 GRAPHS = {
     "dynamo_output_graph": ("dynamo", "captured"),
@@ -112,7 +111,7 @@ class LoggedCompile(CollectedCompile):
         for start, end in spans:
             seconds += max(0.0, end - max(start, until))
             until = max(until, end)
-        if not spans and self.id != OUTSIDE:
+        if not spans and self.id != PROCESS:
             seconds = max(0.0, self.ended - self.started)
         self.raises = bool(self.error) and not self.breaks and not self.goes_on
         return self.whole(self.started, seconds, halves=tuple(self.halves), left_out=dict(self.left_out))
@@ -159,10 +158,10 @@ class Reader:
             self._damage.append(damage)
 
     def _seen(self, entry: LogEntry) -> LoggedCompile:
-        id = OUTSIDE if not entry.compile else stock_id(entry.compile)
+        id = PROCESS if not entry.compile else stock_id(entry.compile)
         if id not in self._compiles:
             frame = self._frames[entry.compile.rpartition("/")[0]]
-            title = "outside any compile" if id == OUTSIDE else frame[0].title if frame else f"frame {entry.compile}"
+            title = OUTSIDE if id == PROCESS else frame[0].title if frame else f"frame {entry.compile}"
             seen = self._compiles[id] = LoggedCompile(id, title, started=entry.seconds, torch_id=entry.compile)
             frame.append(seen)
         seen = self._compiles[id]

@@ -17,7 +17,7 @@ from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch._guards import CompileContext, CompileId
 
 from explorer.core.calls import CallLog
-from explorer.core.recorder import EVENT_CAP, CompileRun, OnStage, StageRun
+from explorer.core.recorder import EVENT_CAP, OUTSIDE, CompileRun, OnStage, StageRun
 from explorer.ir import record as data
 from explorer.ir.dynamo import CollectedCompile
 from explorer.ir.graph import Graph
@@ -139,7 +139,6 @@ class Half:
         return found
 
 
-OUTSIDE = "outside any compile"
 MOST_WHOLE = 500
 """How many of the last compiles of a watched program keep their stages, to bound memory."""
 NEVER_MET = "not compiled: it has not been called yet, or only while Dynamo was disabled"

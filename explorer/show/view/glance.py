@@ -199,7 +199,9 @@ def _watched(calls: list[CallsData]) -> tuple[str, str]:
     most = max(calls, key=lambda each: each.seconds)
     samples = settled(most)
     each = f"a call of {_name(most.function)} takes {duration(statistics.median(samples))}"
-    apart = " that compiled nothing" if len(samples) < len(most.samples) else ""
+    always = set(range(1, len(most.samples) + 1)) <= set(most.compiled)
+    some = " that compiled nothing" if len(samples) < len(most.samples) else ""
+    apart = ", each of which compiled something" if always else some
     of = f"median of {len(samples)} calls" if len(samples) > 1 else "one call"
     return f"{each} ({of}{apart}; eager was not timed)", "unknown"
 
@@ -248,6 +250,7 @@ def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
 
 def _operations(compiles: Sequence[CompileData]) -> str:
     """How many operations were captured, and in how many graphs; those of a function that was compiled again once."""
+    compiles = [each for each in compiles if each.operations]
     numbers = [each.operations for each in compiles]
     if any(compile.recompiles for compile in compiles):
         each = f"{count(numbers[0], 'operation')} in each of" if len(set(numbers)) == 1 else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import quantiles
 
+from explorer.core.recorder import PROCESS
 from explorer.core.text import count
 from explorer.ir import dynamo
 from explorer.ir import record as data
@@ -22,7 +23,7 @@ def summary(record: data.RecordData) -> str:
     lines = [f"{record.title}  [{made_by}]" if made_by else f"{record.title}: nothing was compiled"]
     lines += ["  " + line for line in glance.lines(record)]
     for compile in record.compiles:
-        if not compile.stages:
+        if not compile.stages or compile.id == PROCESS:
             continue
         lines.append("  " + compile_line(compile))
         lines += [f"    break at {b.span.place(names)}: {b.why.title}" for b in compile.breaks if b.span]
