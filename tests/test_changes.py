@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 import torch
 
 import explorer
+from explorer import Ranks
 from explorer.ir.record import RecordData
 from explorer.records.session import Record
 from explorer.show.view.changes import LONGEST, lines
@@ -62,3 +65,20 @@ def test_the_terminal_and_the_text_begin_with_it() -> None:
     before = sample()
     after: RecordData = msgspec.structs.replace(before, environment={**before.environment, "torch": "9.9"})
     assert "torch: " in Record(before).diff(Record(after)).text().splitlines()[1]
+
+
+def test_two_environments_of_one_program_differ_in_no_graph_for_where_it_lies() -> None:
+    (record, _) = (each.data for each in Ranks.load(Path(__file__).parent / "logs"))
+    text = msgspec.json.encode(record).decode()
+    assert "/tmp/w/train.py" in text
+    elsewhere = text.replace("/tmp/w/train.py", "/home/someone/jobs/train.py")
+    below = msgspec.json.decode(elsewhere.replace("_at_13", "_at_14"), type=RecordData)
+    assert [line for line in lines(record, below) if line.startswith("graph of")] == []
+    moved = msgspec.json.decode(elsewhere, type=RecordData)
+    graphs = {stage.name for stage in record.compiles[0].stages if stage.graph is not None}
+    parted = {name.split()[1] for name in Record(record).diff(Record(moved)).changed}
+    assert graphs & {"joint", "forward", "backward"} and not graphs & parted
+    other = msgspec.json.decode(elsewhere.replace("torch.sin", "torch.cos"), type=RecordData)
+    told = [line for line in lines(record, other) if line.startswith("graph of s0 step:")]
+    assert "joint" in {name.split()[1] for name in Record(record).diff(Record(other)).changed}
+    assert told == ["graph of s0 step: 1 torch.sin, 1 z.sum -> 1 torch.cos, 1 z.sum"]

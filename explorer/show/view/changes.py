@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -49,7 +50,16 @@ def answers(before: RecordData, after: RecordData) -> list[str]:
 
 def _graphs(record: RecordData) -> dict[str, str]:
     """By compile: how often the captured graph calls what."""
-    return {f"{each.id} {each.title}": _operations(each) for each in record.compiles if each.operations}
+    return {f"{each.id} {_function(each)}": _operations(each) for each in record.compiles if each.operations}
+
+
+_PLACE = re.compile(r" \(.{1,4096}:\d{1,9}\)$")
+_CONTINUATION = re.compile(r"torch_dynamo_resume_in_(\w+)_at_\d{1,9}")
+
+
+def _function(compile: CompileData) -> str:
+    """Its name without file and line, which are others in another environment."""
+    return _CONTINUATION.sub(r"\1 after a break", _PLACE.sub("", compile.title))
 
 
 def _operations(compile: CompileData) -> str:

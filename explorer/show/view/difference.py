@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,8 +28,9 @@ def changes(old: Sequence[str], new: Sequence[str]) -> list[Change]:
 
 
 def unified(old: Sequence[str], new: Sequence[str], names: tuple[str, str], context: int) -> Iterator[str]:
-    """A unified diff; nothing where the texts agree."""
-    found = changes(old, new)
+    """A unified diff; nothing where the texts agree. The folders that Python files lie in do not count: they are others
+    in another environment."""
+    found = changes([*map(_anywhere, old)], [*map(_anywhere, new)])
     groups = [g for g in _groups(found, context) if any(tag != "equal" for tag, *_ in g)]
     if groups:
         yield from (f"--- {names[0]}", f"+++ {names[1]}")
@@ -41,6 +43,13 @@ def unified(old: Sequence[str], new: Sequence[str], names: tuple[str, str], cont
                 continue
             yield from (f"-{line}" for line in old[i:j])
             yield from (f"+{line}" for line in new[k:m])
+
+
+_WORD = re.compile(r"[^\s:\"'(),]+")
+
+
+def _anywhere(line: str) -> str:
+    return _WORD.sub(lambda found: found[0].rpartition("/")[2] if found[0].endswith(".py") else found[0], line)
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
