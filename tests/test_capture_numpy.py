@@ -344,6 +344,43 @@ def test_arithmetic_of_a_tensor_and_an_array_is_in_the_graph():
     assert torch.equal(explorer.compile(program, fullgraph=True)(x, array), program(x, array))
 
 
+def turned(x: torch.Tensor) -> Any:
+    array = x.numpy()
+    x.t_()
+    return array, array.shape, x + 1
+
+
+def computed_and_turned(x: torch.Tensor) -> Any:
+    y = x + 1
+    array = y.numpy()
+    y.unsqueeze_(0)
+    return array.sum(), array, y
+
+
+@pytest.mark.parametrize("function", [turned, computed_and_turned])
+def test_an_array_keeps_its_axes_when_its_tensor_is_turned(function: Callable[..., Any]) -> None:
+    wanted, got = (call(TENSOR.clone()) for call in (function, explorer.compile(function)))
+    assert [np.shape(each) for each in got] == [np.shape(each) for each in wanted]
+    assert all(np.array_equal(one, other) for one, other in zip(got, wanted, strict=True))
+
+
+def resized_after(x: torch.Tensor) -> None:
+    x.detach().numpy().sum()
+    x.resize_(3, 3)
+
+
+def resized_by_out(x: torch.Tensor) -> None:
+    x.numpy().sum()
+    torch.sin(torch.ones(9), out=x)
+
+
+@pytest.mark.parametrize("function", [resized_after, resized_by_out])
+def test_memory_that_an_array_shares_is_not_resized(function: Callable[..., Any]) -> None:
+    for call in (function, explorer.compile(function)):
+        with pytest.raises(RuntimeError, match="storage that is not resizable"):
+            call(TENSOR.clone())
+
+
 IN_MEMORY: dict[str, Callable[[], torch.Tensor]] = {
     "expanded": lambda: torch.arange(3.0).expand(2, 3),
     "columns": lambda: torch.arange(2).view(2, 1).expand(2, 3),

@@ -359,6 +359,8 @@ GIVEN_ODD = {
     "length_hint(default)": lambda o: operator.length_hint(object(), o if o != 1 << 70 else 1),
     "divmod(number, other)": lambda o: divmod(7, o),
     "divmod(other, number)": lambda o: divmod(o, 2),
+    "divmod(float, other)": lambda o: divmod(7.5, o),
+    "divmod(other, zero)": lambda o: divmod(o, 0),
 }
 
 

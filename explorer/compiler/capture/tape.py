@@ -119,6 +119,8 @@ class Tape:
         self._inside: list[Source] = []
         self.given: dict[int, torch.Tensor] = {}
         """By id: fake inputs as they were at first, before the program changed their sizes."""
+        self.fixed: set[int] = set()
+        """Storages of inputs that arrays share, which cannot be resized."""
         self.hooked: dict[FakeTensor, int | None] = {}
         """Inputs that hooks were registered of, with their versions then."""
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
@@ -359,6 +361,8 @@ class Tape:
             return
         if any(folded for each, _, folded in outs if id(each) in twins):
             unsupported(reasons.OVERLAPPING_WRITE, name)
+        if not self.fixed.isdisjoint(each.untyped_storage()._cdata for each, _ in resized):
+            unsupported(reasons.OP_RAISED, f"{name} resizes an out= whose memory is an array's")
         if any(self._has_views(each) for each, _ in resized):
             unsupported(reasons.UNTRACEABLE_CALL, f"{name} resizes an out= that has views, or was made one in place")
         storages = {each.untyped_storage()._cdata for each in given}

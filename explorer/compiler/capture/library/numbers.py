@@ -235,6 +235,9 @@ def _divmod(t: Tracer, left: Value, right: Value) -> Value:
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):  # which have no __divmod__
         kinds = " and ".join(f"'{each.python_type().__name__}'" for each in (left, right))
         t.raise_(TypeError, f"unsupported operand type(s) for divmod(): {kinds}")
+    numbers = is_number(left) and is_number(right) and not isinstance(right, NumberValue)
+    if numbers and t.number_now(right) == 0:  # of floats, the error is not that of //
+        return t.on_numbers(divmod, left, right)
     return TupleValue([t.binary("//", left, right), t.binary("%", left, right)])
 
 

@@ -7,6 +7,7 @@ them) beside the call under fake tensors. Where the two differ in type, dtype, s
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import sys
 import types
@@ -50,11 +51,19 @@ class ArrayValue(Value):
     def __init__(
         self, node: fx.Node, fake: torch.Tensor, stand_in: Any, source: Source | None = None, given: Any = None
     ) -> None:
-        self.node = node
+        self._node = node
         self.fake = fake
         self.stand_in = stand_in
         self.source = source
         self.given = given
+        self._axes = tuple(fake.shape), fake.stride()
+
+    @property
+    def node(self) -> fx.Node:
+        """The node of the tensor whose memory it has. One that has been turned since has other axes than the array."""
+        if self._axes != (tuple(self.fake.shape), self.fake.stride()):
+            unsupported(reasons.NUMPY, f"{_type_name(self.stand_in)} {self._node.name}, of which the tensor was turned")
+        return self._node
 
     @property
     def is_scalar(self) -> bool:
@@ -161,7 +170,7 @@ class ArrayValue(Value):
         r.call_on_output(_as_scalar if self.is_scalar else _as_array, self.node)
 
     def describe(self) -> str:
-        return f"{_type_name(self.stand_in)} {self.node.name}"
+        return f"{_type_name(self.stand_in)} {self._node.name}"
 
 
 def _type_name(value: Any) -> str:
@@ -252,6 +261,9 @@ def array_of_tensor(t: Tracer, value: TensorValue) -> ArrayValue:
     if known is None:
         stand_in = (_copy(value.given.detach()) if value.given is not None else _made_up(t, fake).numpy())
         known = t.arrays[id(fake)] = ArrayValue(value.node, fake, stand_in)
+        for source, real, _ in itertools.islice(t.tape.sharing(fake), 1):
+            t.effects.call(_as_array, [t.wrap(source, real)], "numpy()")  # since then no one may resize the memory
+            t.tape.fixed.add(fake.untyped_storage()._cdata)
     return known
 
 
