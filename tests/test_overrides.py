@@ -284,3 +284,44 @@ def test_a_parameter_around_tensors_is_trained():
         call(torch.arange(6.0).view(2, 3)).sum().backward()
         found.append(inside((linear.weight.grad, linear.bias.grad)))
     assert found[0] == found[1]
+
+
+LINEAR, NORM = torch.nn.Linear(4, 6), torch.nn.LayerNorm(4)
+JAGGED = {
+    "operators": lambda x: x.sin() * 2 + x,
+    "modules": lambda x: LINEAR(NORM(x)).relu(),
+    "values": lambda x: x.values() * 2 + x.offsets()[-1],
+    "padded": lambda x: torch.nested.to_padded_tensor(x, 0.0),
+    "reduced": lambda x: x.sum(1),
+    "sizes": lambda x: x.view(x.size(0), -1, 2, 2) * x.shape[-1] + x.dim(),
+    "made": lambda x: torch.nested.nested_tensor_from_jagged(x.values() * 2, x.offsets()),
+}
+
+
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("name", JAGGED)
+def test_jagged_tensors_like_eager(name, backend):
+    function = JAGGED[name]
+    call = explorer.compile(function, backend=backend, fullgraph=True)
+    for lengths, grad in (((2, 4), False), ((3, 4), False), ((1, 2, 2), False), ((2, 4), True), ((0, 5), True)):
+        rows = [torch.arange(4.0 * n).view(n, 4) + 1 for n in lengths]
+        x = torch.nested.nested_tensor(rows, layout=torch.jagged, requires_grad=grad)
+        got, expected = call(x), function(x)
+        assert (got.shape, got.is_nested) == (expected.shape, expected.is_nested)
+        assert got.requires_grad == expected.requires_grad
+        found = [each.values() if each.is_nested else each for each in (got, expected)]
+        assert torch.equal(*found)
+        if grad and name not in ("padded", "reduced"):  # which eager has no gradients of
+            grads = [torch.autograd.grad((each * each).sum(), x)[0].values() for each in found]
+            assert torch.equal(*grads)
+
+
+def test_jagged_tensors_of_other_offsets_do_not_go_together():
+    x, y = (torch.nested.nested_tensor([torch.ones(n), torch.ones(2)], layout=torch.jagged) for n in (1, 1))
+    z = torch.nested.nested_tensor_from_jagged(torch.ones(3), x.offsets())
+    call = explorer.compile(torch.add, backend="aot_eager")
+    assert torch.equal(call(x, z).values(), torch.full((3,), 2.0))
+    with pytest.raises(RuntimeError):
+        call(x, y)
+    record = explorer.explore(torch.add, time=False)(x, z)
+    assert "against eager" in str(record) and "differs" not in str(record)

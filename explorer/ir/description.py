@@ -38,11 +38,16 @@ def tensor_facts(tensor: torch.Tensor) -> TensorFactsData:
         return TensorFactsData(
             dtype_name(tensor.dtype),
             str(tensor.device),
-            tuple(map(int, tensor.shape)),
+            tuple(map(_known, tensor.shape)),
             tuple(map(int, tensor.stride())) if tensor.layout is torch.strided else None,
             tensor.requires_grad,
             type_name(type(tensor)),
         )
+
+
+def _known(size: Any) -> int | None:
+    """A size; None for a ragged one, which is no number."""
+    return None if isinstance(size, torch.SymInt) and size.node.is_nested_int() else int(size)
 
 
 def constant(value: Any) -> ConstantData:

@@ -15,6 +15,7 @@ from typing import Any
 import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy.singleton_int import SingletonInt
 
 from explorer.core.origin import Origins, origins
 from explorer.ir.index import hint
@@ -92,13 +93,17 @@ def plain(number: sympy.Basic) -> int | float | bool:
 
 
 class Relations(list[Any]):
-    """The guards of a ShapeEnv, in order, with the ambient origin at which each was added."""
+    """The guards of a ShapeEnv, in order, with the ambient origin at which each was added. `values` are those of its
+    symbols: what was asked of the ragged size of nested tensors is no guard, for it depends on no number."""
 
-    def __init__(self) -> None:
+    def __init__(self, values: Mapping[sympy.Symbol, Any] | None = None) -> None:
         super().__init__()
         self.causes: list[Origins] = []
+        self._values = {} if values is None else values
 
     def append(self, guard: Any) -> None:
+        if any(isinstance(self._values.get(symbol), SingletonInt) for symbol in guard.expr.free_symbols):
+            return
         self.causes.append(origins())
         super().append(guard)
 

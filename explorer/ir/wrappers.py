@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.nested._internal.nested_tensor import NestedTensor, get_tensor_symint
 
 
 def part_of(wrapper: Any, name: str) -> torch.Tensor:
@@ -22,39 +23,58 @@ def joined(cls: Any, names: Sequence[str], context: Any, parts: Sequence[torch.T
         return wrapper
 
 
-def is_differentiable(part: Any) -> bool:
-    return isinstance(part, torch.Tensor) and (part.is_floating_point() or part.is_complex())
+def differentiable(wrapper: Any) -> list[str]:
+    """The names of what gradients reach inside: the first tensor, and others that hold numbers. Nested tensors keep
+    lengths as the sizes of tensors without elements."""
+    names, _ = wrapper.__tensor_flatten__()
+    return [name for name in names if _is_reached(getattr(wrapper, name), is_first=name == names[0])]
+
+
+def _is_reached(part: torch.Tensor, is_first: bool) -> bool:
+    is_held = is_first or not any(isinstance(size, int) and size == 0 for size in part.shape[1:])
+    return is_held and (part.is_floating_point() or part.is_complex())
 
 
 def unflattened(cls: Any, names: Sequence[str], context: Any, parts: Sequence[torch.Tensor]) -> torch.Tensor:
     """The wrapper, as its class makes it of what is inside."""
     inside = dict(zip(names, parts, strict=True))
-    made: torch.Tensor = cls.__tensor_unflatten__(inside, context, parts[0].shape, parts[0].stride())
+    size: Any = parts[0].shape
+    if cls is NestedTensor:  # of which the ragged size alone is asked for
+        size = {context["ragged_idx"]: get_tensor_symint(inside.get("_lengths", inside["_offsets"]))}
+    made: torch.Tensor = cls.__tensor_unflatten__(inside, context, size, parts[0].stride())
     return made
+
+
+def _apart(part: torch.Tensor, is_reached: bool) -> torch.Tensor:
+    """Without its gradient. What none reaches stays the object that it is: offsets tell nested tensors apart."""
+    return part.detach() if is_reached else part
 
 
 class _Part(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, wrapper: Any, name: str) -> torch.Tensor:
         names, context = wrapper.__tensor_flatten__()
-        parts = [getattr(wrapper, each).detach() for each in names]
-        ctx.made, ctx.parts, ctx.place = (type(wrapper), names, context), parts, names.index(name)
-        part: torch.Tensor = parts[ctx.place]
+        ctx.made, ctx.name, ctx.reached = (type(wrapper), names, context), name, differentiable(wrapper)
+        ctx.parts = {each: _apart(getattr(wrapper, each), each in ctx.reached) for each in names}
+        part: torch.Tensor = ctx.parts[name]
         return part
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-        parts = [torch.zeros_like(each) if is_differentiable(each) else each for each in ctx.parts]
-        parts[ctx.place] = gradient if len(parts) == 1 else parts[ctx.place] + gradient  # laid out like the others
+        parts = ctx.parts | {name: torch.zeros_like(ctx.parts[name]) for name in ctx.reached if name != ctx.name}
+        alone = len(ctx.reached) == 1  # else it is laid out like the others
+        parts[ctx.name] = gradient if alone else torch.zeros_like(ctx.parts[ctx.name]) + gradient
         cls, names, context = ctx.made
-        return unflattened(cls, names, context, parts), None
+        return unflattened(cls, names, context, list(parts.values())), None
 
 
 class _Joined(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, cls: Any, names: Any, context: Any, *parts: torch.Tensor) -> torch.Tensor:
-        ctx.cls, ctx.names, ctx.reached = cls, names, [is_differentiable(each) for each in parts]
-        return unflattened(cls, names, context, [each.detach() for each in parts])
+        ctx.cls, ctx.names = cls, names
+        ctx.reached = [_is_reached(each, is_first=each is parts[0]) for each in parts]
+        apart = [_apart(each, is_reached) for each, is_reached in zip(parts, ctx.reached, strict=True)]
+        return unflattened(cls, names, context, apart)
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:

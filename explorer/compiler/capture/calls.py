@@ -511,7 +511,7 @@ def _torch_builtins() -> frozenset[int]:
     spaces: list[Any] = [
         torch,
         torch._C._VariableFunctions,
-        *(getattr(torch._C, name) for name in ("_nn", "_special", "_fft", "_linalg")),
+        *(getattr(torch._C, name) for name in ("_nn", "_special", "_fft", "_linalg", "_nested")),
     ]
     for space in spaces:
         for name in dir(space):

@@ -110,7 +110,7 @@ class Tape:
         self.modules: dict[str, fx.GraphModule] = {}
         self.scalar_outputs = scalar_outputs
         self.shape_env = ShapeEnv(duck_shape=True, allow_dynamic_output_shape_ops=dynamic_outputs)
-        self.shape_env.guards = Relations()
+        self.shape_env.guards = Relations(self.hints)
         self.mode = LaidOut(shape_env=self.shape_env, allow_non_fake_inputs=False)
         self.inputs: dict[fx.Node, Input] = {}
         self.fakes: dict[Source, FakeTensor] = {}

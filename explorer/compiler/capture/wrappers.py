@@ -15,11 +15,12 @@ import torch
 from explorer.compiler.capture import hook, reasons
 from explorer.compiler.capture.guards import Equals, TypeIs, same_value
 from explorer.compiler.capture.values.base import Tracer, Value
+from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.overrides import is_wrapper
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Inside, Returned, Source
-from explorer.ir.wrappers import is_differentiable, joined, part_of, unflattened
+from explorer.ir.wrappers import differentiable, joined, part_of, unflattened
 
 _WHY = "a tensor like this is made of what is inside, and taken for the same kind of wrapper"
 
@@ -33,7 +34,7 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
     t.guard(Returned(source, "__tensor_flatten__"), same_value(taken), _WHY)
     t.guard(Attr(source, "requires_grad"), Equals(given.requires_grad), _WHY)
     parts = [_part(t, source, given, name) for name in names]
-    if not isinstance(parts[0], TensorValue) or parts[0].fake.shape != given.shape:
+    if not isinstance(parts[0], TensorValue) or not given.is_nested and parts[0].fake.shape != given.shape:
         unsupported(reasons.TENSOR_SUBCLASS, f"{source.name}: what is first inside has other sizes")
     made = graph_call(t, "call_function", unflattening(type(given), names, context, given.requires_grad), parts, {})
     assert isinstance(made, TensorValue)
@@ -43,7 +44,7 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
 
 def _part(t: Tracer, source: Source, given: torch.Tensor, name: str) -> Value:
     """What is inside, as gradients reach it."""
-    if not (given.requires_grad and is_differentiable(getattr(given, name))):
+    if not given.requires_grad or name not in differentiable(given):
         return t.wrap(Attr(source, name), getattr(given, name))
     return t.wrap_tensor(Inside(source, name), part_of(given, name))  # type: ignore[no-any-return]
 
@@ -74,7 +75,8 @@ def wrapped_again(t: Tracer, wrapper: TensorValue) -> tuple[Callable[..., torch.
     names, context = fake.__tensor_flatten__()
     parts = [
         graph_call(t, "call_function", inside(name), [wrapper], {})
-        if fake.requires_grad and is_differentiable(getattr(fake, name)) else wrapper.get_attr(t, name)
+        if fake.requires_grad and name in differentiable(fake)
+        else graph_call(t, "call_function", getattr, [wrapper, Constant(name)], {})
         for name in names
     ]  # fmt: skip
     return unflattening(wrapper.cls, names, context, fake.requires_grad), parts

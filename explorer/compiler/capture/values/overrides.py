@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from explorer.compiler.capture.values.base import Tracer, Value
@@ -24,8 +25,9 @@ _IGNORED = frozenset(torch.overrides.get_ignored_functions())
 
 
 def overrides_torch(t: Tracer, cls: type) -> bool:
-    """Whether calls of torch on instances of the class are the class's to answer."""
-    if cls in PLAIN or issubclass(cls, (list, tuple)):
+    """Whether calls of torch on instances of the class are the class's to answer. Torch's own nested tensors answer
+    when the graph runs."""
+    if cls in (*PLAIN, NestedTensor) or issubclass(cls, (list, tuple)):
         return False
     found = t.look_up(cls, "__torch_function__")
     return hasattr(type(found), "__get__") and found is not DISABLED
@@ -38,7 +40,7 @@ def dispatches(cls: type[torch.Tensor]) -> bool:
 
 def is_wrapper(tensor: Any) -> bool:
     """Whether a tensor is one around other tensors, of which its operators are made."""
-    return isinstance(tensor, torch.Tensor) and not tensor.is_nested and is_traceable_wrapper_subclass(tensor)
+    return isinstance(tensor, torch.Tensor) and is_traceable_wrapper_subclass(tensor)
 
 
 def overriding(t: Tracer, values: Iterable[Value]) -> list[Value]:

@@ -717,7 +717,7 @@ def from_fake(t: Tracer, node: fx.Node, result: Any) -> Value:
         is_known = isinstance(result, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(result)
         if not is_known and (not is_wrapper(result) or result.requires_grad and result.is_leaf):
             unsupported(reasons.TENSOR_SUBCLASS, type(result).__name__)
-        if result.layout is not torch.strided:
+        if result.layout not in (torch.strided, torch.jagged):
             unsupported(reasons.SPARSE, str(result.layout))
         known = t.tensors.get(id(result))
         if known is None:
