@@ -142,3 +142,36 @@ def test_a_module_is_called_as_the_program_calls_it() -> None:
     record = explorer.explore(Outer(), engine="stock", stock={"backend": "eager"}, time=False)(torch.randn(2, 4))
     graph = next(stage.graph for stage in record.data.compiles[0].stages if stage.graph is not None)
     assert "me.inner" in {node.module for node in graph.nodes}
+
+
+class TwoLinear(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(8, 64), torch.nn.Linear(64, 8)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x))).sum()
+
+
+def test_what_eager_keeps_is_told_by_line_and_module_beside_what_is_compiled() -> None:
+    record = explorer.explore(TwoLinear(), time=0.05)(torch.randn(16, 8))
+    (eager,) = (each for each in record.timing.contestants if each.name == "eager")
+    place = f"{__file__}:{TwoLinear.forward.__code__.co_firstlineno + 1}"
+    assert eager.kept == {place: 16 * 64 * 4}, "relu's result, which down reads too; x is an input"
+    said = record.memory.text().splitlines()[1:3]
+    assert said[0].startswith("kept for the backward beside inputs and parameters: eager 4.1 kB, explorer ")
+    assert said[1].split() == ["4.1", "kB", place]
+    twice = explorer.explore(torch.nn.Sequential(TwoLinear().up, torch.nn.GELU()), time=0.05)(torch.randn(16, 8))
+    (eager,) = (each for each in twice.timing.contestants if each.name == "eager")
+    assert sum(eager.kept.values()) == 16 * 64 * 4
+
+
+def test_a_program_that_keeps_nothing_or_refuses_hooks_is_explored() -> None:
+    record = explorer.explore(TwoLinear(), grad=False, time=0.05)(torch.randn(16, 8))
+    assert "kept for the backward" not in record.memory.text()
+
+    def gradient(x):
+        return torch.func.grad(lambda x: (x.sin() * 2).sum())(x)
+
+    record = explorer.explore(gradient, time=0.05)(torch.randn(4))
+    assert record.timing is not None and all(each.kept == {} for each in record.timing.contestants)

@@ -882,6 +882,10 @@ class SamplesData(Data, frozen=True):
     peak: Whole | None = None
     speed: SpeedData | None = None
     call: CallData | None = None
+    kept: dict[str, Whole] = {}
+    """Of eager: bytes that autograd keeps for the backward, by "FILE:LINE", with " in module NAME" where one of torch's
+    modules made it keep them; "" for no line of the program. Each memory counts once, and that of inputs, parameters
+    and buffers does not: it is alive anyway."""
 
 
 class DivergenceData(Data, frozen=True):

@@ -43,6 +43,7 @@ from explorer.records.check.profile import (
     Launches,
     example_inputs,
     held,
+    kept_by_eager,
     kept_for_backward,
     noted,
     one_call,
@@ -617,11 +618,14 @@ def measure(
             for program in programs:  # a pool that was kept would be missing in what the call allocates
                 program.release()
             taken[each] = None if isinstance(trial, GraphTrial) else peak_bytes(call)
+        reset()
+        eager = next(each.contestant for each in entrants if each.name == "eager")
+        kept = {} if isinstance(trial, GraphTrial) else kept_by_eager(eager.call, eager.fn, eager.tensors)
         launched = None
         if recorder is not None and all(program.stepwise is not None for program in programs):
             launched = one_call(calls["explorer"], reset, partial(launches_of, recorder))
     progress.on_phase("timing single kernels")
-    eager = samples["eager"].seconds
+    times = samples["eager"].seconds
     with put_back():
         kernels, memory, failures = profiles(recorder) if recorder is not None else ({}, {}, [])
     median = samples["explorer"].median if recorder is not None else 0.0
@@ -639,7 +643,8 @@ def measure(
                 e.compile_seconds,
                 "; ".join(filter(None, (e.note, COMPILED_AGAIN.format(again[e.name]) * bool(again[e.name])))),
                 taken[e.name],
-                None if e.name == "eager" or again[e.name] else speed(eager, s.seconds),
+                None if e.name == "eager" or again[e.name] else speed(times, s.seconds),
+                kept=kept if e.name == "eager" else {},
             )
             for e, s in ((entrant, samples[entrant.name]) for entrant in entrants)
         ),

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import statistics
+import sys
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import accumulate, cycle
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import sympy
 import torch
 from torch.autograd.profiler import record_function
 
+from explorer.core.package import OWN_FILES
 from explorer.ir import record as data
 from explorer.ir.joint import Kept, Partitioned, Primal
 from explorer.ir.loops import Buffer, Loops, Size
@@ -139,6 +144,47 @@ def profile(program: Program, inputs: Sequence[Any]) -> dict[str, float]:
         if time.perf_counter() - started > LONGEST:
             break
     return {id: statistics.median(seconds) for id, seconds in found.items()}
+
+
+LIBRARY = f"{Path(torch.__file__).parent}{os.sep}"
+
+
+def kept_by_eager(call: Callable[[], Any], fn: object, alive: Iterable[torch.Tensor]) -> dict[str, int]:
+    """Runs the call of `fn` once, and counts what autograd saves in it by line and module, apart from the memory of
+    `alive`. Empty where something in the program does not go with hooks on saved tensors."""
+    modules = {id(module): name for name, module in fn.named_modules()} if isinstance(fn, torch.nn.Module) else {}
+    known = {_memory(each)._cdata for each in alive if each.layout is torch.strided}
+    found: Counter[str] = Counter()
+    held: list[torch.UntypedStorage] = []  # so that no other gets its address
+
+    def pack(value: torch.Tensor) -> torch.Tensor:
+        if value.layout is torch.strided and (memory := _memory(value))._cdata not in known:
+            known.add(memory._cdata)
+            held.append(memory)
+            found[_line(modules)] += memory.nbytes()
+        return value
+
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
+            call()
+    except RuntimeError:
+        return {}
+    return dict(found)
+
+
+def _memory(value: torch.Tensor) -> torch.UntypedStorage:
+    return value.detach().untyped_storage()
+
+
+def _line(modules: Mapping[int, str]) -> str:
+    """The innermost line, "FILE:LINE", that is neither torch's nor this package's, and the innermost module."""
+    frame: FrameType | None = sys._getframe(1)
+    module = ""
+    while frame is not None and frame.f_code.co_filename.startswith((LIBRARY, OWN_FILES)):
+        module = module or modules.get(id(frame.f_locals.get("self")), "")
+        frame = frame.f_back
+    inside = f" in module {module}" if module else ""
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}{inside}" if frame is not None else ""
 
 
 CALLS = 5

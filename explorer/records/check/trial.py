@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -104,6 +104,11 @@ class Contestant:
         self.grad = grad
         self._named = _named(fn, args, kwargs)
         self._leaves: dict[str, torch.Tensor] | None = None
+
+    @property
+    def tensors(self) -> Iterable[torch.Tensor]:
+        """What the call is given, parameters and buffers included."""
+        return self._named.values()
 
     def call(self) -> Any:
         """The forward, and the backward where the trial has one: what is timed."""

@@ -62,6 +62,7 @@ def lines(record: RecordData) -> Iterator[str]:
     timed = record.timing.contestants if record.timing is not None else ()
     if measured := [f"{each.name} {amount(each.peak, 'B')}" for each in timed if each.peak is not None]:
         yield f"measured: most bytes allocated at once in a call, backward included: {', '.join(measured)}"
+    yield from _kept_by_eager(record, names)
     for compile in record.compiles:
         places = _places(compile, names)
         for half in compile.halves:
@@ -76,6 +77,26 @@ def lines(record: RecordData) -> Iterator[str]:
             yield from (f"  {amount(bytes, 'B'):>8}  {place}" for place, bytes in kept.most_common(SHOWN))
             if len(kept) > SHOWN:
                 yield f"  and {count(len(kept) - SHOWN, 'more line')}"
+
+
+def _kept_by_eager(record: RecordData, names: Mapping[str, str]) -> Iterator[str]:
+    """Beside what each engine's compiles keep in all."""
+    kept = Counter[str]()
+    for contestant in record.timing.contestants if record.timing is not None else ():
+        for at, bytes in contestant.kept.items():
+            file, _, line = at.rpartition(":")
+            kept[f"{names.get(file, file)}:{line}" if file else UNKNOWN] += bytes
+    if not kept:
+        return
+    beside = Counter[str]()
+    for compile in record.compiles:
+        beside[compile.engine] += sum(each.bytes for each in compile.saved if each.fate == "kept")
+    others = "".join(f", {engine} {amount(bytes, 'B')}" for engine, bytes in beside.items())
+    whole = amount(sum(kept.values()), "B")
+    yield f"kept for the backward beside inputs and parameters: eager {whole}{others}; eager by line:"
+    yield from (f"  {amount(bytes, 'B'):>8}  {place}" for place, bytes in kept.most_common(SHOWN))
+    if len(kept) > SHOWN:
+        yield f"  and {count(len(kept) - SHOWN, 'more line')}"
 
 
 def _planned(half: HalfData, places: Mapping[str, str]) -> Iterator[str]:

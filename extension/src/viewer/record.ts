@@ -589,6 +589,7 @@ export interface SamplesData {
   readonly peak?: number | null;
   readonly speed?: SpeedData | null;
   readonly call?: CallData | null;
+  readonly kept?: { readonly [key: string]: number };
 }
 
 /** The first graph node whose value differs from eager's beyond tolerance; the reference is the graph in float64.
