@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, ClassVar, Generic, TypeVar
 
 from explorer.ir.record import CompileData
@@ -45,6 +45,10 @@ class Queried(Sequence[T], Generic[T, H]):
 
     def states(self) -> Iterator[tuple[int, H]]:
         raise NotImplementedError
+
+    def states_for(self, keys: Set[str]) -> Iterator[tuple[int, H]]:
+        """The states as far as the facts of these keys need them."""
+        return self.states()
 
     def number(self, key: str, at: int) -> float | None:
         """The number of an entry that `key` names."""
@@ -89,11 +93,13 @@ class Queried(Sequence[T], Generic[T, H]):
 
     def find(self, query: str) -> list[int]:
         """The entries at which all terms of a query hold. Raises ValueError for what is no query."""
-        terms = [self._term(*match.groups()) for match in TERM.finditer(query)]
+        found = list(TERM.finditer(query))
+        terms = [self._term(*match.groups()) for match in found]
         if not terms:
             known = ", ".join(self.keys)
             raise ValueError(f"an empty query; expected terms such as  {self.example}  with one of {known}")
-        return [at for at, state in self.states() if all(holds(at, state) for holds in terms)]
+        states = self.states_for({match[1] or self.keys[0] for match in found})
+        return [at for at, state in states if all(holds(at, state) for holds in terms)]
 
     def _term(self, key: str | None, relation: str, text: str, word: str | None) -> Callable[[int, H], bool]:
         key, relation, text = (key, relation, text.strip('"')) if word is None else (self.keys[0], ":", word)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
@@ -96,6 +96,9 @@ class Steps(Queried[Step, Held]):
         for at, step in enumerate(self.compile.steps):
             yield at, self._replay(step, held.setdefault(step.activation, ([], {})))
 
+    def states_for(self, keys: Set[str]) -> Iterator[tuple[int, Held]]:
+        return self.states() if not keys.isdisjoint(STATE) else ((at, ([], {})) for at in range(len(self)))
+
     def _activation(self, at: int) -> data.ActivationData:
         known = self.compile.activations
         return known[at] if 0 <= at < len(known) else UNKNOWN[0]
@@ -128,6 +131,12 @@ class Steps(Queried[Step, Held]):
         """Each instruction as a text, and its place."""
         found = (each for code in self.compile.codes for each in code.instructions)
         return {each.id: (f"{each.op} {each.arg}".rstrip(), each.span) for each in found}
+
+    @cached_property
+    def _texts_of_places(self) -> dict[str, tuple[str, str]]:
+        """The place of each instruction, without its folder and with it."""
+        files = ((id, self._names.get(span.file, span.file), span.line) for id, (_, span) in self._ops.items() if span)
+        return {id: (f"{PurePath(file).name}:{line}", f"{file}:{line}") for id, file, line in files}
 
     def _calls(self, activation: int) -> tuple[str, ...]:
         """The functions entered, the root first. A caller comes before what it calls."""
@@ -264,11 +273,7 @@ class Steps(Queried[Step, Held]):
             case "function":
                 return (self._activation(step.activation).function,)
             case "at":
-                _, span = self._ops.get(step.instruction, ("", None))
-                if span is None:
-                    return ()
-                file = self._names.get(span.file, span.file)
-                return f"{PurePath(file).name}:{span.line}", f"{file}:{span.line}"
+                return self._texts_of_places.get(step.instruction, ())
             case "top":
                 return (self.said(stack[-1]),) if stack else ()
             case "stack":
