@@ -39,6 +39,7 @@ def assembled(
     timing: data.TimingData | None,
     *,
     failure: str = "",
+    raised: tuple[str, data.SpanData | None] = ("", None),
     eager: Iterable[data.EagerData] = (),
     outside: tuple[OutsideGraphs, ...] = (),
     calls: tuple[data.CallsData, ...] = (),
@@ -46,8 +47,9 @@ def assembled(
     moment: datetime.datetime | None = None,
 ) -> data.RecordData:
     """Record data of `compiles`; `counted` are those whose ATen calls the coverage counts. `failure` is what the call
-    raised, `eager` what ran outside graphs that no compile tells, `outside` what was measured of that, `lines` are
-    those of files that were read before, `moment` is when it was, by default now."""
+    raised, `raised` what a watched program ended with, and where, `eager` what ran outside graphs that no compile
+    tells, `outside` what was measured of that, `lines` are those of files that were read before, `moment` is when it
+    was, by default now."""
     return data.RecordData(
         data.VERSION,
         name,
@@ -64,7 +66,7 @@ def assembled(
         meanings=to_record.meanings(compiles),
         mnemonics=mnemonics(_machine_lines(compiles)),
         recompiles=diagnosis.failed_guards(compiles),
-        errors=diagnosis.errors(compiles, failure),
+        errors=diagnosis.with_raised(diagnosis.errors(compiles, failure), *raised),
         eager=diagnosis.untimed(
             timed_outside(diagnosis.eager(compiles, eager), compiles, outside), NONE_MEASURED if calls else ""
         ),

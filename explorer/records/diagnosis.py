@@ -220,6 +220,16 @@ def errors(compiles: Iterable[CompileData], failure: str = "") -> tuple[ErrorDat
     return tuple(found)
 
 
+def with_raised(errors: tuple[ErrorData, ...], text: str, place: SpanData | None) -> tuple[ErrorData, ...]:
+    """The errors, and what the program ended with, unless it is one that compiling raised. That a frame was left to
+    Python for this is no error of its own."""
+    raised = error_of(text, "", "", True)
+    if not text or any(each.raises and each.kind == raised.kind and each.compile for each in errors):
+        return errors
+    left = (each for each in errors if each.raises or each.span is None or each.span != place)
+    return (*left, msgspec.structs.replace(raised, span=place or raised.span))
+
+
 def error_of(text: str, compile: str, title: str, raises: bool, breaks: Sequence[BreakData] = ()) -> ErrorData:
     """`breaks` are those of the compile: the place of an error that names none."""
     kind, _, message = text.partition(": ")

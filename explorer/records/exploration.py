@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time as clock
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,7 +21,6 @@ from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
 from explorer.compiler.runtime.timing import METHOD, NO_PEAKS, interleave, peaks
 from explorer.core.calls import OutsideGraphs
-from explorer.core.package import OWN_FILES
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.core.text import count
 from explorer.ir import record as data
@@ -52,7 +50,7 @@ from explorer.records.check.profile import (
 )
 from explorer.records.check.trial import Contestant, Trial
 from explorer.records.session import Bisect, Record
-from explorer.records.stock.breaks import LIBRARIES
+from explorer.records.stock.breaks import raised_at, whole_text
 from explorer.records.stock.caches import untouched
 from explorer.records.stock.calling import MOST_CALLS
 from explorer.records.stock.calling import one_call as call_outside
@@ -554,20 +552,13 @@ def contents(
     compiles = compiles_of(recorder, measured.kernels if measured else {})
     if measured:
         compiles = with_held(with_guard_costs(compiles, measured.guards), measured.held)
-    said = "" if error is None else f"{type(error).__name__}: {error}"
+    said = "" if error is None else whole_text(error)
     timing = measured.timing if measured else None
     lines = config.edit.source.lines
     made = assembled(name, "explorer", settings_of(config), compiles, compiles, timing, failure=said, lines=lines)
     place = None if error is None else raised_at(error)
     errors = tuple(each if each.span else msgspec.structs.replace(each, span=place) for each in made.errors)
     return msgspec.structs.replace(made, error=said, errors=errors)
-
-
-def raised_at(error: BaseException) -> data.SpanData | None:
-    """The innermost line of the program that an exception passed."""
-    passed = traceback.extract_tb(error.__traceback__)
-    own = [each for each in passed if not each.filename.startswith((*LIBRARIES, OWN_FILES))]
-    return data.SpanData(own[-1].filename, own[-1].lineno or 0, own[-1].lineno or 0) if own else None
 
 
 @dataclass(frozen=True)

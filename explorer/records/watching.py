@@ -20,6 +20,7 @@ from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.records.assembly import assembled, compiles_of, settings_of
 from explorer.records.stock import calling, hook
+from explorer.records.stock.breaks import raised_at, whole_text
 from explorer.records.stock.observation import Observation
 from explorer.records.stock.run import WATCHING, process_settings
 
@@ -66,6 +67,8 @@ class Watch:
         self._view = view
         self._next = 0.0
         self._notes: tuple[str, ...] = ()
+        self._raised: tuple[str, data.SpanData | None] = ("", None)
+        """What the program ended with, and where."""
         self._ended: dict[str, Any] = {}
         """What the record says of the moment at which the watch ended."""
         self._whole: data.RecordData | None = None
@@ -92,9 +95,10 @@ class Watch:
     ) -> None:
         self._ends.close()
         self._calls.close()
-        if error is not None and not isinstance(error, SystemExit):
-            said = str(error).strip().partition("\n")[0]
-            self._notes = (f"The program ended with {type(error).__name__}" + (f": {said}" if said else ""),)
+        if error is not None and not (isinstance(error, SystemExit) and error.code in (None, 0)):
+            said = whole_text(error)
+            self._notes = (f"The program ended with {said.strip().partition(chr(10))[0]}",)
+            self._raised = said, raised_at(error)
         self.spent = self._seen.spent
         self._ended = self._now()
         if self._view is not None:
@@ -147,6 +151,7 @@ class Watch:
         made = assembled(
             self.title, " and ".join(engines), settings, (*ours, *stock), (*ours, *stock), None, calls=calls,
             eager=self._seen.eager(), outside=self._calls.outside, lines=now["lines"], moment=now["moment"],
+            raised=self._raised,
         )  # fmt: skip
         cut = sum("Stage" in each.left_out for each in stock)
         said: tuple[str, ...] = ()

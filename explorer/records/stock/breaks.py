@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sysconfig
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from traceback import FrameSummary
@@ -13,6 +14,7 @@ import torch
 from msgspec.structs import replace
 from torch import fx
 
+from explorer.core.package import OWN_FILES
 from explorer.ir import record as data
 from explorer.records.stock.fixes import (
     AROUND,
@@ -48,6 +50,64 @@ def place(nodes: Iterable[fx.Node]) -> str:
         if frames:
             return ":".join((own or frames)[-1])
     return ""
+
+
+GENERATED = ("<frozen", "<eval_with_key>")
+"""How the names of files begin that are none of the program: of Python's own modules, and of graphs."""
+
+
+def raised_at(error: BaseException) -> data.SpanData | None:
+    """The innermost line of the program that an exception passed, in a graph that line which made the operation: a
+    compiled frame has no lines of its own."""
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if isinstance(graph := frame.f_locals.get("self"), fx.GraphModule) and file.startswith(GENERATED):
+            file, _, number = _made_by(graph, line).rpartition(":")
+            line = int(number or 0)
+        if file and not file.startswith((*LIBRARIES, OWN_FILES, *GENERATED)):
+            found = data.SpanData(file, line, line)
+    return found
+
+
+def _made_by(graph: fx.GraphModule, line: int) -> str:
+    """The program's line, "FILE:LINE", that made the operation in a line of a graph's code."""
+    number = getattr(graph, "_lineno_map", {}).get(line - getattr(graph, "_prologue_start", 0))
+    return place(list(graph.graph.nodes)[number : number + 1]) if isinstance(number, int) else ""
+
+
+MOST_CAUSES = 10
+
+
+def whole_text(error: BaseException) -> str:
+    """The type of an exception and its text; in lines of their own its notes, the exceptions that it is a group of, and
+    those that led to it, each with the program's line."""
+    lines = [_type_and_text(error), *map(str, getattr(error, "__notes__", ()))]
+    if isinstance(error, BaseExceptionGroup):
+        lines += [f"one of them is {_placed(each)}" for each in error.exceptions[:MOST_CAUSES]]
+    before, seen = error, {id(error)}
+    while len(seen) <= MOST_CAUSES:
+        cause = before.__cause__ or (None if before.__suppress_context__ else before.__context__)
+        if cause is None or id(cause) in seen:
+            break
+        how = "caused by" if before.__cause__ is cause else "while handling"
+        lines.append(f"{how} {_placed(cause)}")
+        before = cause
+        seen.add(id(cause))
+    return "\n".join(lines)
+
+
+def _type_and_text(error: BaseException) -> str:
+    try:
+        said = str(error)
+    except Exception as raised:  # a class of the program has a text of its own
+        said = f"its text cannot be made: {type(raised).__name__}"
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _placed(error: BaseException) -> str:
+    place = raised_at(error)
+    return _type_and_text(error) + (f" ({place.file}:{place.line})" if place else "")
 
 
 def around_break(seen: Observation, call: Call) -> Iterator[None]:

@@ -118,7 +118,7 @@ def lines(record: RecordData) -> list[str]:
 
 def _failures(record: RecordData) -> Iterator[PartData]:
     names = file_names(record)
-    for each in record.errors:
+    for each in sorted(record.errors, key=lambda error: not error.raises):
         got = _GOT.search(each.message)
         said = got[1] if got is not None else each.message.strip().partition("\n")[0]
         raised = f"{each.kind}{_at(each.span, names)}" + (f": {said}" if said else "")
