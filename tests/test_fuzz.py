@@ -146,3 +146,25 @@ def test_what_the_fuzz_itself_raises_ends_no_process():
 
     kind, text = isolated(Program("", "", ()), "eager", judge=judge)
     assert kind == "the generator" and "raised by the fuzz" in text
+
+
+OF_FLOAT64 = {
+    "computed in float32": ("return a.sin()", "x = t(4, 3)\nR = f(x)\nGT = R.double()", True),
+    "written to float64": ("return a.sin()", "y = t(4, 3, dtype=torch.float64)\ny.copy_(f(t(4, 3)))", True),
+    "in float32 on the way": ("return a.float().sin().double() * 2", "y = f(t(4, 3, dtype=torch.float64))", True),
+    "by a number": ("return a * a.float().sin().sum().item()", "y = f(t(4, 3, dtype=torch.float64))", True),
+    "in float64": ("return a.sin()", "y = f(t(4, 3, dtype=torch.float64))", False),
+    "of exact float32": ("return a.double() * 3", "y = f(t(4, 3))", False),
+    "beside float32": ("return a.sin() * t(3)", "z = t(3).sin()\ny = f(t(4, 3, dtype=torch.float64))", False),
+}
+
+
+@pytest.mark.parametrize("name", OF_FLOAT64)
+def test_float64_is_as_exact_as_what_it_is_computed_from(name, monkeypatch):
+    body, step, is_rounded = OF_FLOAT64[name]
+    program = Program(name, f"def f(a):\n    {body}", (step,))
+    expected = meaningful(program)
+    for error, same in ((1e-7, is_rounded), (1e-2, False)):
+        erring = lambda function, error=error: lambda a: function(a) * (1 + error)  # noqa: E731
+        monkeypatch.setattr("benchmarks.fuzz.trial.compiler", lambda backend, program, erring=erring: erring)
+        assert (compared(program, expected, "explorer") is None) == same

@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, type(...), range, slice)
 ENDLESS = (itertools.count, itertools.cycle, itertools.repeat)
 MOST_ITEMS = 30
-TOLERANCE = {torch.float64: 1e-9, torch.complex128: 1e-9, torch.float16: 2e-2, torch.bfloat16: 6e-2}
+EXACT = (torch.float64, torch.complex128)
+TOLERANCE = {**dict.fromkeys(EXACT, 1e-9), torch.float16: 2e-2, torch.bfloat16: 6e-2}
 ROUNDING = 2e-5
 ADDRESS = re.compile(r"0x[0-9a-f]+|at 0x\w+")
 GRAD_FUNCTION = re.compile(r"Function \w+Backward0? returned")
@@ -37,20 +40,81 @@ class Fact:
     place: str
     text: str
     value: Any = None
+    coarse: bool = False
+    """Whether the value is computed from one of a narrower dtype, and may be no more exact than that."""
+
+
+class Precision(TorchDispatchMode):
+    """While a program runs inside, notes the memory of what is computed from rounded numbers of less than float64."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._coarse: dict[int, Tensor] = {}
+        """By the address of their memory, which they keep from being used again."""
+        self._read = False
+        """Whether Python has such a number: it may be in all that follows."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = [each for each in tree_leaves((args, kwargs or {})) if isinstance(each, Tensor)]
+        before = self._read or any(map(self.is_coarse, given))
+        found = func(*args, **(kwargs or {}))
+        made = [each for each in tree_leaves(found) if isinstance(each, Tensor)]
+        written = given if func._schema.is_mutable else []
+        if before or not _is_exact(func, args, kwargs or {}, [*made, *written], found):
+            self._read = self._read or func is torch.ops.aten._local_scalar_dense.default
+            floats = filter(_floats, (*made, *written))
+            self._coarse.update((each.untyped_storage().data_ptr(), each) for each in floats)
+        return found
+
+    def is_coarse(self, value: Tensor) -> bool:
+        return _floats(value) and value.untyped_storage().data_ptr() in self._coarse
+
+
+def _is_exact(func: Any, args: Any, kwargs: Any, results: list[Tensor], found: Any) -> bool:
+    """Whether a call yields what it yields in float64."""
+    if not any(map(_is_narrow, results)):
+        return True
+    if func._schema.is_mutable:
+        return func in (torch.ops.aten.fill_.Scalar, torch.ops.aten.zero_.default, torch.ops.aten.copy_.default)
+    if torch.Tag.nondeterministic_seeded in func.tags:
+        return False
+    try:
+        wide = func(*tree_map(_widened, args), **tree_map(_widened, kwargs))
+    except Exception:
+        return False
+    pairs = zip(tree_leaves(found), tree_leaves(wide), strict=True)
+    return all(_close(one, other, 0.0) for one, other in pairs if isinstance(one, Tensor))
+
+
+def _is_narrow(value: Any) -> bool:
+    return isinstance(value, Tensor) and _floats(value) and value.dtype not in EXACT
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, torch.dtype) and (value.is_floating_point or value.is_complex):
+        return torch.complex128 if value.is_complex else torch.float64
+    return value.to(_widened(value.dtype)) if _is_narrow(value) else value
+
+
+def _floats(value: Tensor) -> bool:
+    strided = value.layout is torch.strided and value.numel() > 0
+    return strided and (value.is_floating_point() or value.is_complex())
 
 
 @dataclass
 class Observer:
     """Walks values; an object met again is told by where it was met first, so that aliases are facts."""
 
+    precision: Precision | None = None
     facts: list[Fact] = field(default_factory=list)
     met: dict[int, str] = field(default_factory=dict)
     kept: list[Any] = field(default_factory=list)
     memory: list[tuple[int, int, str, int]] = field(default_factory=list)
     """Where the storage of each tensor begins and ends, the tensor's place, and where it begins itself."""
 
-    def tell(self, place: str, text: str, value: Any = None) -> None:
-        self.facts.append(Fact(place, PRINTED_FUNCTION.sub("grad_fn=<...>", text), value))
+    def tell(self, place: str, text: str, value: Any = None, of: Tensor | None = None) -> None:
+        coarse = of is not None and self.precision is not None and self.precision.is_coarse(of)
+        self.facts.append(Fact(place, PRINTED_FUNCTION.sub("grad_fn=<...>", text), value, coarse))
 
     def finish(self) -> list[Fact]:
         shared: list[tuple[str, int]] = []
@@ -170,7 +234,7 @@ class Observer:
         flags += [name for name in ("is_conj", "is_neg", "is_inference") if getattr(value, name)()]
         shown = f"{type(value).__name__} {value.dtype} {tuple(value.shape)} strides {tuple(strides)} {' '.join(flags)}"
         with torch.no_grad():
-            self.tell(place, shown, value.detach().clone() if not value.is_inference() else _copy(value))
+            self.tell(place, shown, value.detach().clone() if not value.is_inference() else _copy(value), value)
         if value.numel():
             storage = value.untyped_storage()
             start = storage.data_ptr()
@@ -180,7 +244,7 @@ class Observer:
             if gradient is None:
                 self.tell(f"{place}.grad", "None")
             else:
-                self.tell(f"{place}.grad", f"{gradient.dtype} {tuple(gradient.shape)}", _copy(gradient))
+                self.tell(f"{place}.grad", f"{gradient.dtype} {tuple(gradient.shape)}", _copy(gradient), gradient)
         if own := {name: each for name, each in vars(value).items() if not name.startswith("_dynamo")}:
             self._named(place, own)
 
@@ -214,7 +278,8 @@ def same(one: Fact, other: Fact, exact: bool) -> bool:
     if one.text != other.text:
         return not exact and one.place == "output" and _same_printed(one.text, other.text)
     if isinstance(one.value, Tensor):
-        return _close(one.value, other.value, 1e-6 if exact else TOLERANCE.get(one.value.dtype, ROUNDING))
+        tolerance = 1e-6 if exact else ROUNDING if one.coarse else TOLERANCE.get(one.value.dtype, ROUNDING)
+        return _close(one.value, other.value, tolerance)
     if isinstance(one.value, np.ndarray):
         if one.value.dtype == object:
             return str(one.value) == str(other.value)
@@ -227,7 +292,7 @@ def same(one: Fact, other: Fact, exact: bool) -> bool:
 def is_rounded(one: Fact, other: Fact) -> bool:
     """Whether values of float64 are as close as those of float32 have to be: one may be computed from such."""
     values = one.value, other.value
-    wide = all(isinstance(each, Tensor) and each.dtype in (torch.float64, torch.complex128) for each in values)
+    wide = all(isinstance(each, Tensor) and each.dtype in EXACT for each in values)
     return wide and _close(*values, ROUNDING)
 
 

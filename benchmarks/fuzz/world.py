@@ -25,7 +25,7 @@ from torch import Tensor, nn
 def t(*shape: Any, dtype: torch.dtype = torch.float32, grad: bool = False) -> Tensor:
     """Small quarters, so that sums and products are exact."""
     size = math.prod(shape) if shape != ((),) else 1
-    values = ((torch.arange(size) * 7 + 3) % 11 - 5) / 4
+    values = ((torch.arange(size, dtype=torch.float64) * 7 + 3) % 11 - 5) / 4
     if not dtype.is_floating_point:
         values = (values * 4).abs() if dtype in (torch.uint8, torch.bool) else values * 4
     return values.to(dtype).reshape(shape if shape != ((),) else ()).requires_grad_(grad)
