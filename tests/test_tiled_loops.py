@@ -70,11 +70,11 @@ parallel x0 < 512
   vector r0 < 512"""),
     (CPU, lambda x: x.sum(0), SQUARE, """
 serial x0 < 512 in tiles of 128
-  parallel chunk < r0_chunks
+  parallel chunk < 16
     serial r0 < 512 in tiles of 256
       serial r0 < 256
         vector x0 < 128
-  serial chunk < r0_chunks
+  serial chunk < 16
   vector x0 < 128"""),
     (CPU, torch.sum, SQUARE, """
 parallel chunk < 32

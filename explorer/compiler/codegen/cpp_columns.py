@@ -7,15 +7,11 @@ Where there are few of them and many inner points, threads share the inner point
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 
-import sympy
-
-from explorer.compiler.codegen.cpp_nest import PARALLEL_POINTS, Nest
-from explorer.compiler.codegen.cpp_reduce import Accumulator
-from explorer.compiler.codegen.exprs import PRODUCT
+from explorer.compiler.codegen.cpp_nest import PARALLEL_POINTS
+from explorer.compiler.codegen.cpp_reduce import Accumulator, Sweeps, Variable
 from explorer.compiler.codegen.kernel import Part, Pass, flops
 from explorer.ir.loops import Axis, Expr, children, evaluated, walk
 from explorer.ir.program import TiledLoop
@@ -30,10 +26,10 @@ CHUNK_WORK = 16384
 """Elements of a part, at least."""
 
 
-class Columns(Nest):
+class Columns(Sweeps):
     """One block of neighbouring outer points at a time, pass by pass."""
 
-    at = "[lane]"
+    at, extent = "[lane]", f"[{COLUMNS}]"
 
     def tree(self) -> tuple[Part, ...]:
         self.lanes: dict[Expr, str] = {}
@@ -54,6 +50,11 @@ class Columns(Nest):
     def lane(self) -> str:
         return f"[{self.vector.symbol} - {self.vector.symbol}_start]"
 
+    @property
+    def chunked(self) -> tuple[Axis, int, int]:
+        around = self.hint((*self.inner[1:], self.vector))
+        return self.inner[0], max(1, CHUNK_WORK // max(1, around)), CHUNKS
+
     @cached_property
     def splits(self) -> bool:
         """Whether threads share the inner points."""
@@ -64,12 +65,13 @@ class Columns(Nest):
     def _block(self) -> Iterator[Part]:
         yield partial(self.hoist, self.roots)
         in_lanes: set[Expr] = set()
-        for current in self.body.passes:
+        yield self.declare_chunks
+        for number, current in enumerate(self.body.passes):
             arrays = self._arrays(current, in_lanes)
             if arrays or current.once:
                 yield from self._once(current, arrays)
             if current.reductions or current.writes:
-                yield from self._shared_sweep(current) if self.splits else self._whole_sweep(current)
+                yield from self.swept(number)
             in_lanes |= {*arrays, *(reduction.result for reduction in current.reductions)}
 
     def _arrays(self, current: Pass, in_lanes: set[Expr]) -> list[Expr]:
@@ -108,29 +110,17 @@ class Columns(Nest):
 
     # Sweeps.
 
-    def _whole_sweep(self, current: Pass) -> Iterator[Part]:
-        accumulators, sweep = self._sweep(current)
-        yield from sweep
-        yield partial(self._finish, accumulators)
-
-    def _sweep(self, current: Pass, shared: bool = False) -> tuple[list[Accumulator], tuple[Part, ...]]:
-        """One pass over the inner axes, or over the part of them that falls to one thread. The running variables are
-        not finished."""
-        around, within = self._runs(shared)
+    def sweep(self, number: int) -> tuple[list[Accumulator], tuple[Part, ...]]:
+        current = self.body.passes[number]
+        around, within = self._runs()
         accumulators = [Accumulator(r, "acc", bool(around)) for r in current.reductions]
         runs = [a for a in accumulators if a.in_runs]
         if not runs:
-            around, within = [], self._loops(shared)
-
-        def begin() -> None:
-            self.name(accumulators)
-            for a in accumulators:
-                for v in a.variables:
-                    self._clear(a, v.type_name, v.name, v.start)
+            around, within = [], self._loops()
 
         def begin_run() -> None:
             for a in runs:
-                self._clear(a, a.run.type_name, a.run.name, a.run.start)
+                self.start(a, a.run)
             self.hoist(current.sweep_roots)
 
         def inside() -> None:
@@ -149,11 +139,11 @@ class Columns(Nest):
 
         loops = [*within, self.simd(TiledLoop(self.vector, within=COLUMNS), current.writes)]
         run = [begin_run, *self.nest(loops, current.sweep_roots, [inside]), end_run]
-        return accumulators, (begin, *self.nest(around, current.sweep_roots, run))
+        return accumulators, (partial(self.begin, accumulators), *self.nest(around, current.sweep_roots, run))
 
-    def _runs(self, shared: bool) -> tuple[list[TiledLoop], list[TiledLoop]]:
+    def _runs(self) -> tuple[list[TiledLoop], list[TiledLoop]]:
         """The inner loops, cut in those around a run of steps and those of one: at most RUN steps."""
-        loops, steps = self._loops(shared), 1
+        loops, steps = self._loops(), 1
         for place, loop in reversed(list(enumerate(loops))):
             size = loop.axis.size
             if not (size.is_Integer and steps * size <= RUN) or loop.shared:
@@ -162,13 +152,13 @@ class Columns(Nest):
             steps *= int(size)
         return [], loops
 
-    def _loops(self, shared: bool) -> list[TiledLoop]:
+    def _loops(self) -> list[TiledLoop]:
         """The inner loops, the first one over the part that falls to one thread where it is shared."""
-        return [TiledLoop(axis, shared=shared and axis is self.inner[0]) for axis in self.inner]
+        return [TiledLoop(axis, shared=self.splits and axis is self.inner[0]) for axis in self.inner]
 
-    def _clear(self, a: Accumulator, type_name: str, name: str, start: str) -> None:
-        self.caused(a.reduce.result, f"{type_name} {name}[{COLUMNS}];")
-        self.each(a, f"{name}[lane] = {start};")
+    def start(self, a: Accumulator, variable: Variable) -> None:
+        self.caused(a.reduce.result, f"{variable.type_name} {variable.name}[{COLUMNS}];")
+        self.each(a, f"{variable.name}[lane] = {variable.start};")
 
     def each(self, a: Accumulator, *lines: str) -> None:
         head = f"for (int lane = 0; lane < {COLUMNS}; ++lane)"
@@ -177,7 +167,7 @@ class Columns(Nest):
             return
         self.caused(a.reduce.result, f"{head} {{", *(f"    {line}" for line in lines), "}")
 
-    def _finish(self, accumulators: list[Accumulator]) -> None:
+    def finish(self, accumulators: list[Accumulator]) -> None:
         for a in accumulators:
             name, result = a.name, a.result("[lane]")
             if a.positional:
@@ -188,34 +178,3 @@ class Columns(Nest):
             if result != f"{name}[lane]":
                 self.each(a, f"{name}[lane] = {result};")
             self.lanes[a.reduce.result] = name + self.lane
-
-    def _shared_sweep(self, current: Pass) -> Iterator[Part]:
-        """Threads share the first inner axis; their results join in order."""
-        first = self.inner[0]
-        totals = [Accumulator(r, "total", True) for r in current.reductions]
-        parts, sweep = self._sweep(current, shared=True)
-        block = ExitStack()
-        width, chunks = sympy.Symbol(f"{first.symbol}_width"), sympy.Symbol(f"{first.symbol}_chunks")
-
-        def begin() -> None:
-            size = self.size(first, PRODUCT)
-            least = max(1, CHUNK_WORK // max(1, self.hint((*self.inner[1:], self.vector))))
-            self.name(totals)
-            for a in totals:
-                for v in a.variables:
-                    self._clear(a, v.type_name, v.name, v.start)
-                    self.caused(a.reduce.result, f"{v.type_name} {v.name}_of[{CHUNKS}][{COLUMNS}];")
-            self.line("{")
-            block.enter_context(self.writer.indented())
-            self.line(f"long {width} = index_max({least}, ({size} + {CHUNKS - 1}) / {CHUNKS});")
-            self.line(f"long {chunks} = ({size} + {width} - 1) / {width};")
-            self.values.variables |= {width, chunks}
-
-        def end() -> None:
-            block.close()
-            self.line("}")
-            self._finish(totals)
-
-        yield begin
-        yield from self.in_chunks(first, chunks, width, totals, parts, sweep)
-        yield end

@@ -11,13 +11,13 @@ from functools import cached_property, partial
 import sympy
 
 from explorer.compiler.codegen.cpp_columns import Columns
-from explorer.compiler.codegen.cpp_nest import PARALLEL_POINTS, PARALLEL_WORK, Nest
-from explorer.compiler.codegen.cpp_rows import Rows, Split
+from explorer.compiler.codegen.cpp_nest import PARALLEL_POINTS, Nest
+from explorer.compiler.codegen.cpp_rows import Rows
 from explorer.compiler.codegen.cpp_scalar import CPP_TYPES
 from explorer.compiler.codegen.kernel import Body, Part, Pass, write_loops
 from explorer.core.origin import origin
 from explorer.core.text import LineWriter, Text
-from explorer.ir.index import hint, points, step
+from explorer.ir.index import step
 from explorer.ir.loops import Axis, Buffer, Expr, Load, evaluated, walk
 from explorer.ir.program import TiledLoop
 
@@ -146,7 +146,7 @@ class Function:
 
 def kernel_function(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sympy.Symbol, int]) -> Function:
     """Generate the function of one kernel. Raises Unsupported for a dtype, operation or index without a C++ form."""
-    nest = arrangement(body, buffers, hints)(body, buffers, hints)
+    nest = arrangement(body, buffers)(body, buffers, hints)
     writer = nest.writer
     with origin(*body.kernel.ids), writer.indented():
         if nest.can_fail:
@@ -175,16 +175,15 @@ def kernel_function(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sy
     )
 
 
-def arrangement(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sympy.Symbol, int]) -> type[Nest]:
+def arrangement(body: Body, buffers: Mapping[str, Buffer]) -> type[Nest]:
     """Points without a reduction; Columns where an outer axis runs through more contiguous memory than an inner one;
-    Split where threads would find too few outer points; else Rows."""
+    else Rows."""
     outer, inner = body.kernel.outer, body.kernel.inner
     if not inner:
         return Points
     if outer and _contiguous_bytes(body, buffers, outer[-1]) > _contiguous_bytes(body, buffers, inner[-1]):
         return Columns
-    rows, row = (hint(points(axes), hints) for axes in (outer, inner))
-    return Split if rows < PARALLEL_POINTS and rows * row > 4 * PARALLEL_WORK else Rows
+    return Rows
 
 
 def _contiguous_bytes(body: Body, buffers: Mapping[str, Buffer], axis: Axis) -> int:

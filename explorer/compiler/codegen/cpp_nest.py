@@ -9,7 +9,6 @@ from functools import cached_property, partial
 
 import sympy
 
-from explorer.compiler.codegen.cpp_reduce import Accumulator
 from explorer.compiler.codegen.cpp_scalar import CPP_TYPES
 from explorer.compiler.codegen.cpp_values import Parameters, Values
 from explorer.compiler.codegen.exprs import PRODUCT
@@ -17,7 +16,7 @@ from explorer.compiler.codegen.kernel import Body, Part, Reduced, Write, flops
 from explorer.core.origin import origin
 from explorer.core.text import LineWriter
 from explorer.ir.index import hint, points, step
-from explorer.ir.loops import Apply, Axis, Buffer, Check, Const, Expr, Load, Size, evaluated, walk
+from explorer.ir.loops import Apply, Axis, Buffer, Check, Const, Expr, Load, evaluated, walk
 from explorer.ir.program import TiledLoop
 from explorer.ir.scalar import DIVIDES
 
@@ -36,9 +35,6 @@ _PRAGMAS = {
 
 class Nest:
     """Arranges the loops of one kernel, and writes them into `writer`; a subclass for each arrangement has `tree`."""
-
-    at = ""
-    """The index of a running variable, where there are several of one reduction."""
 
     def __init__(self, body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sympy.Symbol, int]) -> None:
         kernel = body.kernel
@@ -68,19 +64,11 @@ class Nest:
         with origin(*self.body.kernel.ids):
             self.writer.line(text)
 
-    def name(self, accumulators: Iterable[Accumulator]) -> None:
-        for a in accumulators:
-            a.name = self.values.fresh(a.prefix)
-
     def caused(self, value: Expr, *lines: str) -> None:
         """Lines that `value` causes."""
         with origin(*self.values.causes(value)):
             for line in lines:
                 self.writer.line(line)
-
-    def each(self, a: Accumulator, *lines: str) -> None:
-        """Lines for every variable of a reduction of which there may be several, those `at` one index."""
-        self.caused(a.reduce.result, *lines)
 
     # Sizes.
 
@@ -92,13 +80,6 @@ class Nest:
         return self.values.index(axis.size, within=within)
 
     # Loops.
-
-    def position(self) -> str:
-        """The linear position of a point among the inner ones."""
-        position = sympy.S.Zero
-        for axis in self.inner:
-            position = position * axis.size + axis.symbol
-        return self.values.index(sympy.expand(position), within=PRODUCT)
 
     @contextmanager
     def opened(self, loop: TiledLoop, around: TiledLoop | None) -> Iterator[None]:
@@ -160,30 +141,6 @@ class Nest:
         for value in walk(*roots, below=evaluated):
             if self.is_known(value, self.bound, level):
                 self.values.value(value)
-
-    def in_chunks(
-        self, axis: Axis, count: Size, width: Size, totals: list[Accumulator], parts: list[Accumulator],
-        sweep: Iterable[Part],
-    ) -> Iterator[TiledLoop]:  # fmt: skip
-        """Threads share an inner axis in chunks; what `sweep` leaves in `parts` joins in order, in `totals`."""
-
-        def begin() -> None:
-            self.line(f"long chunk_start = chunk * {width};")
-            self.line(f"long chunk_stop = index_min(chunk_start + {width}, {self.size(axis, PRODUCT)});")
-
-        def end() -> None:
-            for a, part in zip(totals, parts, strict=True):
-                pairs = zip(a.variables, part.variables, strict=True)
-                self.each(a, *(f"{v.name}_of[chunk]{self.at} = {own.name}{self.at};" for v, own in pairs))
-
-        def join() -> None:
-            for a in totals:
-                self.each(a, *a.join("{}_of[chunk]" + self.at, self.at))
-
-        chunks = TiledLoop(Axis(sympy.Symbol("chunk"), count))
-        yield self.share([chunks], self.inner)[0].around(begin, *sweep, end)
-        if totals:
-            yield chunks.around(join)
 
     # Threads and vectors.
 

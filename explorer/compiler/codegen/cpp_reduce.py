@@ -7,12 +7,19 @@ since the vector instructions drop NaN; argmax and argmin remember a position as
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 
+import sympy
 import torch
 
+from explorer.compiler.codegen.cpp_nest import Nest
 from explorer.compiler.codegen.cpp_scalar import CPP_TYPES, literal
-from explorer.compiler.codegen.kernel import Reduce
+from explorer.compiler.codegen.exprs import PRODUCT
+from explorer.compiler.codegen.kernel import Part, Reduce
+from explorer.ir.loops import Axis, Size
+from explorer.ir.program import TiledLoop
 
 _SIGNS = {"sum": "+", "prod": "*", "xor_sum": "^", "any": "|", "all": "&"}
 
@@ -175,3 +182,103 @@ class Accumulator:
         if self.value.type_name != CPP_TYPES[self.reduce.result.dtype]:
             return f"({CPP_TYPES[self.reduce.result.dtype]}){self.name}{lane}"
         return f"{self.name}{lane}"
+
+
+class Sweeps(Nest):
+    """A kernel that goes over inner axes, pass by pass. Where it `splits`, threads share one of these in chunks of a
+    size that does not depend on the number of threads; the chunks' results join in order, so that the result does not
+    depend on it either."""
+
+    at = extent = ""
+    """Where there are several running variables of one reduction: the index of one, and how many there are."""
+
+    @cached_property
+    def splits(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def chunked(self) -> tuple[Axis, int, int]:
+        """The axis that is shared, the least width of a chunk, and how many there are at most."""
+        raise NotImplementedError
+
+    def sweep(self, number: int) -> tuple[list[Accumulator], tuple[Part, ...]]:
+        """One pass over the inner axes, or over a chunk of them. The running variables are not finished."""
+        raise NotImplementedError
+
+    def finish(self, accumulators: list[Accumulator]) -> None:
+        """Give the results their names."""
+        raise NotImplementedError
+
+    def start(self, a: Accumulator, variable: Variable) -> None:
+        self.caused(a.reduce.result, f"{variable.type_name} {variable.name} = {variable.start};")
+
+    def each(self, a: Accumulator, *lines: str) -> None:
+        """Lines for each of several running variables."""
+        self.caused(a.reduce.result, *lines)
+
+    def begin(self, accumulators: list[Accumulator]) -> None:
+        for a in accumulators:
+            a.name = self.values.fresh(a.prefix)
+        for a in accumulators:
+            for variable in a.variables:
+                self.start(a, variable)
+
+    def position(self) -> str:
+        """The linear position of a point among the inner ones."""
+        position = sympy.S.Zero
+        for axis in self.inner:
+            position = position * axis.size + axis.symbol
+        return self.values.index(sympy.expand(position), within=PRODUCT)
+
+    def swept(self, number: int) -> Iterator[Part]:
+        """One pass over the inner axes, and what it results in."""
+        accumulators, sweep = self.sweep(number)
+        if not self.splits:
+            yield from sweep
+            yield partial(self.finish, accumulators)
+            return
+        totals = [Accumulator(a.reduce, "total", True) for a in accumulators]
+        (axis, _, most), (count, width) = self.chunked, self._chunks
+        extent = f"[{count if count.is_Integer else most}]{self.extent}"
+
+        def begin() -> None:
+            self.begin(totals)
+            for a in totals:
+                self.caused(a.reduce.result, *(f"{v.type_name} {v.name}_of{extent};" for v in a.variables))
+
+        def begin_chunk() -> None:
+            self.line(f"long chunk_start = chunk * {width};")
+            self.line(f"long chunk_stop = index_min(chunk_start + {width}, {self.size(axis, PRODUCT)});")
+
+        def end_chunk() -> None:
+            for a, total in zip(accumulators, totals, strict=True):
+                pairs = zip(total.variables, a.variables, strict=True)
+                self.each(a, *(f"{v.name}_of[chunk]{self.at} = {own.name}{self.at};" for v, own in pairs))
+
+        def join() -> None:
+            for a in totals:
+                self.each(a, *a.join("{}_of[chunk]" + self.at, self.at))
+
+        chunks = TiledLoop(Axis(sympy.Symbol("chunk"), count))
+        yield begin
+        yield self.share([chunks], self.inner)[0].around(begin_chunk, *sweep, end_chunk)
+        if totals:
+            yield chunks.around(join)
+        yield partial(self.finish, totals)
+
+    @cached_property
+    def _chunks(self) -> tuple[Size, Size]:
+        """The number of chunks and their width: the least one, more where there would be too many."""
+        axis, least, most = self.chunked
+        if not axis.size.is_Integer:
+            return sympy.Symbol("chunks"), sympy.Symbol("width")
+        width = max(least, -(-int(axis.size) // most))
+        return sympy.Integer(-(-int(axis.size) // width)), sympy.Integer(width)
+
+    def declare_chunks(self) -> None:
+        axis, least, most = self.chunked
+        if self.splits and not axis.size.is_Integer:
+            self.values.variables.update(self._chunks)
+            size = self.size(axis, PRODUCT)
+            self.line(f"long width = index_max({least}, ({size} + {most - 1}) / {most});")
+            self.line(f"long chunks = ({size} + width - 1) / width;")

@@ -1,24 +1,16 @@
-"""Kernels whose innermost reduced axis is contiguous: vector lanes share a row.
-
-Rows     threads share the outer points
-Split    few outer points and many inner ones: threads share the inner points in chunks of a size that does not depend
-         on the number of threads; the chunks' results join in order, so the result does not depend on it either
-"""
+"""Kernels whose innermost reduced axis is contiguous: vector lanes share a row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property, partial
 
-import sympy
-
-from explorer.compiler.codegen.cpp_nest import Nest
-from explorer.compiler.codegen.cpp_reduce import Accumulator
-from explorer.compiler.codegen.exprs import PRODUCT
+from explorer.compiler.codegen.cpp_nest import PARALLEL_POINTS, PARALLEL_WORK
+from explorer.compiler.codegen.cpp_reduce import Accumulator, Sweeps
 from explorer.compiler.codegen.kernel import Part, cost, kept_between_passes
 from explorer.ir.index import points
-from explorer.ir.loops import Axis, Expr, Size, evaluated, walk
+from explorer.ir.loops import Axis, Expr, evaluated, walk
 from explorer.ir.program import TiledLoop
 
 RUN = 4096
@@ -32,20 +24,29 @@ KEEP_COST = 6
 """Scalar operations from which on a value is kept for the next pass rather than computed again."""
 
 
-class Rows(Nest):
-    """One row at a time, pass by pass."""
+class Rows(Sweeps):
+    """One row at a time, pass by pass. Threads share the outer points, or where these are few and the inner ones many,
+    the innermost axis."""
 
     kept: dict[Expr, str]
     """Arrays for values that more than one pass needs."""
 
     def tree(self) -> tuple[Part, ...]:
-        self.kept = self._worth_keeping()
-        return self.rows(self.share([*map(TiledLoop, self.outer)], self.outer), self._declare_kept)
-
-    def rows(self, loops: list[TiledLoop], begin: Callable[[], None]) -> tuple[Part, ...]:
-        """The outer loops, with all passes inside."""
+        self.kept = {} if self.splits else self._worth_keeping()
         passes = [part for number in range(len(self.body.passes)) for part in self._pass(number)]
-        return self.nest(loops, self.roots, [begin, *passes])
+        loops = [*map(TiledLoop, self.outer)]
+        if not self.splits:
+            loops = self.share(loops, self.outer)
+        return self.nest(loops, self.roots, [self.declare_chunks, self._declare_kept, *passes])
+
+    @cached_property
+    def splits(self) -> bool:
+        rows, row = self.hint(self.outer), self.hint(self.inner)
+        return rows < PARALLEL_POINTS and rows * row > 4 * PARALLEL_WORK
+
+    @property
+    def chunked(self) -> tuple[Axis, int, int]:
+        return self.vector, max(1, CHUNK // max(1, self.hint(self.inner[:-1]))), CHUNKS
 
     @property
     def vector(self) -> Axis:
@@ -57,12 +58,6 @@ class Rows(Nest):
         yield partial(self.store, current.once)
         if current.reductions or current.writes:
             yield from self.swept(number)
-
-    def swept(self, number: int) -> Iterator[Part]:
-        """The sweep of one pass."""
-        accumulators, parts = self.sweep(number)
-        yield from parts
-        yield partial(self.finish, accumulators)
 
     def _declare_kept(self) -> None:
         self.kept = {value: self.values.fresh("row") for value in self.kept}
@@ -92,15 +87,13 @@ class Rows(Nest):
         """The values that each pass's sweep takes part in computing."""
         return [set(walk(*p.sweep_roots)) for p in self.body.passes]
 
-    def sweep(self, number: int, shared: bool = False) -> tuple[list[Accumulator], tuple[Part, ...]]:
-        """One pass over the inner axes, or over the part of them that falls to one thread. The running variables are
-        not finished."""
+    def sweep(self, number: int) -> tuple[list[Accumulator], tuple[Part, ...]]:
         current = self.body.passes[number]
         length = self.vector.size
-        single = len(self.inner) == 1 and not shared and length.is_Integer and length <= RUN
+        single = len(self.inner) == 1 and not self.splits and length.is_Integer and length <= RUN
         accumulators = [Accumulator(r, "acc", not single) for r in current.reductions]
         runs = [a for a in accumulators if a.in_runs]
-        loops, last = self._sweep_loops(bool(runs), shared)
+        loops, last = self._sweep_loops(bool(runs))
 
         def inside() -> None:
             self._take_kept(number)
@@ -112,7 +105,7 @@ class Rows(Nest):
         def begin_run() -> None:
             self.hoist(current.sweep_roots, number)
             for a in runs:
-                self.caused(a.reduce.result, f"{a.run.type_name} {a.run.name} = {a.run.start};")
+                self.start(a, a.run)
 
         def end_run() -> None:
             for a in runs:
@@ -122,23 +115,21 @@ class Rows(Nest):
         sweep = self.nest(loops, current.sweep_roots, [begin_run, steps, end_run], number)
         positional = [a for a in accumulators if a.positional]
         find = self._find(positional, number, [*loops, self.simd(last)]) if positional else ()
-        return accumulators, (partial(self._begin, accumulators), *sweep, *find)
+        return accumulators, (partial(self.begin, accumulators), *sweep, *find)
 
-    def _begin(self, accumulators: list[Accumulator]) -> None:
-        self.name(accumulators)
-        for a in accumulators:
-            self.caused(a.reduce.result, *(f"{v.type_name} {v.name} = {v.start};" for v in a.variables))
+    def begin(self, accumulators: list[Accumulator]) -> None:
+        super().begin(accumulators)
         self.clauses = [clause for a in accumulators for clause in a.clauses]
 
     def finish(self, accumulators: list[Accumulator]) -> None:
         for a in accumulators:
             self.values.define(a.reduce.result, a.result())
 
-    def _sweep_loops(self, runs: bool, shared: bool) -> tuple[list[TiledLoop], TiledLoop]:
+    def _sweep_loops(self, runs: bool) -> tuple[list[TiledLoop], TiledLoop]:
         """The loops around the vector loop, and the vector loop."""
-        loop, loops = TiledLoop(self.vector, shared=shared), [*map(TiledLoop, self.inner[:-1])]
+        loop, loops = TiledLoop(self.vector, shared=self.splits), [*map(TiledLoop, self.inner[:-1])]
         length = self.vector.size
-        if shared or runs and not (length.is_Integer and length <= RUN):
+        if self.splits or runs and not (length.is_Integer and length <= RUN):
             return [*loops, replace(loop, tile=RUN)], replace(loop, within=RUN)
         return loops, loop
 
@@ -183,45 +174,3 @@ class Rows(Nest):
 
     def _first(self, value: Expr) -> int:
         return next(number for number, needed in enumerate(self._needs) if value in needed)
-
-
-class Split(Rows):
-    """Outer points one after the other, the inner axis in chunks."""
-
-    def tree(self) -> tuple[Part, ...]:
-        self.kept = {}  # a row is shared
-        return self.rows([*map(TiledLoop, self.outer)], self._declare_chunks)
-
-    def swept(self, number: int) -> Iterator[Part]:
-        current = self.body.passes[number]
-        totals = [Accumulator(r, "total", True) for r in current.reductions]
-        parts, sweep = self.sweep(number, shared=True)
-
-        def begin() -> None:
-            self.name(totals)
-            for a in totals:
-                for v in a.variables:
-                    self.caused(a.reduce.result, f"{v.type_name} {v.name} = {v.start}, {v.name}_of[{CHUNKS}];")
-
-        yield begin
-        yield from self.in_chunks(self.vector, *self._chunks, totals, parts, sweep)
-        yield partial(self.finish, totals)
-
-    @cached_property
-    def _chunks(self) -> tuple[Size, Size]:
-        """The number of chunks and their width: CHUNK elements, more where there would be over CHUNKS."""
-        if not self.vector.size.is_Integer:
-            return sympy.Symbol("chunks"), sympy.Symbol("width")
-        width = max(self._least_chunk, -(-int(self.vector.size) // CHUNKS))
-        return sympy.Integer(-(-int(self.vector.size) // width)), sympy.Integer(width)
-
-    @property
-    def _least_chunk(self) -> int:
-        return max(1, CHUNK // max(1, self.hint(self.inner[:-1])))
-
-    def _declare_chunks(self) -> None:
-        if not self.vector.size.is_Integer:
-            text = self.size(self.vector, PRODUCT)
-            self.values.variables.update(self._chunks)
-            self.line(f"long width = index_max({self._least_chunk}, ({text} + {CHUNKS - 1}) / {CHUNKS});")
-            self.line(f"long chunks = ({text} + width - 1) / width;")
