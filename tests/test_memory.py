@@ -54,6 +54,19 @@ def test_a_large_pool_does_not_raise_the_peak():
     assert {reasons.SHORT_LIVED, reasons.TAKEN_OVER} & {a.why.code for a in plan.allocations}
 
 
+def test_of_several_free_places_the_first_is_taken():
+    """Not that which comes first in a set of strings, which differs from one process to the next."""
+
+    def several(x, w):
+        return torch.stack([(x + number) @ w for number in range(12)]).sum(0) @ w @ w
+
+    _, plan = planned(several, X, W, dynamic=True)
+    places = [a.buffer for a in plan.allocations if a.where == "own"]
+    taken = [a.of for a in plan.allocations if a.why.code == reasons.TAKEN_OVER]
+    assert len(places) > 12
+    assert taken[-2:] == places[:2]
+
+
 def test_in_place_where_the_last_read_is_at_the_point_that_is_written():
     _, plan = planned(lambda x, w: torch.relu(x @ w) @ w, X, W)
     product, activation, _ = plan.allocations

@@ -192,10 +192,9 @@ def _take_over(schedule: Schedule, plan: dict[str, Allocation]) -> None:
     """Let buffers outside the pool take the memory of one of the same size that is no longer needed."""
     buffers = schedule.loops.buffers
     spans = held(plan)
-    free = {a.buffer for a in plan.values() if a.where == "own" and spans[a.buffer][1] < len(schedule.items)}
-    last_in = {name: name for name in free}
+    last_in = {each: each for each, a in plan.items() if a.where == "own" and spans[each][1] < len(schedule.items)}
     for name, a in list(plan.items()):
-        if name not in free:
+        if name not in last_in:
             continue
         for place, latest in last_in.items():
             fits = buffers[place].layout.dtype == buffers[name].layout.dtype and plan[place].bytes == a.bytes
