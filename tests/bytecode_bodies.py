@@ -53,12 +53,12 @@ def calls() -> None:
 def stack_moves() -> None:
     values = [build.load_const(n) for n in range(4)]
     copied = [build.copy(2), *build.bury(5)]
-    shapes = {"bury": build.bury(3), "dig": build.dig(4), "swap": [build.swap(2)], "copy": copied}
+    shapes = {"bury": build.bury(3), "swap": [build.swap(2)], "copy": copied}
     found = {
         name: made(name, [], [*values, *moves, build.build_tuple(4 + (name == "copy")), build.return_value()])()
         for name, moves in shapes.items()
     }
-    assert found == {"bury": (0, 3, 1, 2), "dig": (1, 2, 3, 0), "swap": (0, 1, 3, 2), "copy": (2, 0, 1, 2, 3)}
+    assert found == {"bury": (0, 3, 1, 2), "swap": (0, 1, 3, 2), "copy": (2, 0, 1, 2, 3)}
 
 
 def closures_and_cells() -> None:

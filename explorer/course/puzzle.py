@@ -6,7 +6,6 @@ import ast
 import builtins
 import linecache
 import random
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -213,7 +212,3 @@ def run(source: str, file: str, namespace: dict[str, Any]) -> None:
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     namespace.setdefault("__builtins__", builtins)
     exec(compile(source, file, "exec"), namespace)
-
-
-def is_id(text: str) -> bool:
-    return re.fullmatch(r"[a-z]+-\d+", text) is not None

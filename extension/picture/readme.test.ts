@@ -15,7 +15,7 @@ test("pictures for the README", { timeout: 300_000 }, async () => {
   const server = await Server.start("lab", join(CHECKOUT, "notebooks/tour.ipynb"));
   const browser = await launch();
   try {
-    const visit = await Visit.start(browser, { width: 1560, height: 1010 });
+    const visit = await Visit.start(browser, { width: 2000, height: 1130 });
     const { page } = visit;
     await openLab(page, server);
     await openNotebook(page, "tour.ipynb", "its kernel");

@@ -89,11 +89,6 @@ def bury(position: int) -> list[Instruction]:
     return [swap(depth) for depth in range(position, 1, -1)]
 
 
-def dig(position: int) -> list[Instruction]:
-    """Move the value at `position` to the top; the values above it each move down by one."""
-    return [swap(depth) for depth in range(2, position + 1)]
-
-
 def build_tuple(count: int) -> Instruction:
     return instruction("BUILD_TUPLE", count)
 

@@ -255,9 +255,6 @@ def run_instead(code: types.CodeType, manager: Manager, number: int, compile: in
     return _Answer(_Entry(code, manager, number, compile))
 
 
-Callback = Callable[[Any, Any, Any], Any]
-
-
 enter_frames: Callable[[Any], Any] = eval_frame.set_eval_frame
 change_region: Callable[[int], int] = eval_frame.set_eval_frame_isolate_recompiles_id if _HAS_REGIONS else int
 leave_region = change_region

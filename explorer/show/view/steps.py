@@ -339,7 +339,7 @@ class Steps(Queried[Step, Held]):
         lines = [f"{self.compile.id}, step {at} of {len(self) - 1}{attempt}: {' > '.join(step.calls)}"]
         if step.span is not None:
             lines.append(f"  {step.span.place(self._names)}  {self._source(step.span).strip()}")
-        lines.append(f"  {step.instruction}  {step.op}")
+        lines.append(f"  instruction {step.instruction.rpartition('@')[2]} of {step.calls[-1]}: {step.op}")
         lines.append(f"stack ({len(step.stack)}, top first)")
         lines += cut(f"  {self._value(value)}" for value in reversed(step.stack))
         lines.append(f"locals ({len(step.locals)})")
