@@ -11,7 +11,7 @@ import json
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,15 +21,11 @@ from torch import Tensor, fx, nn
 import explorer
 from benchmarks.counts import Counts
 from benchmarks.fuzz.world import tensors
+from explorer.records.check.accuracy import against_eager, compare
 
 SECONDS = 150
 """Of processor time for one model."""
 MOST_PARAMETERS = 30_000_000
-CLOSE = 1e-4
-"""Of the largest element: the order of sums may differ."""
-ROUNDING = 4
-"""Times as far from a run in float64 as eager's results may ours be, where they differ by more."""
-
 SMALL = {
     **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "emb_dim", "embedding_size"), 32),
     **dict.fromkeys(("encoder_hidden_size", "decoder_hidden_size", "projection_dim", "d_embed", "hidden_dim"), 32),
@@ -80,12 +76,12 @@ def main(name: str) -> None:
         expected = outcome(subject, mode, lambda model: model)
         if isinstance(expected, Exception):
             continue
-        if differs(expected, outcome(subject, mode, lambda model: model)):
+        if not compare(outcome(subject, mode, lambda model: model), expected).ok:
             continue  # not repeatable
         print(json.dumps(asdict(compared(subject, mode, expected))), flush=True)
 
 
-def compared(subject: Subject, mode: str, expected: Any) -> Row:
+def compared(subject: Subject, mode: str, expected: Mapping[str, Any]) -> Row:
     row = Row(mode, {}, {}, {}, {}, {})
     for engine, compile in (("ours", explorer.compile), ("Dynamo", torch.compile)):
         whole = outcome(subject, mode, lambda model, c=compile: c(model, backend=as_it_is, fullgraph=True))
@@ -96,11 +92,9 @@ def compared(subject: Subject, mode: str, expected: Any) -> Row:
         parts = outcome(subject, mode, lambda model, c=compile, b=counts.backend: c(model, backend=b))
         row.graphs[engine], row.operators[engine] = counts.graphs, counts.operators
         for found in (whole, parts):
-            if found is parts or row.whole[engine]:
-                if (wrong := differs(expected, found)) and not rounding(subject, mode, expected, found):
-                    row.wrong[engine] = wrong
-    generated = outcome(subject, mode, explorer.compile)
-    if (wrong := differs(expected, generated)) and not rounding(subject, mode, expected, generated):
+            if (found is parts or row.whole[engine]) and (wrong := differs(subject, mode, expected, found)):
+                row.wrong[engine] = wrong
+    if wrong := differs(subject, mode, expected, outcome(subject, mode, explorer.compile)):
         row.wrong["ours, generated code"] = wrong
     return row
 
@@ -110,7 +104,7 @@ def as_it_is(graph: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
 
 
 def outcome(subject: Subject, mode: str, compile: Callable[[nn.Module], Any]) -> Any:
-    """Every tensor that a call gives, and in training the gradient of every parameter; or the exception."""
+    """By name, every tensor that a call gives, and in training the gradient of every parameter; or the exception."""
     torch.compiler.reset()
     model = copy.deepcopy(subject.model).train(mode == "training")
     inputs = {name: value.clone() if isinstance(value, Tensor) else value for name, value in subject.inputs.items()}
@@ -121,44 +115,35 @@ def outcome(subject: Subject, mode: str, compile: Callable[[nn.Module], Any]) ->
             found = list(tensors(compiled(**inputs)))
         if mode == "training":
             sum((each.square().mean() for each in found if each.requires_grad), torch.zeros(())).backward()
-            found += [each.grad for each in model.parameters()]
     except Exception as error:  # whatever a program may raise is an outcome
         return error
-    return [None if each is None else each.detach() for each in found]
+    return {"output": [each.detach() for each in found], "gradient": {n: p.grad for n, p in model.named_parameters()}}
 
 
-def differs(expected: list[Tensor | None], found: Any) -> str:
+def differs(subject: Subject, mode: str, expected: Mapping[str, Any], found: Any) -> str:
+    """The first tensor that differs from eager's by more than rounding explains."""
     if isinstance(found, Exception):
         return f"raised {type(found).__name__}: {found}"[:200]
-    if len(expected) != len(found):
-        return f"{len(found)} tensors, expected {len(expected)}"
-    for at, (one, other) in enumerate(zip(expected, found, strict=True)):
-        if one is None or other is None:
-            if one is not other:
-                return f"tensor {at}: {'None' if other is None else 'a tensor'}, expected otherwise"
-        elif one.dtype != other.dtype or one.shape != other.shape:
-            return f"tensor {at}: {other.dtype} {tuple(other.shape)}, expected {one.dtype} {tuple(one.shape)}"
-        elif one.numel() and not torch.allclose(
-            one.to(torch.complex128) if one.is_complex() else one.double(),
-            other.to(torch.complex128) if other.is_complex() else other.double(),
-            CLOSE, CLOSE * float(one.abs().nan_to_num(0, 0, 0).max()) if one.is_floating_point() else 0, equal_nan=True,
-        ):  # fmt: skip
-            return f"tensor {at}: values differ"
-    return ""
+    return against_eager(lambda: Again(subject, mode), found, expected).first_mismatch
 
 
-def rounding(subject: Subject, mode: str, expected: list[Tensor | None], found: Any) -> bool:
-    """Whether a run in float64 is about as far from eager's results as from what was found."""
-    inputs = {name: v.double() if v.is_floating_point() else v for name, v in subject.inputs.items()}
-    exact = outcome(Subject(copy.deepcopy(subject.model).double(), inputs), mode, lambda model: model)
-    if any(isinstance(each, Exception) or len(each) != len(expected) for each in (exact, found)):
-        return False
-    return all(
-        None not in (one, other, right) and one.dtype == other.dtype and one.shape == other.shape and
-        torch.dist(other.double(), right, torch.inf) <= ROUNDING * torch.dist(one.double(), right, torch.inf)
-        for one, other, right in zip(expected, found, exact, strict=True)
-        if one is not None or other is not None
-    )  # fmt: skip
+@dataclass(frozen=True)
+class Again:
+    """Another call of eager, for the run in float64."""
+
+    subject: Subject
+    mode: str
+
+    def observe(self) -> Left:
+        return Left(outcome(self.subject, self.mode, lambda model: model))
+
+
+@dataclass(frozen=True)
+class Left:
+    found: Mapping[str, Any]
+
+    def values(self) -> Mapping[str, Any]:
+        return self.found
 
 
 def torchvision(name: str) -> Subject | None:
