@@ -1046,3 +1046,29 @@ def collectives() -> Record:
         return built(f, X)
     finally:
         torch.distributed.destroy_process_group()
+
+
+@situation(
+    "Where does the time of one call go: in which kernels, and where is nothing run?",
+    "explorer: one call took",
+    "before the first, f0 call0",
+    "between f0 k0 and f0 call1",
+    listing="launches",
+    thread="186230",
+)
+def gaps() -> Record:
+    return ours(lambda x: (x @ x).softmax(-1) @ x, torch.randn(64, 64), time=0.05)
+
+
+@situation(
+    "What is kept for the backward, compiled and in eager?",
+    "kept for the backward beside inputs and parameters: eager 2.05 kB, explorer 0 B",
+    "measured: most bytes allocated at once in a call, backward included: eager",
+    listing="memory",
+    thread="167199",
+)
+def kept() -> Record:
+    def f(x: Tensor) -> Tensor:
+        return (x.sin().exp() * 2).sum()
+
+    return ours(f, torch.randn(16, 32, requires_grad=True), time=0.05)
