@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import platform
+import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -22,6 +25,7 @@ from explorer.api import compile
 from explorer.compiler.config import Config
 from explorer.compiler.runtime.cache import default_folder, items, private, said
 from explorer.compiler.runtime.compiler import chosen_compiler
+from explorer.compiler.runtime.reasons import NO_COMPILER
 from explorer.core.reasons import CATALOGUE, Unsupported
 from explorer.core.recorder import Recorder, recording
 from explorer.core.text import count
@@ -35,6 +39,7 @@ PACKAGES = ("torch", "triton", "numpy", "ipywidgets", "jupyterlab", "notebook", 
 OPTIONAL = ("triton", "jupyterlab", "notebook", "transformers")
 
 NAME = "torch-explorer"
+OLDEST_TORCH = (2, 11)
 
 
 @dataclass(frozen=True)
@@ -76,12 +81,19 @@ def _versions() -> list[Finding]:
     ]
     for package in PACKAGES:
         installed = _version(package)
-        if installed is not None:
+        if installed is not None and package == "torch" and _release(installed) < OLDEST_TORCH:
+            detail = f"{installed}; {'.'.join(map(str, OLDEST_TORCH))} or later is needed"
+            found.append(Finding(package, "broken", detail, "pip install -U torch"))
+        elif installed is not None:
             found.append(Finding(package, "works", installed))
         else:
             state: State = "missing" if package in OPTIONAL else "broken"
             found.append(Finding(package, state, "not installed", f"pip install {package}"))
     return found
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d{1,6}", version.partition("+")[0])[:2])
 
 
 def _version(package: str) -> str | None:
@@ -97,16 +109,51 @@ def _compiler() -> list[Finding]:
         found = chosen_compiler()
     except Unsupported as refusal:
         detail = str(refusal.why) if "CXX=" in refusal.why.detail else f"{refusal.why}{asked}"
-        return [Finding("C++ compiler", "broken", detail, CATALOGUE[refusal.why.code].hint)]
+        return [Finding("C++ compiler", "broken", detail, _what_to_do(refusal.why.code))]
     single = found.threads != "-fopenmp"
     hint = "its OpenMP library is missing (apt install libomp-dev); loops run on one thread" if single else ""
     return [Finding("C++ compiler", "works", f"{found.version}: {shlex.join(found.words)}{asked}", hint)]
 
 
 def _kernels() -> list[Finding]:
-    """A function compiled in a folder of its own, and in the cache."""
-    with tempfile.TemporaryDirectory() as scratch:
-        return [_tried("a new kernel", Path(scratch, "kernels")), _tried("the kernel cache", None)]
+    """A function compiled in a folder of its own, and in the cache. What keeps the first from being built is said once:
+    the second is not tried, and nothing is if there is no compiler."""
+    try:
+        chosen_compiler()
+    except Unsupported:
+        return [Finding("a new kernel", "missing", "not tried, since there is no compiler")]
+    with tempfile.TemporaryDirectory() as scratch, _said_here_alone():
+        new = _tried("a new kernel", Path(scratch, "kernels"))
+        if new.state != "works":
+            return [new, Finding("the kernel cache", "missing", "not tried, since no kernel is built")]
+        return [new, _tried("the kernel cache", None)]
+
+
+@contextmanager
+def _said_here_alone() -> Iterator[None]:
+    """Inside, no warning says that kernels cannot be built."""
+    log = logging.getLogger("explorer")
+    log.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        log.removeFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
+
+
+ANOTHER = "Set CXX to another compiler, or unset it: then g++, c++ or clang++ is looked for."
+NEWER = "Install g++ 11 or later (apt install g++, or pip install ziglang), or name another compiler by CXX."
+
+
+def _what_to_do(code: str) -> str:
+    """The hint of a reason; another one where it only leads here."""
+    hint = CATALOGUE[code].hint
+    if "explorer doctor" not in hint or code == NO_COMPILER:
+        return hint
+    return ANOTHER if os.environ.get("CXX") else NEWER
 
 
 def _tried(name: str, folder: Path | None) -> Finding:
@@ -120,7 +167,7 @@ def _tried(name: str, folder: Path | None) -> Finding:
     made = [stage.artifact for run in recorder.compiles for stage in run.stages]
     refusals = [each.fallback for each in made if isinstance(each, Compiled) and each.fallback is not None]
     if refusals:
-        return Finding(name, "broken", f"not built: {refusals[0]}", CATALOGUE[refusals[0].code].hint)
+        return Finding(name, "broken", f"not built: {refusals[0]}", _what_to_do(refusals[0].code))
     if not torch.allclose(result, scaled(x)):
         return Finding(name, "broken", "built, but its values differ from eager's", "Please report this machine.")
     steps = [step for each in made if isinstance(each, Compiled) for half in each.halves for step in half.steps]
