@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CompileData, GraphData, NodeData, StageData } from "../src/viewer/record";
-import { artifact, type Branch, changeOf, compileTree, fittingPane, halfName, stageBefore } from "../src/viewer/stages";
+import { artifact, type Branch, changeOf, compileTree, fittingPane, halfName, ownSeconds, stageBefore } from "../src/viewer/stages";
 
 const node = (id: string, target = "add", inputs: string[] = []): NodeData => ({ id, name: id, op: "call", target, type: "f32[2]", inputs, origins: [] });
 const graph = (...nodes: NodeData[]): GraphData => ({ name: "g", nodes, outputs: [] });
@@ -78,4 +78,14 @@ test("stages that name each other as their artifact do not go round for ever", (
   const looped = { id: "f0", title: "f", started: 0, seconds: 0, stages: [one, other] };
   assert.equal(artifact(looped, one), one);
   assert.equal(artifact(looped, other), one);
+});
+
+test("what a stage took is its own: stages inside it have theirs, however the list is ordered", () => {
+  const outer = stage("a", "dynamo", { seconds: 10 });
+  const inner = stage("b", "backend", { started: 2, seconds: 6, depth: 2 });
+  const mark = stage("c", "graph break", { started: 3, seconds: 0, depth: 1 });
+  const inmost = stage("d", "inductor", { started: 4, seconds: 1, depth: 3 });
+  const after = stage("e", "build", { started: 10, seconds: 4, depth: 1 });
+  const own = ownSeconds([outer, inner, mark, inmost, after]);
+  assert.deepEqual([...own.values()], [4, 5, 0, 1, 4]);
 });

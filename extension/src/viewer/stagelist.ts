@@ -9,7 +9,7 @@ import { nearest } from "./nearest";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
 import { type Dispose, type Readable, Signal } from "./signal";
-import { type Branch, changeOf, compileTree, fittingPane, halfName, type Phase, phases } from "./stages";
+import { type Branch, changeOf, compileTree, fittingPane, halfName, ownSeconds, type Phase, phases } from "./stages";
 
 /** Levels of the tree that are indented. */
 const DEEPEST = 20;
@@ -73,8 +73,9 @@ export class StageList {
       "aria-pressed": String(shown),
     });
     fill(this.#heading, h("span", `Compilation · ${seconds(sum(stages.filter(each => each.depth === 0), each => each.seconds))}`), ...(same > 0 ? [toggle] : []));
-    const total = Math.max(sum(stages, each => each.seconds), 1e-9);
-    fill(this.list, ...(compile ? phases(compile) : []).flatMap(phase => this.#phase(compile as CompileData, phase, total)));
+    const own = ownSeconds(stages);
+    const total = Math.max(sum([...own.values()], each => each), 1e-9);
+    fill(this.list, ...(compile ? phases(compile) : []).flatMap(phase => this.#phase(compile as CompileData, phase, total, sum(phase.stages, each => own.get(each)!))));
     const running = this.#activity.value;
     if (running?.stage && running.compile === this.#context.compile.value) {
       this.list.append(h("div.ex-stage.ex-running", { role: "option", "aria-disabled": "true", "aria-selected": "false" },
@@ -86,7 +87,7 @@ export class StageList {
   }
 
   /** A phase as one row, with its stages below it where one of them is selected. */
-  #phase(compile: CompileData, phase: Phase, total: number): HTMLElement[] {
+  #phase(compile: CompileData, phase: Phase, total: number, took: number): HTMLElement[] {
     const { name, made, stages } = phase;
     const open = stages.some(each => each.id === this.#context.stage.value);
     const [first] = [...stages.filter(each => each.error), ...this.#kept(phase), ...stages];
@@ -94,9 +95,9 @@ export class StageList {
     const row = h(
       "div", {
         role: "option", "aria-selected": "false", class: `ex-stage ex-phase${failed ? " ex-failed" : ""}`, title: stages.map(each => each.name).join(", "),
-        style: `--ex-part: ${Math.min(100, (100 * sum(stages, each => each.seconds)) / total).toFixed(1)}%`, onclick: () => first && this.#select(first, true),
+        style: `--ex-part: ${((100 * took) / total).toFixed(1)}%`, onclick: () => first && this.#select(first, true),
       },
-      h("span.ex-stage-name", name, " ", h("span.ex-stage-note", failed ? "✗ failed" : made)), h("span.ex-stage-time", seconds(sum(stages, each => each.seconds))),
+      h("span.ex-stage-name", name, " ", h("span.ex-stage-note", failed ? "✗ failed" : made)), h("span.ex-stage-time", seconds(took)),
     );
     return [row, ...(open ? this.#kept(phase).map(stage => this.#option(compile, stage, total)) : [])];
   }

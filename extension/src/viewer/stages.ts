@@ -86,6 +86,17 @@ export interface Phase {
   readonly stages: readonly StageData[];
 }
 
+/** What each stage took, without the stages inside it: deeper ones that begin before it ends. */
+export function ownSeconds(stages: readonly StageData[]): Map<StageData, number> {
+  const own = new Map(stages.map(each => [each, each.seconds]));
+  for (const stage of stages) {
+    const around = stages.filter(each => each.depth < stage.depth && each.started <= stage.started && stage.started < each.started + each.seconds);
+    const inner = around.reduce<StageData | null>((found, each) => (found && found.depth > each.depth ? found : each), null);
+    if (inner) own.set(inner, Math.max(0, own.get(inner)! - stage.seconds));
+  }
+  return own;
+}
+
 /** The stages by phase; one that is in none belongs to the phase of the stage before it. */
 export function phases(compile: CompileData): Phase[] {
   const found = new Map<string, StageData[]>(PHASES.map(([name]) => [name, []]));

@@ -2,7 +2,7 @@
 
 import { choices } from "../../choices";
 import { button, fill, h, on, tool } from "../../dom";
-import { count } from "../../format";
+import { phrase } from "../../format";
 import { type Item, menuButton } from "../../menu";
 import type { Context } from "../../pane";
 import type { Dispose, Signal } from "../../signal";
@@ -79,8 +79,8 @@ export class Toolbar {
   offer(offer: Offer): void {
     const { views, view, did, changed } = (this.#offer = offer);
     const options = views.map(each => {
-      const what = did.get(each.id) || count(each.graph.nodes.length, "node");
-      return h("option", { value: each.id }, `${each.title}  (${each.kind === each.title ? "" : `${each.kind}, `}${what})`);
+      const what = phrase([[each.title, "captured"].includes(each.kind) ? "" : each.kind, did.get(each.id) ?? ""], ", ");
+      return h("option", { value: each.id }, each.title + (what && ` (${what})`));
     });
     this.element.hidden = views.length === 0;
     fill(this.#views, ...options);
