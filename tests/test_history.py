@@ -10,6 +10,7 @@ import torch
 
 import explorer
 from explorer.ir.record import ServedData
+from explorer.records.diagnosis import FEW_VALUES
 from explorer.records.session import Record
 from explorer.show.view.history import lines
 
@@ -142,3 +143,19 @@ def test_advice_for_a_number_that_became_a_symbol() -> None:
         for k in (2, 3, 4):
             compiled(A, k)
     assert len(log.record.data.compiles) == 1
+
+
+@pytest.mark.parametrize("engine", ["explorer", "stock"])
+@pytest.mark.parametrize("first", ["grad mode", "autocast", "dtype is", "stride(", "a, expected b", "GLOBAL_STATE"])
+def test_the_words_of_a_value_choose_no_advice(engine: str, first: str) -> None:
+    def keyed(x: torch.Tensor, mode: str) -> torch.Tensor:
+        return x + len(mode)
+
+    other = f"{first} is c, expected d"
+    torch.compiler.reset()
+    step = explorer.compile(keyed) if engine == "explorer" else torch.compile(keyed, backend="eager")
+    with explorer.watch() as log:
+        for mode in (first, other):
+            step(torch.ones(3), mode)
+    (failed,) = log.record.recompiles
+    assert failed.values == (repr(first), repr(other)) and failed.stops == FEW_VALUES

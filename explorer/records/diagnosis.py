@@ -115,9 +115,12 @@ def _asked(source: str, what: str) -> str:
 def guarded_values(each: RecompileData, known: Mapping[str, CompileData]) -> tuple[str, ...]:
     """(expected, actual) values of the guard."""
     guard = guard_of(each, known)
-    if (told := fact(each, guard)) is not None:
-        return told["wanted"], told["seen"]
     wanted = guard.constant.text if guard is not None and guard.constant is not None else ""
+    if (told := fact(each, guard)) is not None:
+        known_end = f", expected {wanted}"
+        if wanted and not told["what"] and told.string.endswith(known_end):  # the values may hold any words
+            return wanted, told.string.removeprefix("is ").removesuffix(known_end)
+        return told["wanted"], told["seen"]
     return tuple(filter(None, (wanted, each.seen)))
 
 
@@ -137,10 +140,8 @@ def stops(guard: GuardData | None, failed: RecompileData, made: CompileData | No
             "mark the dimension as dynamic before the first call, "
             f"torch._dynamo.mark_dynamic({names(source) or 'tensor'}, {size['index']}), or compile with dynamic=True"
         )
-    said = f"{failed.words} {failed.why}"
-    for word, advice in _ADVICE_BY_WORD.items():
-        if word in said:
-            return advice
+    if advice := next((advice for word, advice in _ADVICE_BY_WORD.items() if word in subject(failed, guard)), ""):
+        return advice
     if _LEAST.search(failed.why or failed.expression):
         return ONE_AND_NONE
     if guard is None:
@@ -163,6 +164,21 @@ def stops(guard: GuardData | None, failed: RecompileData, made: CompileData | No
     if guard.constant is not None or _MEMBER.search(f"{guard.expression} {failed.seen}"):
         return FEW_VALUES
     return _ADVICE.get(guard.property, "")
+
+
+_VALUES = re.compile(r"(?<= is ).*|(?<= are ).*|\b(?:expected|actual|got)\b.*", re.DOTALL)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+
+
+def subject(failed: RecompileData, guard: GuardData | None) -> str:
+    """What a failed check is about, without values, which are the program's own: its strings may hold any words."""
+    if (told := fact(failed, guard)) is not None:
+        return f"{told['what'] or ''} is "
+    return " ".join(_about(text) for text in (failed.words, failed.why))
+
+
+def _about(text: str) -> str:
+    return _VALUES.sub("", text) if ", expected " in text else _QUOTED.sub("", text)
 
 
 def _fixes(guard: GuardData, source: str) -> bool:
