@@ -108,6 +108,33 @@ def test_the_loops_that_are_decided_on(
     assert "\n".join(tree(kernel)) == wanted.strip()
 
 
+REASONS: list[tuple[Callable[..., Any], tuple[int, int], str]] = [
+    (lambda x: x * 2, SQUARE, "vector lanes along x0, the last axis"),
+    (across, SQUARE, "tiles of 64 by 64, as a load is contiguous along x0, not along x1"),
+    (total, SQUARE, "vector lanes share a row along r0"),
+    (total, (4, 8), "vector lanes share a row along r0; one thread, as 32 points are fewer than"),
+    (
+        torch.sum,
+        SQUARE,
+        "along r0; threads share it in chunks, as there are fewer than 16 rows",
+    ),
+    (
+        lambda x: x.sum(0),
+        (512, 4096),
+        "lanes are points of x0, along which more memory is contiguous than along r0",
+    ),
+    (lambda x: x.sum(0), SQUARE, "; threads share r0 in chunks, as there are few blocks of 128"),
+]
+
+
+@pytest.mark.parametrize(("fn", "shape", "why"), REASONS)
+def test_why_these_loops(fn: Callable[..., Any], shape: tuple[int, int], why: str) -> None:
+    (kernel,) = generated(fn, torch.empty(shape)).kernels
+    assert why in kernel.tiled
+    threads = any("parallel" in loop.kind for loop, _ in nested(kernel.loops))
+    assert threads is ("one thread" not in kernel.tiled)
+
+
 def test_each_function_of_a_row_that_is_cut_has_its_own_loops() -> None:
     first, last = generated(total, torch.empty(4, 1 << 20), target=SM_90).kernels
     rows = ["parallel x < 4", "  parallel split < 128", "    serial r < 1048576 in tiles of 2048"]
@@ -119,7 +146,7 @@ def test_each_function_of_a_row_that_is_cut_has_its_own_loops() -> None:
 def test_the_stage_begins_with_the_loops(target: Target, mark: str) -> None:
     made = generated(total, torch.empty(SQUARE), target=target)
     (kernel,) = made.kernels
-    wanted = [kernel.function, *(f"  {line}" for line in tree(kernel))]
+    wanted = [f"{kernel.function}: {kernel.tiled}", *(f"  {line}" for line in tree(kernel))]
     assert str(made.text()).split("\n")[: len(wanted)] == [f"{mark} {line}" for line in wanted]
 
 

@@ -137,7 +137,7 @@ class Kernel:
     """One generated kernel. `function` is the symbol, equal for kernels with equal bodies; `id` is "k1".
 
     `bytes` and `flops` are what one call moves and computes at least, as size expressions. `loops` are the
-    outermost ones.
+    outermost ones, and `tiled` says why these and their tiles.
     """
 
     language: ClassVar[Language]
@@ -150,6 +150,7 @@ class Kernel:
     flops: Size
     origins: Origins
     loops: tuple[TiledLoop, ...]
+    tiled: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +165,7 @@ class CppKernel(Kernel):
 @dataclass(frozen=True, slots=True)
 class TritonKernel(Kernel):
     """`types` is the signature, in order of the arguments; `blocks` are the constexpr parameters; `programs`, of
-    `warps` each, is the size of the one-dimensional grid. `unaligned` names the pointers that may start anywhere.
-    `tiled` says why the blocks are what they are."""
+    `warps` each, is the size of the one-dimensional grid. `unaligned` names the pointers that may start anywhere."""
 
     language = "triton"
 
@@ -175,7 +175,6 @@ class TritonKernel(Kernel):
     warps: int
     asserts: bool
     unaligned: tuple[str, ...]
-    tiled: str
 
     @property
     def pointers(self) -> list[Argument]:
@@ -222,15 +221,16 @@ class Generated:
         return tuple(kernel for kernel in self.kernels if isinstance(kernel, kind))
 
     def text(self) -> Text:
-        """The loops of each function as comments, and then the sources."""
+        """The loops of each function as comments, with why they are so, and then the sources."""
         kernels: dict[str, Kernel] = {}
         for kernel in self.kernels:
             kernels.setdefault(kernel.function, kernel)
         mark = "//" if self.target == "cpu" else "#"
         lines: list[Line] = []
         for kernel in kernels.values():
+            head = f"{kernel.function}: {kernel.tiled}"
             loops = [f"{'  ' * depth}{loop}" for loop, depth in nested(kernel.loops, 1)]
-            lines += [Line(f"{mark} {text}", "", kernel.origins) for text in (kernel.function, *loops)]
+            lines += [Line(f"{mark} {text}", "", kernel.origins) for text in (head, *loops)]
         lines += self.prelude.lines
         for kernel in kernels.values():
             lines += [*kernel.source.lines, Line("")]

@@ -54,6 +54,7 @@ class CppSources:
             computed,
             kernel.origins,
             made.loops,
+            made.tiled,
             len(made.errors),
         )
         self.kernels.append(finished)

@@ -51,6 +51,12 @@ class Columns(Sweeps):
         return f"[{self.vector.symbol} - {self.vector.symbol}_start]"
 
     @property
+    def why(self) -> str:
+        chunks = f"; threads share {self.inner[0].symbol} in chunks, as there are few blocks of {COLUMNS}"
+        more = f"along which more memory is contiguous than along {self.inner[-1].symbol}"
+        return f"vector lanes are points of {self.vector.symbol}, {more}{chunks if self.splits else ''}"
+
+    @property
     def chunked(self) -> tuple[Axis, int, int]:
         around = self.hint((*self.inner[1:], self.vector))
         return self.inner[0], max(1, CHUNK_WORK // max(1, around)), CHUNKS

@@ -30,6 +30,13 @@ TILE = 64
 class Points(Nest):
     """Axes that every store keeps apart are shared by threads or run in vector lanes; the others run in order."""
 
+    @property
+    def why(self) -> str:
+        if self._across is not None:
+            vector = self.outer[-1].symbol
+            return f"tiles of {TILE} by {TILE}, as a load is contiguous along {self._across.symbol}, not along {vector}"
+        return f"vector lanes along {self.outer[-1].symbol}, the last axis" if self.outer else "a single point"
+
     def tree(self) -> tuple[Part, ...]:
         store = partial(self.store, self._only.once)
         if self._across is not None:
@@ -142,6 +149,7 @@ class Function:
     sizes: tuple[sympy.Symbol, ...]
     errors: tuple[tuple[type[Exception], str], ...]
     loops: tuple[TiledLoop, ...]
+    tiled: str
 
 
 def kernel_function(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sympy.Symbol, int]) -> Function:
@@ -172,6 +180,7 @@ def kernel_function(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sy
         tuple(sorted(parameters.sizes, key=str)),
         tuple(nest.values.errors),
         loops,
+        "; ".join(filter(None, (nest.why, nest.few))),
     )
 
 

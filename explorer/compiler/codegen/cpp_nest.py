@@ -59,6 +59,11 @@ class Nest:
         """Decide on the loops; nothing is written before all of them are known."""
         raise NotImplementedError
 
+    @property
+    def why(self) -> str:
+        """Why these loops, in a person's words."""
+        raise NotImplementedError
+
     def line(self, text: str) -> None:
         """A line that every loop of the kernel causes."""
         with origin(*self.body.kernel.ids):
@@ -149,6 +154,13 @@ class Nest:
         total = points((*self.outer, *self.inner))
         enough = not total.is_Integer or total >= self._least
         return enough and all(apart(write, axis) for write in self.writes for axis in shared)
+
+    @property
+    def few(self) -> str:
+        """Why threads share nothing, where they would do too little."""
+        total = points((*self.outer, *self.inner))
+        small = bool(total.is_Integer and total < self._least)
+        return f"one thread, as {total} points are fewer than the {self._least} from which threads pay" if small else ""
 
     @cached_property
     def _least(self) -> int:

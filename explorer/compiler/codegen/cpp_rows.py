@@ -39,6 +39,11 @@ class Rows(Sweeps):
             loops = self.share(loops, self.outer)
         return self.nest(loops, self.roots, [self.declare_chunks, self._declare_kept, *passes])
 
+    @property
+    def why(self) -> str:
+        chunks = f"; threads share it in chunks, as there are fewer than {PARALLEL_POINTS} rows"
+        return f"vector lanes share a row along {self.vector.symbol}{chunks if self.splits else ''}"
+
     @cached_property
     def splits(self) -> bool:
         rows, row = self.hint(self.outer), self.hint(self.inner)

@@ -1,5 +1,8 @@
 """A fused kernel as passes: what every code generator walks.
 
+A generator decides on all loops first, as a tree with the kind and tile of each (`TiledLoop`); between the loops are
+functions that write statements. `write_loops` writes the code of the tree, with what a language supplies for a loop.
+
 Steps read one another's values, so their expressions join into one graph in which a reduction's result is a leaf.
 A pass is one sweep over the inner axes; a value that needs a reduction's result belongs to a pass after it.
 Inductor: codegen/simd.py, SIMDKernel, and the nodes' order from SIMDScheduling.generate_node_schedule.

@@ -200,8 +200,8 @@ def _kernel(
         if (buffer := buffers.get(argument.buffer or "")) is not None and _inside_another(buffer)
     )
     return TritonKernel(
-        id, name, source, part.arguments, moved, computed, item.origins, part.loops,
-        part.types, part.blocks, part.programs, part.warps, part.asserts, unaligned, part.tiled,
+        id, name, source, part.arguments, moved, computed, item.origins, part.loops, part.tiled,
+        part.types, part.blocks, part.programs, part.warps, part.asserts, unaligned,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ its library calls.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from explorer.core.recorder import CompileRun
 from explorer.ir import record as data
 from explorer.ir.graph import Graph, info
 from explorer.ir.loops import Extern, Loop, Loops, Size
-from explorer.ir.program import Generated, Kernel, Lowered, Program, TritonKernel, nested
+from explorer.ir.program import Generated, Lowered, Program, nested
 from explorer.ir.schedule import Dependencies, Fused, FusedKernel, Fusion, FusionTried, MemoryPlan, Schedule
 from explorer.records.to_record.graphs import text, why
 
@@ -117,16 +117,10 @@ class HalfParts:
                     for each, depth in nested(kernel.loops)
                 ),
                 remarks=dict(lowered.get(kernel.function, nothing).remarks),
-                facts=(*tiles(kernel), *lowered.get(kernel.function, nothing).facts),
+                facts=(f"tiles, by rules and not timed: {kernel.tiled}", *lowered.get(kernel.function, nothing).facts),
             )
             for kernel in self.generated.kernels
         )  # fmt: skip
-
-
-def tiles(kernel: Kernel) -> Iterator[str]:
-    """Why a kernel for a card is cut as it is."""
-    if isinstance(kernel, TritonKernel):
-        yield f"tiles, by rules and not timed: {kernel.tiled}"
 
 
 def _fields(value: Any) -> tuple[Any, ...]:
