@@ -19,6 +19,7 @@ from explorer.core.text import Line, Text
 from explorer.ir.record import LineData
 from explorer.records import throughput
 from explorer.records.session import Record
+from explorer.records.stock.assembly import labelled
 from explorer.show.view.instructions import intel, meaning, mnemonic
 
 X86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x86-64's assembly")
@@ -254,3 +255,32 @@ def test_registers_spills_and_occupancy() -> None:
     assert facts(Used(16, 0), Block(4, 32, 48 * 1024), 80)[-1].endswith("limited by shared memory")
     assert len(facts(Used(16, 0), Block(4, 64, 0), "gfx942")) == 2, "nothing is said of a card that is not known"
     assert of_amdgcn("    .vgpr_count:     12\n    .vgpr_spill_count: 2\n") == Used(12, 8)
+
+
+LISTING = """
+0000000000002250 <kernel.cold>:
+    2250:	call   20b0 <__cxa_throw@plt>
+
+00000000000020e0 <kernel@plt>:
+    20e0:	jmp    *0x2f72(%rip)        # 5058 <kernel@@Base+0x2a38>
+
+0000000000002300 <kernel>:
+    2300:	xor    %eax,%eax
+    2304:	vmovups (%rdi,%rax,1),%zmm0
+    230b:	add    $0x40,%rax
+    230f:	jne    2304 <kernel+0x4>
+    2311:	jmp    2250 <kernel.cold>
+    2316:	ret
+
+0000000000002320 <other>:
+    2320:	ret
+"""
+
+
+def test_a_disassembled_kernel_reads_as_a_compiler_writes_it() -> None:
+    lines = list(labelled(LISTING.splitlines()))
+    assert lines == [
+        "kernel:", "\txor    %eax,%eax", ".L2304:", "\tvmovups (%rdi,%rax,1),%zmm0", "\tadd    $0x40,%rax",
+        "\tjne    .L2304", "\tjmp    2250 <kernel.cold>", "\tret", "kernel.cold:", "\tcall   20b0 <__cxa_throw@plt>",
+    ]  # fmt: skip
+    assert throughput.innermost(tuple(map(LineData, lines))) == [(2, 5)]

@@ -50,6 +50,7 @@ from explorer.records.check.profile import (
 )
 from explorer.records.check.trial import Contestant, Trial
 from explorer.records.session import Bisect, Record
+from explorer.records.stock.assembly import with_assembly
 from explorer.records.stock.breaks import raised_at, whole_text
 from explorer.records.stock.caches import untouched
 from explorer.records.stock.calling import MOST_CALLS
@@ -331,7 +332,8 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
     if asked.fixes and called_once:
         notes.append("No fix of a graph break was tried, because that needs more calls of the function.")
     tried = attempts(theirs) if asked.fixes and not called_once else []
-    compiles = with_guard_costs((*own, *with_outcomes(with_held(theirs.compiles(seconds), memory), tried)), guards)
+    seen = with_held(theirs.compiles(seconds), memory)
+    compiles = with_guard_costs((*own, *with_outcomes(with_assembly(seen), tried)), guards)
     settings = {**({} if first is None else settings_of(config)), **theirs.settings(stock)}
     engine = "stock" if first is None else "explorer and stock"
     made = assembled(
