@@ -319,3 +319,21 @@ def test_a_zero_has_a_sign(read: Callable[[Any], Any]) -> None:
     compiled = explorer.compile(program, backend="eager")
     for k in (0.0, -0.0, 2.0, -0.0, 0.0):
         assert repr(compiled(torch.ones(2), k)[1]) == repr(program(torch.ones(2), k)[1])
+
+
+def test_shapes_that_numbers_tell_apart_hold_no_size():
+    compiles = []
+
+    def backend(module, inputs):
+        compiles.append(module)
+        return module.forward
+
+    def f(x, y):
+        other = (x.shape == y.shape) + 2 * ((x.shape[0], 3) == (y.shape[0], 4)) + 4 * (x.shape != (7, 4))
+        return x * 2 + other
+
+    call = explorer.compile(f, backend=backend)
+    for size in (4, 2, 3, 5, 7):
+        x, y = torch.ones(size, 3), torch.ones(3)
+        assert torch.equal(call(x, y), f(x, y))
+    assert len(compiles) == 2

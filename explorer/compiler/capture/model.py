@@ -403,7 +403,12 @@ class DataModel(Tracer, Protocol):
             alike = len(left.items) == len(right.items)
             if alike or isinstance(left, TupleValue):  # tuples ask their items before their lengths
                 both = range(min(len(left.items), len(right.items)))
-                alike = all(self.same_or_equal(left.at(self, i), right.at(self, i)) for i in both) and alike
+                pairs = [(left.at(self, i), right.at(self, i)) for i in both]
+                if all(is_number(one) and is_number(other) for one, other in pairs):  # no sizes, where others decide
+                    known = [pair for pair in pairs if isinstance(pair[0], Constant) and isinstance(pair[1], Constant)]
+                    alike = alike and all(self.same_or_equal(*pair) for pair in known)
+                    pairs = pairs if alike else []
+                alike = all(self.same_or_equal(*pair) for pair in pairs) and alike
             return Constant(alike == (name == "__eq__"))
         symbol = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}[name]
         for i in range(min(len(left.items), len(right.items))):
