@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Links } from "../src/viewer/links";
 import type { CodeData, CompileData, HalfData, KernelData, RecordData } from "../src/viewer/record";
-import { breaksByLine, FileNames, guardsByLine, kernelTime, running, stretchesOf, timeShare } from "../src/viewer/sources";
+import { breaksByLine, changesByLine, FileNames, guardsByLine, kernelTime, running, stretchesOf, timeShare } from "../src/viewer/sources";
 
 const EMPTY: RecordData = { version: 1, title: "", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], compiles: [], coverage: {} };
 
@@ -90,4 +90,12 @@ test("guards and breaks stand at their lines", () => {
   })];
   assert.deepEqual([...guardsByLine(compiles)], [["|m.py:4", ["type(x) is int"]]]);
   assert.deepEqual([...breaksByLine([...compiles, compile("f1", { ...compiles[0] })])], [["|m.py:4", ["call of print: print"]]]);
+});
+
+test("a line whose guard failed is told what changed, each time", () => {
+  const span = { file: "m.py", line: 4, end_line: 4 };
+  const served = { function: "f", first: 1, last: 1, compiles: ["f0.1"] };
+  const history = [{ ...served, changes: [{ said: "k is 3, expected 2", span }, { said: "the grad mode" }] }, served, { ...served, changes: [{ said: "k is 4, expected 3", span }] }];
+  assert.deepEqual([...changesByLine({ ...EMPTY, history })], [["|m.py:4", ["k is 3, expected 2", "k is 4, expected 3"]]]);
+  assert.equal(changesByLine(EMPTY).size, 0);
 });

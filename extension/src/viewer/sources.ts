@@ -201,6 +201,13 @@ export function breaksByLine(compiles: readonly CompileData[]): Map<Key, string[
   return found;
 }
 
+/** What changed before a recompile, by the line that made the guard which then failed. */
+export function changesByLine({ history = [] }: RecordData): Map<Key, string[]> {
+  const found = new Map<Key, string[]>();
+  for (const { changes = [] } of history) for (const { span, said } of changes) if (span) entry(found, `|${span.file}:${span.line}`, () => []).push(said);
+  return found;
+}
+
 /** Where a source line's key points to. */
 export function place(line: Key): { file: string; line: number } {
   const { id } = parts(line);

@@ -109,7 +109,7 @@ export class MethodColumn {
       ["control flow", method.control ? [method.control] : []],
       ["dynamic shapes", method.sizes ? [method.sizes] : []],
       ["baked in", made ? [method.baked?.length ? `✗ ${method.baked.join(", ")}` : "nothing of what was tried"] : []],
-      ["taken anew", made && method.kept?.length ? [method.kept.join(", ")] : []],
+      ["recompiled", made && method.kept?.length ? [method.kept.join(", ")] : []],
       ["it warned", (method.said ?? []).map(code)],
       ["time", [times(method).join(", ")].filter(Boolean)],
       ["saved", method.saved ? [method.saved] : []],

@@ -5,7 +5,7 @@ import { fileName } from "../filename";
 import type { Key } from "../element";
 import { count, phrase, seconds } from "../format";
 import type { Context, Pane, PaneKind } from "../pane";
-import { breaksByLine, guardsByLine, kernelTime, running, type Stretch, stretchesOf, timeShare } from "../sources";
+import { breaksByLine, changesByLine, guardsByLine, kernelTime, running, type Stretch, stretchesOf, timeShare } from "../sources";
 import { onChange } from "../signal";
 import { type Mark, type Row, TextView } from "../textview";
 import { editor } from "./editor";
@@ -106,7 +106,7 @@ function sourceRows(context: Context, shown: { readonly library: boolean; readon
   const folded = new Map<Key, Key>();
   if (!shown.library) for (const each of all) if (each.library) for (const line of linesOf(each)) folded.set(line, linesOf(each)[0]!);
   const time = kernelTime(compiles, model.links.value, line => folded.get(line) ?? line);
-  const [guards, breaks] = [guardsByLine(compiles), breaksByLine(compiles)];
+  const [guards, breaks, changes] = [guardsByLine(compiles), breaksByLine(compiles), changesByLine(record)];
   const rows: Row[] = [];
   const headings: [number, string][] = [];
   const marked: [number, string][] = [];
@@ -115,6 +115,8 @@ function sourceRows(context: Context, shown: { readonly library: boolean; readon
     if (lines.some(line => stops.has(placeOf(context, line)))) found.push({ text: "●", title: "Breakpoint: in the pane Bytecode, c goes there", style: "ex-mark-break" });
     const broke = [...new Set(lines.flatMap(line => breaks.get(line) ?? []))];
     if (broke.length) found.push({ text: `⤶${broke.length > 1 ? broke.length : ""}`, title: `Graph break: ${broke.join("\n")}`, style: "ex-mark-break" });
+    const changed = new Set(lines.flatMap(line => changes.get(line) ?? []));
+    if (changed.size) found.push({ text: "↻", title: `Recompiled: ${[...changed].join("\n")}`, style: "ex-mark-break" });
     const asked = lines.flatMap(line => guards.get(line) ?? []);
     if (asked.length && shown.guards) found.push({ text: `⛨${asked.length}`, title: [`${count(asked.length, "guard comes", "guards come")} from here:`, ...asked].join("\n"), style: "ex-mark-guard" });
     const spent = time.lines.get(lines[0]!);

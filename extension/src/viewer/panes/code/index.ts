@@ -176,7 +176,7 @@ class Code implements Pane {
     const lines: HTMLElement[] = [h("span", phrase([half.target, ...measured, ...(kernel?.facts ?? [])], " · "))];
     const loops = (kernel?.loops ?? []).map(({ axis, kind, size, tile = 0 }) => `${kind} ${axis} < ${size}${tile > 1 ? ` in tiles of ${tile}` : ""}`);
     if (loops.length) lines.push(h("span", `Loops: ${loops.join("; ")}`));
-    if (half.runs === false) lines.push(h("strong.ex-warned-text", "⚠ compiled, never run here"));
+    if (half.runs === false) lines.push(h("strong.ex-warned-text", "⚠ compiled, not run on this machine"));
     if (kernel) {
       const said = h("pre");
       const tell = (text: string) => (said.textContent = text);

@@ -27,7 +27,7 @@ export function unitsOf(compile: CompileData): Unit[] {
       label: `${kernel.function.startsWith(`${kernel.id}_`) ? "" : `${kernel.id}  `}${kernel.function}${kernel.seconds == null ? "" : `  ${seconds(kernel.seconds)}`}`,
       texts: new Map([[kernel.language, kernel.source], ...Object.entries(kernel.lowered ?? {})]),
     }));
-    if (half.wrapper) found.push({ id: `${half.name}/wrapper`, half, label: "wrapper: what calls the kernels", texts: new Map([["python", half.wrapper]]) });
+    if (half.wrapper) found.push({ id: `${half.name}/wrapper`, half, label: "wrapper (calls the kernels)", texts: new Map([["python", half.wrapper]]) });
     const whole = compile.stages?.find(each => each.name === "generate" && each.half === half.name)?.body;
     if (whole) found.push({ id: `${half.name}/all`, half, label: "everything generated", texts: new Map([[whole.language ?? "text", whole]]) });
     return found;

@@ -12,7 +12,7 @@ export const SORTS: { readonly [sort in Sort]: string } = {
   matrix: "matrix product, convolution, attention",
   view: "view: no data moves",
   index: "indexing, gathering, joining",
-  creation: "made from nothing",
+  creation: "factory (zeros, …)",
   gradient: "autograd node",
   other: "other",
 };

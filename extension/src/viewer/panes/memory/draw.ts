@@ -20,7 +20,7 @@ export const LOOKS: { readonly [kind in PlaceKind]: { readonly pattern: Pattern;
   pool: { pattern: "plain", look: "ex-tone-0", says: "in the call's pool" },
   own: { pattern: "hatched", look: "ex-tone-2", says: "a tensor of its own" },
   library: { pattern: "dotted", look: "ex-tone-1", says: "allocated by a library call" },
-  given: { pattern: "barred", look: "ex-tone-7", says: "in memory that was given" },
+  given: { pattern: "barred", look: "ex-tone-7", says: "written into an input" },
 };
 
 export function drawLives(half: HalfData, plan: Plan, compile: string, width: number, linked: Linked): SVGSVGElement | null {

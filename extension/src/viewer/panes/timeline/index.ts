@@ -26,7 +26,7 @@ const LOOKS: { readonly [part in Part]: { readonly look: string; readonly patter
   graph: { look: "ex-tone-4", pattern: "hatched", says: "graph" },
   loops: { look: "ex-tone-2", pattern: "dotted", says: "loops and schedule" },
   code: { look: "ex-tone-1", pattern: "barred", says: "code and build" },
-  link: { look: "ex-tone-8", pattern: "crossed", says: "putting it together" },
+  link: { look: "ex-tone-8", pattern: "crossed", says: "linking" },
   other: { look: "ex-tone-7", pattern: "plain", says: "other" },
 };
 
