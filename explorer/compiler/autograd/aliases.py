@@ -118,10 +118,9 @@ def place(
         elif len(members) == 1 and not is_of_several(lives[members[0]].node, tape) and not is_lazy(results[members[0]]):
             (i,) = members
             returned[i] = made = output(joint.Result(i), lives[i].node, lives[i].seen)
-            if kinds[i].is_view:  # what it is of need not be made
-                found = tape.view(lives[i].node)
-                step = replace(ALIAS, grad_enabled=found is None or found[1].grad_enabled)
-                returned[i] = joint.FromView(made, (step,))
+            found = tape.view(lives[i].node)
+            if kinds[i].is_view and found is not None:  # what it is of need not be made
+                returned[i] = joint.FromView(made, (replace(ALIAS, grad_enabled=found[1].grad_enabled),))
         else:
             base = base_of([lives[i] for i in members], live)
             own = next((i for i in members if lives[i].seen is base.seen), None)
