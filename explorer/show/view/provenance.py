@@ -117,7 +117,7 @@ def used_lines(compile: CompileData, *, graphs_only: bool = False) -> dict[str, 
     return used
 
 
-_ID = re.compile(r"\w+(?:\.\w+)+")
+_ID = re.compile(r"\b\w+(?:\.\w+)+")
 _KINDS = {"placeholder": "input", "get_attr": "attribute"}
 
 

@@ -182,10 +182,16 @@ def half_lines(half: data.HalfData) -> list[str]:
     return lines
 
 
+DEEPEST = 50
+"""Levels of indentation: a record may say any depth."""
+
+
 def loops(kernel: data.KernelData) -> str:
     """A kernel's loops, a line for each: how it runs, over what, in which tiles."""
     tiled = ((each, f" in tiles of {each.tile}" if each.tile > 1 else "") for each in kernel.loops)
-    return "".join(f"{'  ' * each.depth}{each.kind} {each.axis} < {each.size}{tiles}\n" for each, tiles in tiled)
+    return "".join(
+        f"{'  ' * min(each.depth, DEEPEST)}{each.kind} {each.axis} < {each.size}{tiles}\n" for each, tiles in tiled
+    )
 
 
 def stage_diff(before: data.StageData | None, after: data.StageData | None, context: int = 3) -> list[str]:
