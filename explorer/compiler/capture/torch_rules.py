@@ -31,6 +31,7 @@ from explorer.compiler.capture.values.overrides import PLAIN, overridden, overri
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call, narrowest, placed
+from explorer.core.classes import name_in_messages
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.graph import info
 
@@ -376,7 +377,7 @@ def _of_files(function: Any) -> Rule:
 def _from_numpy(t: Tracer, array: Value) -> Value:
     """The tensor over an array's memory."""
     if not isinstance(array, ArrayValue) or array.is_scalar:
-        t.raise_(TypeError, f"expected np.ndarray (got {array.python_type().__name__})")
+        t.raise_(TypeError, f"expected np.ndarray (got {name_in_messages(array.python_type())})")
     return tensor_of_array(t, array)
 
 

@@ -17,6 +17,7 @@ from explorer.compiler.capture.values.functions import RuntimeNumber
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
+from explorer.core.classes import name_in_messages
 from explorer.core.reasons import unsupported
 
 NONE = Constant(None)
@@ -85,7 +86,7 @@ def _hasattr(t: Tracer, value: Value, name: Value) -> Value:
     """Whether reading raises AttributeError."""
     wanted = t.constant_of(name)
     if not isinstance(wanted, str):
-        t.raise_(TypeError, f"attribute name must be string, not '{type(wanted).__name__}'")
+        t.raise_(TypeError, f"attribute name must be string, not '{name_in_messages(type(wanted))}'")
     return Constant(t.attr_or_none(value, wanted) is not None)
 
 

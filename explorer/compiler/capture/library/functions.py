@@ -35,7 +35,7 @@ from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.size import SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
-from explorer.core.classes import is_written_in_c
+from explorer.core.classes import is_written_in_c, name_in_messages
 from explorer.core.reasons import unsupported
 
 NONE = Constant(None)
@@ -310,7 +310,7 @@ def _weak_reference(t: Tracer, target: Value, callback: Value = NONE) -> Value:
     if not t.is_none(callback) and not is_own and target.source is None:
         unsupported(reasons.UNTRACEABLE_CALL, "weakref.ref with a callback, to an object made here")
     if not target.python_type().__weakrefoffset__ and not isinstance(target, BoundMethod):
-        t.raise_(TypeError, f"cannot create weak reference to '{target.python_type().__name__}' object")
+        t.raise_(TypeError, f"cannot create weak reference to '{name_in_messages(target.python_type())}' object")
     return WeakReference(target, callback=callback)
 
 

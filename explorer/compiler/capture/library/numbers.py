@@ -23,6 +23,7 @@ from explorer.compiler.capture.values.objects import MISSING, ObjectValue
 from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
+from explorer.core.classes import name_in_messages
 from explorer.core.reasons import unsupported
 
 
@@ -88,7 +89,7 @@ def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
             if isinstance(t.look_up(value.cls, "__format__"), types.FunctionType):
                 return value.special(t, "__format__", [Constant(spec)])
             if spec and t.look_up(value.cls, "__format__") is object.__format__:
-                t.raise_(TypeError, f"unsupported format string passed to {value.cls.__name__}.__format__")
+                t.raise_(TypeError, f"unsupported format string passed to {name_in_messages(value.cls)}.__format__")
         name = "__repr__" if how in ("repr", "ascii") else "__str__"
         found = t.look_up(value.cls, name)
         if found is object.__str__:
@@ -233,7 +234,9 @@ def _divmod(t: Tracer, left: Value, right: Value) -> Value:
         if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
             return value.special(t, name, [other])
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):  # which have no __divmod__
-        kinds = " and ".join(f"'{each.python_type().__name__}'" for each in (left, right))
+        if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
+            unsupported(reasons.UNTRACEABLE_CALL, "divmod of an array and a tensor, which NumPy converts")
+        kinds = " and ".join(f"'{name_in_messages(each.python_type())}'" for each in (left, right))
         t.raise_(TypeError, f"unsupported operand type(s) for divmod(): {kinds}")
     numbers = is_number(left) and is_number(right) and not isinstance(right, NumberValue)
     if numbers and t.number_now(right) == 0:  # of floats, the error is not that of //
@@ -265,6 +268,8 @@ def _chosen(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
 def _extreme(symbol: str, function: Callable[..., Any]) -> Callable[..., Value]:
     def choose(t: Tracer, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
         """The smallest or largest; of tensors by comparing, as Python does (which breaks)."""
+        if not args or len(args) > 1 and default is not None:
+            t.python(functools.partial(function, *range(len(args)), **({"default": 0} if default else {})))
         items = t.items(args[0]) if len(args) == 1 else list(args)
         if not items:
             if default is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.opcodes.calls import is_iterable, is_mapping, name_of_call, raise_not_unpacked
 from explorer.compiler.capture.opcodes.operators import OPCODES
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
@@ -13,6 +14,7 @@ from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.tensor import TensorValue
+from explorer.core.classes import name_in_messages
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Instruction
 
@@ -94,6 +96,8 @@ def map_add(t: Tracer, f: Frame, i: Instruction) -> None:
 def list_extend(t: Tracer, f: Frame, i: Instruction) -> None:
     """[*items]."""
     items = f.pop()
+    if not is_iterable(t, items):
+        t.raise_(TypeError, f"Value after * must be an iterable, not {name_in_messages(items.python_type())}")
     f.stack[-i.arg].method(t, "extend", [items], {})
 
 
@@ -108,6 +112,8 @@ def set_update(t: Tracer, f: Frame, i: Instruction) -> None:
 def dict_update(t: Tracer, f: Frame, i: Instruction) -> None:
     """{**mapping}."""
     mapping = f.pop()
+    if not is_mapping(t, mapping):
+        t.raise_(TypeError, f"'{name_in_messages(mapping.python_type())}' object is not a mapping")
     f.stack[-i.arg].method(t, "update", [mapping], {})
 
 
@@ -115,11 +121,13 @@ def dict_update(t: Tracer, f: Frame, i: Instruction) -> None:
 def dict_merge(t: Tracer, f: Frame, i: Instruction) -> None:
     """f(**mapping): TypeError for a name given twice."""
     mapping = f.pop()
-    into = f.stack[-i.arg]
+    into, function = f.stack[-i.arg], f.stack[-i.arg - 2]
     assert isinstance(into, DictValue)
+    if not is_mapping(t, mapping):
+        raise_not_unpacked(t, function, "** must be a mapping", mapping)
     for key, value in t.mapping_pairs(mapping):
         if key.key() in into.entries:
-            t.raise_(TypeError, f"got multiple values for keyword argument {key.key()!r}")
+            t.raise_(TypeError, f"{name_of_call(t, function)} got multiple values for keyword argument {key.key()!r}")
         into.put(key, value)
 
 

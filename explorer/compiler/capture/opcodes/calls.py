@@ -11,6 +11,7 @@ from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.iterators import GeneratorValue, IteratorValue
 from explorer.compiler.capture.values.objects import MISSING
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
+from explorer.core.classes import name_in_messages
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Instruction
 
@@ -56,23 +57,37 @@ def _super_of_frame(t: Tracer, f: Frame) -> Value:
 def call_function_ex(t: Tracer, f: Frame, i: Instruction) -> None:
     """f(*args, **kwargs)."""
     named = f.pop() if i.arg else None
-    if named is not None and t.look_up(named.python_type(), "keys") is MISSING:
-        _not_unpacked(t, f.stack[-2], "** must be a mapping", named)
+    if named is not None and not is_mapping(t, named):
+        raise_not_unpacked(t, f.stack[-2], "** must be a mapping", named)
     kwargs = {t.constant_of(k): v for k, v in t.mapping_pairs(named)} if named is not None else {}
     if not all(isinstance(name, str) for name in kwargs):
         t.raise_(TypeError, "keywords must be strings")
     given = f.pop()
-    if all(t.look_up(given.python_type(), name) in (MISSING, None) for name in ("__iter__", "__getitem__")):
-        _not_unpacked(t, f.stack[-1], "* must be an iterable", given)
+    if not is_iterable(t, given):
+        raise_not_unpacked(t, f.stack[-1], "* must be an iterable", given)
     args = t.items(given)
     function, bound = callee(f)
     f.push(t.call(function, [*bound, *args], kwargs))
 
 
-def _not_unpacked(t: Tracer, function: Value, wanted: str, given: Value) -> None:
+def is_mapping(t: Tracer, value: Value) -> bool:
+    return t.look_up(value.python_type(), "keys") is not MISSING
+
+
+def is_iterable(t: Tracer, value: Value) -> bool:
+    found = (t.look_up(value.python_type(), name) for name in ("__iter__", "__getitem__"))
+    return any(each not in (MISSING, None) for each in found)
+
+
+def name_of_call(t: Tracer, function: Value) -> str:
+    """As in Python's errors about the arguments of a call."""
     names = [t.constant_of(t.get_attr(function, name)) for name in ("__module__", "__qualname__")]
-    what = ".".join(name for name in names if name not in (None, "builtins"))
-    t.raise_(TypeError, f"{what}() argument after {wanted}, not {given.python_type().__name__}")
+    return ".".join(name for name in names if name not in (None, "builtins")) + "()"
+
+
+def raise_not_unpacked(t: Tracer, function: Value, wanted: str, given: Value) -> None:
+    what = f"{name_of_call(t, function)} argument after {wanted}"
+    t.raise_(TypeError, f"{what}, not {name_in_messages(given.python_type())}")
 
 
 @OPCODES.rule("RETURN_VALUE")

@@ -21,7 +21,7 @@ from explorer.compiler.capture.values.base import (
 )
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.slots import checked, lacks
-from explorer.core.classes import is_written_in_c
+from explorer.core.classes import is_written_in_c, name_in_messages
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Source
 
@@ -425,7 +425,7 @@ class ObjectValue(Value):
         except Raised as raised:
             if not issubclass(raised.value.python_type(), TypeError):
                 raise
-            t.raise_(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
+            t.raise_(TypeError, f"argument of type '{name_in_messages(self.cls)}' is not iterable")
         return self.is_in(t, item, iterator)
 
     def reconstruct(self, r: Reconstructor) -> None:

@@ -11,6 +11,7 @@ import torch
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
+from explorer.core.classes import name_in_messages
 from explorer.ir.attempt import Contained
 from explorer.ir.capture import Source
 
@@ -122,7 +123,7 @@ class SequenceValue(ObjectValue):
     def place(self, t: Tracer, key: Value) -> int:
         """What the program gives in brackets, as a number."""
         if t.look_up(key.python_type(), "__index__") is MISSING:
-            what = f"{self.cls.__name__} indices must be integers or slices, not {key.python_type().__name__}"
+            what = f"{self.cls.__name__} indices must be integers or slices, not {name_in_messages(key.python_type())}"
             t.raise_(TypeError, what)
         return t.index(key)
 

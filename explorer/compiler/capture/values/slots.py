@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from explorer.compiler.capture.values.base import Tracer, Value, type_name
 from explorer.compiler.capture.values.constant import Constant
+from explorer.core.classes import name_in_messages
 
 LACKS: dict[str, str] = {
     "__iter__": "'{}' object is not iterable",
@@ -68,7 +69,7 @@ def checked(t: Tracer, owner: type, name: str, found: Value) -> Value:
             in_range = number if -(1 << 63) <= number < 1 << 63 else hash(number)
             return Constant(-2 if in_range == -1 else in_range)
     elif name == "__iter__" and not t.is_iterator(found):
-        t.raise_(TypeError, f"iter() returned non-iterator of type '{kind.__name__}'")
+        t.raise_(TypeError, f"iter() returned non-iterator of type '{name_in_messages(kind)}'")
     elif name == "__len__":
         return _length(t, found)
     return found
