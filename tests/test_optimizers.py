@@ -105,19 +105,20 @@ def test_fused_step(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad"])
 @pytest.mark.parametrize(
-    "finish",
+    "finish, most",
     [
-        lambda model: None,
-        lambda model: nn.utils.clip_grad_norm_(model.parameters(), 0.1),
-        lambda model: nn.utils.clip_grad_value_(model.parameters(), 0.1),
+        (lambda model: None, 2),
+        (lambda model: nn.utils.clip_grad_norm_(model.parameters(), 0.1), 3),
+        (lambda model: nn.utils.clip_grad_value_(model.parameters(), 0.1), 3),
     ],
     ids=["plain", "norm", "value"],
 )
-def test_whole_step_is_two_graphs(name: str, finish: Callable[[nn.Module], Any]) -> None:
+def test_a_whole_step_takes_as_many_graphs_as_stock(name: str, finish: Callable[[nn.Module], Any], most: int) -> None:
+    """Forward and step; with clipping in the graph of the step, the first step, which makes the state, has its own."""
     counting = Counting()
     found = whole_steps(name, lambda f: explorer.compile(f, backend=counting), finish)
     close(found, whole_steps(name, lambda f: f, finish))
-    assert counting.graphs <= 2
+    assert counting.graphs <= most
 
 
 @pytest.mark.parametrize("name", ["Adam", "SGD momentum"])

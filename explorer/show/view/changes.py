@@ -54,7 +54,7 @@ def _graphs(record: RecordData) -> dict[str, str]:
 
 
 _PLACE = re.compile(r" \(.{1,4096}:\d{1,9}\)$")
-_CONTINUATION = re.compile(r"torch_dynamo_resume_in_(\w+)_at_\d{1,9}")
+_CONTINUATION = re.compile(r"\btorch_dynamo_resume_in_(\w+)_at_\d{1,9}")
 
 
 def _function(compile: CompileData) -> str:
