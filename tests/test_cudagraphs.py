@@ -22,7 +22,7 @@ from explorer.ir.record import CompileData, EventData, RecordData
 from explorer.records.logs.read import read
 from explorer.records.session import Record
 from explorer.records.stock import cudagraphs
-from explorer.records.stock.hook import Call
+from explorer.records.stock.hook import Call, watching
 from explorer.records.stock.observation import Observation
 from stock_compiling import nothing_built
 from test_logs import line
@@ -32,7 +32,8 @@ COMPILE, FUNCTION = CompileId(frame_id=0, frame_compile_id=0), FunctionID(0)
 
 def watched() -> Observation:
     seen = Observation()
-    seen.begin(COMPILE, "f", (lambda: None).__code__)
+    with watching(seen, ()):  # after which the compile of this number is another's
+        seen.begin(COMPILE, "f", (lambda: None).__code__)
     return seen
 
 
