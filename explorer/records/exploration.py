@@ -461,11 +461,11 @@ def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare
         if once:
             compared, outcome = timed, ours.observe()
     accuracy = against_eager(partial(compared.again, spare), outcome.values(), compared.expected().values())
-    search = None
-    if (values or not accuracy.ok and accuracy.divergence is None) and compared.repeatable:
-        progress.on_phase("finding where results first differ" if not accuracy.ok else "running kernel by kernel")
+    search, unexplained = None, not accuracy.ok and accuracy.divergence is None
+    if (values or unexplained) and compared.repeatable:
+        progress.on_phase("finding where results first differ" if unexplained else "running kernel by kernel")
         search = searched(compared.contestant, config, thorough=values)
-        if not accuracy.ok and accuracy.divergence is None:
+        if unexplained:
             accuracy = replace(accuracy, divergence=search.found)
     written = {} if search is None or once else search.written  # the graphs alone have other ids
     notes: tuple[str, ...] = ()

@@ -89,7 +89,7 @@ def refusal(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], resul
         return ""
     try:
         most = None if _elements((args, dict(kwargs), result), hint) <= MOST else LARGE
-        describe = _Describe(hint, most, int(_name(target) in _takes_pivots()))
+        describe = _Describe(hint, most, int(_takes_pivots(_name(target))))
         given = describe(args), describe(dict(kwargs))
     except _Other:
         return ""
@@ -133,12 +133,10 @@ def _name(target: Any) -> str:
 
 
 @functools.cache
-def _takes_pivots() -> frozenset[str]:
-    """The operators that take a tensor of pivots, by the arguments' names in torch's schemas."""
-    schemas = (each for each in torch._C._jit_get_all_schemas() if each.name.startswith("aten::"))
-    return frozenset(
-        each.name.removeprefix("aten::") for each in schemas if any("pivots" in arg.name for arg in each.arguments)
-    )
+def _takes_pivots(name: str) -> bool:
+    """Whether the operator takes a tensor of pivots, by the arguments' names in torch's schemas."""
+    schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")
+    return any("pivots" in argument.name for schema in schemas for argument in schema.arguments)
 
 
 def _dtypes(values: Iterable[Any]) -> Iterator[torch.dtype]:

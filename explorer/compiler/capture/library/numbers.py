@@ -269,7 +269,7 @@ def _extreme(symbol: str, function: Callable[..., Any]) -> Callable[..., Value]:
     def choose(t: Tracer, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
         """The smallest or largest; of tensors by comparing, as Python does (which breaks)."""
         if not args or len(args) > 1 and default is not None:
-            t.python(functools.partial(function, *range(len(args)), **({"default": 0} if default else {})))
+            t.python(function, *range(len(args)), **({} if default is None else {"default": 0}))
         items = t.items(args[0]) if len(args) == 1 else list(args)
         if not items:
             if default is not None:
