@@ -8,7 +8,7 @@ import { pathToFileURL } from "node:url";
 import type { Browser, Locator, Page } from "playwright-core";
 import { faults } from "./axe";
 import { launch, Visit } from "./browser";
-import { execute, openLab, openNotebook } from "./lab";
+import { execute, openLab, openNotebook, runAll } from "./lab";
 import { MADE } from "./make";
 import { ran } from "./panes";
 import { Server } from "./server";
@@ -120,7 +120,7 @@ test("a cell shows in one place which method is at work, and then the comparison
   try {
     await openLab(on.page, server);
     await openNotebook(on.page, "compare.ipynb", "its kernel");
-    await execute(on.page, "notebook:run-all-cells");
+    await runAll(on.page);
     const output = on.page.locator(".jp-Cell .jp-OutputArea").last();
     await output.locator(".ex-root .ex-m-wrong").first().waitFor({ timeout: 60_000 });
     assert.equal(await output.locator(".jp-OutputArea-child").count(), 1);

@@ -1,5 +1,6 @@
 // JupyterLab as a person uses it: open, run, go to a cell.
 
+import assert from "node:assert/strict";
 import type { Locator, Page } from "playwright-core";
 import { MIME } from "../src/viewer/record";
 import type { Server } from "./server";
@@ -36,14 +37,32 @@ export async function execute(page: Page, command: string, args: object = {}): P
 export async function openNotebook(page: Page, path: string, kernel: "its kernel" | "no kernel"): Promise<void> {
   await execute(page, "docmanager:open", { path, factory: "Notebook" });
   if (kernel === "no kernel") await page.locator(".jp-Dialog").getByRole("button", { name: "No Kernel", exact: true }).click();
+  await notebookReady(page, kernel);
+}
+
+/** Waits for the notebook in front. A cell that is run before the kernel answers is dropped without a word, though the page calls it idle. */
+export async function notebookReady(page: Page, kernel: "its kernel" | "no kernel"): Promise<void> {
+  await page.waitForFunction(() => {
+    const { jupyterapp } = window as unknown as { jupyterapp?: App };
+    return Boolean((jupyterapp?.shell.currentWidget as { context?: object } | null | undefined)?.context);
+  }, null, { timeout: LOAD_MS });
   await page.evaluate(async started => {
     interface Panel {
-      context: { ready: Promise<void>; sessionContext: { ready: Promise<void> } };
+      context: { ready: Promise<void>; sessionContext: { ready: Promise<void>; session: { kernel: { info: Promise<unknown> } | null } | null } };
     }
     const panel = (window as unknown as { jupyterapp: App }).jupyterapp.shell.currentWidget as Panel;
     await panel.context.ready;
-    if (started) await panel.context.sessionContext.ready;
+    if (!started) return;
+    await panel.context.sessionContext.ready;
+    await panel.context.sessionContext.session?.kernel?.info;
   }, kernel === "its kernel");
+}
+
+/** Runs all cells, and waits until they have run; says which error a cell ended with. */
+export async function runAll(page: Page): Promise<void> {
+  await execute(page, "notebook:run-all-cells");
+  const errors = (await outputs(page)).flat().flatMap(each => each.error ?? []);
+  assert.deepEqual(errors, [], "a cell ended with an error");
 }
 
 export async function theme(page: Page, name: "JupyterLab Light" | "JupyterLab Dark"): Promise<void> {
