@@ -8,7 +8,6 @@ import { execute, openLab, openNotebook, outputs, select, theme, viewerOf } from
 import { openEachPane, openPane } from "./panes";
 import { Server } from "./server";
 
-const RUN_MS = 120_000;
 const [FIRST, SECOND, LAYOUT] = [1, 2, 3];
 
 let server: Server;
@@ -38,7 +37,7 @@ after(async () => {
   await server?.stop();
 });
 
-test("runs", { timeout: RUN_MS }, async () => {
+test("runs", async () => {
   await execute(page, "notebook:run-all-cells");
   assert.deepEqual((await outputs(page)).flat().filter(each => each.error !== null), []);
 });

@@ -10,13 +10,16 @@ const FLAGS = [
   "--disable-component-update", "--disable-sync",
 ];
 
+/** How long is waited for anything in a page: a machine that does much else is slow, and what never comes fails all the same. */
+const WAIT_MS = 180_000;
+
 /** Where screenshots go. */
 export const PICTURES = process.env["PICTURES"] ?? join(import.meta.dirname, "pictures");
 
 export async function launch(): Promise<Browser> {
   const program = process.env["CHROMIUM"] ?? PROGRAMS.find(existsSync);
   if (!program) throw new Error("Chromium is needed for the browser tests: install the package chromium, or name one in CHROMIUM");
-  return chromium.launch({ executablePath: program, args: FLAGS });
+  return chromium.launch({ executablePath: program, args: FLAGS, timeout: WAIT_MS });
 }
 
 /** A page, and what it complained of. */
@@ -34,6 +37,7 @@ export class Visit {
       colorScheme: look.dark ? "dark" : "light",
       javaScriptEnabled: look.scripts ?? true,
     });
+    context.setDefaultTimeout(WAIT_MS);
     const page = await context.newPage();
     const visit = new Visit(page);
     page.on("pageerror", error => visit.errors.push(error.stack ?? error.message));
@@ -47,6 +51,21 @@ export class Visit {
       return route.abort();
     });
     return visit;
+  }
+
+  /** How many milliseconds of processor time the page takes for something; other programs do not count, as they do in wall time. */
+  async spent(act: () => Promise<unknown>): Promise<number> {
+    const session = await this.page.context().newCDPSession(this.page);
+    await session.send("Performance.enable");
+    const taken = async () => {
+      const { metrics } = await session.send("Performance.getMetrics");
+      return 1000 * (metrics.find(each => each.name === "ThreadTime")?.value ?? NaN);
+    };
+    const before = await taken();
+    await act();
+    const after = await taken();
+    await session.detach();
+    return after - before;
   }
 
   async picture(name: string): Promise<void> {

@@ -122,7 +122,7 @@ test("a cell shows in one place which method is at work, and then the comparison
     await openNotebook(on.page, "compare.ipynb", "its kernel");
     await runAll(on.page);
     const output = on.page.locator(".jp-Cell .jp-OutputArea").last();
-    await output.locator(".ex-root .ex-m-wrong").first().waitFor({ timeout: 60_000 });
+    await output.locator(".ex-root .ex-m-wrong").first().waitFor();
     assert.equal(await output.locator(".jp-OutputArea-child").count(), 1);
     assert.equal(await output.getByText("Comparing").count(), 0);
     assert.deepEqual(on.errors, []);

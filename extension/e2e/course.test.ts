@@ -22,7 +22,7 @@ after(async () => {
   await server?.stop();
 });
 
-test("a check that fails opens its record at the element that it is about", { timeout: 120_000 }, async () => {
+test("a check that fails opens its record at the element that it is about", async () => {
   const { page, errors } = await Visit.start(browser);
   await openLab(page, server);
   await openNotebook(page, "course.ipynb", "its kernel");

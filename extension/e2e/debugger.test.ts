@@ -7,7 +7,6 @@ import { launch, Visit } from "./browser";
 import { execute, openLab, openNotebook, runCell } from "./lab";
 import { Server } from "./server";
 
-const CELL_MS = 120_000;
 const EXPLORED = "%%explore --no-time\ndef scaled(v):\n    w = v * 2\n    return w.relu()\n\ny = scaled(x)";
 
 let server: Server;
@@ -28,16 +27,16 @@ after(async () => {
   await server?.stop();
 });
 
-test("the debugger steps through a capture, and its new buttons step back", { timeout: 2 * CELL_MS }, async () => {
+test("the debugger steps through a capture, and its new buttons step back", async () => {
   for (const cell of [0, 1]) await runCell(page, cell);
   await page.locator(".jp-DebuggerBugButton").first().click();
   const sidebar = page.locator("#jp-debugger-sidebar");
-  await sidebar.waitFor({ timeout: CELL_MS });
+  await sidebar.waitFor();
   await runCell(page, 2);
   const frames = sidebar.locator(".jp-DebuggerCallstack-body li");
   /** Waits until the innermost frame is at a line of a function, which the notebook marks too. */
   const at = async (name: string, line: number) => {
-    await frames.first().filter({ hasText: name }).filter({ hasText: new RegExp(`:${line}$`) }).waitFor({ timeout: CELL_MS });
+    await frames.first().filter({ hasText: name }).filter({ hasText: new RegExp(`:${line}$`) }).waitFor();
     const marked = page.locator(`.jp-Notebook .jp-Cell[data-windowed-list-index="1"] .jp-DebuggerEditor-highlight`);
     assert.equal((await marked.first().textContent())?.trim(), EXPLORED.split("\n")[line - 1]?.trim());
   };

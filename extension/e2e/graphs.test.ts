@@ -51,15 +51,12 @@ async function shown(of: CompileData, kept: object = {}): Promise<Visit> {
   const record = {
     version: 1, title: "made up", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], compiles: [of], coverage: {},
   };
-  const opened = await on.page.evaluate(async ([given, settings]) => {
-    const started = performance.now();
-    (globalThis as unknown as { show(...all: unknown[]): void }).show(given, settings);
-    const seen = () => document.querySelector(".ex-g-node, .ex-g-group") !== null;
-    while (!seen()) await new Promise(resolve => requestAnimationFrame(resolve));
-    return performance.now() - started;
-  }, [record, { ...KEPT, ...kept }] as const);
+  const opened = await on.spent(async () => {
+    await on.page.evaluate(([given, settings]) => (globalThis as unknown as { show(...all: unknown[]): void }).show(given, settings), [record, { ...KEPT, ...kept }] as const);
+    await on.page.locator(".ex-g-node, .ex-g-group").first().waitFor();
+  });
   console.log(`${of.stages?.[0]?.graph?.nodes.length} nodes opened in ${opened.toFixed(0)} ms`);
-  assert.ok(opened < 10_000);
+  assert.ok(opened < 5_000);
   return on;
 }
 
@@ -67,26 +64,24 @@ function titles(page: Page, look: string): Promise<string[]> {
   return page.locator(`${look} > .ex-g-title, ${look} > .ex-g-frame-name`).allTextContents();
 }
 
-/** The longest of the frames while something is done. */
-async function longest(page: Page, act: () => Promise<void>): Promise<{ longest: number; slow: number }> {
-  await page.evaluate(() => {
-    const kept = window as unknown as { frames: number[]; on: boolean };
-    [kept.frames, kept.on] = [[], true];
-    let last = performance.now();
-    const tick = (now: number) => {
-      kept.frames.push(now - last);
-      last = now;
+/** The processor's milliseconds of a frame, on average, while something is done. */
+async function perFrame(on: Visit, act: () => Promise<void>): Promise<number> {
+  await on.page.evaluate(() => {
+    const kept = window as unknown as { frames: number; on: boolean };
+    [kept.frames, kept.on] = [0, true];
+    const tick = () => {
+      kept.frames += 1;
       if (kept.on) requestAnimationFrame(tick);
     };
     requestAnimationFrame(tick);
   });
-  await act();
-  const frames = await page.evaluate(() => {
-    const kept = window as unknown as { frames: number[]; on: boolean };
+  const spent = await on.spent(act);
+  const frames = await on.page.evaluate(() => {
+    const kept = window as unknown as { frames: number; on: boolean };
     kept.on = false;
-    return kept.frames.slice(1);
+    return kept.frames;
   });
-  return { longest: Math.max(...frames), slow: frames.filter(each => each > 50).length / frames.length };
+  return spent / frames;
 }
 
 test("ten thousand nodes open, move smoothly, and search opens the way to one of them", async () => {
@@ -94,21 +89,21 @@ test("ten thousand nodes open, move smoothly, and search opens the way to one of
   const { page } = on;
   const box = (await page.locator(".ex-g-view").boundingBox())!;
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
-  const pan = await longest(page, async () => {
+  const pan = await perFrame(on, async () => {
     await page.mouse.move(x, y);
     await page.mouse.down();
     for (let n = 0; n < 60; n++) await page.mouse.move(x - n * 4, y - n * 5);
     for (let n = 60; n > 0; n--) await page.mouse.move(x - n * 4, y - n * 5);
     await page.mouse.up();
   });
-  const zoom = await longest(page, async () => {
+  const zoom = await perFrame(on, async () => {
     await page.keyboard.down("Control");
     for (let n = 0; n < 20; n++) await page.mouse.wheel(0, 100);
     for (let n = 0; n < 20; n++) await page.mouse.wheel(0, -100);
     await page.keyboard.up("Control");
   });
-  console.log(`longest frame: ${pan.longest.toFixed(0)} ms moving, ${zoom.longest.toFixed(0)} ms zooming`);
-  assert.ok(pan.slow < 0.1 && zoom.slow < 0.1, `frames over 50 ms: ${JSON.stringify([pan, zoom])}`);
+  console.log(`a frame takes ${pan.toFixed(0)} ms moving, ${zoom.toFixed(0)} ms zooming`);
+  assert.ok(pan < 25 && zoom < 25, `${pan} ms, ${zoom} ms`);
   await page.locator(".ex-search").fill("op_77_33");
   await page.locator(".ex-hit").first().click();
   await page.locator(".ex-g-node.ex-current").waitFor();

@@ -12,7 +12,6 @@ import { openEachPane, openPane, paneOf } from "./panes";
 import { CHECKOUT, Server } from "./server";
 
 const TOUR = join(CHECKOUT, "notebooks/tour.ipynb");
-const RUN_MS = 300_000;
 
 interface Notebook {
   cells: { cell_type: string; source: string | string[] }[];
@@ -49,7 +48,7 @@ test("has the six cells", () => {
   assert.deepEqual([...explored.keys()], ["pointwise", "softmax", "GPT-2 block", "training step", "graph break", "dynamic shape"]);
 });
 
-test("runs from top to bottom", { timeout: RUN_MS }, async () => {
+test("runs from top to bottom", async () => {
   await execute(page, "notebook:run-all-cells");
   const shown = await outputs(page);
   assert.deepEqual(shown.flat().filter(each => each.error !== null), []);

@@ -5,8 +5,6 @@ import type { Locator, Page } from "playwright-core";
 import { MIME } from "../src/viewer/record";
 import type { Server } from "./server";
 
-const LOAD_MS = 60_000;
-
 /** What of `window.jupyterapp` the tests use; the page runs it. */
 interface App {
   started: Promise<void>;
@@ -16,8 +14,8 @@ interface App {
 }
 
 export async function openLab(page: Page, server: Server): Promise<void> {
-  await page.goto(server.url("lab?reset"), { waitUntil: "domcontentloaded", timeout: LOAD_MS });
-  await page.waitForFunction(() => "jupyterapp" in window, null, { timeout: LOAD_MS });
+  await page.goto(server.url("lab?reset"), { waitUntil: "domcontentloaded" });
+  await page.waitForFunction(() => "jupyterapp" in window);
   await page.evaluate(async () => {
     const { jupyterapp } = window as unknown as { jupyterapp: App };
     await jupyterapp.started;
@@ -45,7 +43,7 @@ export async function notebookReady(page: Page, kernel: "its kernel" | "no kerne
   await page.waitForFunction(() => {
     const { jupyterapp } = window as unknown as { jupyterapp?: App };
     return Boolean((jupyterapp?.shell.currentWidget as { context?: object } | null | undefined)?.context);
-  }, null, { timeout: LOAD_MS });
+  });
   await page.evaluate(async started => {
     interface Panel {
       context: { ready: Promise<void>; sessionContext: { ready: Promise<void>; session: { kernel: { info: Promise<unknown> } | null } | null } };

@@ -9,7 +9,6 @@ import { execute, openLab, openNotebook, outputs, printed, runCell, select, view
 import { openPane } from "./panes";
 import { Server } from "./server";
 
-const CELL_MS = 120_000;
 const [SETUP, QUICK, PLAIN, SLOW] = [0, 1, 2, 3];
 
 let server: Server;
@@ -42,7 +41,7 @@ function samples(timing: Locator): Promise<number> {
 }
 
 for (const comms of ["perCommTarget", "disabled"]) {
-  test(`comms over subshells: ${comms}`, { timeout: 3 * CELL_MS }, async t => {
+  test(`comms over subshells: ${comms}`, async t => {
     server.set("@jupyterlab/apputils-extension:kernels-settings", { commsOverSubshells: comms });
     const visit = await Visit.start(browser);
     const { page } = visit;
@@ -53,7 +52,7 @@ for (const comms of ["perCommTarget", "disabled"]) {
     const timing = await openPane(viewer, "timing");
     const again = timing.getByRole("button", { name: "Time again", exact: true });
     const stop = timing.getByRole("button", { name: "Stop", exact: true });
-    await again.waitFor({ timeout: CELL_MS });
+    await again.waitFor();
 
     await t.test("another size from the slider is timed, and its samples stream in", async () => {
       assert.equal(await stop.isDisabled(), true);
@@ -61,20 +60,19 @@ for (const comms of ["perCommTarget", "disabled"]) {
       await slider.focus();
       for (let n = 0; n < 24; n++) await page.keyboard.press("ArrowRight");
       assert.equal(await timing.getByRole("spinbutton", { name: "x, size 0" }).inputValue(), "4096");
-      const seen = await page.evaluate(() => new Promise<number[]>((done, failed) => {
+      const seen = await page.evaluate(() => new Promise<number[]>(done => {
         const pane = document.querySelector(".ex-root [data-panel=timing]");
+        if (!pane) throw new Error("no pane");
         const counts: number[] = [];
-        const from = performance.now();
-        const look = () => {
-          const state = pane?.querySelector(".ex-retime [role=status]")?.textContent ?? "";
+        new MutationObserver((_, observer) => {
+          const state = pane.querySelector(".ex-retime [role=status]")?.textContent ?? "";
           const count = Number(/explorer (\d+)/.exec(state)?.[1] ?? 0);
           if (count > (counts.at(-1) ?? 0)) counts.push(count);
-          if (counts.length && state === "") done(counts);
-          else if (performance.now() - from > 60_000) failed(new Error(`no samples; it says "${state}"`));
-          else requestAnimationFrame(look);
-        };
-        pane?.querySelectorAll("button").forEach(each => each.textContent === "Time again" && each.click());
-        look();
+          if (!counts.length || state !== "") return;
+          observer.disconnect();
+          done(counts);
+        }).observe(pane, { subtree: true, childList: true, characterData: true });
+        pane.querySelectorAll("button").forEach(each => each.textContent === "Time again" && each.click());
       }));
       assert.ok(seen.length >= 3, `samples came in ${seen.length} steps: ${seen.join(", ")}`);
       assert.equal(await rows(timing).count(), 2);
@@ -90,7 +88,7 @@ for (const comms of ["perCommTarget", "disabled"]) {
       await again.click();
       await timing.locator(".ex-retime [role=status]", { hasText: "samples: " }).waitFor();
       await stop.click();
-      await rows(timing).nth(2).filter({ hasText: "stopped" }).waitFor({ timeout: 10_000 });
+      await rows(timing).nth(2).filter({ hasText: "stopped" }).waitFor();
       await again.and(timing.locator(":enabled")).waitFor();
     });
 
@@ -98,7 +96,7 @@ for (const comms of ["perCommTarget", "disabled"]) {
       await again.click();
       await timing.locator(".ex-retime [role=status]", { hasText: "samples: " }).waitFor();
       await runCell(page, PLAIN);
-      await rows(timing).nth(3).filter({ hasText: "stopped, since a cell was run" }).waitFor({ timeout: 10_000 });
+      await rows(timing).nth(3).filter({ hasText: "stopped, since a cell was run" }).waitFor();
       assert.match((await printed(page, PLAIN).allInnerTexts()).join(""), /the answer is 42/);
     });
 
@@ -117,10 +115,10 @@ for (const comms of ["perCommTarget", "disabled"]) {
       await select(page, SLOW);
       const whole = execute(page, "notebook:run-cell");
       const slow = await viewerOf(page, SLOW);
-      await (await openPane(slow, "timing")).locator(".ex-sample").first().waitFor({ timeout: CELL_MS });
+      await (await openPane(slow, "timing")).locator(".ex-sample").first().waitFor();
       await end(slow);
       await whole;
-      await slow.locator(".ex-notice", { hasText: "interrupted during timing" }).first().waitFor({ timeout: 10_000 });
+      await slow.locator(".ex-notice", { hasText: "interrupted during timing" }).first().waitFor();
       assert.ok(await slow.locator(".ex-stage").count() > 5);
       for (const cell of [PLAIN, QUICK]) await runCell(page, cell);
       assert.deepEqual((await outputs(page)).flat().filter(each => each.error !== null), []);

@@ -1,8 +1,7 @@
 // A Jupyter server of the test's own: a folder of its own, no user's configuration, the extension as it was built here.
 
 import { spawn, type ChildProcess } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
@@ -10,16 +9,18 @@ export const CHECKOUT = resolve(import.meta.dirname, "../..");
 export const PYTHON = process.env["EXPLORER_PYTHON"] ?? "python";
 const BUILT = join(CHECKOUT, "explorer/labextension");
 const MODULES = { lab: "jupyterlab", notebook: "notebook" } as const;
-const START_MS = 90_000;
+const START_MS = 180_000;
 const TOKEN = "e2e";
 
 export class Server {
   private constructor(
     readonly folder: string,
     private readonly home: string,
-    private readonly port: number,
     private readonly process: ChildProcess,
   ) {}
+
+  /** Chosen by Jupyter, which tells it in a file. */
+  private port = 0;
 
   /** `app` is "lab" or "notebook"; `files` are copied into its folder. */
   static async start(app: "lab" | "notebook", ...files: readonly string[]): Promise<Server> {
@@ -31,10 +32,9 @@ export class Server {
     // A copy: a build that is made meanwhile changes nothing of what is tested.
     cpSync(BUILT, join(home, "jupyter/labextensions/torch-explorer"), { recursive: true });
     for (const file of files) cpSync(file, join(folder, file.split("/").at(-1) ?? file));
-    const port = await freePort();
     const options = {
-      "ServerApp.port": port, "ServerApp.port_retries": 0, "ServerApp.root_dir": folder, "ServerApp.allow_root": true,
-      "ServerApp.open_browser": false, "IdentityProvider.token": TOKEN,       "LabApp.extension_manager": "readonly", "LabApp.expose_app_in_browser": true,
+      "ServerApp.port": 0, "ServerApp.root_dir": folder, "ServerApp.allow_root": true,
+      "ServerApp.open_browser": false, "IdentityProvider.token": TOKEN, "LabApp.extension_manager": "readonly", "LabApp.expose_app_in_browser": true,
       "JupyterNotebookApp.expose_app_in_browser": true, "LabApp.workspaces_dir": join(home, "workspaces"),
       "LabApp.user_settings_dir": join(home, "settings"),
     };
@@ -46,7 +46,7 @@ export class Server {
       XDG_CACHE_HOME: join(home, "cache"),
     };
     const server = spawn(PYTHON, ["-m", MODULES[app], ...flags], { cwd: folder, env: environment, stdio: ["ignore", "ignore", "pipe"] });
-    const made = new Server(folder, home, port, server);
+    const made = new Server(folder, home, server);
     made.set("@jupyterlab/apputils-extension:notification", { fetchNews: "false", checkForUpdates: false });
     await made.ready();
     return made;
@@ -89,7 +89,8 @@ export class Server {
     const late = Date.now() + START_MS;
     for (;;) {
       if (this.process.exitCode !== null) throw new Error(`Jupyter ended with ${this.process.exitCode}:\n${said}`);
-      const answer = await fetch(this.url("api/status")).catch(() => null);
+      this.port ||= toldPort(join(this.home, "run"));
+      const answer = this.port ? await fetch(this.url("api/status")).catch(() => null) : null;
       if (answer?.ok) return;
       if (Date.now() > late) {
         await this.stop();
@@ -104,13 +105,12 @@ function capital(value: string | number | boolean): string {
   return typeof value === "boolean" ? (value ? "True" : "False") : String(value);
 }
 
-function freePort(): Promise<number> {
-  return new Promise((done, failed) => {
-    const probe = createServer();
-    probe.once("error", failed);
-    probe.listen(0, "127.0.0.1", () => {
-      const address = probe.address();
-      probe.close(() => (typeof address === "object" && address ? done(address.port) : failed(new Error("no free port"))));
-    });
-  });
+/** The port in the file that a Jupyter server writes when it listens, 0 while there is none. */
+function toldPort(folder: string): number {
+  const file = existsSync(folder) ? readdirSync(folder).find(name => /^jpserver-\d+\.json$/.test(name)) : undefined;
+  try {
+    return file ? (JSON.parse(readFileSync(join(folder, file), "utf8")) as { port: number }).port : 0;
+  } catch {
+    return 0; // it is being written
+  }
 }

@@ -41,20 +41,24 @@ function changed(wrong: (path: string, value: unknown) => unknown): unknown {
 
 /** Puts the record there, opens every pane and selects something in each; fails where that takes long. */
 async function shown(record: unknown): Promise<void> {
-  const started = Date.now();
-  await page.evaluate(([given]) => (window as unknown as Bare).mount(given), [record] as const);
-  await openEachPane(viewer, async title => {
-    const said = await viewer.locator("[role=tabpanel]:visible [role=alert]").allInnerTexts();
-    assert.deepEqual(said.filter(Boolean), [], title);
-    await page.evaluate(() => {
-      for (const each of [...document.querySelectorAll<HTMLElement>("[role=tabpanel] :is(.ex-linked, .cm-line)")].slice(0, 20)) {
-        each.dispatchEvent(new MouseEvent("pointerover", { bubbles: true }));
-        each.dispatchEvent(new MouseEvent("click", { bubbles: true }));
-      }
-    });
+  const spent = await visit.spent(async () => {
+    await page.evaluate(([given]) => (window as unknown as Bare).mount(given), [record] as const);
+    await openEachPane(viewer, look);
   });
-  assert.ok(Date.now() - started < 3 * SOON_MS, `it took ${Date.now() - started} ms`);
+  assert.ok(spent < SOON_MS, `it took ${spent} ms`);
   assert.deepEqual(visit.errors, []);
+}
+
+/** Selects something in the pane that was opened, which says of nothing that it failed. */
+async function look(title: string): Promise<void> {
+  const said = await viewer.locator("[role=tabpanel]:visible [role=alert]").allInnerTexts();
+  assert.deepEqual(said.filter(Boolean), [], title);
+  await page.evaluate(() => {
+    for (const each of [...document.querySelectorAll<HTMLElement>("[role=tabpanel] :is(.ex-linked, .cm-line)")].slice(0, 20)) {
+      each.dispatchEvent(new MouseEvent("pointerover", { bubbles: true }));
+      each.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    }
+  });
 }
 
 test("something of the wrong kind in every list, and in every field that may be missing", async () => {

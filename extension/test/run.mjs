@@ -41,7 +41,7 @@ try {
     });
   }
   const bundles = readdirSync(out).filter(name => name.endsWith(".mjs")).map(name => join(out, name));
-  const seconds = folder === "bench" ? 3600 : 600;
+  const seconds = { bench: 3600, e2e: 1800 }[folder] ?? 600;
   // A browser test waits for a kernel, a server and a browser in turn: two of them fill two cores, where node runs one.
   const flags = [`--test-timeout=${seconds * 1000}`, `--test-concurrency=${folder === "bench" ? 1 : 2}`, "--test-reporter=spec"];
   status = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...flags, ...bundles], { stdio: "inherit" }).status ?? 1;
