@@ -33,7 +33,7 @@ from explorer.ir.loops import (
     View,
 )
 from explorer.ir.scalar import OPS
-from explorer.records.check.nodes import arguments, call_node
+from explorer.records.check.search import arguments, call_node
 
 
 def run_graph(graph: Graph, inputs: Sequence[Any]) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 
-from explorer.show.notebook.ahead import Ahead, compiled
+from explorer.show.notebook.session import Ahead, compiled
 
 
 def test_steps_are_taken_one_by_one_once_no_cell_was_run_for_a_while() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import explorer
 from explorer.ir.record import ActivationData, CompileData, StepData
-from explorer.records.to_record.functions import function_costs
+from explorer.records.to_record.graphs import function_costs
 from explorer.show.view import compile_time
 from records import sample
 

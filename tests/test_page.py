@@ -16,7 +16,7 @@ from nbconvert import HTMLExporter
 from explorer.ir import record as data
 from explorer.records.session import Record
 from explorer.show.view import html, report, text
-from explorer.show.view.summary import COLUMNS, IndexRow, cells
+from explorer.show.view.html import COLUMNS, IndexRow, cells
 from records import empty, sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

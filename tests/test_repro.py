@@ -19,8 +19,7 @@ from click.testing import CliRunner
 
 import explorer
 from explorer.ir.record import BuildData, LineData, RecordData, TextData
-from explorer.records.repro.program import function, printed
-from explorer.records.repro.types import CannotReproduce, number, tensor_type
+from explorer.records.repro.program import CannotReproduce, function, number, printed, tensor_type
 from explorer.records.session import Record
 from explorer.show.cli import main
 from programs import NAMED

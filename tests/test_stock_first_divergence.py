@@ -20,7 +20,7 @@ from torch._inductor.codegen import cpp
 import explorer
 from explorer import Record
 from explorer.ir.record import DivergenceData
-from explorer.records.check.nodes import unwritten_memory_filled
+from explorer.records.check.search import unwritten_memory_filled
 from explorer.records.check.trial import Trial
 from explorer.records.stock.first_divergence import first_divergence
 from programs import NAMED

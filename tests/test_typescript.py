@@ -5,9 +5,8 @@ import re
 import pytest
 
 from explorer.ir import methods, record
-from explorer.show.notebook.types import VIEWER, texts
+from explorer.show.notebook.types import VIEWER, checked, texts, written
 from explorer.show.view.panes import PANES
-from explorer.show.view.typescript import checked, written
 
 
 @pytest.mark.parametrize("name", texts())

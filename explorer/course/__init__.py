@@ -3,8 +3,8 @@
 import importlib
 from typing import Any
 
-from explorer.course.claims import ClaimFailed, claim
 from explorer.course.lessons import PUZZLES
+from explorer.course.prediction import ClaimFailed, claim
 from explorer.course.process import check
 
 __all__ = ["PUZZLES", "ClaimFailed", "check", "claim"]

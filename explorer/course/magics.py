@@ -12,8 +12,8 @@ from IPython.display import Code, display
 
 from explorer.course.attempts import Attempts
 from explorer.course.check import Verdict
-from explorer.course.claims import claim, figures
 from explorer.course.lessons import PUZZLES
+from explorer.course.prediction import claim, figures
 from explorer.course.process import check, warm
 from explorer.course.puzzle import Puzzle
 from explorer.ir.record import MIME

@@ -425,7 +425,7 @@ class Record:
         graph ("f0/2"); by default of the first graph that was captured. `compile` tells equal ids of several apart.
         Nothing of the record is run to make it; what it holds is checked and quoted, as records come from strangers.
 
-        Raises ValueError for an id that the record lacks, and explorer.records.repro.types.CannotReproduce (a
+        Raises ValueError for an id that the record lacks, and explorer.records.repro.program.CannotReproduce (a
         ValueError) with what of it cannot be written."""
         return repro.of(self.data, what, compile)
 

@@ -26,7 +26,7 @@ from explorer.records.session import write_whole
 from explorer.records.stock.contestant import Stock
 from explorer.records.stock.contestant import stock as compile_with_stock
 from explorer.show.view import html
-from explorer.show.view.summary import IndexRow
+from explorer.show.view.html import IndexRow
 
 SEED = 0
 

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 import explorer
-from explorer.course.claims import figures
 from explorer.course.compared import FEW, copies, decided, explored, position, showing
-from explorer.course.prediction import Found, Prediction
+from explorer.course.prediction import Found, Prediction, figures
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.methods import VerdictData
 

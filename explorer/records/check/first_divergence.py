@@ -30,8 +30,16 @@ from explorer.ir.record import DivergenceData, WrittenData
 from explorer.ir.schedule import FusedKernel, Schedule
 from explorer.records.check.accuracy import errors_if_not_close, largest_distance, same_kind
 from explorer.records.check.lockstep import Stages
-from explorer.records.check.nodes import NodeValues, attempt, is_unwritten, run_nodes, scale
-from explorer.records.check.search import Errors, FaultReport, Search
+from explorer.records.check.search import (
+    Errors,
+    FaultReport,
+    NodeValues,
+    Search,
+    attempt,
+    is_unwritten,
+    run_nodes,
+    scale,
+)
 from explorer.records.check.trial import SEED, Contestant, duplicate
 
 

@@ -25,7 +25,8 @@ from explorer.ir.joint import (
 )
 from explorer.ir.record import DivergenceData
 from explorer.records.check.accuracy import largest_distance, not_close
-from explorer.records.check.nodes import (
+from explorer.records.check.search import (
+    FaultReport,
     NodeValues,
     is_unwritten,
     narrowed,
@@ -34,7 +35,6 @@ from explorer.records.check.nodes import (
     unwritten_memory_filled,
     widened,
 )
-from explorer.records.check.search import FaultReport
 from explorer.records.check.trial import SEED, duplicate
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from explorer.core.untrusted import visible
 from explorer.ir.record import CompileData, RecordData, StageData
-from explorer.records.repro.program import function, made, printed
-from explorer.records.repro.types import CannotReproduce, tensor_type
+from explorer.records.repro.program import CannotReproduce, function, made, printed, tensor_type
 
 WARNING = (
     "Running this file runs what the record holds. Read it first where the record is from somebody else.",

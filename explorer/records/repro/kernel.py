@@ -13,8 +13,16 @@ import torch
 
 from explorer.ir.record import BufferData, CompileData, HalfData, KernelData, RecordData
 from explorer.records.repro.graph import TENSOR, header, hints_of
-from explorer.records.repro.program import Call, Printed, function, printed
-from explorer.records.repro.types import CannotReproduce, number, size_of, tensor_type
+from explorer.records.repro.program import (
+    Call,
+    CannotReproduce,
+    Printed,
+    function,
+    number,
+    printed,
+    size_of,
+    tensor_type,
+)
 
 _FLAG = re.compile(
     r"-O[0-3]|-march=[\w.-]+|-mprefer-vector-width=\d+|-fPIC|-f[a-z-]+|-ffp-contract=\w+|-std=c\+\+\d+|-pipe"

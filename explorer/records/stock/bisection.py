@@ -17,8 +17,7 @@ from explorer.ir.joint import GradientOf, GraphInput, GraphOutput, Kept, NewValu
 from explorer.ir.record import DivergenceData
 from explorer.records.check.accuracy import largest_distance, not_close, same_kind
 from explorer.records.check.lockstep import Captured, Form, Joint, Judge, StageChange, UnknownInput, first_change
-from explorer.records.check.nodes import NodeValues, run_nodes
-from explorer.records.check.search import FaultReport, Lines, Search, first_unlike
+from explorer.records.check.search import FaultReport, Lines, NodeValues, Search, first_unlike, run_nodes
 from explorer.records.check.trial import SEED, duplicate
 from explorer.records.stock.fxgraphs import DESCRIBED, GRADIENT
 from explorer.records.stock.hook import Call, Hook, Patch, unwatched

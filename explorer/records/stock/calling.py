@@ -7,21 +7,184 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from time import perf_counter
+from types import CodeType, FrameType
 from typing import Any
 
+import torch
 from torch._dynamo import eval_frame, pgo
 
-from explorer.core.calls import CallLog, Function, OutsideGraphs
+from explorer.core.calls import CallLog, Function, OutsideGraphs, Place, Share
 from explorer.core.recorder import SILENT, Recorder, recording
 from explorer.records.check.trial import Trial
 from explorer.records.stock.frames import name_of
 from explorer.records.stock.hook import Hook, Patch, unseen, watching
 from explorer.records.stock.observation import Observation
-from explorer.records.stock.outside import OneCall
 from explorer.records.stock.run import WATCHING, applied, forget_sizes, release
+
+# What one call of compiled functions runs outside graphs, ours and stock's: seconds of each function's own Python, and
+# ATen calls.
+#
+# It is measured in one call, since telling it of every call would cost more than the call: the frames that may run
+# eagerly are told by Python's profiler, the operators by torch's first one (the later one prints to the terminal).
+
+
+GRAPH = "a graph"
+FRAME = "frame "
+GRAPHS = (GRAPH, "CompiledFunctionBackward")
+OTHERS = (*GRAPHS, "TorchDynamo Cache Lookup")
+"""What is no function of the program. Torch says the last of checking guards."""
+
+MOST_FRAMES = 50_000
+"""Calls of the program's functions in one call that is measured; it is given up where there are more."""
+
+_torch: Any = torch.autograd
+
+
+def place_of(code: CodeType) -> Place:
+    return code.co_filename, code.co_name, code.co_firstlineno
+
+
+class OneCall:
+    """Measures one call, of one thread, at a time. `log` wraps the graphs. Functions are told apart that `seen` saw of
+    stock, or `recorder` of ours; what others take is part of what called them."""
+
+    def __init__(self, log: CallLog, seen: Observation, recorder: Recorder) -> None:
+        self._log, self._seen, self._recorder = log, seen, recorder
+        self._thread = 0
+        self._warm = False
+        self._places: list[Place] = []
+        self._given_up = False
+        self._frames: Callable[[FrameType, str, Any], None] | None = None
+
+    def begin(self) -> bool:
+        """Measure what this thread does; False where somebody measures already."""
+        if self._thread or sys.getprofile() is not None:
+            return False
+        self._thread = threading.get_ident()  # at once: other threads ask too
+        if not _enabled():
+            self._thread = 0
+            return False
+        if not self._warm:  # what torch does when it is asked for the first time is nobody's
+            self._warm = True
+            with torch._C._profiler._RecordFunctionFast(FRAME):
+                _torch._disable_profiler_legacy()
+            _enabled()
+        self._given_up, self._places = False, []
+        self._frames = self._told_of_frames()
+        sys.setprofile(self._frames)
+        return True
+
+    def _told_of_frames(self) -> Callable[[FrameType, str, Any], None]:
+        known: dict[int, tuple[CodeType, str]] = {}
+        codes = [compile.code for compile in self._seen.compiles if compile.code is not None]
+        theirs = set(map(place_of, (*codes, *self._seen.left, *self._seen.continuations)))
+        ours = {run.title for run in self._recorder.compiles}
+        graph, places, stack = self._log.runs_graph, self._places, list[tuple[FrameType, Any]]()
+        fast: Any = torch._C._profiler._RecordFunctionFast
+
+        def named(code: CodeType) -> str:
+            if code is graph:
+                name = GRAPH
+            elif place_of(code) in theirs or code.co_qualname in ours or code.co_name in ours:
+                name = f"{FRAME}{len(places)}"
+                places.append(place_of(code))
+            else:
+                name = ""
+            known[id(code)] = code, name
+            return name
+
+        def told(frame: FrameType, event: str, _: Any) -> None:
+            if event == "call":
+                code = frame.f_code
+                found = known.get(id(code))
+                if name := named(code) if found is None else found[1]:
+                    counted[0] += 1
+                    if counted[0] > MOST_FRAMES:
+                        self.give_up()
+                        return
+                    label = fast(name)
+                    label.__enter__()
+                    stack.append((frame, label))
+            elif event == "return" and stack and stack[-1][0] is frame:
+                stack.pop()[1].__exit__(None, None, None)
+
+        counted = [0]
+        return unseen(told)
+
+    def give_up(self) -> None:
+        if self._thread == threading.get_ident() and not self._given_up:
+            self._given_up = True
+            self._stop()
+
+    def end(self) -> dict[Place, Share] | None:
+        if self._thread != threading.get_ident():
+            return None
+        self._thread, undisturbed = 0, sys.getprofile() is self._frames
+        if self._given_up:
+            return None
+        events = self._stop()
+        return _shares(events, self._places) if undisturbed else None
+
+    def _stop(self) -> Iterable[Iterable[Any]]:
+        if sys.getprofile() is self._frames:
+            sys.setprofile(None)
+        self._frames = None
+        made: Iterable[Iterable[Any]] = _torch._disable_profiler_legacy()
+        return made
+
+
+def _enabled() -> bool:
+    """Whether torch's profiler is on from now on: not where the program has one on."""
+    try:
+        details = torch._C._profiler._ExperimentalConfig()
+        settings = _torch.ProfilerConfig(_torch.ProfilerState.CPU, False, False, False, False, False, details)
+        ENABLE(settings)
+    except (AttributeError, TypeError, RuntimeError):
+        return False
+    return True
+
+
+ENABLE: Any = getattr(_torch, "_enable_profiler_legacy", None)
+"""As it is when nobody has wrapped it."""
+
+
+def _shares(events: Iterable[Iterable[Any]], places: list[Place]) -> dict[Place, Share]:
+    """Seconds and ATen calls by the innermost function around them. What graphs and checks of guards take is nobody's,
+    and so is what comes before the first function."""
+    found: dict[Place, Share] = {}
+    for thread in events:
+        nobody = Share()
+        owners, operators, last = [nobody], [0], 0.0
+        for event in thread:
+            now, kind = event.start_us(), event.kind()
+            owners[-1].seconds += (now - last) / 1e6
+            last = now
+            if kind == "pop" and len(owners) > 1:
+                owners.pop()
+                operators.pop()
+            elif kind == "push":
+                name, owner, around = event.name(), owners[-1], operators[-1]
+                if name.startswith(FRAME):
+                    owner = found.setdefault(places[int(name.removeprefix(FRAME))], Share())
+                elif name in OTHERS:
+                    owner.compiled |= name in GRAPHS
+                    owner = nobody
+                elif is_operator(event, name):
+                    owner.calls += not around
+                    around += 1
+                owners.append(owner)
+                operators.append(around)
+    return found
+
+
+def is_operator(event: Any, name: str) -> bool:
+    """Functions of autograd have another scope, or a name of its own."""
+    return event.scope() == 0 and "::" in name and not name.startswith(("autograd::", "torch::autograd::"))
+
 
 PROFILERS = (
     "torch.autograd.profiler:_prepare_profiler", "torch.autograd.profiler:_enable_profiler",

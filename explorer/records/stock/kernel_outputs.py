@@ -23,7 +23,8 @@ from torch.utils._pytree import tree_map
 from explorer.ir.graph import Graph, info
 from explorer.records.check.accuracy import errors_if_not_close, not_close, same_kind
 from explorer.records.check.float64 import NARROW
-from explorer.records.check.nodes import (
+from explorer.records.check.search import (
+    Errors,
     arguments,
     call_node,
     is_unwritten,
@@ -32,7 +33,6 @@ from explorer.records.check.nodes import (
     wide,
     widened,
 )
-from explorer.records.check.search import Errors
 from explorer.records.check.trial import SEED, duplicate
 from explorer.records.stock.observation import Half
 

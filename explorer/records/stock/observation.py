@@ -25,8 +25,7 @@ from explorer.ir.program import Target
 from explorer.ir.schedule import MemoryPlan
 from explorer.records.stock import hook
 from explorer.records.stock.fixes import Fix
-from explorer.records.to_record.functions import function_costs
-from explorer.records.to_record.graphs import why
+from explorer.records.to_record.graphs import function_costs, why
 from explorer.records.to_record.halves import counted
 
 

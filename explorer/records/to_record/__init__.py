@@ -22,8 +22,7 @@ from explorer.ir.loops import Extern, Loop, Loops
 from explorer.ir.program import Compiled
 from explorer.ir.schedule import FusedKernel, FusionTried, Schedule
 from explorer.records.to_record import capture as captured
-from explorer.records.to_record.functions import function_costs
-from explorer.records.to_record.graphs import error, graph, reasons, shown, text, why
+from explorer.records.to_record.graphs import error, function_costs, graph, reasons, shown, text, why
 from explorer.records.to_record.halves import counted, half_name, halves_of
 
 __all__ = [

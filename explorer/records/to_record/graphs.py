@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -80,3 +81,39 @@ def graph(artifact: Graph) -> data.GraphData:
         )  # fmt: skip
     outputs = tuple(ids[value] if isinstance(value, fx.Node) else str(value) for value in artifact.outputs)
     return data.GraphData(artifact.name, tuple(nodes), outputs)
+
+
+# Which functions of the program the time of capture went to.
+
+
+def function_costs(
+    activations: Sequence[data.ActivationData], steps: Sequence[data.StepData], times: Sequence[float], end: float
+) -> tuple[data.FunctionCostData, ...]:
+    """`times` are when each step began, in seconds, and `end` when the last one ended. Dearest first, callees
+    included."""
+    own = [0.0] * len(activations)
+    for step, (begun, ended) in zip(steps, pairwise((*times, end)), strict=True):
+        own[step.activation] += max(0.0, ended - begun)
+    whole = list(own)
+    for number in range(len(activations) - 1, -1, -1):  # a callee comes behind its caller
+        if (caller := activations[number].caller) >= 0:
+            whole[caller] += whole[number]
+    found: dict[str, list[float]] = {}
+    for number, each in enumerate(activations):
+        row = found.setdefault(each.function, [0, 0.0, 0.0])
+        row[0] += 1
+        row[1] += own[number]
+        if not _is_inside_itself(activations, number):
+            row[2] += whole[number]
+    rows = (data.FunctionCostData(name, int(calls), alone, all) for name, (calls, alone, all) in found.items())
+    return tuple(sorted(rows, key=lambda row: -row.whole))
+
+
+def _is_inside_itself(activations: Sequence[data.ActivationData], number: int) -> bool:
+    """Whether a call of the same function is among the callers, which counts this one too."""
+    caller = activations[number].caller
+    while caller >= 0:
+        if activations[caller].function == activations[number].function:
+            return True
+        caller = activations[caller].caller
+    return False

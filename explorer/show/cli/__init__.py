@@ -21,14 +21,12 @@ from explorer.records.logs.read import LogError, read
 from explorer.records.ranks import Ranks
 from explorer.records.session import Record, RecordError
 from explorer.records.watching import Watch
-from explorer.show.cli import dap
 from explorer.show.cli.course import class_command, course_command
 from explorer.show.cli.machine import cache_command, doctor_command
-from explorer.show.cli.operators import operators_command
+from explorer.show.cli.operators import operators_command, reason_command
 from explorer.show.cli.progress import Output, Terminal, wide_enough
-from explorer.show.cli.reason import reason_command
 from explorer.show.cli.script import run as run_script
-from explorer.show.cli.step import step
+from explorer.show.cli.step import serve, step
 from explorer.show.demo import NO_TRANSFORMERS, cases, demo, without_compiler
 from explorer.show.view import ranks as view
 from explorer.show.view.dap import Adapter
@@ -216,7 +214,7 @@ def dap_command(file: Path) -> None:
       dap.adapters.explorer = {type="executable", command="explorer", args={"dap", "softmax.explore.json.gz"}}
     """
     try:
-        dap.serve(Adapter(_load(file).data), sys.stdin.buffer, sys.stdout.buffer)
+        serve(Adapter(_load(file).data), sys.stdin.buffer, sys.stdout.buffer)
     except ValueError as error:
         raise Refused(str(error)) from error
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from explorer.core.untrusted import visible
-from explorer.show.view.summary import COLUMNS, IndexRow, cells
+from explorer.show.view.html import COLUMNS, IndexRow, cells
 from explorer.show.view.text import duration
 
 WORTH_SAYING = 2.0

@@ -3,11 +3,13 @@ where that changes nothing of the user's, compiled alone where it would."""
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +17,10 @@ from typing import Any
 import msgspec
 import torch
 
-from explorer.api import configure
+from explorer.api import configure, explore
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
+from explorer.compiler.runtime.timing import peaks
 from explorer.core.recorder import Recorder, compile_scope, recording
 from explorer.ir import record as data
 from explorer.ir.capture import Frame
@@ -200,3 +203,53 @@ def interruptible(stop: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler if before is None else before)
+
+
+# Does the one-time work of a process's first exploration in advance, while no cell runs.
+
+
+WAIT = 1.0
+"""Seconds after a cell before a task runs, so that consecutive cells are not delayed."""
+
+Task = Callable[[], object]
+
+
+def compiled() -> None:
+    """Explores a small program, to import what an exploration needs."""
+    with unnoticed():
+        small = torch.ones(2, 2, device="cpu", dtype=torch.float32)
+        explore(lambda x: torch.relu(x * 2).sum(-1), time=False, name="ahead")(small)
+
+
+class Ahead:
+    """Runs its tasks one by one in the kernel's event loop, if there is one."""
+
+    def __init__(self, tasks: Iterable[Task] = (compiled, peaks), wait: float = WAIT) -> None:
+        self._tasks = deque(tasks)
+        self._wait = wait
+        self._timer: asyncio.TimerHandle | None = None
+
+    def starts(self, info: Any = None) -> None:
+        """IPython's event before a cell."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def ended(self, result: Any = None) -> None:
+        """IPython's event at the end of a cell."""
+        self.starts()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # a shell without a kernel
+            return
+        if self._tasks:
+            self._timer = loop.call_later(self._wait, self._run_next)
+
+    def drop(self) -> None:
+        """Called when an exploration has done the work itself."""
+        self.starts()
+        self._tasks.clear()
+
+    def _run_next(self) -> None:
+        self._tasks.popleft()()
+        self.ended()

@@ -6,14 +6,129 @@ is a record.
 
 from __future__ import annotations
 
+import inspect
+import json
 import re
+import types
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
 from explorer.core.package import PACKAGE
 from explorer.ir import methods, ranks, record
+from explorer.ir.record import Whole
 from explorer.show.notebook import protocol
-from explorer.show.view.typescript import checks, declarations, union
+
+# TypeScript types from msgspec structures, and what checks data for being of them (extension/src/viewer/check.ts):
+# fields with a default are optional, as msgspec leaves them out.
+
+
+CHECKS = {str: "text", int: "whole", float: "real", bool: "flag"}
+SIMPLE = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", Any: "unknown"}
+
+
+def declarations(structs: Iterable[type[msgspec.Struct]]) -> str:
+    """One interface (or tuple type, where the structure is written as an array) for each structure, in order."""
+    return "\n\n".join(_declaration(struct) for struct in structs) + "\n"
+
+
+def union(name: str, structs: Iterable[type[msgspec.Struct]]) -> str:
+    return f"export type {name} = {' | '.join(struct.__name__ for struct in structs)};\n"
+
+
+def written(text: Any) -> str:
+    """The TypeScript type of a Python annotation. Raises TypeError for one that records do not use."""
+    if get_origin(text) is Annotated:
+        return written(get_args(text)[0])
+    if text in SIMPLE:
+        return SIMPLE[text]
+    if isinstance(text, type) and issubclass(text, msgspec.Struct):
+        return text.__name__
+    origin, arguments = get_origin(text), get_args(text)
+    if origin is Literal:
+        return " | ".join(f'"{value}"' for value in arguments)
+    if origin in (Union, types.UnionType):
+        return " | ".join(map(written, arguments))
+    if origin is tuple and arguments[-1:] == (Ellipsis,):
+        return f"readonly {_element(arguments[0])}[]"
+    if origin is tuple:
+        return f"readonly [{', '.join(map(written, arguments))}]"
+    if origin is dict:
+        return f"{{ readonly [key: string]: {written(arguments[1])} }}"
+    raise TypeError(f"no TypeScript type for {text!r}")
+
+
+def checks(structs: Iterable[type[msgspec.Struct]]) -> str:
+    """One check for each structure, in order; structures name earlier ones and themselves."""
+    return "".join(f"export const {struct.__name__}: Check = {_check(struct)};\n" for struct in structs)
+
+
+def checked(text: Any, within: type[msgspec.Struct] | None = None) -> str:
+    """The check for a Python annotation. Raises TypeError for one that records do not use."""
+    if text in CHECKS:
+        return CHECKS[text]
+    if text == Whole:
+        return "whole"
+    if isinstance(text, type) and issubclass(text, msgspec.Struct):
+        return f"again(() => {text.__name__})" if text is within else text.__name__
+    origin, arguments = get_origin(text), get_args(text)
+    if origin is Annotated and arguments[1].extra is not None:
+        items, limits = get_args(arguments[0]), arguments[1].extra
+        if get_origin(arguments[0]) is dict:
+            return f"entries({checked(items[1], within)}, {limits['most']})"
+        item, by = items[0], f', "{limits["by"]}"' if limits["by"] else ""
+        return f"list({checked(item, within)}, {limits['most']}{by})"
+    if origin is Annotated:
+        return f"between({arguments[1].ge}, {arguments[1].le})"
+    if origin is Literal:
+        return f"one({', '.join(map(json.dumps, arguments))})"
+    inner = [checked(each, within) for each in arguments if each not in (Ellipsis, type(None))]
+    if origin in (Union, types.UnionType):
+        one = inner[0] if len(inner) == 1 else f"either({', '.join(inner)})"
+        return f"maybe({one})" if type(None) in arguments else one
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return f"list({inner[0]})"
+    if origin is tuple:
+        return f"row({len(inner)}, {', '.join(inner)})"
+    if origin is dict:
+        return f"entries({inner[1]})"
+    raise TypeError(f"no check for {text!r}")
+
+
+def _check(struct: type[msgspec.Struct]) -> str:
+    fields = msgspec.structs.fields(struct)
+    if struct.__struct_config__.array_like:
+        least = sum(f.required for f in fields)
+        return f"row({least}, {', '.join(checked(f.type, struct) for f in fields)})"
+    required, optional = (
+        ", ".join(f"{f.encode_name}: {checked(f.type, struct)}" for f in fields if f.required is wanted)
+        for wanted in (True, False)
+    )
+    return f"shape({{ {required} }}, {{ {optional} }})".replace("{  }", "{}").replace(", {})", ")")
+
+
+def _element(text: Any) -> str:
+    inner = written(text)
+    return f"({inner})" if "|" in inner or inner.startswith("readonly") else inner
+
+
+def _declaration(struct: type[msgspec.Struct]) -> str:
+    fields = msgspec.structs.fields(struct)
+    about = _comment(struct)
+    if struct.__struct_config__.array_like:
+        inner = ", ".join(f"{f.encode_name}{'' if f.required else '?'}: {written(f.type)}" for f in fields)
+        return f"{about}export type {struct.__name__} = readonly [{inner}];"
+    tag = struct.__struct_config__.tag
+    body = [f'  readonly type: "{tag}";\n'] if tag is not None else []
+    body += [f"  readonly {f.encode_name}{'' if f.required else '?'}: {written(f.type)};\n" for f in fields]
+    return f"{about}export interface {struct.__name__} {{\n{''.join(body)}}}"
+
+
+def _comment(struct: type[msgspec.Struct]) -> str:
+    lines = inspect.cleandoc(struct.__doc__ or "").splitlines()
+    return "/** " + "\n * ".join(lines) + " */\n" if lines else ""
+
 
 HEAD = "// Made from {} by `python -m explorer.show.notebook.types`; edit that file instead.\n\n"
 COMBINED = (
