@@ -145,6 +145,21 @@ def test_what_was_not_done_is_not_claimed() -> None:
     assert [part.said for part in glance.glance(empty())] == ["nothing was compiled"]
 
 
+@pytest.mark.parametrize("seconds", [False, 0.05])
+def test_neither_speed_nor_results_are_claimed_of_code_that_did_not_run(seconds: float) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is such a GPU here")
+    record = explorer.explore(torch.relu, target="cuda:sm_90", time=seconds)(torch.ones(4))
+    assert record.timing is None
+    told = [part.said for part in record.data.glance]
+    assert {"not timed", "not compared with eager"} <= set(told) and not any("peak memory" in each for each in told)
+
+
+def test_a_compile_of_a_log_is_called_without_the_folder_of_its_file() -> None:
+    (named,) = glance.named([CompileData("s0", "inner (/usr/lib/torch/external_utils.py:67)", 0.0, 1.0)])
+    assert named.name == "inner (external_utils.py:67)"
+
+
 @pytest.mark.parametrize("engine", ["explorer", "explorer and stock"])
 def test_the_strip_has_its_parts_from_the_first_and_they_fill_in(engine: str) -> None:
     begun = replace(empty(), engine=engine)

@@ -252,7 +252,7 @@ def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Re
             run = explored(trial, asked, recorder)
         except Raised as raised:
             return Record(contents(raised.recorder, asked.config, asked.name, error=raised.__cause__))
-        return run.record(run.time(budget=asked.budget) if asked.time else None)
+        return run.record(run.time(budget=asked.budget) if asked.time and run.ran else None)
     # Ours first: what stock leaves to Python for good, it leaves so for every front end.
     under, _ = unwrapped(trial)
     ours: Explored | Raised | None = None
@@ -288,7 +288,7 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
     entrants = [Entrant("eager", eager)]
     found: dict[str, Comparison] = {}
     bisect: dict[str, Bisect] = {}
-    if ours is not None:
+    if ours is not None and ours.ran:
         entrants.append(Entrant("explorer", ours.ours, ours.compile_seconds))
         found["explorer"] = ours.accuracy
         bisect["explorer"] = ours.bisect
@@ -310,7 +310,7 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
     guards: GuardCosts = {}
     memory: Held = {}
     if budget and found and timed.measurable:
-        recorder = None if ours is None else ours.recorder
+        recorder = ours.recorder if ours is not None and ours.ran else None
         measured = measure(entrants, found, recorder, budget, progress, timed)
         guards = {**measured.guards, **costs_of(theirs.guard_roots())}
         if ran:
@@ -379,6 +379,12 @@ class Explored:
     written: Written
     notes: tuple[str, ...] = ()
 
+    @property
+    def ran(self) -> bool:
+        """Whether the compiled code ran: that for a GPU which is not here did not, and has neither speed nor results."""
+        halves = [half for run in self.recorder.compiles for half in to_record.halves_of(run).values()]
+        return all(half.program is None or half.program.call is not None for half in halves)
+
     def time(self, stock: Stock | None = None, budget: float = SECONDS_OF_TIMING) -> Measured | None:
         """Eager, ours and perhaps stock in turn, for about `budget` seconds each; then each kernel by itself. None
         where there is nothing to time."""
@@ -394,7 +400,7 @@ class Explored:
         made = with_rewrites(made, self.trial.fn, self.asked)
         compiles = with_written(made.compiles, self.written)
         made = msgspec.structs.replace(made, compiles=compiles, notes=(*made.notes, *self.notes))
-        if measured is None and all(half.runs for compile in made.compiles for half in compile.halves):
+        if measured is None and self.ran:
             made = msgspec.structs.replace(made, timing=untimed({"explorer": self.accuracy}).timing)
         return Record(made, bisect={"explorer": self.bisect})
 

@@ -467,8 +467,9 @@ def autotuned(told: log_entries.Phase, stats: str, seconds: float) -> dict[str, 
 KEY_PART = re.compile(r"\[(\w+)\] ([^:\n]{1,100}):")
 
 
-_RULES: dict[str, Callable[[Reader, LogEntry], None]] = {
+_RULES: dict[str, Callable[[Reader, LogEntry], object]] = {
     "dynamo_start": Reader._start,
+    "describe_storage": Reader._seen,
     "describe_tensor": Reader._tensor,
     "describe_source": Reader._source,
     "dynamo_cpp_guards_str": Reader._guards,

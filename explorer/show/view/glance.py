@@ -56,6 +56,7 @@ MORE_MEMORY = 1.1
 _GOT = re.compile(r"""\bgot (\w{1,80}\((['"]).{1,400}?\2\))""")
 """What an operator raised for the fake tensors of a graph, as stock's error quotes it."""
 _CONTINUATION = re.compile(r"\btorch_dynamo_resume_in_(\w{1,200}?)_at_(\d{1,9})\b")
+_FOLDER = re.compile(r"\([^()]*[/\\](?=[^()/\\]*:\d{1,9}\)$)")
 _PLACE = re.compile(r":(\d{1,9}) in (.*)$")
 """Of a frame, as a break's stack names it."""
 
@@ -292,8 +293,8 @@ def _name(title: str) -> str:
 
 def _own(title: str) -> str:
     """A function's name, and its class's, without the functions that they are defined in; a continuation of stock's by
-    the line that it goes on after, where the compile that it continues is not known."""
-    return _after_line(title.rpartition("<locals>.")[2])
+    the line that it goes on after, where the compile that it continues is not known; a place without its folder."""
+    return _after_line(_FOLDER.sub("(", title.rpartition("<locals>.")[2]))
 
 
 def _after_line(title: str) -> str:
