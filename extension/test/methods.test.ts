@@ -43,7 +43,7 @@ test("verdicts in words", () => {
   assert.equal(told(verdict("", "wrong")), "✗ wrong");
   assert.equal(outcome(refused), "– refused: Unsupported: no");
   assert.equal(outcome({ name: "", how: "", missing: "not installed: onnx" }), "not installed: onnx");
-  assert.equal(summary(data.methods[2] as MethodData), "1 wrong, 1 right · baked in: values · 8.26 µs a call · captured in 20.7 ms");
+  assert.equal(summary(data.methods[2] as MethodData), "1 wrong, 1 right · baked in: values · 8.26 us a call · captured in 20.7 ms");
   assert.equal(summary(refused), "– refused");
 });
 

@@ -89,3 +89,8 @@ test("what a stage took is its own: stages inside it have theirs, however the li
   const own = ownSeconds([outer, inner, mark, inmost, after]);
   assert.deepEqual([...own.values()], [4, 5, 0, 1, 4]);
 });
+
+test("what happened outside any compile is the tree's last branch", () => {
+  const ids = compileTree([compile("process", "outside any compile"), compile("f0", "f"), compile("f1", "g")]).map(each => each.compile.id);
+  assert.deepEqual(ids, ["f0", "f1", "process"]);
+});

@@ -21,8 +21,8 @@ test("median and quartiles are those of Python's statistics", () => {
 
 test("a time is told with its quartiles, where there are some", () => {
   const written: [number, number[], string][] = [
-    [3e-6, [1e-6, 2e-6, 3e-6, 4e-6, 5e-6], "3.00 µs (1.50 µs to 4.50 µs)"], [4e-3, [0, 4e-3, 4e-3], "4.00 ms"], [2e-6, [], "2.00 µs"],
-    [47e-6, [40e-6, 47e-6, 6e-3], "47.0 µs (40.0 µs to 6.00 ms)"],
+    [3e-6, [1e-6, 2e-6, 3e-6, 4e-6, 5e-6], "3.00 us (1.50 us to 4.50 us)"], [4e-3, [0, 4e-3, 4e-3], "4.00 ms"], [2e-6, [], "2.00 us"],
+    [47e-6, [40e-6, 47e-6, 6e-3], "47.0 us (40.0 us to 6.00 ms)"],
   ];
   for (const [median, samples, text] of written) assert.equal(withQuartiles({ median, samples }), text);
 });

@@ -14,12 +14,23 @@ export interface Column<Row> {
   /** What it is sorted by; not at all where absent. null sorts last. */
   order?(row: Row): number | string | null;
   readonly numeric?: boolean;
-  readonly title?: string;
+  readonly title?: string | undefined;
 }
 
 /** A column of names out of a program, by which it can be sorted. */
 export function codes<Row>(name: string, of: (row: Row) => string): Column<Row> {
   return { name, text: of, cell: row => h("code", of(row)), order: of };
+}
+
+/** A column of numbers, by which it can be sorted; empty where there is none. */
+export function figure<Row>(name: string, of: (row: Row) => number | null | undefined, write: (value: number) => string = String, title?: string): Column<Row> {
+  return {
+    name, title, numeric: true, order: row => of(row) ?? null,
+    text: row => {
+      const value = of(row);
+      return value == null ? "" : write(value);
+    },
+  };
 }
 
 export interface Rows<Row> {

@@ -9,7 +9,7 @@ import { nearest } from "./nearest";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
 import { type Dispose, type Readable, Signal } from "./signal";
-import { type Branch, changeOf, compileTree, fittingPane, halfName, ownSeconds, type Phase, phases } from "./stages";
+import { type Branch, changeOf, compileTree, fittingPane, halfName, OUTSIDE, ownSeconds, type Phase, phases } from "./stages";
 
 /** Levels of the tree that are indented. */
 const DEEPEST = 20;
@@ -183,7 +183,7 @@ export class StageList {
     const state = compile.raises ? "✗ raises" : compile.error && !compile.fallback ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
     return [
       ...breakItems,
-      item(`${compile.id} ${compile.called || compile.title}${compile.engine === "stock" ? " (stock)" : ""}`, state, open, chosen, ""),
+      item(compile.title === OUTSIDE ? OUTSIDE : `${compile.id} ${compile.called || compile.title}${compile.engine === "stock" ? " (stock)" : ""}`, state, open, chosen, ""),
       ...branch.children.flatMap(child => this.#branch(child, level + 1)),
     ];
   }

@@ -128,6 +128,9 @@ export function halfName(compile: CompileData, half: string): string {
   return half.startsWith(`${compile.id}_`) ? half.slice(compile.id.length + 1) : "";
 }
 
+/** What holds what happened between compiles is called so. */
+export const OUTSIDE = "outside any compile";
+
 export interface Branch {
   readonly compile: CompileData;
   /** The titles of the breaks that led here. */
@@ -136,7 +139,8 @@ export interface Branch {
   readonly relation: "frame" | "continuation" | "recompile";
 }
 
-/** The compiles as a tree: continuations under the compile that breaks, recompiles under the first of their frame. */
+/** The compiles as a tree: continuations under the compile that breaks, recompiles under the first of their frame. What
+ * happened outside any comes last. */
 export function compileTree(compiles: readonly CompileData[]): Branch[] {
   const ids = new Set(compiles.map(each => each.id));
   const first = continued(compiles);
@@ -163,7 +167,8 @@ export function compileTree(compiles: readonly CompileData[]): Branch[] {
       children: (below.get(compile.id) ?? []).map(branch),
     };
   };
-  return (below.get(undefined) ?? []).map(branch);
+  const outside = ({ compile: { title } }: Branch) => Number(title === OUTSIDE);
+  return (below.get(undefined) ?? []).map(branch).sort((a, b) => outside(a) - outside(b));
 }
 
 /** The first two compiles whose breaks go on in each function, by its name. */

@@ -1,6 +1,6 @@
 // Eager, operation by operation: each one's way through the dispatcher, and its time.
 
-import { DataTable } from "../datatable";
+import { DataTable, figure } from "../datatable";
 import { h } from "../dom";
 import { key } from "../element";
 import { percent, phrase, seconds } from "../format";
@@ -11,10 +11,10 @@ import type { MethodsData, OperationCallData } from "./data";
 export function operationTable({ operations = [] }: MethodsData, selection: Selection, files: FileNames): DataTable<OperationCallData> {
   const total = operations.reduce((sum, each) => sum + each.seconds, 0);
   const table = new DataTable<OperationCallData>("Eager's operations in the order in which they ran", [
-    { name: "#", text: each => String(operations.indexOf(each) + 1), order: each => operations.indexOf(each), numeric: true },
+    figure("#", each => operations.indexOf(each) + 1),
     { name: "operation", text: each => each.name, cell: each => h("code", each.name), order: each => each.name },
-    { name: "time", text: each => seconds(each.seconds), order: each => each.seconds, numeric: true, title: "Median time, including Python overhead" },
-    { name: "share", text: each => (total ? percent(each.seconds / total) : ""), numeric: true },
+    figure("time", each => each.seconds, seconds, "Median time, including Python overhead"),
+    figure("share", each => (total ? each.seconds / total : null), percent),
     { name: "dispatch keys in order", text: wayText, cell: way, title: "Dispatch keys in order, then the kernels; in brackets: keys that redispatch" },
     { name: "inside the kernel", text: inside, title: "Chosen inside the device kernel by dtype and layout" },
     { name: "result", text: each => each.result, cell: each => h("code", each.result) },

@@ -1,6 +1,6 @@
 // What came of each method on each input: in words, and as the table that leads to everything else.
 
-import { DataTable, type Column } from "../datatable";
+import { DataTable, type Column, figure } from "../datatable";
 import { button } from "../dom";
 import { count, phrase, seconds } from "../format";
 import type { Selection } from "../selection";
@@ -27,7 +27,7 @@ export function verdictOn(method: MethodData, input: TriedInputData): VerdictDat
   return method.verdicts?.find(each => each.input === input.name);
 }
 
-/** "2 wrong, 3 right · baked in: values · 8.26 µs a call · captured in 20.7 ms" */
+/** "2 wrong, 3 right · baked in: values · 8.26 us a call · captured in 20.7 ms" */
 export function summary(method: MethodData): string {
   const verdicts = method.verdicts ?? [];
   const [became] = outcome(method).split(":");
@@ -64,8 +64,6 @@ export interface Choices {
 }
 
 export function verdictTable(data: MethodsData, selection: Selection, choices: Choices): DataTable<MethodData> {
-  const numeric = (name: string, title: string, of: (method: MethodData) => number | null | undefined): Column<MethodData> =>
-    ({ name, title, numeric: true, text: each => (of(each) == null ? "" : seconds(of(each) as number)), order: each => of(each) ?? null });
   const columns: Column<MethodData>[] = [
     {
       name: "method", text: each => each.name, order: each => data.methods.indexOf(each),
@@ -77,8 +75,8 @@ export function verdictTable(data: MethodsData, selection: Selection, choices: C
       cell: each => cell(each, input, n, choices),
       order: each => ORDER.indexOf(verdictOn(each, input)?.answer ?? "refused"),
     })),
-    numeric("time per call", "Median; methods are timed alternately", each => each.seconds),
-    numeric("capture time", "Includes the first call for methods that capture on the first call", each => each.capture_seconds),
+    figure("time per call", each => each.seconds, seconds, "Median; methods are timed alternately"),
+    figure("capture time", each => each.capture_seconds, seconds, "Includes the first call for methods that capture on the first call"),
   ];
   return new DataTable(`What came of each method on ${count(data.inputs.length, "input")}, beside eager`, columns, selection, { look: each => (outcome(each) ? "ex-m-none" : "") });
 }

@@ -15,8 +15,7 @@ export const source: PaneKind = {
   id: "source",
   title: TITLES.source,
   open(into: HTMLElement, context: Context): Pane {
-    const files = h("select.ex-select", { "aria-label": "Go to a function" });
-    const marks = h("select.ex-select", { "aria-label": "Go to a mark" });
+    const places = h("select.ex-select", { "aria-label": "Go to a function or a mark" });
     const body = h("div.ex-body-text");
     const nothing = h("p.ex-hint");
     const whole = context.setting<boolean>("library", false);
@@ -29,29 +28,26 @@ export const source: PaneKind = {
       aria(pencil, "pressed", !edit.element.hidden);
     }, { title: "Edit: change the program, and see what becomes of it", "aria-pressed": "false" });
     edit.element.hidden = true;
-    const bar = h("div.ex-bar", files, marks, shields, fold, pencil);
+    const bar = h("div.ex-bar", places, shields, fold, pencil);
     into.append(h("div.ex-pane", bar, edit.element, nothing, body));
     const view = new TextView(body, context, line => {
       const { breakpoint } = context;
-      const [place, at] = [placeOf(context, line), places(breakpoint.value)];
+      const [place, at] = [placeOf(context, line), stopsAt(breakpoint.value)];
       const left = at.includes(place) ? at.filter(each => each !== place) : [...at, place];
       breakpoint.value = left.length ? `at="${left.join("|")}"` : "";
     });
-    const jump = (select: HTMLSelectElement) => on(select, "change", () => {
-      if (select.value !== "") view.scrollTo(Number(select.value));
-      select.selectedIndex = 0;
+    on(places, "change", () => {
+      view.scrollTo(Number(places.value));
+      places.selectedIndex = 0;
     });
-    jump(files);
-    jump(marks);
     const render = () => {
       const { rows, headings, marked, folds } = sourceRows(context, { library: whole.value, guards: guards.value });
       aria(shields, "pressed", guards.value);
       fold.hidden = !folds;
       aria(fold, "pressed", whole.value);
-      files.hidden = headings.length < 2;
-      fill(files, option("", `Functions (${headings.length})`), ...headings.map(([n, text]) => option(String(n), text)));
-      marks.hidden = marked.length === 0;
-      fill(marks, option("", `Jump to… (${marked.length})`), ...marked.map(([n, text]) => option(String(n), text)));
+      const groups = Object.entries({ Functions: headings.length > 1 ? headings : [], Marks: marked }).filter(([, found]) => found.length);
+      places.hidden = !groups.length;
+      fill(places, h("option", "Jump to…"), ...groups.map(([label, found]) => h("optgroup", { label }, ...found.map(([n, text]) => h("option", { value: n }, text)))));
       nothing.hidden = rows.length > 0;
       nothing.textContent = context.model.record.value.compiles.length
         ? "The record holds no source: it was not there to be read when the record was made." : "Nothing was compiled yet.";
@@ -71,10 +67,6 @@ export const source: PaneKind = {
   },
 };
 
-function option(value: string, text: string): HTMLOptionElement {
-  return h("option", { value }, text);
-}
-
 interface Shown {
   readonly rows: readonly Row[];
   /** Lines of the view where a stretch begins, and where a mark is, with what is said there. */
@@ -85,7 +77,7 @@ interface Shown {
 }
 
 /** The places of a breakpoint that is lines. */
-function places(breakpoint: string): string[] {
+function stopsAt(breakpoint: string): string[] {
   return /^at="(.*)"$/.exec(breakpoint)?.[1]?.split("|") ?? [];
 }
 
@@ -98,7 +90,7 @@ function placeOf({ model }: Context, line: Key): string {
 function sourceRows(context: Context, shown: { readonly library: boolean; readonly guards: boolean }): Shown {
   const { model, compile } = context;
   const record = model.record.value;
-  const stops = new Set(places(context.breakpoint.value));
+  const stops = new Set(stopsAt(context.breakpoint.value));
   const compiles = running(record.compiles, compile.value);
   const palette = model.palette.value;
   const all = stretchesOf(record);

@@ -2,7 +2,7 @@
 
 import type { CompilePair } from "../diff/compare";
 import { DiffShell } from "../diff/shell";
-import { type Column, DataTable } from "../datatable";
+import { type Column, DataTable, figure } from "../datatable";
 import { button, fill, h, on } from "../dom";
 import { count, seconds } from "../format";
 import type { Host } from "../host";
@@ -108,7 +108,7 @@ export class RanksShell {
   }
 }
 
-const number = (name: string, of: (rank: RankData) => number): Column<RankData> => ({ name, text: each => of(each).toLocaleString("en"), order: of, numeric: true });
+const number = (name: string, of: (rank: RankData) => number): Column<RankData> => figure(name, of, value => value.toLocaleString("en"));
 
 const COLUMNS: readonly Column<RankData>[] = [
   { name: "rank", text: each => each.name, order: each => each.number },

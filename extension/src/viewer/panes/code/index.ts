@@ -2,7 +2,7 @@
 
 import { aria, button, fill, h, on } from "../../dom";
 import { fileName } from "../../filename";
-import { bytes, phrase, seconds } from "../../format";
+import { bytes, phrase, scaled, seconds } from "../../format";
 import { own } from "../../gather";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import type { CompileData, KernelData } from "../../record";
@@ -170,12 +170,13 @@ class Code implements Pane {
   }
 
   #factsOf({ half, kernel }: Unit): HTMLElement[] {
+    const { facts = [], loops = [] } = kernel ?? {};
     const measured = kernel
-      ? [`${bytes(kernel.bytes)} moved`, kernel.flops ? `${kernel.flops.toLocaleString("en")} floating-point operations` : "", kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a call`]
+      ? [kernel.bytes && `${bytes(kernel.bytes)} moved`, kernel.flops && scaled(kernel.flops, "FLOP"), kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a call`]
       : [];
-    const lines: HTMLElement[] = [h("span", phrase([half.target, ...measured, ...(kernel?.facts ?? [])], " · "))];
-    const loops = (kernel?.loops ?? []).map(({ axis, kind, size, tile = 0 }) => `${kind} ${axis} < ${size}${tile > 1 ? ` in tiles of ${tile}` : ""}`);
-    if (loops.length) lines.push(h("span", `Loops: ${loops.join("; ")}`));
+    const lines: HTMLElement[] = [h("span", phrase([half.target, ...measured, ...facts.slice(loops.length && 1)], " · "))];
+    const told = loops.map(({ axis, kind, size, tile = 0 }) => `${kind} ${axis} < ${size}${tile > 1 ? ` in tiles of ${tile}` : ""}`);
+    if (told.length) lines.push(h("details", h("summary", `Loops: ${told.join("; ")}`), ...facts.slice(0, 1)));
     if (half.runs === false) lines.push(h("strong.ex-warned-text", "⚠ compiled, not run on this machine"));
     if (kernel) {
       const said = h("pre");

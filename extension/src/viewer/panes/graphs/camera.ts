@@ -1,5 +1,7 @@
 // What part of a drawing is seen, and how large. `x` and `y` are the drawing's point at the view's left upper corner.
 
+import { median } from "../timing/figures";
+
 export interface Camera {
   readonly x: number;
   readonly y: number;
@@ -43,15 +45,17 @@ export function whole(drawing: Extent, view: Extent): Camera {
   return placed(drawing, view, fitting(drawing, view));
 }
 
-/** The whole drawing where it can be read so; else its upper part, readable, with what is there in the middle. */
+/** The whole drawing where it can be read so; else its upper part, readable, with most of what is there in view. */
 export function beginning(drawing: Extent, view: Extent, boxes: readonly Rectangle[]): Camera {
   const all = fitting(drawing, view);
   if (all >= READABLE / 2) return placed(drawing, view, all);
   const scale = Math.min(Math.max((view.width - 2 * MARGIN) / drawing.width, READABLE), 1);
-  const upper = boxes.filter(box => box.y < view.height / scale);
-  const left = upper.reduce((least, box) => Math.min(least, box.x), drawing.width);
-  const right = upper.reduce((most, box) => Math.max(most, box.x + box.width), left);
-  return { ...placed(drawing, view, scale), x: Math.min(left - MARGIN / scale, (left + right - view.width / scale) / 2) };
+  const middle = placed(drawing, view, scale);
+  const seen = view.width / scale;
+  const room = MARGIN / scale;
+  const upper = boxes.filter(box => box.y < view.height / scale).map(box => box.x + box.width / 2);
+  const x = Math.max(-room, Math.min(median(upper) - seen / 2, drawing.width + room - seen));
+  return upper.length && seen < drawing.width ? { ...middle, x } : middle;
 }
 
 function fitting(drawing: Extent, view: Extent): number {

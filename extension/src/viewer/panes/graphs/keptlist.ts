@@ -1,7 +1,7 @@
 // What the backward needs of the forward: kept, read from inputs, or computed again; with bytes and reasons.
 
 import { because, becauseText } from "../../because";
-import { DataTable } from "../../datatable";
+import { DataTable, figure } from "../../datatable";
 import { fill, h } from "../../dom";
 import { key } from "../../element";
 import { bytes, count } from "../../format";
@@ -27,7 +27,7 @@ export class KeptList {
         name: "Value", text: each => `${each.fate} ${each.id}`, order: each => each.id,
         cell: each => h("span", glyph(each.fate, own(FATES, each.fate) ?? each.fate), " ", h("code", { title: each.id }, each.id)),
       },
-      { name: "Bytes", numeric: true, text: each => bytes(each.bytes), order: each => each.bytes },
+      figure("Bytes", each => each.bytes, bytes),
       { name: "Because", text: each => becauseText(each.why), order: each => each.why.title, cell: each => because(each.why, this.#context) },
     ], context.selection, {
       keys: each => [key(this.#compile?.id ?? "", each.id)],

@@ -1,6 +1,6 @@
 // The nodes of a graph as a table: the same facts as the drawing's.
 
-import { codes, type Column, DataTable } from "../../datatable";
+import { codes, type Column, DataTable, figure } from "../../datatable";
 import { key } from "../../element";
 import { bytes, seconds } from "../../format";
 import { own, sum } from "../../gather";
@@ -60,19 +60,17 @@ export class NodeTable {
     }
     if (view.kind !== "eager") {
       columns.push(codes("Type", row => data(row).type));
-      columns.push({ name: "Bytes", numeric: true, text: row => (data(row).bytes ? bytes(data(row).bytes!) : ""), order: row => data(row).bytes ?? 0 });
+      columns.push(figure("Bytes", row => data(row).bytes || null, bytes));
     }
     if (any(row => Boolean(data(row).module))) columns.push(codes("Module", row => data(row).module ?? ""));
     if (any(row => homes(row).length > 0)) {
       columns.push(codes("Kernel", row => homes(row).map(home => home.id).join(", ")));
-      const shown = (row: NodeRow) => (time(row) === null ? "" : seconds(time(row)!));
-      columns.push({ name: "Kernel time", numeric: true, text: shown, order: time, title: "Time of the whole fused kernel, not of this node alone" });
+      columns.push(figure("Kernel time", time, seconds, "Time of the whole fused kernel, not of this node alone"));
     }
     if (saved.size && view.kind !== "captured" && view.kind !== "eager") {
       columns.push({ name: "For the backward", text: row => own(FATES, fate(row)) ?? fate(row), order: row => fate(row) || null });
     }
-    const users = (row: NodeRow) => row.state.nodes.get(row.vertex)!.users.length;
-    columns.push({ name: "Users", numeric: true, text: row => String(users(row)), order: users });
+    columns.push(figure("Users", row => row.state.nodes.get(row.vertex)!.users.length));
     return columns;
   }
 }

@@ -2,7 +2,7 @@
 
 import { because, becauseText } from "../../because";
 import { legendEntry, sample } from "../../chart";
-import { codes, type Column, DataTable } from "../../datatable";
+import { codes, type Column, DataTable, figure } from "../../datatable";
 import { fill, h, svg } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { bytes, count } from "../../format";
@@ -132,7 +132,7 @@ class MemoryPane implements Pane {
     return [
       codes("Buffer", each => each.name),
       codes("Type", each => each.type),
-      { name: "Size", numeric: true, text: each => bytes(each.bytes ?? 0), order: each => each.bytes ?? 0 },
+      figure("Size", each => each.bytes ?? 0, bytes),
       { name: "Place", text: place, order: place },
       {
         name: "Alive", text: each => (each.first === each.last ? step(each.first) : `${step(each.first)} – ${step(each.last)}`),

@@ -62,7 +62,7 @@ function drawBox(
     : null;
   const more = box.hidden ? svg("text.ex-tick", { x: width - 8, y: box.y + box.height - 8, "text-anchor": "end" }, `and ${box.hidden} more`) : null;
   const group = mark(
-    name, `ex-step ex-${item.kind === "extern" ? "extern" : "kernel"}`,
+    name, item.kind === "extern" ? "ex-step ex-extern" : "ex-step",
     svg("rect.ex-step-box", { x: 1, y: box.y + 1, width, height: box.height, rx: 4 }),
     svg("text.ex-step-name", { x: 9, y: box.y + 16 }, item.id),
     svg("text.ex-tick", { x: 15 + textWidth(item.id, 12), y: box.y + 16 }, fitted(item.kind === "extern" ? "library call" : axes, space)),

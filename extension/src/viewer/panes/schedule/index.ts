@@ -1,7 +1,7 @@
 // What became one kernel, in the order in which it runs, and for any two operations why they are or are not together.
 
 import { because, becauseText } from "../../because";
-import { codes, type Column, DataTable } from "../../datatable";
+import { codes, type Column, DataTable, figure } from "../../datatable";
 import { button, fill, h, tool } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
@@ -190,21 +190,15 @@ class SchedulePane implements Pane {
       return [...new Set(all)].filter(each => (side === "reads" ? !own.has(each) : !hidden.has(each))).join(", ");
     };
     return [
-      { name: "#", text: item => String((order.get(item.id) ?? 0) + 1), order: item => order.get(item.id) ?? 0, numeric: true },
+      figure("#", item => (order.get(item.id) ?? 0) + 1),
       codes("Step", item => item.id),
       { name: "Runs", text: runs },
       { name: "Over", text: item => phrase([item.outer, item.inner], " × ") },
       { name: "Reads", text: item => outside(item, "reads") },
       { name: "Writes", text: item => outside(item, "writes") },
       { name: "Kept in registers", text: item => (item.internal ?? []).join(", ") },
-      { name: "Moves", numeric: true, text: item => (kernels.has(item.id) ? bytes(kernels.get(item.id)?.bytes ?? 0) : ""), order: item => kernels.get(item.id)?.bytes ?? null },
-      {
-        name: "Takes", numeric: true, order: item => this.#seconds(half, item.id),
-        text: item => {
-          const time = this.#seconds(half, item.id);
-          return time === null ? "" : seconds(time);
-        },
-      },
+      figure("Moves", item => kernels.get(item.id)?.bytes, bytes),
+      figure("Takes", item => this.#seconds(half, item.id), seconds),
     ];
   }
 
@@ -253,7 +247,7 @@ class SchedulePane implements Pane {
       h("p", { class: together ? "ex-yes" : "ex-no" }, h("strong", headline)),
       h("ul.ex-list", ...statements.map(each => h(
         "li", h("span", each.text, " "), each.why ? because(each.why, this.#context) : null,
-        h("span", { class: `ex-standing ex-${each.standing}` }, standing[each.standing]),
+        h("span.ex-standing", standing[each.standing]),
       ))),
     ];
   }
@@ -295,7 +289,7 @@ class SchedulePane implements Pane {
       { name: "First", text: each => this.#named(each.first) },
       { name: "Second", text: each => this.#named(each.second) },
       { name: "Because", text: each => becauseText(each.why), cell: each => because(each.why, this.#context), order: each => each.why.title },
-      { name: "Saves", title: "Bytes of memory traffic that joining the two saves, as scored", numeric: true, text: each => (each.score ? bytes(each.score) : ""), order: each => each.score || null },
+      figure("Saves", each => each.score || null, bytes, "Bytes of memory traffic that joining the two saves, as scored"),
     ]);
   }
 

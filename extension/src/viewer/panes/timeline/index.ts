@@ -1,7 +1,7 @@
 // Where compile time went: every compile of the record and its stages, over time.
 
 import { across, block, drawing, fitted, legendEntry, linear, mark, Patterns, type Pattern } from "../../chart";
-import { DataTable } from "../../datatable";
+import { DataTable, figure } from "../../datatable";
 import { button, h, on, svg, taken } from "../../dom";
 import { count, percent, seconds } from "../../format";
 import { made } from "../../saving";
@@ -52,9 +52,9 @@ class TimelinePane implements Pane {
         name: "Stage", text: row => (row.stage ? "  ".repeat(1 + row.stage.depth) : row.build ? "    " : row.from === null ? "  " : "") + row.name,
         cell: row => (row.stage ? button("ex-reason", row.name, () => this.#look(row)) : row.from !== null ? h("strong", row.name) : row.name),
       },
-      { name: "Began", numeric: true, text: row => (row.from === null ? "" : seconds(row.from)), order: row => row.from },
-      { name: "Took", numeric: true, text: row => seconds(row.seconds), order: row => row.seconds },
-      { name: "Share", numeric: true, text: row => percent(row.seconds / Math.max(row.compile.seconds, 1e-12)), order: row => row.seconds / Math.max(row.compile.seconds, 1e-12) },
+      figure("Began", row => row.from, seconds),
+      figure("Took", row => row.seconds, seconds),
+      figure("Share", row => row.seconds / Math.max(row.compile.seconds, 1e-12), percent),
       { name: "Note", text: row => row.note },
     ], context.selection);
     const waiting = h("input", { type: "checkbox", checked: this.#waits.value, onchange: () => (this.#waits.value = waiting.checked) });

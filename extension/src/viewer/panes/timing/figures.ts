@@ -23,7 +23,7 @@ export function quartiles(values: readonly number[]): readonly [number, number] 
   return [cut(1), cut(3)];
 }
 
-/** "24.2 µs (23.6 µs to 26.2 µs)": the median, and the quartiles where there are samples. */
+/** "24.2 us (23.6 us to 26.2 us)": the median, and the quartiles where there are samples. */
 export function withQuartiles({ median, samples }: Pick<SamplesData, "median" | "samples">): string {
   const [low, high] = quartiles(samples.filter(each => each > 0));
   return seconds(median) + (low < high ? ` (${seconds(low)} to ${seconds(high)})` : "");

@@ -1,6 +1,6 @@
 // How fast it is beside eager and stock, where the time goes, how near that is to what the machine can do, and how exact.
 
-import { codes, type Column, DataTable } from "../../datatable";
+import { codes, type Column, DataTable, figure } from "../../datatable";
 import { button, fill, h, on } from "../../dom";
 import { key, type Key } from "../../element";
 import { bytes, count, percent, phrase, scaled, seconds } from "../../format";
@@ -158,13 +158,7 @@ class TimingPane implements Pane {
         name: "Run", text: run => run.name, cell: run => button("ex-choice", run.name, () => (this.#chosen.value = run.id), { "aria-pressed": String(run === this.#run) }),
       },
       { name: "Sizes", text: run => Object.entries(run.shapes).map(([name, sizes]) => `${name} ${sizes.join("×")}`).join(", ") || "as in the record" },
-      ...names.map((name): Column<Run> => ({
-        name, numeric: true, order: run => of(run, name)?.median ?? null,
-        text: run => {
-          const found = of(run, name);
-          return found ? withQuartiles(found) : "";
-        },
-      })),
+      ...names.map((name): Column<Run> => ({ ...figure(name, run => of(run, name)?.median), text: run => (of(run, name) ? withQuartiles(of(run, name)!) : "") })),
       { name: "State", text: run => (run.state === "failed" ? run.error : run.state === "running" ? run.doing || "running" : "") },
     ]);
   }
@@ -178,21 +172,12 @@ class TimingPane implements Pane {
         name: "Beside eager", title: "The median of the samples' ratios, and the interval that holds the true one with 95 % confidence",
         text: each => each.speed?.said ?? "", order: each => each.speed?.times ?? null,
       },
-      {
-        name: "Peak memory", numeric: true, title: "Peak memory allocated during one call, forward and backward; a memory pool kept between calls counts",
-        text: each => (typeof each.peak === "number" ? bytes(each.peak) : ""), order: each => each.peak ?? null,
-      },
-      { name: "Least", numeric: true, text: each => (each.samples.length ? seconds(least(each.samples)) : "") },
-      { name: "Most", numeric: true, text: each => (each.samples.length ? seconds(most(each.samples)) : "") },
-      { name: "Samples", numeric: true, text: each => String(each.samples.length) },
-      { name: "Compile", numeric: true, text: each => (typeof each.compile_seconds === "number" ? seconds(each.compile_seconds) : ""), order: each => each.compile_seconds ?? null },
-      {
-        name: "Pays off after", title: "Break-even: calls needed for the faster run time to make up for the compile time",
-        text: each => {
-          const calls = eager ? paysOffAfter(each, eager) : null;
-          return calls === null ? "" : `${calls.toLocaleString("en")} calls`;
-        },
-      },
+      figure("Peak memory", each => each.peak, bytes, "Peak memory allocated during one call, forward and backward; a memory pool kept between calls counts"),
+      figure("Least", each => (each.samples.length ? least(each.samples) : null), seconds),
+      figure("Most", each => (each.samples.length ? most(each.samples) : null), seconds),
+      figure("Samples", each => each.samples.length),
+      figure("Compile", each => each.compile_seconds, seconds),
+      figure("Pays off after", each => eager && paysOffAfter(each, eager), calls => `${calls.toLocaleString("en")} calls`, "Break-even: calls needed for the faster run time to make up for the compile time"),
       { name: "Note", text: each => each.note ?? "" },
     ];
   }
@@ -271,19 +256,15 @@ class TimingPane implements Pane {
       { name: "Of", text: each => `${each.compile} ${each.half}`.trim(), order: each => `${each.compile} ${each.half}` },
       { name: "Runs", text: each => each.runs },
       { name: "Takes", numeric: true, text: each => (each.seconds === null ? "not timed" : seconds(each.seconds)), order: each => each.seconds },
-      { name: "Share", numeric: true, text: each => (each.seconds === null || total === 0 ? "" : percent(each.seconds / total)), order: each => each.seconds },
-      { name: "Moves", numeric: true, text: each => (each.bytes === null ? "" : bytes(each.bytes)), order: each => each.bytes },
-      { name: "Bandwidth", numeric: true, text: each => written(rate(each.bytes, each.seconds), "B/s"), order: each => rate(each.bytes, each.seconds) },
-      { name: "Computes", numeric: true, text: each => written(each.flops, "FLOP"), order: each => each.flops },
-      { name: "Rate", numeric: true, text: each => written(rate(each.flops, each.seconds), "FLOP/s"), order: each => rate(each.flops, each.seconds) },
+      figure("Share", each => (each.seconds === null || total === 0 ? null : each.seconds / total), percent),
+      figure("Moves", each => each.bytes, bytes),
+      figure("Bandwidth", each => rate(each.bytes, each.seconds), value => scaled(value, "B/s")),
+      figure("Computes", each => each.flops, value => scaled(value, "FLOP")),
+      figure("Rate", each => rate(each.flops, each.seconds), value => scaled(value, "FLOP/s")),
       { name: "Of peak", numeric: true, title: "The machine's bandwidth or arithmetic, whichever bounds it", text: each => (found(each) ? `${percent(found(each)?.share ?? 0)} of ${found(each)?.bound}` : ""), order: each => found(each)?.share ?? null },
     ];
     return columns.filter(each => several || each.name !== "Of");
   }
-}
-
-function written(value: number | null, unit: string): string {
-  return value === null ? "" : scaled(value, unit);
 }
 
 function saidOfKernels(record: RecordData, costs: readonly Cost[]): string {

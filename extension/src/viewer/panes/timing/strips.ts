@@ -41,7 +41,8 @@ function drawRow(
   const step = Math.min(COLUMN, (DOTS - 4) / most(dots.map(each => each.level), 1));
   const [low, high] = quartiles(positive);
   const label = withQuartiles(each);
-  const told = speed?.said ?? "";
+  const said = speed?.said ?? "";
+  const told = textWidth(said) > width - LEFT ? said.split(" (")[0]! : said;
   const middle = x(median);
   const room = textWidth(label) / 2 + 4;
   const at = Math.min(Math.max(middle, LEFT + room), width - room);
