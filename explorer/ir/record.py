@@ -582,8 +582,8 @@ class KernelData(Data, frozen=True):
     remarks: dict[str, str] = {}
     """What the compiler says of loops, by the ids of the source's lines: vectorised, or why not."""
     facts: tuple[str, ...] = ()
-    """What the compiler says of all of it: registers, spills, shared memory; of a kernel with `loops` first why its tiles
-    are what they are."""
+    """What the compiler says of all of it: registers, spills, shared memory; before that, of a kernel with `loops`, why
+    its tiles are what they are."""
 
 
 class BuildData(Data, frozen=True):

@@ -381,7 +381,7 @@ class Explored:
 
     @property
     def ran(self) -> bool:
-        """Whether the compiled code ran: that for a GPU which is not here did not, and has neither speed nor results."""
+        """Whether the compiled code ran: that for a GPU which is not here has neither speed nor results."""
         halves = [half for run in self.recorder.compiles for half in to_record.halves_of(run).values()]
         return all(half.program is None or half.program.call is not None for half in halves)
 
