@@ -4,7 +4,7 @@ A template is source text with holes: `<T>` an expression of type T, `<T!>` a na
 name, `<$a>` the name that a hole labelled `a` chose (`<T+a>`, `<T!a>`), `<block>` statements, `<x|y>` one of the texts.
 Types are those of programs over tensors: T tensor, C tensor of bools, I int, N number, B truth, S text, L list of
 tensors, D dict of tensors, O object, M module, K function of a tensor, G iterator of tensors, A NumPy array, P slices
-and indices, E class of exceptions, U set of ints, J list of ints.
+and indices, E class of exceptions, U set of ints, J list of ints, Z complex tensor.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ LEAVES: dict[str, tuple[str, ...]] = {
     "E": ("ValueError", "KeyError", "Oops", "Worse", "RuntimeError", "IndexError", "TypeError", "StopIteration"),
     "U": ("{1, 2, 3}", "set()", "frozenset((1, 2))"),
     "J": ("[1, 2, 3]", "[]", "list(range(3))", "[3, 0]"),
+    "Z": ("t(3, dtype=torch.complex64)", "torch.tensor([1 + 2j, 3j])", "t(2, 3) * 1j"),
 }
 
 EXPRESSIONS: dict[str, tuple[str, ...]] = {
@@ -177,6 +178,18 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "[<I>, <I>]", "list(range(<I>))", "[i * <I> for i in <J>]", "sorted(<U>)", "list(<T!>.shape)", "<J> + [<I>]",
         "<J>[::-1]",
     ),
+    "Z": (
+        *("<Z>.conj()", "<Z> <+|-|*> <Z>", "<Z> * <T>") * 2,
+        "torch.complex(<T>, <T>)", "<T> * 1j", "<Z>.mH", "<Z>[<P>]", "<T>.to(torch.complex64)", "<Z>.resolve_conj()",
+        "<Z>.conj_physical()", "<Z>.conj().clone()", "<Z>.view(-1)",
+        "torch.view_as_complex(<T>.reshape(-1, 2).contiguous())", "<Z>.<exp|sin|square|neg|sgn|reciprocal>()",
+        "<Z>.t()", "<Z>.<sum|mean|prod>()", "<Z>.conj().sum(-1)", "<Z>.conj() + <N>",
+        "torch.cat([<Z!a>.conj(), <$a>])", "<Z> ** 2", "torch.where(<C>, <Z>.conj(), <Z>)",
+        "torch.polar(<T>.abs(), <T>)", "torch.fft.<fft|ifft|rfft>(<T>)", "<Z>.detach()", "<Z> / <Z>",
+        "<Z>.to(torch.complex128)", "torch.<zeros_like|ones_like>(<Z>.conj())", "<Z>.expand(2, *<Z!>.shape)",
+        "torch.stack([<Z!a>, <$a>.conj()])", "<Z> @ <Z>.mT", "<Z>.conj().contiguous()", "<Z>.flatten()",
+        "<Z>.cumsum(0)",
+    ),
 }  # fmt: skip
 
 SIMPLE = (
@@ -287,12 +300,20 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
         "t(5, 3, grad=True)",
         "t(2, 3, grad=True) * 1", "t(3).expand(2, 3)", "t(2, 3, dtype=torch.bool)", "nn.Parameter(t(2, 3))",
         "t(2, 2, 3)", "t(3, 3)",
+        "torch.tensor([float('nan'), 1.0, float('inf')])", "t(2, 0)", "t(3, dtype=torch.complex64) * (1 + 1j)",
+        "t(2, 3, dtype=torch.complex64).conj()", "torch._neg_view(t(2, 3))", "t(2, 3, dtype=torch.int8)",
+        "torch.full((2, 3), 2 ** 62)", "torch.tensor([1., -0.0, 0., 1.])", "t(6).unfold(0, 3, 1)", "t((), grad=True)",
+        "t(4, 3, grad=True)[1:]", "t(2, 3, 2).transpose(0, 2)", "t(3, 1)[:, 0]",
+        "t(2, 3, dtype=torch.float64, grad=True)",
         "t(2, 3, dtype=torch.float16)", "t(2, 3).to(torch.bfloat16)", "t(6)[1:4]", "t(2, 4)[:, 1:]", "t(0)",
         "t(2, 3).mT.contiguous().mT",
         "t(7, 3)", "t(2, 3, dtype=torch.uint8)", "t(2, 3, dtype=torch.int32)", "t(6).as_strided((2, 3), (1, 1))",
     ),
     "I": ("2", "3", "1", "0", "-1", "4", "5", "-2", "True", "7"),
-    "N": ("2", "3", "0.5", "2.5", "1", "True", "0", "-1.5", "0.0", "float('inf')", "5"),
+    "N": (
+        *("2", "3", "0.5", "2.5", "1", "True", "0", "-1.5", "0.0", "float('inf')", "5") * 2, "float('nan')", "-0.0",
+        "2 ** 62", "10 ** 20", "np.float64(2.5)", "np.int64(3)",
+    ),
     "B": ("True", "False", "1", "None"),
     "S": ("'a'", "'b'", "'w'", "''"),
     "L": (
@@ -317,6 +338,10 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "A": ("np.arange(3.)", "np.ones((2, 3))", "np.arange(6).reshape(2, 3)", "np.float32([1, 2, 3])"),
     "U": ("{1, 2, 3}", "{2}", "frozenset({1, 5})"),
     "J": ("[1, 2, 3]", "[1]", "[3, 2]", "[]", "(2, 1)"),
+    "Z": (
+        "t(3, dtype=torch.complex64) * (1 + 1j)", "t(2, 3, dtype=torch.complex64).conj()", "t(2, 3) * 2j",
+        "(t(2, 3) * 1j).requires_grad_()", "(t(3, 2) * 1j).mH",
+    ),
 }  # fmt: skip
 
 CHANGES = (
@@ -349,7 +374,7 @@ CALLED = (
 )  # fmt: skip
 
 NAMED = re.compile(r"<([A-Z])!")
-PREFIX = "tcinsbldomkgapeuj"
+PREFIX = dict(zip("TCINSBLDOMKGAPEUJZ", "tcinsbldomkgapeujz", strict=True))
 
 
 @dataclass
@@ -432,7 +457,7 @@ class Grower:
         kind, label = hole["type"], hole["label"]
         if hole["mark"] == "+":
             self.made += 1
-            name = f"{PREFIX['TCINSBLDOMKGAPEUJ'.index(kind)]}{self.made}"
+            name = f"{PREFIX[kind]}{self.made}"
             bound.append((kind, name))
         elif hole["mark"] == "!":
             name = self.random.choice(scope.of(kind))

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks.fuzz.grammar import ARGUMENTS, CALLED, CHANGES, RETURNS, Grower, Scope
+from benchmarks.fuzz.themes import themed
 
 WORLD = Path(__file__).with_name("world.py")
 FILE = "<random program>"
@@ -67,8 +68,8 @@ def _parses(source: str) -> bool:
 
 
 def _grown(random: Random, name: str) -> Program:
-    grower = Grower(random)
-    kinds = ["T"] + random.choices("TTTTINBSLLDDOOMKGAUJ", k=random.randint(0, 3))
+    grower = themed(random)
+    kinds = ["T"] + random.choices("TTTTINBSLLDDOOMKGAUJZ", k=random.randint(0, 3))
     source = function(grower, kinds, random.randint(2, 7))
     names = [f"x{place}" for place in range(len(kinds))]
     outside = around(kinds, names)

@@ -3,23 +3,30 @@
 
 from __future__ import annotations
 
+import abc
 import collections
 import contextlib
 import copy
 import dataclasses
+import enum
 import functools
+import inspect
 import itertools
 import math
 import operator
+import random
 import types
+import typing
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 
 def t(*shape: Any, dtype: torch.dtype = torch.float32, grad: bool = False) -> Tensor:
@@ -186,6 +193,181 @@ class Magic(dict[str, Any]):
 Pair = collections.namedtuple("Pair", "w n")
 
 
+class Point(typing.NamedTuple):
+    w: Any
+    n: Any = 2
+
+    @property
+    def p(self) -> Any:
+        return self.w * self.n
+
+    def go(self, q: Any) -> Any:
+        return q + self.w
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    w: Any
+    n: Any = 1
+    total: Any = dataclasses.field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", self.w.sum())
+
+    def go(self, q: Any) -> Any:
+        return q * self.n + self.total
+
+
+@dataclasses.dataclass(order=True, slots=True)
+class Ordered:
+    n: Any
+    w: Any = dataclasses.field(compare=False)
+    names: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True, compare=False)
+
+    def go(self, q: Any) -> Any:
+        self.names["n"] = self.n
+        return q - self.w
+
+
+class Checked:
+    """A descriptor that counts, and keeps its value beside the attribute."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = "_" + name
+
+    def __get__(self, held: Any, owner: type) -> Any:
+        if held is None:
+            return self
+        held.__dict__["reads"] = held.__dict__.get("reads", 0) + 1
+        return getattr(held, self.name)
+
+    def __set__(self, held: Any, value: Any) -> None:
+        if value is None:
+            raise Oops(self.name)
+        setattr(held, self.name, value)
+
+    def __delete__(self, held: Any) -> None:
+        delattr(held, self.name)
+
+
+class Named(abc.ABC):
+    registry: dict[str, Any] = {}
+
+    def __init_subclass__(cls, **words: Any) -> None:
+        super().__init_subclass__()
+        cls.registry[cls.__name__] = words
+
+    @abc.abstractmethod
+    def go(self, q: Any) -> Any: ...
+
+    def twice(self, q: Any) -> Any:
+        return self.go(self.go(q))
+
+
+class Held(Named, by=2):
+    w, n = Checked(), Checked()
+
+    def __init__(self, w: Any, n: Any = 1) -> None:
+        self.w, self.n = w, n
+
+    def go(self, q: Any) -> Any:
+        return q * self.n
+
+    def __contains__(self, value: Any) -> bool:
+        return value is self.w
+
+    def __lt__(self, other: Any) -> Any:
+        return self.n < other.n
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Held) and self.n == other.n
+
+    def __hash__(self) -> int:
+        return hash(self.n)
+
+    def __format__(self, spec: str) -> str:
+        return f"held{self.n:{spec}}"
+
+    def __index__(self) -> int:
+        return int(self.n)
+
+    def __matmul__(self, q: Any) -> Any:
+        return self.w * q
+
+    def __radd__(self, q: Any) -> Any:
+        return q + self.w
+
+    def __neg__(self) -> Any:
+        return Held(-self.w, self.n)
+
+    def __enter__(self) -> Any:
+        return self.w
+
+    def __exit__(self, *why: Any) -> None:
+        self.n = self.n + 1
+
+
+class Missing(dict[Any, Any]):
+    def __missing__(self, key: Any) -> Any:
+        self[key] = t(3) * len(self)
+        return self[key]
+
+
+class Several(list[Any]):
+    def total(self) -> Any:
+        return sum(self)
+
+    def append(self, value: Any) -> None:
+        super().append(value * 2)
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+    @property
+    def half(self) -> float:
+        return self.value / 2
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 3
+
+
+class Metered(type):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        SEEN.append(cls.__name__)
+        return super().__call__(*args, **kwargs)
+
+    @property
+    def size(cls) -> int:
+        return len(cls.__name__)
+
+
+class Made(metaclass=Metered):
+    def __new__(cls, w: Any, n: Any = 1) -> Any:
+        made = super().__new__(cls)
+        made.w = w
+        return made
+
+    def __init__(self, w: Any, n: Any = 1) -> None:
+        self.n = n
+
+    def __getattribute__(self, name: str) -> Any:
+        return 4 if name == "four" else super().__getattribute__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value if name != "n" else value * 2)
+
+    def __delattr__(self, name: str) -> None:
+        SEEN.append(name)
+        super().__delattr__(name)
+
+    def go(self, q: Any) -> Any:
+        return q + self.n
+
+
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -248,6 +430,120 @@ def scope(q: Any) -> Iterator[Any]:
         yield q * 2
     finally:
         SEEN.append("end")
+
+
+class Both(contextlib.ContextDecorator):
+    """A context manager that is a decorator too."""
+
+    def __enter__(self) -> None:
+        SEEN.append("both")
+
+    def __exit__(self, *why: Any) -> bool:
+        SEEN.append(why[0] is None)
+        return isinstance(why[1], Oops)
+
+
+class Split(torch.autograd.Function):
+    """Two results, one without a gradient; the backward asks which inputs need one."""
+
+    @staticmethod
+    def forward(ctx: Any, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(p, q)
+        signs = p.sign()
+        ctx.mark_non_differentiable(signs)
+        return p * q, signs
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, unused: Tensor) -> tuple[Tensor | None, Tensor | None]:  # type: ignore[override]
+        p, q = ctx.saved_tensors
+        needs = ctx.needs_input_grad
+        return (g * q if needs[0] else None), ((g * p * 2).sum_to_size(q.shape) if needs[1] else None)
+
+
+class Dirty(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor) -> Tensor:
+        q.mul_(2)
+        ctx.mark_dirty(q)
+        return q
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:  # type: ignore[override]
+        return g * 2
+
+
+def echo(q: Any) -> Generator[Any, Any, Any]:
+    """Answers what is sent, and what is thrown; its result is what it came to."""
+    while True:
+        try:
+            got = yield q
+        except ValueError as error:
+            q = q + len(error.args)
+        except Oops:
+            return q
+        else:
+            if got is not None:
+                q = q * got
+
+
+def drained(inner: Any) -> Generator[Any, Any, Any]:
+    result = yield from inner
+    SEEN.append(result is None)
+    return result
+
+
+def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        called.calls += 1  # type: ignore[attr-defined]
+        return function(*args, **kwargs)
+
+    called.calls = 0  # type: ignore[attr-defined]
+    return called
+
+
+@functools.singledispatch
+def kind(q: Any) -> Any:
+    return q
+
+
+@kind.register
+def _(q: int) -> Any:
+    return q + 1
+
+
+@kind.register
+def _(q: Tensor) -> Any:
+    return q * 2
+
+
+@functools.lru_cache(maxsize=4)
+def remembered(n: Any) -> Any:
+    SEEN.append(n)
+    return n * 2
+
+
+@torch.no_grad()
+def frozen(q: Any) -> Any:
+    return q * 2
+
+
+@torch.enable_grad()
+def learned(q: Any) -> Any:
+    return q * 2
+
+
+@torch.inference_mode()
+def inferred(q: Any) -> Any:
+    return q + 1
+
+
+def nested(q: Any, depth: Any) -> Any:
+    return q if depth <= 0 else nested(q + depth, depth - 1) * 2
+
+
+def placed(p: Any, /, q: Any = 2, *rest: Any, k: Any = 1, **words: Any) -> Any:
+    return p * q + len(rest) * k + len(words)
 
 
 def stream(q: Any) -> Iterator[Any]:
