@@ -24,7 +24,7 @@ from explorer.compiler.capture.saved_inputs import Before, BeforeDrawing, Counte
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import CellAside
-from explorer.compiler.capture.values.objects import DELETED, is_shadowed, set_in_dict
+from explorer.compiler.capture.values.objects import DELETED, attribute_in_c, is_shadowed, set_in_dict
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import unsupported
 from explorer.core.recorder import note
@@ -254,7 +254,7 @@ def _apply(t: Tracer, r: Reconstruction, change: Change, prepared: Any) -> None:
         base, held = prepared
         is_own = is_shadowed(target.python_type(), change.name)
         if is_own or _has_python_setattr(target):
-            r.constant(set_in_dict if is_own else object.__setattr__)
+            r.constant(set_in_dict if is_own else attribute_in_c(target.python_type(), "__setattr__"))
             r.emit("LOAD_FAST", base)
             r.constant(change.name)
             r.emit("LOAD_FAST", held)
@@ -316,7 +316,7 @@ def _has_python_setattr(target: Any) -> bool:
 def forget(owner: Any, name: str) -> None:
     """Delete an attribute, where there is one: the program may have set it before."""
     try:
-        object.__delattr__(owner, name)
+        attribute_in_c(type(owner), "__delattr__")(owner, name)
     except AttributeError:
         return
 

@@ -246,7 +246,8 @@ class KeysAre(Condition):
 
     def difference(self, value: Any) -> str:
         found = tuple(keys_of(value))
-        if len(found) == len(self.keys) and all(map(is_same_key, found, self.keys)):
+        alike = len(found) == len(self.keys) and all(map(is_same_key, found, self.keys))
+        if alike and all(type(key) is type(other) for key, other in zip(found, self.keys, strict=True)):
             return ""
         return f"keys are {_listed(found) if isinstance(value, dict) else short(value)}, expected {self.keys!r}"
 
@@ -368,6 +369,18 @@ def iterates_over(expected: Any) -> PythonCheck:
 def same_value(expected: Any) -> PythonCheck:
     """Of the same type, and equal to it in Python."""
     return PythonCheck("==", said(expected), lambda v: type(v) is type(expected) and bool(v == expected))
+
+
+def same_members(expected: Any) -> PythonCheck:
+    """A set of this class with these members, by set's own methods."""
+    kind = type(expected)
+    base: Any = set if isinstance(expected, set) else frozenset
+
+    def members(value: Any) -> frozenset[Any]:
+        return frozenset((type(each), each) for each in base.__iter__(value))
+
+    before = members(expected)
+    return PythonCheck("==", said(expected), lambda v: type(v) is kind and members(v) == before)
 
 
 def same_number(expected: np.generic) -> PythonCheck:

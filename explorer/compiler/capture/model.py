@@ -25,9 +25,15 @@ from explorer.compiler.capture.values.base import NotConstant, Raised, Tracer, U
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import tell_attribute
-from explorer.compiler.capture.values.iterators import IndexingIterator, IteratorValue, SequenceIterator, TakenIterator
+from explorer.compiler.capture.values.iterators import (
+    IndexingIterator,
+    IteratorValue,
+    ReversedIterator,
+    SequenceIterator,
+    TakenIterator,
+)
 from explorer.compiler.capture.values.mappings import DictValue, DictView
-from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue
+from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, attribute_in_c
 from explorer.compiler.capture.values.operands import refusal, takes
 from explorer.compiler.capture.values.overrides import overrides_torch
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
@@ -386,8 +392,9 @@ class DataModel(Tracer, Protocol):
         """+, * and the comparisons of lists and tuples."""
         if name in ("__mul__", "__rmul__"):
             return left.like(list(left.items) * self.index(right))
-        kinds = (ListValue, TupleValue)
-        if not isinstance(right, SequenceValue) or not any(isinstance(left, k) and isinstance(right, k) for k in kinds):
+        kinds = (list, tuple, collections.deque)
+        alike = any(issubclass(left.cls, kind) and issubclass(right.python_type(), kind) for kind in kinds)
+        if not isinstance(right, SequenceValue) or not alike:
             return Constant(NotImplemented)
         if name == "__add__":
             items = [*left.items, *right.items]
@@ -549,8 +556,14 @@ class DataModel(Tracer, Protocol):
     def sequence_iterator(self, base: Value) -> Value:
         return SequenceIterator(base)
 
-    def taken_iterator(self, items: list[Value], kind: type, base: Value) -> Value:
-        return TakenIterator(items, kind, base)
+    def taken_iterator(self, items: list[Value], kind: type, base: Value, function: Callable[..., Any] = iter) -> Value:
+        made, cls = TakenIterator(items, kind, base), base.python_type()
+        name = f"__{function.__name__}__"
+        made.made_by = (attribute_in_c(cls, name) if self.overrides(cls, name) else function, [base], {})
+        return made
+
+    def reversed_iterator(self, base: SequenceValue) -> Value:
+        return ReversedIterator(base)
 
     def indexing_iterator(self, base: Value) -> Value:
         return IndexingIterator(base)

@@ -21,7 +21,15 @@ from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import CellValue, FunctionValue
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import DELETED, Lazy, ObjectValue, is_shadowed, maker_of, set_in_dict
+from explorer.compiler.capture.values.objects import (
+    DELETED,
+    Lazy,
+    ObjectValue,
+    attribute_in_c,
+    is_shadowed,
+    maker_of,
+    set_in_dict,
+)
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.tensor import TensorValue
@@ -257,7 +265,8 @@ class Reconstruction:
             value.refill(self, load)
         for attribute, held in value.overlay.items():
             if held is not DELETED:
-                writer = set_in_dict if is_shadowed(value.cls, attribute) else object.__setattr__
+                own = attribute_in_c(value.cls, "__setattr__")
+                writer = set_in_dict if is_shadowed(value.cls, attribute) else own
                 self.discard_call(writer, load, [Constant(attribute), held])
         load()
 

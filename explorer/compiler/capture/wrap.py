@@ -31,6 +31,7 @@ from explorer.compiler.capture.guards import (
     iterates_over,
     iterator_at,
     keys_of,
+    same_members,
     same_value,
 )
 from explorer.compiler.capture.resume import STACK
@@ -184,7 +185,7 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         return ModuleValue(kind, source, given)
     if kind in AUTOCASTS:
         return AutocastValue.given_by_frame(t, source, given)
-    if isinstance(given, functools.partial):
+    if kind is functools.partial:  # a subclass may be called otherwise
         args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
         why = "the arguments that a partial adds to a call are read from it"
         t.guard(Attr(source, "args"), LengthIs(len(args)), why)
@@ -293,8 +294,8 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         t.guard(source, Equals(given), "its sizes are used while tracing")
         return TupleValue(map(Constant, given), torch.Size, source, given)
     if isinstance(given, (tuple, list, collections.deque)):
-        base = next(each for each in (tuple, list, collections.deque) if isinstance(given, each))
-        items = [Lazy(Item(source, i), item) for i, item in enumerate(base.__iter__(given))]  # type: ignore[arg-type]
+        base: Any = next(each for each in (tuple, list, collections.deque) if isinstance(given, each))
+        items = [Lazy(Item(source, i), item) for i, item in enumerate(base.__iter__(given))]
         if hasattr(kind.__getitem__, "__code__"):
             t.raw_items.update(item.source for item in items)
         of = TupleValue if isinstance(given, tuple) else ListValue
@@ -306,12 +307,13 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
             sequence.maxlen = given.maxlen
         return sequence
     if isinstance(given, (set, frozenset)):
-        if not all(map(is_hashable_known, given)):
+        base = set if isinstance(given, set) else frozenset
+        members = [*base.__iter__(given)]
+        if not all(map(is_hashable_known, members)):
             unsupported(reasons.OPERATION, f"{source.name} is a set of objects")
-        t.guard(source, same_value(kind(given)), "membership and iteration were decided while tracing")
+        t.guard(source, same_members(given), "membership and iteration were decided while tracing")
         made = SetValue(kind, source, given)
-        members = [t.key_of_python(item) for item in given]
-        made.entries = {member.key(): member for member in members}
+        made.entries = {member.key(): member for member in map(t.key_of_python, members)}
         return made
     table = DictValue(kind, source, given)
     raw = given if isinstance(given, dict) else dict(given)

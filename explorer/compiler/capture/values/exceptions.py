@@ -34,7 +34,7 @@ class ExceptionValue(ObjectValue):
             unsupported(reasons.ATTRIBUTE, "the traceback of an exception, which only a real frame has")
         if name in _LINKS:
             return self.overlay.get(name) or self._link(t, name)
-        if name == "with_traceback":
+        if name == "with_traceback" and not t.overrides(self.cls, name):
             return t.host(lambda args, kwargs: self)
         return super().find(t, name)
 

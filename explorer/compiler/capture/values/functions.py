@@ -14,7 +14,7 @@ from explorer.compiler.capture.guards import Has
 from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import MISSING, IdentityKey, ObjectValue
+from explorer.compiler.capture.values.objects import MISSING, IdentityKey, ObjectValue, type_attribute
 from explorer.compiler.capture.values.sequences import SequenceValue
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Item, Source
@@ -269,10 +269,17 @@ class BuiltinMethod(Value):
         return types.BuiltinMethodType
 
     def real(self) -> Any:
-        return getattr(self.bound.real(), self.name)
+        bound = self.bound.real()
+        return self.descriptor.__get__(bound) if self._is_hidden else getattr(bound, self.name)
 
     def key(self) -> Any:
         return (self.bound.key(), self.name)
+
+    @property
+    def _is_hidden(self) -> bool:
+        """Whether the object answers to the name with another method: this is one that super() found."""
+        of_instances = isinstance(self.descriptor, (types.WrapperDescriptorType, types.MethodDescriptorType))
+        return of_instances and type_attribute(self.bound.python_type(), self.name) is not self.descriptor
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         if name == "__self__":
@@ -293,6 +300,9 @@ class BuiltinMethod(Value):
         return self.bound.method(t, self.name, args, kwargs)
 
     def reconstruct(self, r: Reconstructor) -> None:
+        if self._is_hidden:
+            r.call(self.descriptor.__get__, [self.bound])
+            return
         r.value(self.bound)
         r.emit("LOAD_ATTR", self.name)
 

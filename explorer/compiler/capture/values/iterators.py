@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import types
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.values.base import Frame, Raised, Reconstructor, Tracer, Value, type_name
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.objects import IdentityKey
+from explorer.compiler.capture.values.objects import IdentityKey, attribute_in_c
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Source
@@ -75,7 +76,7 @@ class SequenceIterator(IteratorValue):
         self.done = False
 
     def python_type(self) -> type:
-        for kind in (list, tuple):
+        for kind in (list, tuple, collections.deque):
             if issubclass(self.base.python_type(), kind):
                 return type(iter(kind()))
         return type(iter(range(0))) if isinstance(self.base, SequenceValue) else type(iter(self.base.constant()))
@@ -98,8 +99,12 @@ class SequenceIterator(IteratorValue):
         return t.from_python(self.base.constant()[position])
 
     def reconstruct(self, r: Reconstructor) -> None:
-        r.value(self._nothing() if self.done else self.base)
-        r.emit("GET_ITER")
+        base = self._nothing() if self.done else self.base
+        if r.t.overrides(base.python_type(), "__iter__"):
+            r.call(attribute_in_c(base.python_type(), "__iter__"), [base])
+        else:
+            r.value(base)
+            r.emit("GET_ITER")
         if self.index == 0 or self.done:
             return
         name = r.store_new(self)
@@ -129,7 +134,7 @@ class TakenIterator(IteratorValue):
 
     def __init__(self, items: list[Any], kind: type, base: Value | None = None, source: Source | None = None) -> None:
         self.made_by: tuple[Any, list[Value], dict[str, Value]] | None = None
-        """The call that makes it in Python, where that is not iter(base)."""
+        """The call that makes it in Python."""
         self.items = items
         self.kind = kind
         self.base = base
@@ -143,7 +148,7 @@ class TakenIterator(IteratorValue):
         if self.source is not None:
             t.effects.advance(self)
         if self.base is not None and t.index(self.base.length(t)) != len(self.items):
-            what = "Set" if "set" in self.kind.__name__ else "dictionary"
+            what = {"set": "Set", "odi": "OrderedDict"}.get(self.kind.__name__[:3], "dictionary")
             t.raise_(RuntimeError, f"{what} changed size during iteration")
         if self.index >= len(self.items):
             self.done = True
@@ -157,12 +162,9 @@ class TakenIterator(IteratorValue):
             resized = r.t.index(self.base.length(r.t)) != len(self.items)
             if resized or r.t.effects.is_changed(getattr(self.base, "base", self.base)):
                 unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.kind.__name__} over what changed its size")
-        if self.made_by is not None:
-            r.call(*self.made_by)
-        elif self.base is None:
+        if self.made_by is None:
             unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.kind.__name__}")
-        else:
-            r.call(reversed if "reverse" in self.kind.__name__ else iter, [self.base])
+        r.call(*self.made_by)
         if self.index or self.done:
             name = r.store_new(self)
             r.after_effects(lambda: self.move(r, lambda: r.emit("LOAD_FAST", name)))
@@ -186,7 +188,7 @@ class ReversedIterator(IteratorValue):
         self.index = len(base.items) - 1
 
     def python_type(self) -> type:
-        return type(reversed([])) if self.base.cls is list else reversed
+        return type(reversed([])) if issubclass(self.base.cls, list) else reversed
 
     def step(self, t: Tracer) -> Value | None:
         if not 0 <= self.index < len(self.base.items):
@@ -196,7 +198,7 @@ class ReversedIterator(IteratorValue):
         return self.base.at(t, self.index + 1)
 
     def reconstruct(self, r: Reconstructor) -> None:
-        r.call(reversed, [self.base])
+        r.call(list.__reversed__ if issubclass(self.base.cls, list) else reversed, [self.base])
         if self.index == len(self.base.items) - 1:
             return
         name = r.store_new(self)

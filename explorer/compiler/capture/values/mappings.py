@@ -9,6 +9,7 @@ from typing import Any
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, KeysAre
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Unhashable, Value, type_name
+from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, ProgramKey, type_attribute
 from explorer.compiler.capture.values.sequences import TupleValue
@@ -81,7 +82,7 @@ class DictValue(ObjectValue):
         return Constant(len(self.entries))
 
     def iterate(self, t: Tracer) -> Value:
-        return t.taken_iterator(self.keys(), type(iter({})), self)
+        return t.taken_iterator(self.keys(), type(iter(self.empty())), self)
 
     def contains(self, t: Tracer, item: Value) -> bool:
         return self.has(t, item.key())
@@ -98,14 +99,16 @@ class DictValue(ObjectValue):
         k = key.key()
         if self.has(t, k):
             return self.at(t, k)
-        missing = t.look_up(self.cls, "__missing__")
+        if t.overrides(self.cls, "__missing__") and self.cls is not collections.Counter:
+            return self.special(t, "__missing__", [key])
+        return self.missing(t, key)
+
+    def missing(self, t: Tracer, key: Value) -> Value:
+        """What the class that is written in C has for a key that is not there."""
         if self.factory is not None and not (isinstance(self.factory, Constant) and self.factory.value is None):
             made = t.call(self.factory, [], {})
-            t.effects.change(self)
-            self.put(key, made)
+            t.set_item(self, key, made)
             return made
-        if hasattr(missing, "__code__"):
-            return t.call_method(self, "__missing__", [key])
         if issubclass(self.cls, collections.Counter):
             return Constant(0)
         t.raise_value(KeyError, [key])
@@ -141,6 +144,10 @@ class DictValue(ObjectValue):
         else:
             r.instance(self)
 
+    def empty(self) -> dict[Any, Any]:
+        """An empty one, of the class in C of which iterators and views are."""
+        return collections.OrderedDict() if issubclass(self.cls, collections.OrderedDict) else {}
+
     def as_plain(self) -> DictValue:
         made = DictValue()
         made.entries = {k: list(entry) for k, entry in self.entries.items()}
@@ -149,6 +156,8 @@ class DictValue(ObjectValue):
     def refill(self, r: Reconstructor, load: Callable[[], None]) -> None:
         """Make the object that `load` pushes hold these entries, by dict's own methods."""
         is_ordered = issubclass(self.cls, collections.OrderedDict)
+        if self.given is MISSING and self.factory is not None:
+            r.discard_call(collections.defaultdict.__init__, load, [self.factory])
         if self.given is not MISSING:
             r.discard_call(collections.OrderedDict.clear if is_ordered else dict.clear, load, [])
         if not is_ordered:
@@ -177,16 +186,22 @@ def _dict_pop(self: DictValue, t: Tracer, key: Value, default: Value | None = No
 def _dict_setdefault(self: DictValue, t: Tracer, key: Value, default: Value | None = None) -> Value:
     k = key.key()
     if k not in self.entries:
-        self.put(key, default if default is not None else Constant(None))
+        _put(self, t, key, default if default is not None else Constant(None))
     return self.at(t, k)
 
 
+def _put(self: DictValue, t: Tracer, key: Value, value: Value) -> None:
+    """As the methods do that add an item: those of OrderedDict ask the class to."""
+    if issubclass(self.cls, collections.OrderedDict):
+        t.set_item(self, key, value)
+    else:
+        self.put(key, value)
+
+
 def _dict_update(self: DictValue, t: Tracer, *others: Value, **kwargs: Value) -> None:
-    for other in others:
-        for key, value in t.mapping_pairs(other):
-            self.put(key, value)
-    for name, value in kwargs.items():
-        self.put(Constant(name), value)
+    pairs = [pair for other in others for pair in t.mapping_pairs(other)]
+    for key, value in (*pairs, *((Constant(name), value) for name, value in kwargs.items())):
+        _put(self, t, key, value)
 
 
 def _dict_init(self: DictValue, t: Tracer, *others: Value, **kwargs: Value) -> None:
@@ -198,7 +213,8 @@ def _dict_init(self: DictValue, t: Tracer, *others: Value, **kwargs: Value) -> N
 
 def _dict_popitem(self: DictValue, t: Tracer, last: Value | None = None) -> Value:
     if not self.entries:
-        t.raise_(KeyError, "popitem(): dictionary is empty")
+        is_ordered = issubclass(self.cls, collections.OrderedDict)
+        t.raise_(KeyError, "dictionary is empty" if is_ordered else "popitem(): dictionary is empty")
     keys = list(self.entries)
     k = keys[-1] if last is None or last.truth(t) else keys[0]
     found = TupleValue([self.entries[k][0], self.at(t, k)])
@@ -218,9 +234,14 @@ def _dict_move(self: DictValue, t: Tracer, key: Value, last: Value | None = None
 
 
 def _dict_copy(self: DictValue, t: Tracer) -> Value:
-    made = DictValue(
-        self.cls if self.cls in (collections.OrderedDict, collections.defaultdict, collections.Counter) else dict
-    )
+    kinds = (collections.OrderedDict, collections.defaultdict, collections.Counter)
+    if self.cls not in kinds and issubclass(self.cls, kinds):  # which ask the class for a new one
+        made = t.call(ClassValue(self.cls), [self.factory or Constant(None), self] if self.factory else [], {})
+        if not self.factory:
+            for key, value in self.pairs(t):
+                t.set_item(made, key, value)
+        return made
+    made = DictValue(self.cls if self.cls in kinds else dict)
     made.entries = {k: list(entry) for k, entry in self.entries.items()}
     made.factory = self.factory
     return made
@@ -270,7 +291,8 @@ _DICT_METHODS: dict[str, Callable[..., Value | None]] = {
     "__contains__": lambda self, t, key: Constant(self.has(t, key.key())),
     "__len__": lambda self, t: Constant(len(self.entries)),
     "__iter__": lambda self, t: DictValue.iterate(self, t),
-    "__reversed__": lambda self, t: t.taken_iterator(self.keys()[::-1], type(reversed({})), self),
+    "__missing__": lambda self, t, key: self.missing(t, key),
+    "__reversed__": lambda self, t: t.taken_iterator(self.keys()[::-1], type(reversed(self.empty())), self, reversed),
 }  # fmt: skip
 _DICT_CHANGES = frozenset(
     "pop setdefault update popitem move_to_end clear __init__ __setitem__ __delitem__ __ior__".split()
@@ -342,8 +364,7 @@ class DictView(Value):
 
     def _empty(self) -> Any:
         """The view of an empty dictionary of the kind."""
-        ordered = issubclass(self.base.python_type(), collections.OrderedDict)
-        return getattr(collections.OrderedDict() if ordered else {}, self.kind)()
+        return getattr(self.base.empty(), self.kind)()
 
     def python_type(self) -> type:
         return type(self._empty())

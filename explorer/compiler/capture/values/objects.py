@@ -57,6 +57,11 @@ def type_attribute(cls: type, name: str) -> Any:
     return MISSING
 
 
+def attribute_in_c(cls: type, name: str) -> Any:
+    """What the C code that a class builds on has under `name`, whatever the class overrides; MISSING if nothing."""
+    return next((vars(base)[name] for base in cls.__mro__ if is_written_in_c(base) and name in vars(base)), MISSING)
+
+
 def owner_of(cls: type, name: str) -> type:
     return next(base for base in cls.__mro__ if name in base.__dict__)
 
@@ -344,6 +349,8 @@ class ObjectValue(Value):
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         own = t.look_up(self.cls, name)
+        if isinstance(own, types.FunctionType):  # which super() goes past
+            own = attribute_in_c(self.cls, name)
         if name in _COMPARISONS and isinstance(own, types.WrapperDescriptorType) and own.__objclass__ is not object:
             unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
         match name:
@@ -372,11 +379,13 @@ class ObjectValue(Value):
                 return Constant(not t.truth(equal))
             case "__hash__" if self.given is not MISSING and self.source is not None:
                 t.guard(self.source, IsObject(self.given), "its hash was used")
-                return Constant(hash(self.given))
+                return Constant(own(self.given))
             case "__enter__" | "__exit__" if hasattr(self.given, name):
                 unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
             case "__repr__" | "__str__" | "__format__" if self.given is not MISSING and is_plain(self.given):
-                return Constant(getattr(self.given, name)(*map(t.constant_of, args)))
+                if own.__objclass__ is object and t.overrides(self.cls, "__repr__", "__str__"):
+                    unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
+                return Constant(own(self.given, *map(t.constant_of, args)))
         rule = t.rule_for(own)
         if rule is not None:
             return rule(t, [self, *args], kwargs)

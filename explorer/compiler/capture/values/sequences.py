@@ -294,7 +294,7 @@ class ListValue(SequenceValue):
         if name in ("copy", "__copy__"):
             return self.like(list(self.items))
         if name == "__reversed__":
-            return t.sequence_iterator(TupleValue([self.at(t, i) for i in reversed(range(len(self.items)))]))
+            return t.reversed_iterator(self)
         return super().method(t, name, args, kwargs)
 
     def reconstruct(self, r: Reconstructor) -> None:
@@ -308,17 +308,12 @@ class ListValue(SequenceValue):
             r.instance(self)
 
     def refill(self, r: Reconstructor, load: Callable[[], None]) -> None:
-        """Make the object that `load` pushes hold these items."""
+        """Make the object that `load` pushes hold these items, by its base's own methods."""
         if issubclass(self.cls, collections.deque):
-            r.discard_method(load, "clear", [])
-            r.discard_method(load, "extend", [TupleValue(self.items)])
-            return
-        r.value(ListValue(self.items))
-        load()
-        r.constant(None)
-        r.constant(None)
-        r.build("BUILD_SLICE", 2)
-        r.emit("STORE_SUBSCR")
+            r.discard_call(collections.deque.clear, load, [])
+            r.discard_call(collections.deque.extend, load, [TupleValue(self.items)])
+        else:
+            r.discard_call(list.__setitem__, load, [Constant(slice(None)), ListValue(self.items)])
 
 
 def _append(self: ListValue, t: Tracer, item: Value) -> None:
@@ -336,7 +331,8 @@ def _insert(self: ListValue, t: Tracer, index: Value, item: Value) -> None:
 def _pop(self: ListValue, t: Tracer, index: Value | None = None) -> Value:
     at = t.index(index) if index is not None else -1
     if not -len(self.items) <= at < len(self.items):
-        t.raise_(IndexError, "pop from empty list" if not self.items else "pop index out of range")
+        kind = "an empty deque" if issubclass(self.cls, collections.deque) else "empty list"
+        t.raise_(IndexError, f"pop from {kind}" if not self.items else "pop index out of range")
     found = self.at(t, at)
     del self.items[at]
     return found

@@ -30,6 +30,11 @@ class SetValue(ObjectValue):
             made.entries.setdefault(item.key(), item)
         return made
 
+    @property
+    def _base(self) -> type:
+        """The class of what its operators make: a subclass makes none of its own."""
+        return frozenset if issubclass(self.cls, frozenset) else set
+
     def constant(self) -> Any:
         if self.cls is not frozenset:
             raise NotConstant(self)
@@ -44,6 +49,8 @@ class SetValue(ObjectValue):
         return frozenset(self.entries) if self.cls is frozenset else super().key()
 
     def truth(self, t: Tracer) -> bool:
+        if t.overrides(self.cls, "__bool__", "__len__"):
+            return super().truth(t)
         return bool(self.entries)
 
     def length(self, t: Tracer) -> Value:
@@ -82,12 +89,12 @@ class SetValue(ObjectValue):
                 result = _SET_OPERATIONS[name](result, other.entries)
             if isinstance(result, bool):
                 return Constant(result)
-            made = SetValue(self.cls if self.cls in (set, frozenset) else set)
+            made = SetValue(self._base)
             made.entries = result
             return made
         match name:
             case "copy":
-                return SetValue.of(self.entries.values(), self.cls)
+                return self if self.cls is frozenset else SetValue.of(self.entries.values(), self._base)
             case "__contains__":
                 return Constant(_sought(args[0]) in self.entries)
             case "__len__":
@@ -107,8 +114,9 @@ class SetValue(ObjectValue):
             r.instance(self, [TupleValue(self.ordered())] if issubclass(self.cls, frozenset) else [])
 
     def refill(self, r: Reconstructor, load: Callable[[], None]) -> None:
-        r.discard_method(load, "clear", [])
-        r.discard_method(load, "update", [TupleValue(self.ordered())])
+        """Make the object that `load` pushes hold these items, by set's own methods."""
+        r.discard_call(set.clear, load, [])
+        r.discard_call(set.update, load, [TupleValue(self.ordered())])
 
 
 def _set_add(self: SetValue, t: Tracer, item: Value) -> None:
