@@ -165,36 +165,6 @@ def bernoulli(x: torch.Tensor, p: float, generator: Any = None) -> Any:
 CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 
 
-@DECOMPOSITIONS.rule(aten.full_like.default)
-def full_like(x: Tensor, value: Any, **facts: Any) -> Any:
-    """full_like(x, v) -> full(x.shape, v), in x's layout"""
-    return fill_in_layout(x, value, **facts)
-
-
-@DECOMPOSITIONS.rule(aten.zeros_like.default)
-def zeros_like(x: Tensor, **facts: Any) -> Any:
-    """zeros_like(x) -> full(x.shape, 0), in x's layout"""
-    return fill_in_layout(x, 0, **facts)
-
-
-@DECOMPOSITIONS.rule(aten.ones_like.default)
-def ones_like(x: Tensor, **facts: Any) -> Any:
-    """ones_like(x) -> full(x.shape, 1), in x's layout"""
-    return fill_in_layout(x, 1, **facts)
-
-
-@DECOMPOSITIONS.rule(aten.empty_like.default)
-def empty_like(x: Tensor, **facts: Any) -> Any:
-    """empty_like(x) -> empty(x.shape), in x's layout"""
-    return fill_in_layout(x, None, **facts)
-
-
-@DECOMPOSITIONS.rule(aten.zero.default)
-def zero(x: Tensor) -> Any:
-    """zero(x) -> full(x.shape, 0), in x's layout"""
-    return fill_in_layout(x, 0)
-
-
 def fill_in_layout(
     x: Tensor,
     value: Any,
@@ -236,60 +206,6 @@ def number_of(value: Any, dtype: torch.dtype) -> Any:
     return complex(value) if dtype.is_complex else int(value)
 
 
-@DECOMPOSITIONS.rule(aten.zeros.default)
-def zeros(size: Sequence[Any], **facts: Any) -> Any:
-    """zeros(size) -> full(size, 0)"""
-    return contiguous_fill(size, 0, **facts)
-
-
-@DECOMPOSITIONS.rule(aten.ones.default)
-def ones(size: Sequence[Any], **facts: Any) -> Any:
-    """ones(size) -> full(size, 1)"""
-    return contiguous_fill(size, 1, **facts)
-
-
-@DECOMPOSITIONS.rule(aten.scalar_tensor.default)
-def scalar_tensor(value: Any, **facts: Any) -> Any:
-    """scalar_tensor(v) -> full([], v)"""
-    return contiguous_fill([], value, **facts)
-
-
-@DECOMPOSITIONS.rule(aten.new_zeros.default)
-def new_zeros(x: Tensor, size: Sequence[Any], **facts: Any) -> Any:
-    """x.new_zeros(size) -> full(size, 0)"""
-    return contiguous_fill(size, 0, like=x, **facts)
-
-
-@DECOMPOSITIONS.rule(aten.new_ones.default)
-def new_ones(x: Tensor, size: Sequence[Any], **facts: Any) -> Any:
-    """x.new_ones(size) -> full(size, 1)"""
-    return contiguous_fill(size, 1, like=x, **facts)
-
-
-@DECOMPOSITIONS.rule(aten.new_full.default)
-def new_full(x: Tensor, size: Sequence[Any], value: Any, **facts: Any) -> Any:
-    """x.new_full(size, v) -> full(size, v)"""
-    return contiguous_fill(size, value, like=x, **facts)
-
-
-@DECOMPOSITIONS.rule(aten.new_empty.default)
-def new_empty(x: Tensor, size: Sequence[Any], **facts: Any) -> Any:
-    """x.new_empty(size) -> empty(size)"""
-    return contiguous_fill(size, None, like=x, **facts)
-
-
-@DECOMPOSITIONS.rule(aten.new_empty_strided.default)
-def new_empty_strided(x: Tensor, size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> Any:
-    """x.new_empty_strided(size, stride) -> empty(size), permuted"""
-    return strided_empty(size, stride, like=x, **facts)
-
-
-@DECOMPOSITIONS.rule(aten.empty_strided.default)
-def empty_strided(size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> Any:
-    """empty_strided(size, stride) -> empty(size), permuted"""
-    return strided_empty(size, stride, **facts)
-
-
 def contiguous_fill(size: Sequence[Any], value: Any, **facts: Any) -> Any:
     plain = plain_facts(**facts)
     return plain if plain is NotImplemented else filled(size, list(range(len(size))), value, *plain)
@@ -315,18 +231,6 @@ def plain_facts(
     return dtype or torch.get_default_dtype(), device or torch.device("cpu")
 
 
-@DECOMPOSITIONS.rule(aten.arange.default)
-def arange_to(end: Any, **facts: Any) -> Tensor:
-    """arange(end) -> arange(0, end, 1)"""
-    return aten.arange.start_step(0, end, 1, **facts)
-
-
-@DECOMPOSITIONS.rule(aten.arange.start)
-def arange_between(start: Any, end: Any, **facts: Any) -> Tensor:
-    """arange(start, end) -> arange(start, end, 1)"""
-    return aten.arange.start_step(start, end, 1, **facts)
-
-
 def of_fractions(decomposition: Decomposition) -> Decomposition:
     def spaced(*args: Any, dtype: torch.dtype | None = None, **facts: Any) -> Any:
         """linspace(a, b, n) -> a + step * position; how eager rounds to integers depends on the processor's vectors"""
@@ -338,12 +242,6 @@ def of_fractions(decomposition: Decomposition) -> Decomposition:
 
 for _overload, _decomposition in get_decompositions([aten.linspace, aten.logspace]).items():
     DECOMPOSITIONS.rule(_overload)(of_fractions(_decomposition))  # type: ignore[arg-type]
-
-
-@DECOMPOSITIONS.rule(aten.sum.default)
-def sum_all(x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
-    """sum(x) -> sum(x, all dimensions)"""
-    return aten.sum.dim_IntList(x, list(range(x.dim())), False, dtype=dtype)
 
 
 @DECOMPOSITIONS.rule(aten.mean.default, aten.mean.dim)
@@ -422,34 +320,10 @@ def native_group_norm(
     return in_layout_of(x, to(made, x.dtype)), to(average.squeeze(2), kept), to(rstd.squeeze(2), kept)
 
 
-@DECOMPOSITIONS.rule(aten.max.dim)
-def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> Any:
-    """max(x, dim) -> (amax(x, dim), argmax(x, dim))"""
-    return extreme(aten.amax.default, aten.argmax.default, x, dim, keepdim)
-
-
-@DECOMPOSITIONS.rule(aten.min.dim)
-def min_dim(x: Tensor, dim: int, keepdim: bool = False) -> Any:
-    """min(x, dim) -> (amin(x, dim), argmin(x, dim))"""
-    return extreme(aten.amin.default, aten.argmin.default, x, dim, keepdim)
-
-
 def extreme(value: Any, position: Any, x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     if x.dim() == 0:
         return x.clone(), aten.full.default([], 0, dtype=torch.int64, device=x.device, pin_memory=False)
     return value(x, [dim], keepdim), position(comparable(x), dim, keepdim)
-
-
-@DECOMPOSITIONS.rule(aten.max.default)
-def max_all(x: Tensor) -> Tensor:
-    """max(x) -> amax(x, all dimensions)"""
-    return aten.amax.default(x, list(range(x.dim())))
-
-
-@DECOMPOSITIONS.rule(aten.min.default)
-def min_all(x: Tensor) -> Tensor:
-    """min(x) -> amin(x, all dimensions)"""
-    return aten.amin.default(x, list(range(x.dim())))
 
 
 def comparable(x: Tensor) -> Tensor:
@@ -506,42 +380,6 @@ def split_with_sizes(x: Tensor, sizes: Sequence[Any], dim: int = 0) -> list[Tens
     return parts
 
 
-@DECOMPOSITIONS.rule(aten.unsafe_split.Tensor)
-def unsafe_split(x: Tensor, size: Any, dim: int = 0) -> list[Tensor]:
-    """unsafe_split(x, n) -> split(x, n)"""
-    return split(x, size, dim)
-
-
-@DECOMPOSITIONS.rule(aten.unsafe_split_with_sizes.default)
-def unsafe_split_with_sizes(x: Tensor, sizes: Sequence[Any], dim: int = 0) -> list[Tensor]:
-    """unsafe_split_with_sizes(x, sizes) -> split(x, sizes)"""
-    return split_with_sizes(x, sizes, dim)
-
-
-@DECOMPOSITIONS.rule(aten.unbind.int)
-def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
-    """unbind(x) -> [select(x, 0), select(x, 1), ...]"""
-    return [aten.select.int(x, dim, position) for position in range(int(x.shape[dim]))]
-
-
-@DECOMPOSITIONS.rule(aten.squeeze.default)
-def squeeze(x: Tensor) -> Tensor:
-    """squeeze(x) -> squeeze(x, dimensions of size 1)"""
-    return aten.squeeze.dims(x, [d for d in range(x.dim()) if x.shape[d] == 1])
-
-
-@DECOMPOSITIONS.rule(aten.squeeze.dim)
-def squeeze_dim(x: Tensor, dim: int) -> Tensor:
-    """squeeze(x, dim) -> squeeze(x, [dim])"""
-    return aten.squeeze.dims(x, [dim])
-
-
-@DECOMPOSITIONS.rule(aten._unsafe_view.default)
-def unsafe_view(x: Tensor, size: Sequence[Any]) -> Tensor:
-    """_unsafe_view(x, size) -> view(x, size)"""
-    return aten.view.default(x, size)
-
-
 @DECOMPOSITIONS.rule(aten.repeat.default)
 def repeat(x: Tensor, repeats: Sequence[Any]) -> Tensor:
     """repeat(x, [2, 3]) -> view(clone(expand(view(x, [1, a, 1, b]), [2, a, 3, b])), [2a, 3b])"""
@@ -552,12 +390,6 @@ def repeat(x: Tensor, repeats: Sequence[Any]) -> Tensor:
     return x.reshape(apart).expand(spread).reshape(joined)
 
 
-@DECOMPOSITIONS.rule(aten.lift_fresh.default)
-def lift_fresh(x: Tensor) -> Tensor:
-    """lift_fresh(x) -> lift_fresh_copy(x): x is a constant of the graph, and each call makes a tensor of its own"""
-    return aten.lift_fresh_copy.default(x)
-
-
 @DECOMPOSITIONS.rule(aten.copy.default)
 def copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Any:
     """copy(target, source) -> source, cast and expanded to target's dtype and shape, in target's layout"""
@@ -565,3 +397,76 @@ def copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Any:
         return NotImplemented
     cast = to(source, target.dtype)
     return in_layout_of(target, cast if list(cast.shape) == list(target.shape) else cast.expand(target.shape))
+
+
+def _all_dims(x: Tensor) -> list[int]:
+    return list(range(x.dim()))
+
+
+_REWRITES: dict[torch._ops.OpOverload, tuple[str, Any]] = {
+    aten.full_like.default: (
+        "full_like(x, v) -> full(x.shape, v), in x's layout",
+        lambda x, value, **facts: fill_in_layout(x, value, **facts)),
+    aten.zeros_like.default: (
+        "zeros_like(x) -> full(x.shape, 0), in x's layout", lambda x, **facts: fill_in_layout(x, 0, **facts)),
+    aten.ones_like.default: (
+        "ones_like(x) -> full(x.shape, 1), in x's layout", lambda x, **facts: fill_in_layout(x, 1, **facts)),
+    aten.empty_like.default: (
+        "empty_like(x) -> empty(x.shape), in x's layout", lambda x, **facts: fill_in_layout(x, None, **facts)),
+    aten.zero.default: ("zero(x) -> full(x.shape, 0), in x's layout", lambda x: fill_in_layout(x, 0)),
+    aten.zeros.default: ("zeros(size) -> full(size, 0)", lambda size, **facts: contiguous_fill(size, 0, **facts)),
+    aten.ones.default: ("ones(size) -> full(size, 1)", lambda size, **facts: contiguous_fill(size, 1, **facts)),
+    aten.scalar_tensor.default: (
+        "scalar_tensor(v) -> full([], v)", lambda value, **facts: contiguous_fill([], value, **facts)),
+    aten.new_zeros.default: (
+        "x.new_zeros(size) -> full(size, 0)", lambda x, size, **facts: contiguous_fill(size, 0, like=x, **facts)),
+    aten.new_ones.default: (
+        "x.new_ones(size) -> full(size, 1)", lambda x, size, **facts: contiguous_fill(size, 1, like=x, **facts)),
+    aten.new_full.default: (
+        "x.new_full(size, v) -> full(size, v)",
+        lambda x, size, value, **facts: contiguous_fill(size, value, like=x, **facts)),
+    aten.new_empty.default: (
+        "x.new_empty(size) -> empty(size)", lambda x, size, **facts: contiguous_fill(size, None, like=x, **facts)),
+    aten.new_empty_strided.default: (
+        "x.new_empty_strided(size, stride) -> empty(size), permuted",
+        lambda x, size, stride, **facts: strided_empty(size, stride, like=x, **facts)),
+    aten.empty_strided.default: (
+        "empty_strided(size, stride) -> empty(size), permuted",
+        lambda size, stride, **facts: strided_empty(size, stride, **facts)),
+    aten.arange.default: (
+        "arange(end) -> arange(0, end, 1)", lambda end, **facts: aten.arange.start_step(0, end, 1, **facts)),
+    aten.arange.start: (
+        "arange(start, end) -> arange(start, end, 1)",
+        lambda start, end, **facts: aten.arange.start_step(start, end, 1, **facts)),
+    aten.sum.default: (
+        "sum(x) -> sum(x, all dimensions)",
+        lambda x, dtype=None: aten.sum.dim_IntList(x, _all_dims(x), False, dtype=dtype)),
+    aten.max.default: ("max(x) -> amax(x, all dimensions)", lambda x: aten.amax.default(x, _all_dims(x))),
+    aten.min.default: ("min(x) -> amin(x, all dimensions)", lambda x: aten.amin.default(x, _all_dims(x))),
+    aten.max.dim: (
+        "max(x, dim) -> (amax(x, dim), argmax(x, dim))",
+        lambda x, dim, keepdim=False: extreme(aten.amax.default, aten.argmax.default, x, dim, keepdim)),
+    aten.min.dim: (
+        "min(x, dim) -> (amin(x, dim), argmin(x, dim))",
+        lambda x, dim, keepdim=False: extreme(aten.amin.default, aten.argmin.default, x, dim, keepdim)),
+    aten.unsafe_split.Tensor: ("unsafe_split(x, n) -> split(x, n)", lambda x, size, dim=0: split(x, size, dim)),
+    aten.unsafe_split_with_sizes.default: (
+        "unsafe_split_with_sizes(x, sizes) -> split(x, sizes)",
+        lambda x, sizes, dim=0: split_with_sizes(x, sizes, dim)),
+    aten.unbind.int: (
+        "unbind(x) -> [select(x, 0), select(x, 1), ...]",
+        lambda x, dim=0: [aten.select.int(x, dim, position) for position in range(int(x.shape[dim]))]),
+    aten.squeeze.default: (
+        "squeeze(x) -> squeeze(x, dimensions of size 1)",
+        lambda x: aten.squeeze.dims(x, [d for d in range(x.dim()) if x.shape[d] == 1])),
+    aten.squeeze.dim: ("squeeze(x, dim) -> squeeze(x, [dim])", lambda x, dim: aten.squeeze.dims(x, [dim])),
+    aten._unsafe_view.default: ("_unsafe_view(x, size) -> view(x, size)", lambda x, size: aten.view.default(x, size)),
+    aten.lift_fresh.default: (
+        "lift_fresh(x) -> lift_fresh_copy(x): x is a constant of the graph, and each call makes a tensor of its own",
+        lambda x: aten.lift_fresh_copy.default(x)),
+}  # fmt: skip
+"""Operators that are others with fixed arguments, each with what it says of itself."""
+
+for _overload, (_about, _rule) in _REWRITES.items():
+    _rule.__name__, _rule.__doc__ = _overload._schema.name.partition("::")[2], _about
+    DECOMPOSITIONS.rule(_overload)(_rule)

@@ -210,72 +210,55 @@ _POWERS: dict[float, Callable[[Expr], Expr]] = {
 }
 
 
-@LOWERINGS.rule(aten.floor.default)
-def floor(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
-    """The largest integer that is not larger."""
-    return _to_integer(lower, out, x, "floor")
+def _to_integer(name: str, about: str) -> Callable[..., Any]:
+    def lower_to_integer(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
+        def operation(a: Expr) -> Expr:
+            return apply(name, a) if a.dtype.is_floating_point else a
+
+        return pointwise(lower, out, operation, x, exact=out.dtype != torch.bfloat16)
+
+    lower_to_integer.__name__, lower_to_integer.__doc__ = name, about
+    return lower_to_integer
 
 
-@LOWERINGS.rule(aten.ceil.default)
-def ceil(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
-    """The smallest integer that is not smaller."""
-    return _to_integer(lower, out, x, "ceil")
+LOWERINGS.rule(aten.floor.default)(_to_integer("floor", "The largest integer that is not larger."))
+LOWERINGS.rule(aten.ceil.default)(_to_integer("ceil", "The smallest integer that is not smaller."))
+LOWERINGS.rule(aten.trunc.default)(_to_integer("trunc", "The integer part."))
+LOWERINGS.rule(aten.round.default)(_to_integer("round", "The nearest integer, the even one of two."))
 
 
-@LOWERINGS.rule(aten.trunc.default)
-def trunc(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
-    """The integer part."""
-    return _to_integer(lower, out, x, "trunc")
+def _of_floats(name: str, about: str) -> Callable[..., Any]:
+    def lower_of_floats(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
+        def operation(a: Expr) -> Expr:
+            return apply(name, a) if a.dtype.is_floating_point else Const(torch.bool, origins(), False)
+
+        return pointwise(lower, out, operation, x)
+
+    lower_of_floats.__name__, lower_of_floats.__doc__ = name, about
+    return lower_of_floats
 
 
-@LOWERINGS.rule(aten.round.default)
-def round_half_even(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
-    """The nearest integer, the even one of two."""
-    return _to_integer(lower, out, x, "round")
+LOWERINGS.rule(aten.isnan.default)(_of_floats("isnan", "Whether it is not a number; never so for integers."))
+LOWERINGS.rule(aten.isinf.default)(_of_floats("isinf", "Whether it is an infinity; never so for integers."))
 
 
-def _to_integer(lower: Lowering, out: torch.Tensor, x: Tensor, name: str) -> Tensor:
-    return pointwise(
-        lower, out, lambda a: apply(name, a) if a.dtype.is_floating_point else a, x, exact=out.dtype != torch.bfloat16
-    )
+def _ignoring_nan(name: str, beyond: str, about: str) -> Callable[..., Any]:
+    """`beyond` holds where the second operand is the one to take; of two zeros the first is."""
 
-
-@LOWERINGS.rule(aten.isnan.default)
-def isnan(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
-    """Whether it is not a number; never so for integers."""
-    return pointwise(lower, out, lambda a: apply("isnan", a) if a.dtype.is_floating_point else _false(), x)
-
-
-@LOWERINGS.rule(aten.isinf.default)
-def isinf(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
-    """Whether it is an infinity; never so for integers."""
-    return pointwise(lower, out, lambda a: apply("isinf", a) if a.dtype.is_floating_point else _false(), x)
-
-
-def _false() -> Expr:
-    return Const(torch.bool, origins(), False)
-
-
-@LOWERINGS.rule(aten.fmin.default)
-def fmin(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand) -> Tensor:
-    """The smaller, or the one that is a number."""
-    return _ignoring_nan(lower, out, "minimum", x, y)
-
-
-@LOWERINGS.rule(aten.fmax.default)
-def fmax(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand) -> Tensor:
-    """The larger, or the one that is a number."""
-    return _ignoring_nan(lower, out, "maximum", x, y)
-
-
-def _ignoring_nan(lower: Lowering, out: torch.Tensor, name: str, x: Operand, y: Operand) -> Tensor:
     def operation(a: Expr, b: Expr) -> Expr:
         if not a.dtype.is_floating_point:
             return apply(name, a, b)
-        other = apply("lt" if name == "maximum" else "gt", a, b)  # of two zeros the first
-        return apply("where", apply("logical_or", apply("isnan", a), other), b, a)
+        return apply("where", apply("logical_or", apply("isnan", a), apply(beyond, a, b)), b, a)
 
-    return pointwise(lower, out, operation, x, y, exact=True)
+    def lower_ignoring_nan(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand) -> Tensor:
+        return pointwise(lower, out, operation, x, y, exact=True)
+
+    lower_ignoring_nan.__doc__ = about
+    return lower_ignoring_nan
+
+
+LOWERINGS.rule(aten.fmin.default)(_ignoring_nan("minimum", "gt", "The smaller, or the one that is a number."))
+LOWERINGS.rule(aten.fmax.default)(_ignoring_nan("maximum", "lt", "The larger, or the one that is a number."))
 
 
 @LOWERINGS.rule(aten.clamp.default, aten.clamp.Tensor)

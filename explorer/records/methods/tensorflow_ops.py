@@ -21,92 +21,47 @@ def dtype_of(tf: Any, dtype: torch.dtype) -> Any:
     return getattr(tf, str(dtype).removeprefix("torch."))
 
 
-def _pointwise(name: str, *overloads: Any) -> None:
+def _pointwise(name: str) -> Callable[..., Any]:
     """ATen computes in the dtype of the result; numbers among the arguments take it too."""
 
     def rule(tf: Any, out: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        function: Any = tf
-        for part in name.split("."):
-            function = getattr(function, part)
-        return function(*(_as(tf, out.dtype, each) for each in args))
+        return operator.attrgetter(name)(tf)(*(_as(tf, out.dtype, each) for each in args))
 
-    TF_OPS.rule(*overloads)(rule)
+    return rule
 
 
-def _compared(name: str, *overloads: Any) -> None:
-    def rule(tf: Any, out: torch.Tensor, x: Any, y: Any) -> Any:
-        return getattr(tf.math, name)(x, tf.cast(y, x.dtype))
-
-    TF_OPS.rule(*overloads)(rule)
+def _compared(name: str) -> Callable[..., Any]:
+    return lambda tf, out, x, y: getattr(tf.math, name)(x, tf.cast(y, x.dtype))
 
 
 def _as(tf: Any, dtype: torch.dtype, value: Any) -> Any:
     return tf.cast(value, dtype_of(tf, dtype))
 
 
-_pointwise("math.multiply", aten.mul.Tensor, aten.mul.Scalar)
-_pointwise("math.divide", aten.div.Tensor, aten.div.Scalar)
-_pointwise("math.negative", aten.neg.default)
-_pointwise("math.abs", aten.abs.default)
-_pointwise("math.exp", aten.exp.default)
-_pointwise("math.expm1", aten.expm1.default)
-_pointwise("math.log", aten.log.default)
-_pointwise("math.log1p", aten.log1p.default)
-_pointwise("math.sqrt", aten.sqrt.default)
-_pointwise("math.rsqrt", aten.rsqrt.default)
-_pointwise("math.reciprocal", aten.reciprocal.default)
-_pointwise("math.sin", aten.sin.default)
-_pointwise("math.cos", aten.cos.default)
-_pointwise("math.tanh", aten.tanh.default)
-_pointwise("math.erf", aten.erf.default)
-_pointwise("math.sigmoid", aten.sigmoid.default)
-_pointwise("math.floor", aten.floor.default)
-_pointwise("math.ceil", aten.ceil.default)
-_pointwise("math.round", aten.round.default)
-_pointwise("math.sign", aten.sign.default)
-_pointwise("nn.relu", aten.relu.default)
-_pointwise("math.pow", aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar)
-_pointwise("math.maximum", aten.maximum.default)
-_pointwise("math.minimum", aten.minimum.default)
-_pointwise("math.logical_not", aten.logical_not.default)
-_pointwise("math.logical_and", aten.logical_and.default)
-_pointwise("math.logical_or", aten.logical_or.default)
-_compared("greater", aten.gt.Tensor, aten.gt.Scalar)
-_compared("greater_equal", aten.ge.Tensor, aten.ge.Scalar)
-_compared("less", aten.lt.Tensor, aten.lt.Scalar)
-_compared("less_equal", aten.le.Tensor, aten.le.Scalar)
-_compared("equal", aten.eq.Tensor, aten.eq.Scalar)
-_compared("not_equal", aten.ne.Tensor, aten.ne.Scalar)
+def _reduced(name: str) -> Callable[..., Any]:
+    def rule(tf: Any, out: torch.Tensor, x: Any, dims: Any = None, keep: bool = False, dtype: Any = None) -> Any:
+        axis = None if dims is None or list(dims) == [] else list(dims)
+        return _as(tf, out.dtype, getattr(tf.math, name)(_as(tf, out.dtype, x), axis=axis, keepdims=keep))
+
+    return rule
 
 
-@TF_OPS.rule(operator.getitem)
-def getitem(tf: Any, out: Any, values: Sequence[Any], index: int) -> Any:
-    """One of several results"""
-    return values[index]
+for _name in (
+    "math.negative math.abs math.exp math.expm1 math.log math.log1p math.sqrt math.rsqrt math.reciprocal math.sin "
+    "math.cos math.tanh math.erf math.sigmoid math.floor math.ceil math.round math.sign nn.relu math.maximum "
+    "math.minimum math.logical_not math.logical_and math.logical_or"
+).split():
+    _aten = {"negative": "neg"}.get(_name.partition(".")[2], _name.partition(".")[2])
+    TF_OPS.rule(getattr(aten, _aten).default)(_pointwise(_name))
+for _aten, _name in {"gt": "greater", "ge": "greater_equal", "lt": "less", "le": "less_equal", "eq": "equal",
+                     "ne": "not_equal"}.items():  # fmt: skip
+    TF_OPS.rule(getattr(aten, _aten).Tensor, getattr(aten, _aten).Scalar)(_compared(_name))
 
 
 @TF_OPS.rule(aten.add.Tensor, aten.add.Scalar)
 def add(tf: Any, out: torch.Tensor, x: Any, y: Any, alpha: float = 1) -> Any:
     """x + alpha * y"""
     return tf.add(_as(tf, out.dtype, x), _as(tf, out.dtype, y) * _as(tf, out.dtype, alpha))
-
-
-@TF_OPS.rule(aten.sub.Tensor, aten.sub.Scalar)
-def sub(tf: Any, out: torch.Tensor, x: Any, y: Any, alpha: float = 1) -> Any:
-    """x - alpha * y"""
-    return add(tf, out, x, y, -alpha)
-
-
-@TF_OPS.rule(aten.rsub.Scalar)
-def rsub(tf: Any, out: torch.Tensor, x: Any, y: Any, alpha: float = 1) -> Any:
-    """y - alpha * x"""
-    return add(tf, out, y, x, -alpha)
-
-
-@TF_OPS.rule(aten.gelu.default)
-def gelu(tf: Any, out: torch.Tensor, x: Any, approximate: str = "none") -> Any:
-    """gelu"""
-    return tf.nn.gelu(x, approximate=approximate == "tanh")
 
 
 @TF_OPS.rule(aten.clamp.default)
@@ -117,66 +72,12 @@ def clamp(tf: Any, out: torch.Tensor, x: Any, low: Any = None, high: Any = None)
     return x if high is None else tf.minimum(x, _as(tf, out.dtype, high))
 
 
-@TF_OPS.rule(aten.where.self)
-def where(tf: Any, out: torch.Tensor, condition: Any, x: Any, y: Any) -> Any:
-    """where"""
-    return tf.where(condition, _as(tf, out.dtype, x), _as(tf, out.dtype, y))
-
-
-@TF_OPS.rule(aten._to_copy.default, aten.to.dtype)
-def to_copy(tf: Any, out: torch.Tensor, x: Any, *args: Any, **kwargs: Any) -> Any:
-    """A conversion"""
-    return _as(tf, out.dtype, x)
-
-
-@TF_OPS.rule(aten.clone.default, aten.alias.default, aten.detach.default, aten.lift_fresh_copy.default)
-def clone(tf: Any, out: torch.Tensor, x: Any, **kwargs: Any) -> Any:
-    """A copy: values of a tf.Graph are never changed"""
-    return tf.identity(x)
-
-
-@TF_OPS.rule(aten.copy.default)
-def copy(tf: Any, out: torch.Tensor, into: Any, x: Any, non_blocking: bool = False) -> Any:
-    """x with the shape and dtype of `into`"""
-    return tf.broadcast_to(_as(tf, out.dtype, x), out.shape)
-
-
-@TF_OPS.rule(aten.view.default, aten._unsafe_view.default, aten.reshape.default)
-def reshape(tf: Any, out: torch.Tensor, x: Any, shape: Any) -> Any:
-    """The same elements in another shape"""
-    return tf.reshape(x, out.shape)
-
-
-@TF_OPS.rule(aten.unsqueeze.default, aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
-def squeeze(tf: Any, out: torch.Tensor, x: Any, *dims: Any) -> Any:
-    """A dimension of 1 added or taken away"""
-    return tf.reshape(x, out.shape)
-
-
-@TF_OPS.rule(aten.permute.default)
-def permute(tf: Any, out: torch.Tensor, x: Any, dims: Sequence[int]) -> Any:
-    """permute"""
-    return tf.transpose(x, [dim % len(dims) for dim in dims])
-
-
-@TF_OPS.rule(aten.t.default)
-def transposed(tf: Any, out: torch.Tensor, x: Any) -> Any:
-    """t"""
-    return tf.transpose(x)
-
-
 @TF_OPS.rule(aten.transpose.int)
 def transpose(tf: Any, out: torch.Tensor, x: Any, first: int, second: int) -> Any:
     """transpose"""
     order = list(range(out.dim()))
     order[first], order[second] = order[second], order[first]
     return tf.transpose(x, order)
-
-
-@TF_OPS.rule(aten.expand.default)
-def expand(tf: Any, out: torch.Tensor, x: Any, shape: Any, implicit: bool = False) -> Any:
-    """expand"""
-    return tf.broadcast_to(x, out.shape)
 
 
 @TF_OPS.rule(aten.slice.Tensor)
@@ -188,94 +89,11 @@ def slice_(tf: Any, out: torch.Tensor, x: Any, dim: int = 0, start: Any = None, 
     return x[tuple(index)]
 
 
-@TF_OPS.rule(aten.select.int)
-def select(tf: Any, out: torch.Tensor, x: Any, dim: int, index: int) -> Any:
-    """select"""
-    return tf.gather(x, index % x.shape[dim], axis=dim)
-
-
-@TF_OPS.rule(aten.cat.default)
-def cat(tf: Any, out: torch.Tensor, parts: Sequence[Any], dim: int = 0) -> Any:
-    """cat"""
-    return tf.concat([_as(tf, out.dtype, part) for part in parts], dim)
-
-
-@TF_OPS.rule(aten.embedding.default)
-def embedding(tf: Any, out: torch.Tensor, weight: Any, index: Any, *rest: Any) -> Any:
-    """embedding"""
-    return tf.gather(weight, index)
-
-
-@TF_OPS.rule(aten.full.default)
-def full(tf: Any, out: torch.Tensor, size: Any, value: Any, **kwargs: Any) -> Any:
-    """full"""
-    return tf.fill(out.shape, _as(tf, out.dtype, value))
-
-
-@TF_OPS.rule(aten.full_like.default)
-def full_like(tf: Any, out: torch.Tensor, x: Any, value: Any, **kwargs: Any) -> Any:
-    """full_like"""
-    return full(tf, out, out.shape, value)
-
-
-@TF_OPS.rule(aten.scalar_tensor.default)
-def scalar_tensor(tf: Any, out: torch.Tensor, value: Any, **kwargs: Any) -> Any:
-    """scalar_tensor"""
-    return _as(tf, out.dtype, value)
-
-
-@TF_OPS.rule(aten.arange.start_step)
-def arange(tf: Any, out: torch.Tensor, start: Any, end: Any, step: Any = 1, **kwargs: Any) -> Any:
-    """arange"""
-    return _as(tf, out.dtype, tf.range(start, end, step))
-
-
-@TF_OPS.rule(aten.mm.default, aten.bmm.default)
-def matmul(tf: Any, out: torch.Tensor, x: Any, y: Any) -> Any:
-    """A matrix product"""
-    return tf.linalg.matmul(x, y)
-
-
-@TF_OPS.rule(aten.addmm.default)
-def addmm(tf: Any, out: torch.Tensor, bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> Any:
-    """beta * bias + alpha * x @ y"""
-    return beta * bias + alpha * tf.linalg.matmul(x, y)
-
-
 @TF_OPS.rule(aten.linear.default)
 def linear(tf: Any, out: torch.Tensor, x: Any, weight: Any, bias: Any = None) -> Any:
     """x @ weight.T + bias"""
     found = tf.linalg.matmul(x, weight, transpose_b=True)
     return found if bias is None else found + bias
-
-
-def _reduced(tf: Any, name: str, out: torch.Tensor, x: Any, dims: Any, keep: bool) -> Any:
-    axis = None if dims is None or list(dims) == [] else list(dims)
-    return _as(tf, out.dtype, getattr(tf.math, name)(x, axis=axis, keepdims=keep))
-
-
-@TF_OPS.rule(aten.sum.default, aten.sum.dim_IntList)
-def sum_(tf: Any, out: torch.Tensor, x: Any, dims: Any = None, keep: bool = False, dtype: Any = None) -> Any:
-    """sum"""
-    return _reduced(tf, "reduce_sum", out, _as(tf, out.dtype, x), dims, keep)
-
-
-@TF_OPS.rule(aten.mean.default, aten.mean.dim)
-def mean(tf: Any, out: torch.Tensor, x: Any, dims: Any = None, keep: bool = False, dtype: Any = None) -> Any:
-    """mean"""
-    return _reduced(tf, "reduce_mean", out, _as(tf, out.dtype, x), dims, keep)
-
-
-@TF_OPS.rule(aten.amax.default)
-def amax(tf: Any, out: torch.Tensor, x: Any, dims: Any = None, keep: bool = False) -> Any:
-    """amax"""
-    return _reduced(tf, "reduce_max", out, x, dims, keep)
-
-
-@TF_OPS.rule(aten.amin.default)
-def amin(tf: Any, out: torch.Tensor, x: Any, dims: Any = None, keep: bool = False) -> Any:
-    """amin"""
-    return _reduced(tf, "reduce_min", out, x, dims, keep)
 
 
 @TF_OPS.rule(aten.var.correction)
@@ -287,18 +105,6 @@ def var(tf: Any, out: torch.Tensor, x: Any, dims: Any = None, correction: float 
         count *= x.shape[dim]
     found = tf.math.reduce_variance(x, axis=axis, keepdims=keepdim)
     return found * _as(tf, out.dtype, count / max(count - correction, 0.0))
-
-
-@TF_OPS.rule(aten._softmax.default)
-def softmax(tf: Any, out: torch.Tensor, x: Any, dim: int, half_to_float: bool = False) -> Any:
-    """softmax"""
-    return tf.nn.softmax(_as(tf, out.dtype, x), axis=dim)
-
-
-@TF_OPS.rule(aten._log_softmax.default)
-def log_softmax(tf: Any, out: torch.Tensor, x: Any, dim: int, half_to_float: bool = False) -> Any:
-    """log_softmax"""
-    return tf.nn.log_softmax(_as(tf, out.dtype, x), axis=dim)
 
 
 @TF_OPS.rule(aten.native_layer_norm.default)
@@ -326,3 +132,45 @@ def convolution(
     found = tf.nn.conv2d(last, kernel, strides=list(stride), padding="VALID", dilations=list(dilation))
     found = tf.transpose(found, [0, 3, 1, 2])
     return found if bias is None else found + tf.reshape(bias, [1, -1, 1, 1])
+
+
+_RULES: dict[tuple[Any, ...], Callable[..., Any]] = {
+    (aten.mul.Tensor, aten.mul.Scalar): _pointwise("math.multiply"),
+    (aten.div.Tensor, aten.div.Scalar): _pointwise("math.divide"),
+    (aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar): _pointwise("math.pow"),
+    (aten.sub.Tensor, aten.sub.Scalar): lambda tf, out, x, y, alpha=1: add(tf, out, x, y, -alpha),
+    (aten.rsub.Scalar,): lambda tf, out, x, y, alpha=1: add(tf, out, y, x, -alpha),
+    (aten.gelu.default,): lambda tf, out, x, approximate="none": tf.nn.gelu(x, approximate=approximate == "tanh"),
+    (aten.where.self,): lambda tf, out, holds, x, y: tf.where(holds, _as(tf, out.dtype, x), _as(tf, out.dtype, y)),
+    (aten._to_copy.default, aten.to.dtype): lambda tf, out, x, *args, **facts: _as(tf, out.dtype, x),
+    # Values of a tf.Graph are never changed: a copy is the value.
+    (aten.clone.default, aten.alias.default, aten.detach.default, aten.lift_fresh_copy.default):
+        lambda tf, out, x, **facts: tf.identity(x),
+    (aten.copy.default,):
+        lambda tf, out, into, x, non_blocking=False: tf.broadcast_to(_as(tf, out.dtype, x), out.shape),
+    (aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unsqueeze.default, aten.squeeze.default,
+     aten.squeeze.dim, aten.squeeze.dims): lambda tf, out, x, *args: tf.reshape(x, out.shape),
+    (aten.permute.default,): lambda tf, out, x, dims: tf.transpose(x, [dim % len(dims) for dim in dims]),
+    (aten.t.default,): lambda tf, out, x: tf.transpose(x),
+    (aten.expand.default,): lambda tf, out, x, shape, implicit=False: tf.broadcast_to(x, out.shape),
+    (aten.select.int,): lambda tf, out, x, dim, index: tf.gather(x, index % x.shape[dim], axis=dim),
+    (aten.cat.default,): lambda tf, out, parts, dim=0: tf.concat([_as(tf, out.dtype, part) for part in parts], dim),
+    (aten.embedding.default,): lambda tf, out, weight, index, *rest: tf.gather(weight, index),
+    (aten.full.default, aten.full_like.default):
+        lambda tf, out, like, value, **facts: tf.fill(out.shape, _as(tf, out.dtype, value)),
+    (aten.scalar_tensor.default,): lambda tf, out, value, **facts: _as(tf, out.dtype, value),
+    (aten.arange.start_step,):
+        lambda tf, out, start, end, step=1, **facts: _as(tf, out.dtype, tf.range(start, end, step)),
+    (aten.mm.default, aten.bmm.default): lambda tf, out, x, y: tf.linalg.matmul(x, y),
+    (aten.addmm.default,):
+        lambda tf, out, bias, x, y, beta=1, alpha=1: beta * bias + alpha * tf.linalg.matmul(x, y),
+    (aten.sum.default, aten.sum.dim_IntList): _reduced("reduce_sum"),
+    (aten.mean.default, aten.mean.dim): _reduced("reduce_mean"),
+    (aten.amax.default,): _reduced("reduce_max"),
+    (aten.amin.default,): _reduced("reduce_min"),
+    (aten._softmax.default,): lambda tf, out, x, dim, half: tf.nn.softmax(_as(tf, out.dtype, x), axis=dim),
+    (aten._log_softmax.default,): lambda tf, out, x, dim, half: tf.nn.log_softmax(_as(tf, out.dtype, x), axis=dim),
+    (operator.getitem,): lambda tf, out, values, index: values[index],
+}  # fmt: skip
+for _overloads, _rule in _RULES.items():
+    TF_OPS.rule(*_overloads)(_rule)
