@@ -94,7 +94,7 @@ def test_unequal_depths_are_refused() -> None:
         ["x"],
         [
             build.load_fast("x"),
-            build.pop_jump_if("true", "done"),
+            build.instruction("POP_JUMP_IF", "true", "done"),
             build.load_const(1),
             done,
             build.load_const(2),

@@ -3,14 +3,15 @@
 They carry the ambient origins and no id; `number` gives ids. A label is a NOP that has its id from the start:
 
     done = label("f0@done")
-    number("f0", [*load, pop_jump_if("true", done.id), load_const(1), return_value(), done, ...])
+    number("f0", [*load, instruction("POP_JUMP_IF", "true", done.id), load_const(1), return_value(), done, ...])
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from explorer.compiler.bytecode.normal import NULL_FIRST, OPS
@@ -31,49 +32,23 @@ def label(id: str) -> Instruction:
     return replace(instruction("NOP"), id=id)
 
 
-def load_const(value: Any) -> Instruction:
-    """`value` may be any object: constants need not be marshalled."""
-    return instruction("LOAD_CONST", value)
-
-
-def load_fast(name: str) -> Instruction:
-    return instruction("LOAD_FAST", name)
-
-
-def store_fast(name: str) -> Instruction:
-    return instruction("STORE_FAST", name)
-
-
-def delete_fast(name: str) -> Instruction:
-    return instruction("DELETE_FAST", name)
-
-
-def load_deref(name: str) -> Instruction:
-    return instruction("LOAD_DEREF", name)
-
-
-def store_deref(name: str) -> Instruction:
-    return instruction("STORE_DEREF", name)
-
-
-def load_closure(name: str) -> Instruction:
-    return instruction("LOAD_CLOSURE", name)
-
-
-def load_global(name: str) -> Instruction:
-    return instruction("LOAD_GLOBAL", name)
-
-
-def load_attr(name: str) -> Instruction:
-    return instruction("LOAD_ATTR", name)
-
-
-def binary_subscr() -> Instruction:
-    return instruction("BINARY_SUBSCR")
-
-
-def pop_top() -> Instruction:
-    return instruction("POP_TOP")
+load_const: Callable[[Any], Instruction] = partial(instruction, "LOAD_CONST")
+"""Any object: constants need not be marshalled."""
+load_fast: Callable[[str], Instruction] = partial(instruction, "LOAD_FAST")
+store_fast: Callable[[str], Instruction] = partial(instruction, "STORE_FAST")
+delete_fast: Callable[[str], Instruction] = partial(instruction, "DELETE_FAST")
+load_deref: Callable[[str], Instruction] = partial(instruction, "LOAD_DEREF")
+load_closure: Callable[[str], Instruction] = partial(instruction, "LOAD_CLOSURE")
+load_global: Callable[[str], Instruction] = partial(instruction, "LOAD_GLOBAL")
+load_attr: Callable[[str], Instruction] = partial(instruction, "LOAD_ATTR")
+binary_subscr: Callable[[], Instruction] = partial(instruction, "BINARY_SUBSCR")
+pop_top: Callable[[], Instruction] = partial(instruction, "POP_TOP")
+build_tuple: Callable[[int], Instruction] = partial(instruction, "BUILD_TUPLE")
+unpack: Callable[[int], Instruction] = partial(instruction, "UNPACK_SEQUENCE")
+"""iterable -> so many items, the first on top."""
+jump: Callable[[str], Instruction] = partial(instruction, "JUMP", None)
+return_value: Callable[[], Instruction] = partial(instruction, "RETURN_VALUE")
+raise_top: Callable[[], Instruction] = partial(instruction, "RAISE_VARARGS", 1)
 
 
 def copy(position: int = 1) -> Instruction:
@@ -87,35 +62,6 @@ def swap(position: int = 2) -> Instruction:
 def bury(position: int) -> list[Instruction]:
     """Move the top down to `position` (1 the top itself); the values between each move up by one."""
     return [swap(depth) for depth in range(position, 1, -1)]
-
-
-def build_tuple(count: int) -> Instruction:
-    return instruction("BUILD_TUPLE", count)
-
-
-def build_list(count: int) -> Instruction:
-    return instruction("BUILD_LIST", count)
-
-
-def unpack(count: int) -> Instruction:
-    """iterable -> `count` items, the first on top."""
-    return instruction("UNPACK_SEQUENCE", count)
-
-
-def jump(target: str) -> Instruction:
-    return instruction("JUMP", None, target)
-
-
-def pop_jump_if(condition: Literal["true", "false", "none", "not none"], target: str) -> Instruction:
-    return instruction("POP_JUMP_IF", condition, target)
-
-
-def return_value() -> Instruction:
-    return instruction("RETURN_VALUE")
-
-
-def raise_top() -> Instruction:
-    return instruction("RAISE_VARARGS", 1)
 
 
 def call(
