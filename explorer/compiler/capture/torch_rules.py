@@ -45,14 +45,16 @@ def _is_compiling(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Val
     return Constant(t.says_compiling)
 
 
-@CALLS.rule(
-    torch.compiler.is_exporting, *existing(torch.jit, "is_scripting", "is_tracing"),
-    torch.onnx.is_in_onnx_export,
-    *existing(torch._C, "_is_torch_function_mode_enabled", "_is_tracing"),
-)  # fmt: skip
-def _is_something_else(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """False: traced code is neither scripted nor exported."""
-    return Constant(False)
+def _always(answer: Any, *callables: Any) -> None:
+    CALLS.rule(*callables)(lambda t, args, kwargs: Constant(answer))
+
+
+_always(False, torch.compiler.is_exporting, torch.onnx.is_in_onnx_export)
+_always(False, *existing(torch.jit, "is_scripting", "is_tracing"))
+_always(False, *existing(torch._C, "_is_torch_function_mode_enabled", "_is_tracing"))
+_always(None, torch._C._get_tracing_state)  # nothing is traced for TorchScript
+_always(0, torch._C._len_torch_dispatch_stack)  # under a mode nothing is compiled
+_always(None, torch._C._log_api_usage_once)
 
 
 def _is_overridden(t: Tracer, values: Sequence[Value]) -> bool:
@@ -136,18 +138,6 @@ def _state(function: Any) -> Rule:
         return t.from_python(function(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()}))
 
     return answer
-
-
-@CALLS.rule(torch._C._get_tracing_state)
-def _tracing_state(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """None: nothing is traced for TorchScript."""
-    return Constant(None)
-
-
-@CALLS.rule(torch._C._len_torch_dispatch_stack)
-def _no_mode(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """0: under a mode nothing is compiled."""
-    return Constant(0)
 
 
 @positional(torch._C._len_torch_function_stack)
@@ -290,12 +280,6 @@ def _set_default_device(t: Tracer, device: Value) -> Value:
 
 
 # ------------------------------------------------------------------------------------------------ library functions
-
-
-@CALLS.rule(torch._C._log_api_usage_once)
-def _nothing(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """No effect on results."""
-    return Constant(None)
 
 
 @CALLS.rule(torch.compile)

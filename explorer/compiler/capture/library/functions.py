@@ -11,6 +11,7 @@ import types
 import typing
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -145,10 +146,23 @@ for _symbol, (_unary, _) in UNARY.items():
     positional(_unary)(_operator(_symbol, "unary"))
 
 
-@positional(operator.getitem)
-def _getitem(t: Tracer, base: Value, key: Value) -> Value:
-    """base[key]."""
-    return t.get_item(base, key)
+_OF_ONE: dict[Any, Callable[[Tracer, Value], Value]] = {
+    operator.truth: lambda t, value: Constant(t.truth(value)),
+    operator.not_: lambda t, value: Constant(not t.truth(value)),
+    operator.index: lambda t, value: value if isinstance(value, SizeValue) else Constant(t.index(value)),
+    types.MappingProxyType: lambda t, mapping: mapping,
+}
+_OF_TWO: dict[Any, Callable[[Tracer, Value, Value], Value]] = {
+    operator.getitem: lambda t, base, key: t.get_item(base, key),
+    operator.contains: lambda t, base, item: Constant(t.contains(base, item)),
+    operator.is_: lambda t, left, right: Constant(t.is_same(left, right)),
+    operator.is_not: lambda t, left, right: Constant(not t.is_same(left, right)),
+    types.MethodType: lambda t, function, bound: BoundMethod(function, bound),
+    typing.cast: lambda t, kind, value: value,
+}
+_OF_VALUES: dict[Any, Callable[..., Value]] = {**_OF_ONE, **_OF_TWO}
+for _known, _rule in _OF_VALUES.items():
+    positional(_known)(_rule)
 
 
 @positional(operator.setitem)
@@ -156,42 +170,6 @@ def _setitem(t: Tracer, base: Value, key: Value, value: Value) -> Value:
     """base[key] = value."""
     t.set_item(base, key, value)
     return NONE
-
-
-@positional(operator.contains)
-def _contains(t: Tracer, base: Value, item: Value) -> Value:
-    """item in base."""
-    return Constant(t.contains(base, item))
-
-
-@positional(operator.is_)
-def _is(t: Tracer, left: Value, right: Value) -> Value:
-    """left is right."""
-    return Constant(t.is_same(left, right))
-
-
-@positional(operator.is_not)
-def _is_not(t: Tracer, left: Value, right: Value) -> Value:
-    """left is not right."""
-    return Constant(not t.is_same(left, right))
-
-
-@positional(operator.truth)
-def _truth(t: Tracer, value: Value) -> Value:
-    """bool(value)."""
-    return Constant(t.truth(value))
-
-
-@positional(operator.not_)
-def _not(t: Tracer, value: Value) -> Value:
-    """not value."""
-    return Constant(not t.truth(value))
-
-
-@positional(operator.index)
-def _index(t: Tracer, value: Value) -> Value:
-    """The value as an integer."""
-    return value if isinstance(value, SizeValue) else Constant(t.index(value))
 
 
 Copies = Callable[[Value], Value]
@@ -281,18 +259,6 @@ def _copied_tensor(t: Tracer, value: TensorValue) -> Value:
     return t.call(t.from_python(torch.nn.Parameter), [made, Constant(value.fake.requires_grad)], {})
 
 
-@positional(types.MappingProxyType)
-def _proxy(t: Tracer, mapping: Value) -> Value:
-    """A view of a mapping."""
-    return mapping
-
-
-@positional(types.MethodType)
-def _method_type(t: Tracer, function: Value, bound: Value) -> Value:
-    """A bound method."""
-    return BoundMethod(function, bound)
-
-
 @positional(types.SimpleNamespace)
 def _namespace(t: Tracer, **kwargs: Value) -> Value:
     """An object with these attributes."""
@@ -312,12 +278,6 @@ def _weak_reference(t: Tracer, target: Value, callback: Value = NONE) -> Value:
     if not target.python_type().__weakrefoffset__ and not isinstance(target, BoundMethod):
         t.raise_(TypeError, f"cannot create weak reference to '{name_in_messages(target.python_type())}' object")
     return WeakReference(target, callback=callback)
-
-
-@positional(typing.cast)
-def _cast(t: Tracer, kind: Value, value: Value) -> Value:
-    """The value."""
-    return value
 
 
 @positional(contextlib.nullcontext)
