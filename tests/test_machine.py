@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import explorer
-from explorer.compiler.runtime import remarks as runtime_remarks
-from explorer.compiler.runtime.remarks import SILENT, UNTOLD, remarks
-from explorer.compiler.runtime.resources import Block, Used, facts, of_amdgcn, of_ptxas
+from explorer.compiler.runtime import cpp_build as runtime_remarks
+from explorer.compiler.runtime.cpp_build import SILENT, UNTOLD, remarks
+from explorer.compiler.runtime.triton_texts import Block, Used, facts, of_amdgcn, of_ptxas
 from explorer.core.text import Line, Text
 from explorer.ir.record import LineData
 from explorer.records import throughput

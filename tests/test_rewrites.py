@@ -12,7 +12,7 @@ from torch import Tensor, fx
 import explorer
 from explorer.records.session import Record
 from explorer.show.cli import main
-from explorer.show.view.rewrites import Rewrites
+from explorer.show.view.walk import Rewrites
 
 
 def wasteful(x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 import explorer
 from explorer.records.session import Record
 from explorer.show.cli import main
-from explorer.show.view.tries import Tries
+from explorer.show.view.walk import Tries
 
 
 def normalised(x: Tensor) -> tuple[Tensor, ...]:

@@ -13,7 +13,7 @@ import explorer
 from explorer.ir.scalar import OPS
 from explorer.records.session import Record
 from explorer.show.cli import main
-from explorer.show.view.values import Values
+from explorer.show.view.walk import Values
 
 
 def logged(x: Tensor, w: Tensor) -> Tensor:

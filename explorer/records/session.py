@@ -41,7 +41,6 @@ from explorer.show.view import (
 )
 from explorer.show.view.glance import with_glance
 from explorer.show.view.provenance import file_names
-from explorer.show.view.rewrites import Rewrites, rewrites_of
 from explorer.show.view.size_limit import (
     INDENTED,
     MOST_ON_DISK,
@@ -51,8 +50,7 @@ from explorer.show.view.size_limit import (
     within_size_limit,
 )
 from explorer.show.view.steps import Steps, of_record
-from explorer.show.view.tries import Tries, tries_of
-from explorer.show.view.values import Values, values_of
+from explorer.show.view.walk import Rewrites, Tries, Values, rewrites_of, tries_of, values_of
 
 T = TypeVar("T")
 

@@ -26,9 +26,8 @@ from triton.runtime.cache import FileCacheManager
 from explorer.compiler.runtime.cache import TRITON, confirm, in_some_folder, intact, put, remove, trim
 from explorer.compiler.runtime.child import Child, Ended
 from explorer.compiler.runtime.reasons import NO_TOOL, TRITON_FAILED
-from explorer.compiler.runtime.resources import Block, facts, of_amdgcn, of_ptxas
 from explorer.compiler.runtime.triton_call import ALIGNMENT, assembler, load, present, profiler
-from explorer.compiler.runtime.triton_texts import steady_locations, texts
+from explorer.compiler.runtime.triton_texts import Block, facts, of_amdgcn, of_ptxas, steady_locations, texts
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.program import BuildStep, Generated, Lowered, Program, Target, TritonKernel
 

@@ -30,11 +30,10 @@ from explorer.records.check.trial import SEED
 from explorer.records.environment import describe
 from explorer.records.methods.compiled import OURS, stock
 from explorer.records.methods.define_and_run import TENSORFLOW
-from explorer.records.methods.dispatched import EAGER, operations
 from explorer.records.methods.exported import EXPORT, ONNX
 from explorer.records.methods.inputs import Call, Input, containers, inputs
 from explorer.records.methods.method import Captured, Example, Method
-from explorer.records.methods.tracers import FX, SCRIPT, TRACE
+from explorer.records.methods.tracers import EAGER, FX, SCRIPT, TRACE, operations
 from explorer.records.stock.backend import named
 
 

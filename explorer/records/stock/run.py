@@ -44,10 +44,7 @@ from explorer.records.stock import (
     guards,
     kernels,
     lowering,
-    passes,
     recompiles,
-    steps,
-    symbols,
 )
 from explorer.records.stock.absent import generating_for
 from explorer.records.stock.hook import watching
@@ -59,13 +56,13 @@ HOOKS = (
     recompiles.INPUTS_HOOK,
     frames.HOOK,
     recompiles.HOOK,
-    steps.HOOK,
+    frames.STEPS_HOOK,
     breaks.HOOK,
     guards.HOOK,
-    symbols.HOOK,
+    guards.SYMBOLS_HOOK,
     caches.HOOK,
     graphs.HOOK,
-    passes.HOOK,
+    graphs.PASSES_HOOK,
     lowering.HOOK,
     lowering.CAUSES_HOOK,
     fusion.HOOK,
@@ -78,7 +75,7 @@ HOOKS = (
     bisection.HOOK,
 )
 
-WATCHING = tuple(hook for hook in HOOKS if hook not in (steps.HOOK, absent.HOOK, bisection.HOOK))
+WATCHING = tuple(hook for hook in HOOKS if hook not in (frames.STEPS_HOOK, absent.HOOK, bisection.HOOK))
 """Those of a program that is watched as it is: the evaluator's single steps would slow its compiles down."""
 
 
