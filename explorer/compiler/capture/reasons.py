@@ -177,11 +177,6 @@ FRAME_NO_TENSOR = reason(
     "a function that uses no tensor",
     "With these arguments there is nothing to compile, so Python runs the function.",
 )
-FRAME_DECODE = reason(
-    "frame.bytecode",
-    "bytecode that cannot be decoded",
-    "The bytecode is not what CPython's compiler emits, so the function runs eagerly.",
-)
 RECOMPILE_LIMIT = reason(
     "frame.recompile_limit",
     "compiled too many times",

@@ -422,7 +422,7 @@ def _verdict(fusing: Fusing, pair: Pair, touching: bool) -> data.WhyData:
     if not touching:
         return made(reasons.NOTHING_SHARED)
     if (first, second) in fusing.allowed or (second, first) in fusing.allowed:
-        return why(pair, "will create cycle") if pair.vertical else made("stock.priority")
+        return why(pair, "will create cycle") if pair.vertical else made(PRIORITY)
     crowd = "stock tries each group with the next few that touch the same buffer"
     return made(reasons.FAR_APART, crowd) if pair.vertical else elsewhere(pair)
 
