@@ -320,8 +320,6 @@ PARTS = (
     Part("an array in a file", """
         target = os.path.join(tempfile.mkdtemp(), "h.npy")
         """, "np.save(target, np.ones(2))", "os.path.getsize(target)", once=True),
-    Part("the environment", "os.environ.pop('EFFECTS', None)",
-         "os.environ['EFFECTS'] = os.environ.get('EFFECTS', '') + 'a'", "os.environ.get('EFFECTS')", once=True),
     Part("a registered end", "class Kept: pass\nends, held = [], [Kept()]\nweakref.finalize(held[0], ends.append, 1)",
          "held.clear()", "ends", once=True),
     Part("a generator", "numbered = (n for n in range(9))", "y = y + next(numbered)", "next(numbered)", once=True),
@@ -357,6 +355,8 @@ PARTS = (
     Part("hooks of all modules", "def seeing(m, i, o): pass", """
         y = y + 1; nn.modules.module.register_module_forward_hook(seeing)
         """, "len(nn.modules.module._global_forward_hooks), nn.modules.module._global_forward_hooks.clear()"),
+    Part("the environment", "os.environ.pop('EFFECTS', None)",
+         "os.environ['EFFECTS'] = os.environ.get('EFFECTS', '') + 'a'", "list(os.environ.items())"),
     Part("callbacks of the collector", "import gc\ndef collected(phase, info): pass", "gc.callbacks.append(collected)",
          "gc.callbacks.count(collected), gc.callbacks.remove(collected)"),
     Part("precision, one by one", "torch.backends.cuda.matmul.fp32_precision = 'ieee'", """

@@ -8,6 +8,7 @@ import functools
 import gc
 import io
 import locale
+import logging
 import os
 import random
 import subprocess
@@ -224,6 +225,39 @@ def test_what_cannot_be_put_back_is_not_called_where_nothing_is_to_change() -> N
     assert runs.count == 0
     assert "Not called" in record.data.notes[0]
     assert record.stages and not record.data.error and not record.errors and "failed" not in repr(record)
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
+def test_what_is_stopped_or_raises_leaves_nothing_where_nothing_is_to_change(engine: dict[str, Any], tmp_path) -> None:
+    calls, path, x = [], str(tmp_path / "made"), torch.randn(4, 3, requires_grad=True)
+    before, computed = x.detach().clone(), x * 2
+
+    def making(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        with torch.no_grad():
+            x.mul_(2)
+        logging.FileHandler(path)
+        return x + 1
+
+    def raising(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        with torch.no_grad():
+            x.mul_(2)
+        raise ValueError("mine")
+
+    def retaining(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        x.retain_grad()
+        return x + 1
+
+    with pytest.raises(ValueError, match="mine"):
+        explorer.explore(raising, time=False, leave="unchanged", **engine)(x)
+    notes = [explorer.explore(fn, time=False, leave="unchanged", **engine)(given).data.notes
+             for fn, given in ((making, x), (retaining, computed))]  # fmt: skip
+    assert torch.equal(x, before) and not calls and not computed.retains_grad and not list(tmp_path.iterdir())
+    stopped = f"it would open {path!r} for writing though nothing is to change"
+    assert any(stopped in note for note in notes[0]), notes[0]
+    assert len(notes[1]) == 1 and "it may call retain_grad() on argument[0][0]" in notes[1][0]
 
 
 def test_a_training_step_is_compared_and_timed() -> None:

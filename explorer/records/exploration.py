@@ -144,6 +144,9 @@ def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder) -> 
     eager = replace(trial, fn=under.fn)
     try:
         eager.call()
+    except Outside as refusal:
+        calls.once = str(refusal).replace("once more", "though nothing is to change")
+        return not_called(under, asked, recorder, "Stopped there and compiled")
     except Exception as error:
         record = None
         if calls.after is not None and not calls.once:
@@ -153,7 +156,7 @@ def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder) -> 
         keep(error, record.noting((f"The program raises in eager too: {type(error).__name__}: {error}",)))
         raise
     if calls.once:
-        ours = " by this compiler, since stock compiles only what is called" * (asked.engine != "explorer")
+        ours = " by this compiler (stock compiles only what is called)" * (asked.engine != "explorer")
         return not_called(under, asked, recorder, f"Compiled{ours} but not called again")
     try:
         with undone(calls.restore):  # a graph that is run by itself may run the program's code, as of a tensor's class

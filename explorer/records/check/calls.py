@@ -35,6 +35,8 @@ TIMED_FROM_LEFT = (
     "compiled for that state alone is not in the record."
 )
 
+RETAIN = torch.Tensor.retain_grad.__name__
+
 _ONE_AT_A_TIME = threading.RLock()
 """One call at a time, since calls in several threads may reach the same objects."""
 
@@ -81,6 +83,9 @@ class Calls:
         try:
             state = reached(self.fn, named_arguments(self.args, self.kwargs))
             check_memory(state, COPIES)
+            computed = (path for path, tensor in state.tensors.items() if tensor.grad_fn and not tensor.retains_grad)
+            if self.leave == "unchanged" and RETAIN in state.names and (path := next(computed, "")):
+                raise NotIsolated(f"it may call {RETAIN}() on {path}, which cannot be undone")
             self.before = Snapshot(state)
         except NotIsolated as refusal:
             self.once = str(refusal)
@@ -225,7 +230,7 @@ class Calls:
     def notes(self, *, timed: bool) -> tuple[str, ...]:
         """Notes on how often the function was called, and why; `timed` says whether the record holds times."""
         if self.once:
-            return (f"{self.untimed[0].upper()}{self.untimed[1:]}.",)
+            return (f"{self.untimed[0].upper()}{self.untimed[1:]}.",) if self.leave == "called" or self.made else ()
         state = "as before" if self.leave == "unchanged" else "as one eager call leaves it"
         if self.repeatable:
             return (TIMED_FROM_LEFT,) if timed and not self.steady else ()
@@ -304,19 +309,21 @@ class Player(Contestant):
 
     def first(self) -> None:
         """The real call. Raises what the function raises."""
-        with self.calls.counting():
-            output = self._forward()
-        if not self.calls.once:
-            found = self._gathered(output, {})
-            with self.calls.behind():
-                try:
-                    found.gradients.update(self._backward(output, keep=True))
-                except RuntimeError as error:
-                    if "second time" not in str(error):
-                        raise
-                    self.calls.own_backward = True
-            self.calls.expected = found
-        self.calls.settle()
+        try:
+            with self.calls.counting():
+                output = self._forward()
+            if not self.calls.once:
+                found = self._gathered(output, {})
+                with self.calls.behind():
+                    try:
+                        found.gradients.update(self._backward(output, keep=True))
+                    except RuntimeError as error:
+                        if "second time" not in str(error):
+                            raise
+                        self.calls.own_backward = True
+                self.calls.expected = found
+        finally:
+            self.calls.settle()
 
     def observe(self) -> Outcome:
         with self.calls.repeated():

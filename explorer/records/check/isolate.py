@@ -148,8 +148,8 @@ class Objects:
             self.holds_classes |= isinstance(value, type)
             if by_reference(value) or id(value) in self.found:
                 continue
-            if value is sys.stdout or value is sys.stderr:
-                continue  # what a repeat writes there is discarded
+            if of_the_process(value):
+                continue
             self._met(value, path)
             if isinstance(value, torch.Tensor):
                 self.tensors[unused(path, self.tensors)] = value
@@ -253,6 +253,12 @@ def unused(path: str, among: Mapping[str, Any]) -> str:
     return found
 
 
+def of_the_process(value: Any) -> bool:
+    """Whether `process` sees to a value: what a repeat writes to the streams is discarded, and the environment is put
+    back as settings are."""
+    return value is sys.stdout or value is sys.stderr or isinstance(value, type(os.environ))
+
+
 def by_reference(value: Any) -> bool:
     """Whether a copy may share a value. A program may give a member of its own enumeration attributes."""
     if isinstance(value, enum.Enum):
@@ -317,7 +323,7 @@ class Code:
         """Libraries' modules that code uses as values, and their paths."""
         self._stored: set[str] = set()
         """Names of attributes that code sets."""
-        self._mentioned: set[str] = set()
+        self.mentioned: set[str] = set()
 
     def read(self, function: Any) -> None:
         """Whatever a call of `function` may run."""
@@ -330,7 +336,7 @@ class Code:
             if not self._methods() and position == len(self.objects.code):
                 break
         for module, path in self._modules.items():
-            if not self._mentioned.isdisjoint(SETTING):
+            if not self.mentioned.isdisjoint(SETTING):
                 raise NotIsolated(f"it may set any attribute of {path}, which is a module")
             for name in self._stored:
                 namespace = vars(sys.modules[module])
@@ -353,9 +359,9 @@ class Code:
         return len(self._scanned) > before
 
     def _mentions(self, name: str) -> bool:
-        if name in MAKING and (self.objects.holds_classes or not self._mentioned.isdisjoint(CLASS_OF)):
+        if name in MAKING and (self.objects.holds_classes or not self.mentioned.isdisjoint(CLASS_OF)):
             return True
-        return name in self._mentioned or not self._mentioned.isdisjoint(BY_ANY_NAME)
+        return name in self.mentioned or not self.mentioned.isdisjoint(BY_ANY_NAME)
 
     def _callable(self, value: Any, path: str, module: str) -> None:
         """Something that may be called. `module` is the library module that it was read from, if it was."""
@@ -416,7 +422,7 @@ class Code:
 
     def _data(self, holder: Any, name: str, value: Any, path: str) -> None:
         """What a place holds: to be copied, unless it is code or a constant."""
-        if by_reference(value) or value is sys.stdout or value is sys.stderr:
+        if by_reference(value) or of_the_process(value):
             return
         if not isinstance(value, (*CODE, types.ModuleType)):
             self.places.setdefault((id(holder), name), Binding(holder, name))
@@ -429,7 +435,7 @@ class Code:
         named = _named_in_calls(instructions, namespace)
         names |= set(named.values())
         self._stored |= {name for number, name in named.items() if instructions[number].argval in SETTING}
-        self._mentioned |= names
+        self.mentioned |= names
         for number, instruction in enumerate(instructions):
             name, op = instruction.argval, instruction.opname
             if number in named:
@@ -442,7 +448,7 @@ class Code:
             elif op == "IMPORT_NAME" and name:
                 self._module(sys.modules.get(name), name, name, names)
             elif op in ("LOAD_GLOBAL", "LOAD_NAME"):
-                self._mentioned.add(name)
+                self.mentioned.add(name)
                 self._global(name, namespace, instructions[number + 1 :], names)
             elif op == "LOAD_DEREF" and isinstance(cells.get(name), types.ModuleType):
                 self._reached(cells, name, cells[name], name, instructions[number + 1 :], names)
@@ -556,10 +562,8 @@ def _library(value: Any) -> str:
 
 
 def _harmless(value: Any, path: str, module: str) -> None:
-    if value is sys.stdout or value is sys.stderr:
-        return  # what a repeat writes there is discarded
-    if value is os.environ or type(value) in CONTAINERS:
-        return  # Python announces what is set in the environment (see `heard`)
+    if of_the_process(value) or type(value) in CONTAINERS:
+        return
     home = str(getattr(value, "__module__", None) or module)
     both = (module, home)
     if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)) and ASKING.issuperset(both):
@@ -662,6 +666,8 @@ class State:
     values: Sequence[Any]
     objects: Objects = field(repr=False)
     function: Any = None
+    names: frozenset[str] = frozenset()
+    """Attributes and globals that the code mentions."""
 
     @property
     def tensors(self) -> Mapping[str, torch.Tensor]:
@@ -733,4 +739,4 @@ def reached(function: Callable[..., Any], args: Mapping[str, Any]) -> State:
     code = Code(objects)
     code.read(function)
     places = list(code.places.values())
-    return State(dict(args), places, [place.get() for place in places], objects, function)
+    return State(dict(args), places, [place.get() for place in places], objects, function, frozenset(code.mentioned))

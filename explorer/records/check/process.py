@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import product
+from itertools import product, takewhile
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -122,6 +122,8 @@ EVENTS = (
     "os.forkpty", "os.kill", "os.killpg", "shutil.", "subprocess.", "socket.connect", "socket.bind", "socket.sendto",
     "socket.sendmsg", "sqlite3.connect", "urllib.Request", "webbrowser.", "smtplib.", "ftplib.", "builtins.input",
 )  # fmt: skip
+ENVIRONMENT = frozenset(getattr(type(os.environ), name).__code__ for name in ("__setitem__", "__delitem__"))
+"""What a program changes the environment by; putenv() itself changes one that Python cannot read."""
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -198,6 +200,8 @@ def _hear(event: str, arguments: tuple[Any, ...], watched: threading.local = _wa
         return
     if event == "open" and not _writes(*arguments[:3]):
         return
+    if event in ("os.putenv", "os.unsetenv") and sys._getframe(1).f_code in ENVIRONMENT:
+        return  # a setting, which is put back
     watched.now = False  # what follows may be announced itself
     try:
         asked = _asked_by_compiler(sys._getframe(1))
@@ -277,7 +281,16 @@ def _switches() -> Iterator[Setting]:
     yield numpy.geterrcall, lambda value: (numpy.seterrcall(value), None)[1]
     yield numpy.getbufsize, lambda value: (numpy.setbufsize(value), None)[1]
     yield _decimal, lambda value: decimal.setcontext(value[0])
+    yield lambda: dict(os.environ), _put_environment
     yield lambda: logging.root.manager.disable, lambda value: setattr(logging.root.manager, "disable", value)
+
+
+def _put_environment(value: dict[str, str]) -> None:
+    """In the order of before, too."""
+    same = list(takewhile(lambda pair: pair[0] == pair[1], zip(value.items(), os.environ.items(), strict=False)))
+    for name in list(os.environ)[len(same) :]:
+        del os.environ[name]
+    os.environ.update(list(value.items())[len(same) :])
 
 
 @cache

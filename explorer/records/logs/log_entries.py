@@ -165,7 +165,7 @@ class Version(msgspec.Struct):
     pytorch_version: str
 
 
-HEAD = re.compile(r"[VIWE](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,6}) \d+ (\S+?):(\d+)\] (\{.*)")
+HEAD = re.compile(r"[VIWE](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,6}) (\d+) \S+?:\d+\] (\{.*)")
 MOST_COUNTED = 1 << 31
 """What numbers that count frames, attempts and ranks are below; a greater one was not written by torch."""
 
@@ -185,7 +185,7 @@ ABOUT = frozenset(("frame_id", "frame_compile_id", "attempt", "has_payload", "ra
 class LogEntry:
     """One line with its payload. `kind` is the field that says what it is, `name` an artifact's own; `compile` is
     torch's compile id ("3/1", "!0/3/1" under compiled autograd), "" outside one; `attempt` counts how often torch began
-    it over. `seconds` counts from the log's first line."""
+    it over. `process` is the number that the system gave the process; `seconds` counts from its first line."""
 
     line: int
     seconds: float
@@ -196,6 +196,7 @@ class LogEntry:
     fields: Any
     payload: str
     attempt: int = 0
+    process: str = ""
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,7 @@ def entries(lines: Iterable[str]) -> Iterator[LogEntry | Damage]:
     head: tuple[int, str] | None = None
     payload: list[str] = []
     size = taken = 0
-    first: list[datetime] = []
+    first: dict[str, datetime] = {}
     for number, line in enumerate(lines, 1):
         line = line.removesuffix("\n")
         if line.startswith("\t"):
@@ -231,12 +232,12 @@ def entries(lines: Iterable[str]) -> Iterator[LogEntry | Damage]:
         yield _entry(*head, payload, first) if size <= MOST_PAYLOAD else Damage(head[0], TOO_LARGE)
 
 
-def _entry(number: int, head: str, payload: list[str], first: list[datetime]) -> LogEntry | Damage:
+def _entry(number: int, head: str, payload: list[str], first: dict[str, datetime]) -> LogEntry | Damage:
     found = HEAD.fullmatch(head.rstrip())
     if found is None:
         return Damage(number, f"not a line of a structured trace: {head[:80]!r}")
     try:
-        fields = _parsed(found[9])
+        fields = _parsed(found[8])
     except (ValueError, RecursionError) as error:
         return Damage(number, f"broken JSON: {error}")
     wanted = fields.get("has_payload")
@@ -246,16 +247,14 @@ def _entry(number: int, head: str, payload: list[str], first: list[datetime]) ->
     at = _time(found)
     if at is None:
         return Damage(number, f"no such time: {head[:22]!r}")
-    if not first:
-        first.append(at)
-    seconds = (at - first[0]).total_seconds()
+    seconds = (at - first.setdefault(found[7], at)).total_seconds()
     if seconds < -HALF_A_YEAR:  # a log names no year, and this one goes over the end of it
         seconds += 2 * HALF_A_YEAR
     kind = _kind(fields)
     inner = fields.get(kind)
     name = str(inner.get("name", "")) if kind == "artifact" and isinstance(inner, dict) else ""
     rank, attempt = counted(fields.get("rank")), counted(fields.get("attempt"))
-    return LogEntry(number, seconds, kind, name, _compile(fields), rank, inner, text, attempt or 0)
+    return LogEntry(number, seconds, kind, name, _compile(fields), rank, inner, text, attempt or 0, found[7])
 
 
 def _parsed(text: str) -> Any:

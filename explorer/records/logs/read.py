@@ -10,7 +10,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from explorer.core.untrusted import regular
@@ -20,7 +20,7 @@ from explorer.ir.record import RecordData
 from explorer.records.logs.log_entries import HEAD, entries
 from explorer.records.logs.printed import graph, half
 from explorer.records.logs.ranks import rank_of
-from explorer.records.logs.trace import Reader
+from explorer.records.logs.trace import records
 
 LARGEST_FILE = 1 << 24
 """Bytes of one file."""
@@ -113,6 +113,12 @@ LARGEST = 1 << 29
 LONGEST = 1 << 25
 """Bytes of one line."""
 
+BEGINNING = 20
+"""Lines by which a file is known."""
+
+PRINTED = re.compile(r"(?:\[rank\d+\]:)?[VIWE]\d{4} \S+ \d+ \S+:\d+\] ")
+"""How a message begins that torch logged for people."""
+
 MOST_FILES = 100_000
 """In a folder."""
 
@@ -122,16 +128,16 @@ class LogError(ValueError):
 
 
 def read(path: Path) -> tuple[RecordData, ...]:
-    """A record for each process that left a log, by rank. Raises LogError saying what was expected, OSError where the
-    path cannot be read. A damaged log gives what could be read; the record's `error` says what could not."""
+    """A record for each process that wrote to a log, by rank. Raises LogError saying what was expected, OSError where
+    the path cannot be read. A damaged log gives what could be read; the record's `error` says what could not."""
     if not path.is_dir():
-        return (_trace(path),)
+        return _traces(path)
     files = sorted(islice(path.rglob("*"), MOST_FILES + 1))
     if len(files) > MOST_FILES:
         raise LogError(f"{path} holds over {MOST_FILES} files: expected the folder that TORCH_TRACE named")
     logs = [each for each in files if each.is_file() and _inside(each, path) and _is_trace(each)]
     if logs:
-        return tuple(sorted(map(_trace, logs), key=_order))
+        return tuple(sorted(chain.from_iterable(map(_traces, logs)), key=_order))
     if any(models(path)):
         return (record(path, _created(path)),)
     raise LogError(
@@ -140,18 +146,22 @@ def read(path: Path) -> tuple[RecordData, ...]:
     )
 
 
-def _trace(path: Path) -> RecordData:
+def _traces(path: Path) -> tuple[RecordData, ...]:
     if not _is_trace(path):
+        if any(PRINTED.match(line) for line in islice(_lines(path), BEGINNING)):
+            raise LogError(
+                f"{path} has messages that TORCH_LOGS printed, which say less than torch's structured trace: run the "
+                "program again with TORCH_TRACE=FOLDER, and import the folder"
+            )
         raise LogError(
             f"{path} is not a structured trace: no line of its beginning starts like 'V1121 18:29:14.686000 28753 "
             "file.py:1] {' ; expected a file that TORCH_TRACE wrote, or a folder"
         )
-    return Reader(os.fsencode(path.name).decode(errors="replace")).read(entries(_lines(path))).record(_created(path))
+    return records(os.fsencode(path.name).decode(errors="replace"), entries(_lines(path)), _created(path))
 
 
 def _is_trace(path: Path) -> bool:
-    beginning = (line for _, line in zip(range(20), _lines(path), strict=False))
-    return any(HEAD.fullmatch(line.rstrip("\r\n")) for line in beginning)
+    return any(HEAD.fullmatch(line.rstrip("\r\n")) for line in islice(_lines(path), BEGINNING))
 
 
 def _lines(path: Path) -> Iterator[str]:

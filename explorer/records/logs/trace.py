@@ -1,4 +1,4 @@
-"""A record from a TORCH_TRACE log: what stock torch.compile told of each compile of one process.
+"""Records from a TORCH_TRACE log, one for each process: what stock torch.compile told of each compile.
 
 Everything in the log is in the record: what has a place of its own goes there, and the rest is a stage's text.
 """
@@ -47,6 +47,9 @@ LAST = GRAPHS["inductor_post_grad_graph"][0]
 
 MOST_DAMAGE = 1000
 """Places that could not be read that are told one by one."""
+
+MOST_PROCESSES = 1000
+"""In one log."""
 
 MOST_EVENTS = 1000
 """Of one kind in one compile."""
@@ -117,17 +120,57 @@ class LoggedCompile(CollectedCompile):
         return self.whole(self.started, seconds, halves=tuple(self.halves), left_out=dict(self.left_out))
 
 
-class Reader:
-    """Takes the entries of one process in order; `record` gives what they add up to."""
+BEGINNINGS = {"dynamo": 1, "compiled_autograd": 1, "dynamo_start": 2}
+"""What torch tells when a compile begins, in this order: spans of time, and the entry with the frame."""
 
-    def __init__(self, title: str) -> None:
-        self.title = title
+BACKWARD = "entire_backward_compile"
+"""The span of a backward that is compiled when it is first run."""
+
+
+def records(title: str, found: Iterable[LogEntry | Damage], created: str) -> tuple[data.RecordData, ...]:
+    """A record for each process. Those of several machines may have the same number: another rank is another process,
+    and so is one that numbers its files anew."""
+    readers = [last := Reader()]
+    current: dict[str, Reader] = {}
+    ranks: dict[tuple[str, int | None], Reader] = {}
+    for each in found:
+        if isinstance(each, LogEntry):
+            last = current.get(each.process, readers[0])
+            if not last.wrote(each):
+                last = ranks.get((each.process, each.rank)) or Reader()
+                if not last.process and len(readers) == MOST_PROCESSES:
+                    readers[0].take(Damage(each.line, f"the log is cut here: it holds over {MOST_PROCESSES} processes"))
+                    break
+                readers += [last] if not last.process else []
+            current[each.process] = last
+            if each.rank is not None:
+                ranks.setdefault((each.process, each.rank), last)
+        last.take(each)
+    several = len(readers) > 1
+    return tuple(each.record(f"{title}, process {each.process}" if several else title, created) for each in readers)
+
+
+class Reader:
+    """Takes the entries of one process in order; `record` gives what they add up to. What torch calls a compile is its
+    own until torch._dynamo.reset(), after which torch counts anew."""
+
+    def __init__(self) -> None:
+        self.process = ""
         self.rank: int | None = None
         self._names: dict[int, str] = {}
         self._whole_names: dict[str, str] = {}
         self._compiles: dict[str, LoggedCompile] = {}
+        self._resets = 0
+        self._current: dict[str, LoggedCompile] = {}
+        """The compiles since the last reset, by what torch calls them."""
         self._frames: dict[str, list[LoggedCompile]] = defaultdict(list)
-        """The compiles of each frame, in order."""
+        """Those of each frame, in order."""
+        self._begun: dict[str, int] = {}
+        """How far their beginnings were read, by number."""
+        self._waiting: dict[str, list[LoggedCompile]] = defaultdict(list)
+        """Those whose backward was not compiled yet, from before a reset too."""
+        self._backward: dict[str, LoggedCompile] = {}
+        """Those whose backward is being compiled."""
         self._quoted: dict[tuple[str, int], str] = {}
         self._damage: list[Damage] = []
         self._damaged = 0
@@ -137,20 +180,25 @@ class Reader:
         self._cut = 0
         self._environment: dict[str, str] = {}
 
-    def read(self, found: Iterable[LogEntry | Damage]) -> Reader:
-        for each in found:
-            if isinstance(each, Damage):
-                self._add_damage(each)
-                continue
-            if self.rank is None and each.rank is not None:
-                self.rank = each.rank
-                self._environment["rank"] = str(each.rank)
-            try:
-                self._take(each)
-            except FAULTS as error:
-                self._add_damage(Damage(each.line, f"{each.kind} is not of the form expected: {error}"))
-                self._keep(each)
-        return self
+    def wrote(self, entry: LogEntry) -> bool:
+        """Whether an entry may be of this process."""
+        if self.process not in ("", entry.process) or None not in (entry.rank, self.rank) and entry.rank != self.rank:
+            return False
+        return not (entry.kind == "str" and isinstance(entry.fields, list) and entry.fields[1:] == [0] and self._names)
+
+    def take(self, each: LogEntry | Damage) -> None:
+        if isinstance(each, Damage):
+            self._add_damage(each)
+            return
+        self.process = each.process
+        if self.rank is None and each.rank is not None:
+            self.rank = each.rank
+            self._environment["rank"] = str(each.rank)
+        try:
+            self._take(each)
+        except FAULTS as error:
+            self._add_damage(Damage(each.line, f"{each.kind} is not of the form expected: {error}"))
+            self._keep(each)
 
     def _add_damage(self, damage: Damage) -> None:
         self._damaged += 1
@@ -158,16 +206,28 @@ class Reader:
             self._damage.append(damage)
 
     def _seen(self, entry: LogEntry) -> LoggedCompile:
-        id = PROCESS if not entry.compile else stock_id(entry.compile)
-        if id not in self._compiles:
-            frame = self._frames[entry.compile.rpartition("/")[0]]
+        seen = self._backward.get(entry.compile) or self._current.get(entry.compile)
+        if seen is None:
+            id = PROCESS if not entry.compile else stock_id(entry.compile, self._resets)
+            frame = self._frames[number_of(entry.compile).rpartition("/")[0]]
             title = OUTSIDE if id == PROCESS else frame[0].title if frame else f"frame {entry.compile}"
-            seen = self._compiles[id] = LoggedCompile(id, title, started=entry.seconds, torch_id=entry.compile)
+            seen = LoggedCompile(id, title, started=entry.seconds, torch_id=entry.compile)
+            self._compiles[id] = self._current[entry.compile] = seen
             frame.append(seen)
-        seen = self._compiles[id]
         seen.ended = max(seen.ended, entry.seconds)
         seen.again(entry.attempt)
         return seen
+
+    def _begins(self, entry: LogEntry, how: str) -> None:
+        """A compile begins; where one of this number had begun already, torch was reset in between."""
+        number = number_of(entry.compile)
+        self._backward.pop(entry.compile, None)
+        if number and self._begun.get(number, 0) >= BEGINNINGS[how]:
+            self._resets += 1
+            self._current = {each: kept for each, kept in self._current.items() if not each}
+            self._frames.clear()
+            self._begun.clear()
+        self._begun[number] = BEGINNINGS[how]
 
     def _take(self, entry: LogEntry) -> None:
         if entry.kind == "str":
@@ -220,6 +280,8 @@ class Reader:
             self._keep(entry, name)
             return
         self._kept += len(entry.payload)
+        if kind == "aot_forward_graph":
+            self._waiting[entry.compile].append(seen)
         body, nodes, quoted = graph(name, prefix if again == 1 else f"{prefix}{again}", entry.payload)
         self._quoted.update(quoted)
         self._stage(entry, name, body, nodes)
@@ -233,6 +295,7 @@ class Reader:
     # ------------------------------------------------------------------------------------------- kinds of entries
 
     def _start(self, entry: LogEntry) -> None:
+        self._begins(entry, entry.kind)
         seen, frames = self._seen(entry), msgspec.convert(entry.fields, log_entries.Start).stack
         if frames:
             seen.title = f"{frames[-1].name} ({self._place(frames[-1])})"
@@ -299,7 +362,7 @@ class Reader:
         self._keep(entry, "why it compiled again")
 
     def _because(self, seen: LoggedCompile, reasons: Iterable[str]) -> None:
-        frame = self._frames[seen.torch_id.rpartition("/")[0]]
+        frame = self._frames[number_of(seen.torch_id).rpartition("/")[0]]
         earlier = {each.torch_id: (each.id, each.guards) for each in frame if each is not seen}
         found = list(reasons)
         left = max(0, len(seen.recompiles) + len(found) - MOST_EVENTS)
@@ -345,6 +408,10 @@ class Reader:
                 self._environment.setdefault(name, version)
         self._keep(entry)
 
+    def _backward_metrics(self, entry: LogEntry) -> None:
+        self._metrics(entry)
+        self._backward.pop(entry.compile, None)
+
     def _failed(self, entry: LogEntry) -> None:
         """A traceback, which ends with the error's whole message and the program's line."""
         raised = [match.start() for match in re.finditer(r"^(?=[\w.]+: )", entry.payload, re.M)]
@@ -355,7 +422,7 @@ class Reader:
         found, seen = msgspec.json.decode(entry.payload, type=log_entries.Cached), self._seen(entry)
         matched = (KEY_PART.match(each) for each in found.components)
         parts: dict[str, str] = {part[2]: part[1] for part in matched if part}
-        of = entry.name.partition("_cache_")[0], seen.torch_id.rpartition("/")[0]
+        of = entry.name.partition("_cache_")[0], seen.id.partition(".")[0]
         before, known = self._keys.get(of, ("", {}))
         unlike = [name for name in parts if name in known and known[name] != parts[name]]
         self._keys[of] = seen.id, parts
@@ -373,6 +440,10 @@ class Reader:
     def _phase(self, entry: LogEntry) -> None:
         """A span of the compile's time: its beginning and its end are entries of their own."""
         told = msgspec.json.decode(entry.payload, type=log_entries.Phase)
+        if told.ph == "B" and told.name in BEGINNINGS:
+            self._begins(entry, told.name)
+        elif told.ph == "B" and told.name == BACKWARD and self._waiting.get(entry.compile):
+            self._backward[entry.compile] = self._waiting[entry.compile].pop()
         seen, at = self._seen(entry), told.ts / 1e6
         match told.ph:
             case "B":
@@ -408,7 +479,7 @@ class Reader:
         places = "1 place" if self._damaged == 1 else f"{self._damaged} places"
         return f"{places} of the log could not be read; the first, line {first.line}: {first.what[:KEYS]}"
 
-    def record(self, created: str) -> data.RecordData:
+    def record(self, title: str, created: str) -> data.RecordData:
         for seen in self._compiles.values():
             seen.halves = [_linked(each, seen) for each in seen.halves]
         compiles = [seen.compile() for seen in self._compiles.values()]
@@ -419,7 +490,7 @@ class Reader:
             compiles.append(data.CompileData("log", title, 0.0, 0.0, events=events, left_out=left, engine="stock"))
         return data.RecordData(
             data.VERSION,
-            self.title if self.rank is None else f"{self.title}, rank {self.rank}",
+            title if self.rank is None else f"{title}, rank {self.rank}",
             "stock",
             "",
             created,
@@ -482,7 +553,7 @@ _RULES: dict[str, Callable[[Reader, LogEntry], object]] = {
     "compilation_metrics": Reader._metrics,
     "chromium_event": Reader._phase,
     "torch_version": Reader._version,
-    "bwd_compilation_metrics": Reader._metrics,
+    "bwd_compilation_metrics": Reader._backward_metrics,
     **{f"{cache}_cache_{found}": Reader._cached for cache in CACHES for found in ("hit", "miss", "bypass")},
     "fx_graph_bundled_cache_hit": Reader._cached,
     "dynamo_cache_bypass": Reader._bypassed,
@@ -490,10 +561,17 @@ _RULES: dict[str, Callable[[Reader, LogEntry], object]] = {
 }
 
 
-def stock_id(compile: str) -> str:
-    """Torch's "3/1" as this record's ids are written: "s3.1", and "s3" for "3/0"; under compiled autograd "s!0/3.1"."""
+def stock_id(compile: str, resets: int = 0) -> str:
+    """Torch's "3/1" as this record's ids are written: "s3.1", and "s3" for "3/0"; under compiled autograd "s!0/3.1".
+    After torch._dynamo.reset() it is "s3#2.1"."""
     frame, slash, again = compile.rpartition("/")
-    return f"s{compile}" if not slash else f"s{frame}" if again == "0" else f"s{frame}.{again}"
+    frame = f"{frame if slash else compile}#{resets + 1}" if resets else frame if slash else compile
+    return f"s{frame}" if not slash or again == "0" else f"s{frame}.{again}"
+
+
+def number_of(compile: str) -> str:
+    """What torch counts a compile by: "3/1", under compiled autograd ("!0/3/1") too; "!0" of a backward's graph."""
+    return compile.partition("/")[2] or compile if compile.startswith("!") else compile
 
 
 def graph_break(text: str) -> data.BreakData:
