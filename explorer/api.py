@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 from torch import fx
 
 from explorer.compiler.capture.hook import unseen_by_stock
+from explorer.compiler.capture.wrap import ORIGINAL
 from explorer.compiler.compile import compile as compiled
 from explorer.compiler.compile import configure as configured
 from explorer.compiler.config import Config, GraphPass
@@ -94,7 +95,7 @@ def explore(
 
     `engine`: "explorer" is this package's compiler, "stock" is torch.compile, watched and otherwise as it is, "both"
     puts the two side by side in one record and times them in one run. `stock` are arguments of torch.compile (mode,
-    options, backend, ...); `dynamic` and `fullgraph` go to it too. A function that torch.compile made keeps its own.
+    options, backend, ...); `dynamic` and `fullgraph` go to it too. A function that is compiled already keeps its own.
 
     `grad`: also run the backward of the (summed, where not a single number) output; by default where something
     requires grad. `time`: time ours and eager in turn, for about a
@@ -122,6 +123,11 @@ def explore(
         raise ValueError(f"leave={leave!r} is unknown; expected 'called' or 'unchanged'")
     theirs = {"dynamic": dynamic, "fullgraph": fullgraph, **(stock or {})} if engine != "explorer" else None
     config = configure(fullgraph=fullgraph, dynamic=dynamic, target=target, passes=passes, options=options)
+    compiler, fn = getattr(fn, "__explorer_engine__", None), getattr(fn, ORIGINAL, None) or fn
+    if compiler is not None and engine != "stock":
+        if config != configure():
+            raise ValueError(f"{title(fn)} is already compiled; to use other settings, explore the original function")
+        config = compiler.config
     config = replace(config, rules=rules_in_force().over(config.rules))
     progress = SILENT if on_stage is None else Progress(on_stage=on_stage)
 

@@ -9,14 +9,17 @@ import inspect
 import io
 import pickle
 import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from torch import fx, nn
 from torch.nn import functional
 
 import explorer
+from explorer.show.cli import main
 
 
 def eager(fn: Any = None, **settings: Any) -> Any:
@@ -580,3 +583,65 @@ def test_grad_mode_switched_inside():
 def test_a_time_that_is_no_time_is_named(time: Any) -> None:
     with pytest.raises(ValueError, match="time="):
         explorer.explore(lambda x: x + 1, time=time)(torch.ones(2))
+
+
+def raising_back_end(graph: Any, inputs: Any) -> Any:
+    raise ZeroDivisionError("my own\nsecond line")
+
+
+def back_end_that_fails_later(graph: Any, inputs: Any) -> Any:
+    def run(*given: Any) -> Any:
+        raise KeyError("my own")
+
+    return run
+
+
+def explored_or_watched(how: str) -> explorer.Record:
+    x = torch.ones(3)
+    compiler = torch.compile if "stock" in how else explorer.compile
+    compiled = compiler(lambda x: x.sin().cos() + 1, backend=raising_back_end)
+    if "explored" in how:
+        return explorer.explore(compiled, engine=how.partition(" ")[0], time=False)(x)
+    with explorer.watch(live=False) as log, pytest.raises(RuntimeError):
+        compiled(x)
+    return log.record
+
+
+@pytest.mark.parametrize("how", ("explorer explored", "stock explored", "explorer watched", "stock watched"))
+def test_what_a_back_end_raises_is_told_with_its_type_its_text_and_its_line(how: str, tmp_path: Path) -> None:
+    record = explored_or_watched(how)
+    (error,) = record.errors
+    place = raising_back_end.__code__.co_firstlineno + 1
+    assert error.raises and error.span is not None and error.span.line == place and error.span.file == __file__
+    first = next(line for line in repr(record).splitlines() if line.startswith("  !"))
+    assert f"test_api.py:{place}" in first and "ZeroDivisionError: my own" in first
+    assert "second line" in record.text() and "second line" in error.message
+    saved = record.save(tmp_path / "r.explore.json")
+    shown = CliRunner().invoke(main, ["report", str(saved)]).output
+    assert "ZeroDivisionError: my own" in shown and f"test_api.py:{place}" in shown.replace("\n", "")
+    assert (how == "explorer watched") or "raises in eager too" not in repr(record)
+
+
+def test_a_graph_of_a_back_end_that_raises_as_it_runs_is_told() -> None:
+    with explorer.watch(live=False) as log:
+        result = explorer.compile(lambda x: x.sin() + 1, backend=back_end_that_fails_later)(torch.zeros(3))
+    assert torch.equal(result, torch.ones(3))
+    (error,) = log.record.errors
+    assert (error.kind, error.message.partition("\n")[0], error.raises) == ("KeyError", "'my own'", False)
+    assert error.span is not None and error.span.line == back_end_that_fails_later.__code__.co_firstlineno + 2
+    assert "runs eagerly, because its graph raised KeyError at test_api.py" in repr(log)
+
+
+def test_a_compiled_function_is_explored_as_it_was_compiled() -> None:
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    compiled = explorer.compile(double, dynamic=True)
+    compiled(torch.ones(3))
+    record = explorer.explore(compiled, time=0.01)(torch.ones(3))
+    assert [each.id for each in record.data.compiles if each.engine == "explorer"] == ["f0"]
+    assert [each.name for each in record.timing.contestants] == ["eager", "explorer"]
+    assert record.data.config["dynamic"] == "True" and record.data.compiles[-1].symbols
+    assert explorer.explore(compiled, engine="stock", time=False)(torch.ones(3)).data.compiles
+    with pytest.raises(ValueError, match="double is already compiled"):
+        explorer.explore(compiled, fullgraph=True)

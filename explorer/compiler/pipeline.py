@@ -40,6 +40,7 @@ from explorer.compiler.config import Config
 from explorer.compiler.lower import LOWER
 from explorer.compiler.runtime import BUILD
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE
+from explorer.core.package import raised_at
 from explorer.core.reasons import Unsupported, Why, reason
 from explorer.core.recorder import GRAPH, compile_scope, note
 from explorer.core.rules import YOUR_RULE, in_force
@@ -222,7 +223,7 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
         if of_torch:
             note(CompilerBug, graph.name, traceback.format_exc())
             return fall_back(graph, Why(BACK_END_FAILED, f"{name}: {type(error).__name__}: {error}"))
-        raise BackendFailed(f"backend {name} raised {type(error).__name__}: {error}") from error
+        raise BackendFailed(f"backend {name} raised {type(error).__name__}: {error}{raised_at(error)}") from error
     if not callable(call):
         raise BackendFailed(f"backend {name} returned a {type(call).__name__}, which cannot be called")
     if of_torch and any(map(writes, graph.graph.nodes)):

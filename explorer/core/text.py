@@ -14,6 +14,12 @@ def count(number: int, one: str, several: str = "") -> str:
     return f"{number} {one if number == 1 else several or one + 's'}"
 
 
+def headline(text: str) -> str:
+    """The first line of an error's text; where it only announces what is in the next one, that too."""
+    lines = [line.strip() for line in text.strip().split("\n", 9) if line.strip()]
+    return " ".join(lines[: 1 + (lines[0].endswith(":") and len(lines) > 1)]) if lines else ""
+
+
 def complaint(output: str) -> str:
     """The line of a compiler's output that says what is wrong; of any other text the first."""
     lines = output.splitlines() or [""]

@@ -665,9 +665,10 @@ class CallSkipped:
 
 @dataclass(frozen=True, slots=True)
 class CompilerBug:
-    """An exception inside the compiler; the frame runs eagerly."""
+    """An exception inside the compiler, or in a graph that it made; the frame runs eagerly."""
 
     TOTAL: ClassVar[str] = "compiler bugs"
 
     frame: str
     traceback: str
+    graph_raised: str = ""

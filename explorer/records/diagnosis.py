@@ -22,6 +22,8 @@ from explorer.ir.record import (
 )
 
 _PLACE = re.compile(r'File "([^"\n]{1,4096})", line (\d{1,9})')
+_RAISED_AT = re.compile(r'\n  File "([^"\n]{1,4096})", line (\d{1,9}), in [^\n]*\Z')
+"""How a text ends to which `raised_at` added the line."""
 _USER = ("from user code:", "User code traceback:", "User stack:", "Framework stack")
 _FACT = re.compile(
     r"(?:(?P<what>[\w() ]{1,80}) )?(?:is|are) (?P<seen>.{1,200}), expected (?P<wanted>.{1,200})", re.DOTALL
@@ -227,10 +229,12 @@ _ADVICE = {
 """By the guarded property."""
 
 
-def errors(compiles: Iterable[CompileData], failure: str = "") -> tuple[ErrorData, ...]:
+def errors(compiles: Sequence[CompileData], failure: str = "") -> tuple[ErrorData, ...]:
     """The errors of compiles, whole; `failure` is that of the call, where no compile has it."""
     failed = [each for each in compiles if each.error]
     found = [error_of(each.error, each.id, each.title, each.raises, each.breaks) for each in failed]
+    events = (event.fields for each in compiles for event in each.events if event.fields.get("graph_raised"))
+    found += [error_of(fields["graph_raised"], "", fields["frame"], False) for fields in events]
     if failure and not any(each.raises for each in found):
         found.append(error_of(failure, "", "", True))
     return tuple(found)
@@ -256,7 +260,7 @@ def error_of(text: str, compile: str, title: str, raises: bool, breaks: Sequence
 def user_line(text: str) -> SpanData | None:
     """The innermost line of the program that torch's text of an error names."""
     told = max((text.find(word) for word in _USER), default=-1)
-    places = _PLACE.findall(text[told:]) if told >= 0 else []
+    places = _RAISED_AT.findall(text) or (_PLACE.findall(text[told:]) if told >= 0 else [])
     own = [each for each in places if "/torch/" not in each[0]] or places
     return SpanData(own[-1][0], int(own[-1][1]), int(own[-1][1])) if own else None
 

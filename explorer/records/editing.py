@@ -21,7 +21,6 @@ from explorer.compiler.autograd import CLEANUP
 from explorer.compiler.capture import hook, reasons
 from explorer.compiler.capture.entry import ONE_AT_A_TIME, call_of, collector_paused
 from explorer.compiler.capture.values.modules import calls_forward
-from explorer.compiler.capture.wrap import ORIGINAL
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
 from explorer.core.recorder import SILENT, Progress, Recorder, compile_scope, recording
@@ -229,8 +228,7 @@ class ExploredCall(Explored):
     kwargs: Mapping[str, Any]
 
     def program(self, source: EditedSource) -> Called:
-        under = getattr(self.fn, ORIGINAL, None) or unwrapped(Trial(self.fn, self.args, self.kwargs))[0].fn
-        return under, self.args, self.kwargs
+        return unwrapped(Trial(self.fn, self.args, self.kwargs))[0].fn, self.args, self.kwargs
 
 
 @contextmanager

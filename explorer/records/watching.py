@@ -16,7 +16,7 @@ import msgspec
 from explorer.compiler.config import Config
 from explorer.core.calls import ALL_TIMED, EVERY, CallLog
 from explorer.core.recorder import SILENT, Progress, Recorder, recording_everywhere
-from explorer.core.text import count
+from explorer.core.text import count, headline
 from explorer.ir import record as data
 from explorer.records.assembly import assembled, compiles_of, settings_of
 from explorer.records.stock import calling, hook
@@ -97,7 +97,7 @@ class Watch:
         self._calls.close()
         if error is not None and not (isinstance(error, SystemExit) and error.code in (None, 0)):
             said = whole_text(error)
-            self._notes = (f"The program ended with {said.strip().partition(chr(10))[0]}",)
+            self._notes = (f"The program ended with {headline(said)}",)
             self._raised = said, raised_at(error)
         self.spent = self._seen.spent
         self._ended = self._now()

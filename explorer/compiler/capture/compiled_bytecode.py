@@ -26,6 +26,7 @@ from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import CellAside
 from explorer.compiler.capture.values.objects import DELETED, attribute_in_c, is_shadowed, set_in_dict
 from explorer.core.origin import origin, synthetic
+from explorer.core.package import raised_at
 from explorer.core.reasons import unsupported
 from explorer.core.recorder import note
 from explorer.ir.bytecode import Code, Handler, Instruction
@@ -438,7 +439,8 @@ def eagerly(function: Callable[..., Any], error: BaseException, before: Any, aft
     if not before.put_back() if isinstance(before, Before) else before != after:
         raise error
     result = hook.unwatched(function)(*arguments)
-    note(CompilerBug, function.__qualname__, "".join(traceback.format_exception(error)))
+    said = f"{type(error).__name__}: {error}{raised_at(error)}"
+    note(CompilerBug, function.__qualname__, "".join(traceback.format_exception(error)), said)
     return result
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 from torch._dynamo.exc import Unsupported
 
-from explorer.core.package import OWN_FILES
+from explorer.core.package import OWN_FILES, raised_at
 from explorer.core.recorder import EVENT_CAP
 from explorer.ir import record as data
 from explorer.ir.attempt import EvaluatorStep
@@ -126,7 +126,8 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     if seen.calls is not None:
         seen.calls.compiled(call.seconds, compile.id)
     if call.error is not None:
-        compile.error = f"{type(call.error).__name__}: {call.error}"
+        inner = getattr(call.error, "inner_exception", None)
+        compile.error = f"{type(call.error).__name__}: {call.error}{raised_at(inner) if inner is not None else ''}"
         compile.fallback = reason_of(call.error)
         compile.skipped = True
         seen.failing = compile

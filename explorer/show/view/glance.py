@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from explorer.core.text import count
+from explorer.core.text import count, headline
 from explorer.ir import record as data
 from explorer.ir.record import (
     AccuracyData,
@@ -122,15 +122,16 @@ def _failures(record: RecordData) -> Iterator[PartData]:
     names = file_names(record)
     for each in sorted(record.errors, key=lambda error: not error.raises):
         got = _GOT.search(each.message)
-        said = got[1] if got is not None else each.message.strip().partition("\n")[0]
+        said = got[1] if got is not None else headline(each.message)
         raised = f"{each.kind}{_at(each.span, names)}" + (f": {said}" if said else "")
         if each.raises:
             yield PartData("error", f"the program raises {raised}", "wrong", "source", each.compile)
         else:
-            said = f"{_name(each.title)} runs eagerly, because compiling it raised {raised}"
+            what = "compiling it" if each.compile else "its graph"
+            said = f"{_name(each.title)} runs eagerly, because {what} raised {raised}"
             yield PartData("error", said, "wrong", "source", each.compile)
     if record.error and not any(each.raises for each in record.errors):
-        yield PartData("error", f"failed: {record.error.partition(chr(10))[0]}", "wrong", "source")
+        yield PartData("error", f"failed: {headline(record.error)}", "wrong", "source")
 
 
 def _so_far(engine: str, compiles: list[CompileData]) -> Iterator[PartData]:

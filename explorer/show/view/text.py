@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import quantiles
 
 from explorer.core.recorder import PROCESS
-from explorer.core.text import count
+from explorer.core.text import count, headline
 from explorer.ir import dynamo
 from explorer.ir import record as data
 from explorer.show.view import answers, cudagraphs, diagnosis, difference, distributed, glance, history, machine
@@ -97,13 +97,8 @@ def compile_line(compile: data.CompileData) -> str:
     parts += [count(kernels, "kernel")] if kernels or not cached else []
     parts += [duration(compile.seconds), *filter(None, [cached])]
     parts += [f"its graph ran {compile.runs} times"] if compile.runs > 1 else []
-    failed = f"  {'raises' if compile.raises else 'failed'}: {first_line(compile.error)}" if compile.error else ""
+    failed = f"  {'raises' if compile.raises else 'failed'}: {headline(compile.error)}" if compile.error else ""
     return f"{compile.id}  {compile.name}: {', '.join(parts)}{failed}"
-
-
-def first_line(error: str) -> str:
-    """The type and the first line of an error, which is told in full elsewhere."""
-    return error.partition("\n")[0]
 
 
 def timing(measured: data.TimingData, compiles: Sequence[data.CompileData] = ()) -> list[str]:
