@@ -15,6 +15,7 @@ from explorer.records.check.accuracy import TOLERANCE, NotRepeatable, against_ea
 from explorer.records.check.calls import Calls, InPlace
 from explorer.records.check.float64 import Float64Run
 from explorer.records.check.isolate import reached
+from explorer.records.check.leaves import Leaves
 from explorer.records.check.trial import Repetition, Trial
 from explorer.records.stock.fix_attempts import FixAttempt, _tried
 from explorer.records.stock.fixes import Fix
@@ -162,7 +163,7 @@ def test_a_tolerance_is_scaled_to_what_was_summed(fn: Any) -> None:
     for name, judge in exact.items():
         if name == "output":
             nearly, wrong = judge.value + judge.rounding, judge.value + 30 * judge.rounding
-            results = [{**expected, "output": value.to(expected["output"].dtype)} for value in (nearly, wrong)]
+            results = [{**expected, "output": value.to(expected["output"]["output"].dtype)} for value in (nearly, wrong)]
             near, far = (compare(actual, expected, exact) for actual in results)
             assert near.ok and near.own_error is not None and near.eager_error is not None
             assert far.first_mismatch == "output"
@@ -206,7 +207,7 @@ def test_the_float64_run_draws_the_random_numbers_of_the_run() -> None:
     trial = Trial(lambda x: torch.rand_like(x) * x + torch.randn(8), (torch.randn(8),), {})
     expected = trial.contestant().observe().values()
     exact = exact_values(trial.contestant, expected)
-    assert torch.allclose(exact["output"].value.float(), expected["output"])
+    assert torch.allclose(exact["output"].value.float(), expected["output"]["output"])
 
 
 def test_an_exploration_uses_the_float64_run() -> None:
@@ -247,9 +248,9 @@ def test_a_wrong_step_is_a_difference(name: str) -> None:
     trial.call()
     expected = trial.expected().values()
     exact = exact_values(trial.again, expected)
-    wrong = next(place for place in expected["state"] if place.endswith(f"1.{name}"))
-    state = {**expected["state"], wrong: expected["state"][wrong] + 1e-3}
-    assert exact and compare({**expected, "state": state}, expected, exact).first_mismatch == f"state[{wrong!r}]"
+    wrong = next(place for place in expected["state"] if place.endswith(f"1.{name}']"))
+    state = Leaves(expected["state"], **{wrong: expected["state"][wrong] + 1e-3})
+    assert exact and compare({**expected, "state": state}, expected, exact).first_mismatch == wrong
 
 
 def test_what_eager_does_not_give_twice_has_no_float64_run() -> None:

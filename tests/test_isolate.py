@@ -459,5 +459,5 @@ def test_a_trial_and_a_repetition_give_the_same():
 
     plain = Trial(call, (x,), {}).contestant().observe()
     repeated = Repetition(call, (), {}, state=reached(call, {"x": x}).copied()).contestant().observe()
-    assert torch.equal(plain.output, repeated.output)
+    assert torch.equal(plain.output["output"], repeated.output["output"])
     assert torch.equal(*(next(iter(o.gradients.values())) for o in (plain, repeated)))

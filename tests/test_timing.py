@@ -50,6 +50,10 @@ def test_a_ratio_is_given_only_where_it_is_no_noise() -> None:
     assert speed([2184.0] * 6, [2.0] * 6).said == "1,100x faster than eager (1,100 to 1,100)"
     torn = speed([30.0] * 9 + [210.0] * 12, [60.0] * 9 + [90.0] * 3 + [420.0] * 9)
     assert torn.times is None, "most pairs say slower, and the medians faster"
+    busy = speed([300.0] * 6, [0.1, 0.2, 1.0, 5.0, 30.0, 40.0])
+    assert busy.times is None and busy.low is not None and busy.low > 1
+    assert busy.said.startswith("faster than eager, too noisy to say by how much (7.5 to 3,000 times its speed)")
+    assert speed([0.1] * 6, [0.1, 0.2, 1.0, 5.0, 30.0, 40.0]).times is None
     few = speed([3.0] * 3, [1.0] * 3)
     assert few.times is None and "too few samples" in few.said
 

@@ -916,7 +916,7 @@ class AccuracyData(Data, frozen=True):
     `where`, the name of that tensor. `first_mismatch` names the first tensor beyond tolerance ("" if none is), and
     `divergence` the first node that differs, if it was searched for. `own_error` and `eager_error` are the largest
     distances of the engine's and of eager's tensors from a float64 run of the same call, if one was made. `nan`: the
-    first of eager's outputs and gradients with a NaN in it."""
+    first of eager's outputs and gradients with a NaN in it. `opaque`: the first value that cannot be compared."""
 
     largest_absolute: float
     largest_relative: float
@@ -928,6 +928,7 @@ class AccuracyData(Data, frozen=True):
     own_error: float | None = None
     eager_error: float | None = None
     nan: str = ""
+    opaque: str = ""
 
 
 class MachineData(Data, frozen=True):

@@ -302,9 +302,10 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
         bisect["stock"] = partial(nothing_runs, theirs.observation.absent)
     if outcome is not None:
         found["stock"] = against_eager(compared.again, outcome.values(), compared.expected().values(), "stock")
-        if ran and not found["stock"].ok and found["stock"].divergence is None and compared.repeatable:
+        if ran and not found["stock"].ok and found["stock"].divergence is None:
             progress.on_phase("finding where stock's results first differ")
-            found["stock"] = replace(found["stock"], divergence=unasked(theirs, stock))
+            searched = unasked(theirs, stock, repeatable=compared.repeatable)
+            found["stock"] = replace(found["stock"], divergence=searched)
         if ran:
             note = f"of which {duration(theirs.watched)} is recording"
             entrants.append(Entrant("stock", contestant, theirs.seconds, note))
@@ -689,7 +690,7 @@ def untimed(accuracy: Mapping[str, Comparison]) -> Measured:
     exact = [
         data.AccuracyData(
             c.largest_absolute, c.largest_relative, c.where, c.first_mismatch, c.compared, c.divergence, engine,
-            c.own_error, c.eager_error, c.nan,
+            c.own_error, c.eager_error, c.nan, c.opaque,
         )  # fmt: skip
         for engine, c in accuracy.items()
     ]  # fmt: skip

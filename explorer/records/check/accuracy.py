@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import cmath
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
+import numpy
 import torch
-from torch.utils._pytree import tree_flatten_with_path
 
 from explorer.ir.record import DivergenceData
 from explorer.records.check.float64 import Float64Run, TooLarge
 from explorer.records.check.isolate import NotIsolated
+from explorer.records.check.leaves import Leaves, Opaque, leaves
 from explorer.records.check.snapshot import plainly
 
 TOLERANCE: Mapping[torch.dtype, float] = {
@@ -56,6 +58,8 @@ class Comparison:
     """The largest distances of these results and of eager's from a float64 run of the call, if there was one."""
     nan: str = ""
     """The first of eager's outputs and gradients with a NaN in it."""
+    opaque: str = ""
+    """The first of eager's values that cannot be compared, with its kind."""
 
     @property
     def ok(self) -> bool:
@@ -159,23 +163,27 @@ def without_onednn() -> Iterator[None]:
 def compare(
     actual: Mapping[str, Any], expected: Mapping[str, Any], exact: Mapping[str, Exact] = MappingProxyType({})
 ) -> Comparison:
-    """Compare nested values by name: tensors by tolerance, shape, dtype and NaN positions, others by equality. A tensor
-    beyond its tolerance passes if it is as close to `exact` as eager's, or if rounding explains the difference."""
+    """Compare nested values, or their leaves, by name: tensors by tolerance, shape, dtype and NaN positions, numbers by
+    the tolerance of the tensors that they may come from, others by equality. A tensor beyond its tolerance passes if it
+    is as close to `exact` as eager's, or if rounding explains the difference."""
     worst_absolute = worst_relative = 0.0
     own_error = eager_error = None
     scales = _group_scales(expected)
     where = first_mismatch = nan = ""
     compared = 0
     ours, theirs = _leaves(actual), _leaves(expected)
+    dtypes = {leaf.dtype for leaf in theirs.values() if _is_inexact(leaf)}
     for name in dict.fromkeys([*theirs, *ours]):
         if name not in ours or name not in theirs:
             first_mismatch = first_mismatch or f"{name} is in only one of the results"
             continue
         a, b = ours[name], theirs[name]
         if not isinstance(b, torch.Tensor):
-            if not isinstance(a, torch.Tensor) and _same(a, b):
-                continue
-            first_mismatch = first_mismatch or f"{name}: {a!r} instead of {b!r}"
+            if isinstance(a, torch.Tensor) or not _same(a, b, dtypes):
+                first_mismatch = first_mismatch or f"{name}: {_kind(a)} instead of {_kind(b)}"
+            elif isinstance(b, NUMBERS) and (absolute := _distance(a, b)) > worst_absolute:
+                worst_absolute, where = absolute, name
+                worst_relative = max(worst_relative, absolute / abs(b) if b else absolute)
             continue
         compared += 1
         if not isinstance(a, torch.Tensor) or (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
@@ -200,6 +208,7 @@ def compare(
     return Comparison(
         worst_absolute, worst_relative, where, first_mismatch, compared,
         own_error=own_error, eager_error=eager_error, nan=nan,
+        opaque=next((f"{name} ({leaf})" for name, leaf in theirs.items() if isinstance(leaf, Opaque)), ""),
     )  # fmt: skip
 
 
@@ -290,18 +299,48 @@ def _scale(b: torch.Tensor) -> float:
 def _leaves(values: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in values.items():
-        for path, leaf in tree_flatten_with_path(value)[0]:
-            if isinstance(leaf, torch.Tensor) and leaf.layout not in (torch.strided, torch.jagged):
-                leaf = leaf.detach().to_dense()  # few operators take a sparse one
-            found[name + "".join(map(str, path))] = leaf
-    return found
+        found |= value if isinstance(value, Leaves) else leaves(value, name)
+    sparse = (name for name, leaf in found.items() if isinstance(leaf, torch.Tensor) and leaf.layout not in LAYOUTS)
+    return found | {name: found[name].detach().to_dense() for name in sparse}  # few operators take a sparse one
 
 
-def _same(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and (a is b or not isinstance(b, (int, float, str, bool, type(None))) or a == b or a != a)
+LAYOUTS = (torch.strided, torch.jagged)
+MOST_SAID = 100
+"""Characters of a value."""
+
+NUMBERS = (float, complex, numpy.inexact)
+
+
+def _same(a: Any, b: Any, dtypes: Collection[torch.dtype]) -> bool:
+    """Whether two leaves that are no tensors are alike; `dtypes` are those of the tensors beside them."""
+    if type(a) is not type(b):
+        return False
+    if not isinstance(b, NUMBERS):
+        return bool(a == b)
+    if _same_number(a, b):
+        return True
+    fitting = (dtype for dtype in TOLERANCE if dtype in dtypes and _fits(a, dtype) and _fits(b, dtype))
+    allowed = max((TOLERANCE[dtype] for dtype in fitting), default=TOLERANCE[torch.float32])
+    return cmath.isfinite(a) and cmath.isfinite(b) and abs(a - b) <= allowed * abs(b)
+
+
+def _same_number(a: Any, b: Any) -> bool:
+    return bool(a == b or a != a and b != b)
+
+
+def _fits(number: Any, dtype: torch.dtype) -> bool:
+    """Whether a tensor of this dtype may have held the number."""
+    if isinstance(number, (complex, numpy.complexfloating)) and not dtype.is_complex:
+        return False
+    return _same_number(torch.tensor(number, dtype=dtype).item(), number)
+
+
+def _distance(a: Any, b: Any) -> float:
+    return float(abs(a - b)) if cmath.isfinite(a) and cmath.isfinite(b) else 0.0
 
 
 def _kind(value: Any) -> str:
     if not isinstance(value, torch.Tensor):
-        return repr(value)
+        text = repr(value)
+        return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}…"
     return f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"

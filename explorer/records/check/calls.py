@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
-from torch.utils._pytree import tree_map
 
 from explorer.records.check.isolate import NotIsolated, Objects, reached, undone
+from explorer.records.check.leaves import copied, leaves
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import Process, heard, hushed, kept_inside, noted
 from explorer.records.check.snapshot import Description, Kept, Memory, Snapshot, gradient, plainly
@@ -220,6 +220,11 @@ class Calls:
         assert self.before is not None
         return {each.owner._cdata for each in self.before.memory if not each.changed()}
 
+    def written(self) -> dict[str, Any]:
+        """The leaves of what a call left in objects of Python."""
+        assert self.before is not None
+        return self.before.written()
+
     @property
     def untimed(self) -> str:
         """Why the function is not called for timing, if so."""
@@ -340,18 +345,16 @@ class Player(Contestant):
         """Copies of what a call returned and changed."""
         same = self.calls.same_memory()
         named = self._reached().items()
+        known = {id(tensor) for _, tensor in named}
         grads = {f"{name}.grad": gradient(tensor) for name, tensor in named}
-        found |= {name: copied(grad) for name, grad in grads.items() if grad is not None}
-        state = {
-            name: tensor.detach() if tensor.untyped_storage()._cdata in same else copied(tensor)
+        found |= copied({name: grad for name, grad in grads.items() if grad is not None})
+        state: dict[str, Any] = {
+            name: tensor.detach() if tensor.untyped_storage()._cdata in same else tensor.detach().clone()
             for name, tensor in named
         }
-        return Outcome(tree_map(copied, output), found, state)
+        state |= copied({name: leaf for name, leaf in self.calls.written().items() if id(leaf) not in known})
+        return Outcome(copied(leaves(output, "output")), found, state)
 
     def _discover(self) -> dict[str, torch.Tensor]:
         """An argument that was computed is as good as a leaf: what it was computed from is the program's."""
         return {name: tensor for name, tensor in self._reached().items() if tensor.requires_grad}
-
-
-def copied(value: Any) -> Any:
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value

@@ -15,6 +15,7 @@ from explorer.compiler.capture import CAPTURE, DECODE, LINK
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_captured
 from explorer.ir.capture import CaptureInput, Frame, GuardedCode, Linking
+from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.process import put_back
 from explorer.records.check.snapshot import untouched
 from explorer.records.check.trial import Contestant, Outcome, Trial, duplicate, has_own_code
@@ -137,7 +138,11 @@ class GraphPlayer(Contestant):
         with self._trial.timed():
             found = [each.observe() for each in self._players]
         return Outcome(
-            [each.output for each in found],
+            Leaves(
+                (name.replace("output", f"output[{n}]", 1), leaf)
+                for n, each in enumerate(found)
+                for name, leaf in each.output.items()
+            ),
             {f"graph {n}: {name}": g for n, each in enumerate(found) for name, g in each.gradients.items()},
             {f"graph {n}: {name}": g for n, each in enumerate(found) for name, g in each.state.items()},
         )
@@ -157,4 +162,4 @@ class Once(Trial):
 
 class OncePlayer(Contestant):
     def observe(self) -> Outcome:
-        return Outcome(self._forward(), {}, {})
+        return Outcome(leaves(self._forward(), "output"), {}, {})

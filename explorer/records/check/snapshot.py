@@ -18,7 +18,7 @@ import threading
 import types
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -32,6 +32,7 @@ from explorer.records.check.float64 import Float64Run
 from explorer.records.check.isolate import (
     ABSENT,
     CODE,
+    PLAIN,
     Binding,
     NotIsolated,
     Objects,
@@ -40,6 +41,7 @@ from explorer.records.check.isolate import (
     is_users_module,
     undone,
 )
+from explorer.records.check.leaves import leaves
 
 STATELESS: tuple[type, ...] = (
     types.ModuleType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
@@ -64,6 +66,10 @@ class Kept(Protocol):
     def put(self) -> None:
         """Make the object hold it again."""
 
+    def written(self) -> Mapping[str, Any]:
+        """What it holds now in place of what it held, by path; nothing where that is not for Python to compare."""
+        return {}
+
 
 def alike(one: Any, other: Any) -> bool:
     """Whether it makes no difference which of two values something holds."""
@@ -77,7 +83,7 @@ def _all_alike(some: Any, others: Any) -> bool:
 
 
 @dataclass(eq=False)
-class Items:
+class Items(Kept):
     """The items of a dictionary, in their order; also the attributes of an object or a class."""
 
     owner: Any
@@ -103,9 +109,17 @@ class Items:
             if self._kind.get(self.held, key, ABSENT) is not value:
                 self._kind.__setitem__(self.held, key, value)
 
+    def written(self) -> Mapping[str, Any]:
+        if any(not isinstance(key, PLAIN) for key in self._now()[0]) or self.held is self.owner:
+            return {self.path: self.held}
+        before = dict(zip(self._keys, self._values, strict=True))
+        now = dict(zip(*self._now(), strict=True))
+        names = [name for name in {**before, **now} if not alike(now.get(name, ABSENT), before.get(name, ABSENT))]
+        return {f"{self.path}.{name}": now.get(name, ABSENT) for name in names}
+
 
 @dataclass(eq=False)
-class Elements:
+class Elements(Kept):
     """The elements of a list, a deque or an array of numbers."""
 
     owner: Any
@@ -128,9 +142,12 @@ class Elements:
         else:
             list.__setitem__(self.owner, slice(None), self._elements)
 
+    def written(self) -> Mapping[str, Any]:
+        return {self.path: self.owner}
+
 
 @dataclass(eq=False)
-class Members:
+class Members(Kept):
     """What is in a set."""
 
     owner: set[Any]
@@ -146,9 +163,12 @@ class Members:
         set.clear(self.owner)
         set.update(self.owner, self._members)
 
+    def written(self) -> Mapping[str, Any]:
+        return {self.path: self.owner}
+
 
 @dataclass(eq=False)
-class Attribute:
+class Attribute(Kept):
     """What one attribute holds that has no dictionary: of a slot, a class, or a tensor."""
 
     owner: Any
@@ -165,9 +185,12 @@ class Attribute:
     def put(self) -> None:
         self.set(self._value)
 
+    def written(self) -> Mapping[str, Any]:
+        return {self.path: self.get()}
+
 
 @dataclass(eq=False)
-class Attributes:
+class Attributes(Kept):
     """What an object holds by these names."""
 
     owner: Any
@@ -189,7 +212,7 @@ class Attributes:
 
 
 @dataclass(eq=False)
-class Registered:
+class Registered(Kept):
     """The classes that are registered as subclasses of an abstract one."""
 
     owner: abc.ABCMeta
@@ -214,6 +237,9 @@ class Registered:
 class Position(Attribute):
     """The state of something that tells it, and takes it back: a random generator, or a file in memory."""
 
+    def written(self) -> Mapping[str, Any]:
+        return {}
+
     def changed(self) -> bool:
         return not _same_state(self.get(), self._value)
 
@@ -234,7 +260,7 @@ def _same_state(one: Any, other: Any) -> bool:
 
 
 @dataclass(eq=False)
-class Array:
+class Array(Kept):
     """The elements of a NumPy array, and how it is laid over them."""
 
     owner: numpy.ndarray[Any, Any]
@@ -265,13 +291,16 @@ class Array:
         else:
             self.owner.flags.writeable = False
 
+    def written(self) -> Mapping[str, Any]:
+        return {self.path: self.owner}
+
 
 HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 """Attributes of tensors that hold hooks of their gradients."""
 
 
 @dataclass(eq=False)
-class Description:
+class Description(Kept):
     """All of a tensor but its memory: which memory it looks at and how, its version, its gradient, its hooks."""
 
     owner: torch.Tensor
@@ -355,7 +384,7 @@ def _version(tensor: torch.Tensor) -> int:
 
 
 @dataclass(eq=False)
-class Memory:
+class Memory(Kept):
     """The memory of tensors."""
 
     owner: torch.UntypedStorage
@@ -473,7 +502,7 @@ def _of_cell(cell: types.CellType) -> tuple[Callable[[], Any], Callable[[Any], N
 
 
 @dataclass(eq=False)
-class _of_class_attributes:
+class _of_class_attributes(Kept):
     """The attributes of a class."""
 
     owner: type
@@ -650,6 +679,15 @@ class Snapshot:
         """What has changed since."""
         with plainly():
             return [each for each in self.kept if each.changed()]
+
+    def written(self) -> dict[str, Any]:
+        """The leaves of what Python objects hold now in place of what they held. What tensors hold is not among it."""
+        found: dict[str, Any] = {}
+        for each in self.kept:
+            if not isinstance(each, (Memory, Description)) and each.changed():
+                for path, value in each.written().items():
+                    found |= leaves(value, path)
+        return found
 
     def put(self, among: list[Kept] | None = None) -> None:
         """Put back all of it, or only what is named."""

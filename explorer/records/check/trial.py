@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten_with_path, tree_leaves
 
 from explorer.records.check.isolate import NotIsolated, State
+from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import hushed, put_back
 from explorer.records.check.snapshot import plainly
@@ -75,15 +76,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call left behind: its output, the gradients by leaf, and the tensors of arguments and module state."""
+    """What a call left behind: the leaves of its output, the gradients by leaf, and the tensors of arguments and module
+    state; of a call in place also what it left in objects of Python."""
 
-    output: Any
+    output: Leaves
     gradients: dict[str, torch.Tensor | None]
     state: Mapping[str, Any]
 
-    def values(self) -> dict[str, Any]:
-        """All of it under one set of names, for `check.accuracy.compare`."""
-        return {"output": self.output, "gradient": dict(self.gradients), "state": dict(self.state)}
+    def values(self) -> dict[str, Leaves]:
+        """All of it by kind and name, for `check.accuracy.compare`."""
+        gradients = Leaves((f"gradient[{name!r}]", each) for name, each in self.gradients.items())
+        state = Leaves((f"state[{name!r}]", each) for name, each in self.state.items())
+        return {"output": self.output, "gradient": gradients, "state": state}
 
 
 class Contestant:
@@ -119,7 +123,8 @@ class Contestant:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(SEED)
             output, gradients = self._step()
-        return Outcome(output, gradients, {name: tensor.detach() for name, tensor in self._named.items()})
+        state = {name: tensor.detach() for name, tensor in self._named.items()}
+        return Outcome(leaves(output, "output"), gradients, state)
 
     def _step(self) -> tuple[Any, dict[str, torch.Tensor | None]]:
         output = self._forward()
@@ -133,7 +138,8 @@ class Contestant:
 
     def _backward(self, output: Any, keep: bool = False) -> dict[str, torch.Tensor | None]:
         """The gradients by leaf. `keep`: what the output was computed from stays, for another backward."""
-        ends = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor) and _is_end(leaf)]
+        found = leaves(output, "output").values()
+        ends = [leaf for leaf in found if isinstance(leaf, torch.Tensor) and _is_end(leaf)]
         if self.grad is False or not ends:
             return {}
         if self._leaves is None:
@@ -215,7 +221,7 @@ class Repetition(Trial):
 
 class Repeated(Contestant):
     """Made on its own copies of arguments and of the places that the code reads. Its tensors have the names by which
-    the code reaches them; a number that comes out was a tensor's, and is compared as one."""
+    the code reaches them."""
 
     def __init__(
         self, run: Callable[..., Any], fn: Callable[..., Any], state: State, grad: bool | None, own_backward: bool
@@ -228,11 +234,10 @@ class Repeated(Contestant):
     def observe(self) -> Outcome:
         with self.state.in_place(), put_back():
             outcome = super().observe()
-        output = tree_map(lambda leaf: torch.tensor(leaf) if type(leaf) is float else leaf, outcome.output)
         if not self.own_backward:
-            return Outcome(output, outcome.gradients, outcome.state)
+            return outcome
         gradients = {name: tensor.grad for name, tensor in self._named.items() if tensor.is_leaf}
-        return Outcome(output, {n: g for n, g in gradients.items() if g is not None}, outcome.state)
+        return Outcome(outcome.output, {n: g for n, g in gradients.items() if g is not None}, outcome.state)
 
     def _step(self) -> tuple[Any, dict[str, torch.Tensor | None]]:
         return (self.run(*self.args), {}) if self.own_backward else super()._step()

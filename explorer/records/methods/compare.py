@@ -20,12 +20,12 @@ from typing import Any
 
 import msgspec
 import torch
-from torch.utils._pytree import tree_flatten_with_path
 
 from explorer.compiler.runtime.timing import METHOD as TIMING
 from explorer.compiler.runtime.timing import interleave
 from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData, VerdictData
 from explorer.records.check.accuracy import against_eager
+from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.trial import SEED
 from explorer.records.environment import describe
 from explorer.records.methods.compiled import OURS, stock
@@ -152,10 +152,10 @@ class Outcome:
     """What a call left: its result, its arguments and the containers outside that it names, all after it; or the
     exception that ended it."""
 
-    found: dict[str, Any]
+    found: dict[str, Leaves]
     error: BaseException | None = None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Leaves]:
         return self.found
 
 
@@ -182,7 +182,8 @@ def outcome(call: Callable[..., Any], given: Call, fn: Callable[..., Any]) -> Ou
         except Exception as error:  # whatever a method refuses with is its verdict
             return Outcome({}, error)
         left = {name: copy.copy(value) for name, value in outside.items()}
-    return Outcome({"output": result, "arguments": (args, kwargs), "outside": left})
+    found = {"output": result, "arguments": (args, kwargs), "outside": left}
+    return Outcome({name: leaves(value, name) for name, value in found.items()})
 
 
 def expected(fn: Callable[..., Any], tried: Input) -> str:
@@ -225,20 +226,18 @@ def message(error: BaseException, most: int = 300) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def differing(first_mismatch: str, got: dict[str, Any], expected: dict[str, Any]) -> str:
+def differing(first_mismatch: str, got: Mapping[str, Leaves], expected: Mapping[str, Leaves]) -> str:
     """What parts from eager's first, as comparing named it; of a tensor both values."""
-    ours, theirs = _leaves(got), _leaves(expected)
-    if first_mismatch not in ours or first_mismatch not in theirs:
-        return first_mismatch
-    return f"{first_mismatch}: {_elements(ours[first_mismatch])}, eager {_elements(theirs[first_mismatch])}"
+    for group in got.keys() & expected.keys():
+        if first_mismatch in got[group] and first_mismatch in expected[group]:
+            ours, theirs = got[group][first_mismatch], expected[group][first_mismatch]
+            return f"{first_mismatch}: {_elements(ours)}, eager {_elements(theirs)}"
+    return first_mismatch
 
 
-def shown(of: dict[str, Any]) -> str:
-    return ", ".join(f"{name}: {_elements(value)}" for name, value in _leaves(of).items() if name.startswith("output"))
-
-
-def _leaves(of: dict[str, Any]) -> dict[str, Any]:
-    return {name + "".join(map(str, path)): leaf for name in of for path, leaf in tree_flatten_with_path(of[name])[0]}
+def shown(of: Mapping[str, Leaves]) -> str:
+    found = of.get("output", Leaves()).items()
+    return ", ".join(f"{name}: {_elements(value)}" for name, value in found if not name.startswith(("class ", "keys ")))
 
 
 def _elements(value: Any) -> str:

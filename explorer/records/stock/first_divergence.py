@@ -60,14 +60,17 @@ def without_tf32() -> Iterator[None]:
         torch._C._set_cublas_allow_tf32(before[1])
 
 
-def unasked(run: StockRun, settings: Mapping[str, Any]) -> DivergenceData | None:
-    """The first divergence of a run that differs; compiles nothing again if random numbers may explain it."""
+def unasked(run: StockRun, settings: Mapping[str, Any], *, repeatable: bool) -> DivergenceData | None:
+    """The first divergence of a run that differs. Compiles nothing again if random numbers may explain it; without
+    them, a call that must not be repeated is not searched."""
     graphs = (graph for compile in run.observation.compiles for _, _, graph in compile.graphs)
     if any(name.startswith("inductor_") for graph in graphs for name in drawing(graph)):
+        how = "bisect_accuracy() compares them with" if repeatable else "to compare them, set"
         return _no_node(
-            "results differ because Inductor draws other random numbers than eager; bisect_accuracy() compares them "
-            f"with {SAME_NUMBERS}"
+            f"results differ because Inductor draws other random numbers than eager; {how} {SAME_NUMBERS}"
         )
+    if not repeatable:
+        return None
     found = first_divergence(run.given, settings)
     if found is None:
         return _no_node("results differ in the recorded run, but agree in another compile without TF32")

@@ -36,6 +36,10 @@ AS_FAST = 1.1
 """How far apart the ends of the interval may be for two to count as equally fast."""
 
 
+TELLING = 4
+"""How far apart the ends of the interval may be for the ratio to be given."""
+
+
 def speed(eager: Sequence[float], other: Sequence[float]) -> SpeedData:
     """The ratio of the two medians, which are shown beside it. Its interval is from the ratios of samples taken in
     turn, as what slows both of a pair down cancels: it holds their true median whatever the distribution (sign test),
@@ -51,6 +55,10 @@ def speed(eager: Sequence[float], other: Sequence[float]) -> SpeedData:
     times = statistics.median(eager) / statistics.median(other)
     low, high = min(pairs[place], times), max(pairs[-1 - place], times)
     between = f"{_short(low)} to {_short(high)}"
+    if (low > 1 or high < 1) and high > TELLING * low:
+        which = "faster" if low > 1 else "slower"
+        said = f"{which} than eager, too noisy to say by how much ({between} times its speed); run again on an idle machine"
+        return SpeedData(said, None, low, high)
     if low > 1:
         return SpeedData(f"{_short(times)}x faster than eager ({between})", times, low, high)
     if high < 1:

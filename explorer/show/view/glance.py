@@ -216,6 +216,8 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
         return "no tensors to compare with eager's", "unknown"
     if not found.first_mismatch:
         within = f"matches eager (within {found.largest_absolute:.2g})" if found.largest_absolute else "equal to eager"
+        if found.opaque:
+            return f"{within}; not compared: {found.opaque}", "unknown"
         return (f"{within}, which gives NaN in {found.nan}", "attention") if found.nan else (within, "ok")
     divergence = found.divergence
     place = _at(divergence.span, names) if divergence is not None else ""
@@ -226,7 +228,8 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
     if found.own_error is not None and found.eager_error is not None and found.own_error <= found.eager_error:
         return f"{said}, but float64 agrees no better with eager", "attention"
     if divergence is None and found.own_error is None and math.isfinite(found.largest_absolute):
-        return f"{said}; rounding is not ruled out, since no float64 run was made", "attention"
+        why = "rounding, or values that change in each run, may explain it"
+        return f"{said}; eager was not run again in float64, so {why}", "attention"
     return said, "wrong"
 
 

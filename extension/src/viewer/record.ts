@@ -616,7 +616,7 @@ export interface DivergenceData {
  * `where`, the name of that tensor. `first_mismatch` names the first tensor beyond tolerance ("" if none is), and
  * `divergence` the first node that differs, if it was searched for. `own_error` and `eager_error` are the largest
  * distances of the engine's and of eager's tensors from a float64 run of the same call, if one was made. `nan`: the
- * first of eager's outputs and gradients with a NaN in it. */
+ * first of eager's outputs and gradients with a NaN in it. `opaque`: the first value that cannot be compared. */
 export interface AccuracyData {
   readonly largest_absolute: number;
   readonly largest_relative: number;
@@ -628,6 +628,7 @@ export interface AccuracyData {
   readonly own_error?: number | null;
   readonly eager_error?: number | null;
   readonly nan?: string;
+  readonly opaque?: string;
 }
 
 /** Measured peaks: bytes and floating-point operations a second. */
