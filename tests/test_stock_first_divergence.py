@@ -288,3 +288,20 @@ def test_random_numbers_are_not_looked_into_unasked() -> None:
     assert record.timing is not None and record.timing.accuracy is not None
     first = record.timing.accuracy.divergence
     assert first is not None and "other random numbers than eager" in first.detail
+
+
+def test_random_numbers_are_told_of_a_function_that_is_not_called_again() -> None:
+    seen = []
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = torch.rand(4) + x
+        seen.append(y.sum().item())
+        print("called")
+        return y
+
+    for engine in ("stock", "both"):
+        record = explorer.explore(program, engine=engine)(torch.zeros(4))
+        assert record.timing is not None
+        accuracy = record.timing.accuracy if engine == "stock" else record.timing.stock_accuracy
+        assert accuracy is not None and accuracy.first_mismatch and accuracy.divergence is not None
+        assert "other random numbers than eager" in accuracy.divergence.detail

@@ -10,7 +10,7 @@ import fractions
 import functools
 import types
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,9 @@ CONSTANTS = (
 )  # fmt: skip
 """What is compared by its own equality."""
 
-BASES = {int: int.__int__, float: float.__float__, complex: complex.__complex__, str: str.__str__, bytes: bytes.__bytes__}
+BASES: Mapping[type, Callable[[Any], Any]] = {
+    int: int.__int__, float: float.__float__, complex: complex.__complex__, str: str.__str__, bytes: bytes.__bytes__,
+}  # fmt: skip
 """Classes that programs derive from, by what gives their own value, whatever methods the derived class has."""
 
 NUMERIC = "biufc"
@@ -198,6 +200,8 @@ def _attributes(path: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from ((f"{path}.{name}", each) for name, each in held.get(kind, {}).items())
         yield f"{path}.training", held.get("training")
         held = {name: each for name, each in held.items() if name not in MODULE}
+    if isinstance(value, torch.Tensor):
+        held = {name: each for name, each in held.items() if not name.startswith("_dynamo_")}  # marks of Dynamo's own
     yield from ((f"{path}.{name}", each) for name, each in held.items())
     for base in type(value).__mro__:
         for name, member in vars(base).items():

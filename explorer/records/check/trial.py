@@ -138,8 +138,8 @@ class Contestant:
 
     def _backward(self, output: Any, keep: bool = False) -> dict[str, torch.Tensor | None]:
         """The gradients by leaf. `keep`: what the output was computed from stays, for another backward."""
-        found = leaves(output, "output").values()
-        ends = [leaf for leaf in found if isinstance(leaf, torch.Tensor) and _is_end(leaf)]
+        returned = leaves(output, "output").values()
+        ends = [leaf for leaf in returned if isinstance(leaf, torch.Tensor) and _is_end(leaf)]
         if self.grad is False or not ends:
             return {}
         if self._leaves is None:
