@@ -163,7 +163,8 @@ def test_a_tolerance_is_scaled_to_what_was_summed(fn: Any) -> None:
     for name, judge in exact.items():
         if name == "output":
             nearly, wrong = judge.value + judge.rounding, judge.value + 30 * judge.rounding
-            results = [{**expected, "output": value.to(expected["output"]["output"].dtype)} for value in (nearly, wrong)]
+            dtype = expected["output"]["output"].dtype
+            results = [{**expected, "output": value.to(dtype)} for value in (nearly, wrong)]
             near, far = (compare(actual, expected, exact) for actual in results)
             assert near.ok and near.own_error is not None and near.eager_error is not None
             assert far.first_mismatch == "output"

@@ -183,7 +183,7 @@ def compare(
                 first_mismatch = first_mismatch or f"{name}: {_kind(a)} instead of {_kind(b)}"
             elif isinstance(b, NUMBERS) and (absolute := _distance(a, b)) > worst_absolute:
                 worst_absolute, where = absolute, name
-                worst_relative = max(worst_relative, absolute / (float(abs(b)) or 1.0))
+                worst_relative = max(worst_relative, absolute / (_distance(b, 0) or 1.0))
             continue
         compared += 1
         if not isinstance(a, torch.Tensor) or (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
@@ -321,7 +321,7 @@ def _same(a: Any, b: Any, dtypes: Collection[torch.dtype]) -> bool:
         return True
     fitting = (dtype for dtype in TOLERANCE if dtype in dtypes and _fits(a, dtype) and _fits(b, dtype))
     allowed = max((TOLERANCE[dtype] for dtype in fitting), default=TOLERANCE[torch.float32])
-    return cmath.isfinite(a) and cmath.isfinite(b) and abs(a - b) <= allowed * float(abs(b))
+    return cmath.isfinite(a) and cmath.isfinite(b) and _distance(a, b) <= allowed * _distance(b, 0)
 
 
 def _same_number(a: Any, b: Any) -> bool:

@@ -57,8 +57,8 @@ def speed(eager: Sequence[float], other: Sequence[float]) -> SpeedData:
     between = f"{_short(low)} to {_short(high)}"
     if (low > 1 or high < 1) and high > TELLING * low:
         which = "faster" if low > 1 else "slower"
-        said = f"{which} than eager, too noisy to say by how much ({between} times its speed); run again on an idle machine"
-        return SpeedData(said, None, low, high)
+        said = f"{which} than eager, too noisy to say by how much ({between} times its speed)"
+        return SpeedData(f"{said}; run again on an idle machine", None, low, high)
     if low > 1:
         return SpeedData(f"{_short(times)}x faster than eager ({between})", times, low, high)
     if high < 1:
