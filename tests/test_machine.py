@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,10 +17,10 @@ from explorer.compiler.runtime import cpp_build as runtime_remarks
 from explorer.compiler.runtime.cpp_build import SILENT, UNTOLD, remarks
 from explorer.compiler.runtime.triton_texts import Block, Used, facts, of_amdgcn, of_ptxas
 from explorer.core.text import Line, Text
-from explorer.ir.record import LineData
+from explorer.ir.record import KernelData, LineData, TextData
 from explorer.records import throughput
 from explorer.records.session import Record
-from explorer.records.stock.assembly import labelled
+from explorer.records.stock.assembly import SCALAR, labelled, loops, of_triton
 from explorer.show.view.instructions import intel, meaning, mnemonic
 
 X86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x86-64's assembly")
@@ -278,9 +279,99 @@ LISTING = """
 
 
 def test_a_disassembled_kernel_reads_as_a_compiler_writes_it() -> None:
-    lines = list(labelled(LISTING.splitlines()))
+    lines = [text for text, _ in labelled(LISTING.splitlines())]
     assert lines == [
         "kernel:", "\txor    %eax,%eax", ".L2304:", "\tvmovups (%rdi,%rax,1),%zmm0", "\tadd    $0x40,%rax",
         "\tjne    .L2304", "\tjmp    2250 <kernel.cold>", "\tret", "kernel.cold:", "\tcall   20b0 <__cxa_throw@plt>",
     ]  # fmt: skip
     assert throughput.innermost(tuple(map(LineData, lines))) == [(2, 5)]
+
+
+INLINED = """
+0000000000002300 <kernel>:
+kernel():
+/cache/k.cpp:9
+    2300:	push   %rbp
+_Z8_mm512_addDv16_fS_():
+/usr/lib/gcc/avx512fintrin.h:11541
+inlined by /torch/vec512_float.h:792 (_ZplRKSt)
+inlined by /cache/k.cpp:12 (kernel)
+inlined by /cache/k.cpp:9 (main)
+    2304:	vaddps %zmm0,%zmm1,%zmm2
+inlined by /torch/vec512_float.h:792 (_ZplRKSt)
+inlined by /cache/k.cpp:12 (kernel)
+    2308:	vaddps %zmm0,%zmm1,%zmm2
+/torch/cpp_prefix.h:3 (discriminator 2)
+    230c:	ret
+"""
+
+
+def test_a_disassembled_line_knows_the_line_of_the_kernel_that_called_what_was_inlined() -> None:
+    found = [at for text, at in labelled(INLINED.splitlines(), "/cache/k.cpp") if text.startswith("\t")]
+    assert found == [9, 12, 12, 0]
+
+
+STOCK_LOOPS = """for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(8L); x0+=static_cast<int64_t>(1L))
+{
+    for(int64_t x1=static_cast<int64_t>(0L); x1<static_cast<int64_t>(32L); x1+=static_cast<int64_t>(16L))
+    {
+        auto tmp0 = at::vec::Vectorized<float>::loadu(in_ptr0 + static_cast<int64_t>(x1), static_cast<int64_t>(16));
+    }
+    for(int64_t x1=static_cast<int64_t>(32L); x1<static_cast<int64_t>(33L); x1+=static_cast<int64_t>(1L))
+    {
+        auto tmp0 = in_ptr0[static_cast<int64_t>(x1)];
+    }
+}"""
+
+
+def test_stocks_innermost_loops_say_whether_inductor_wrote_them_with_vectors() -> None:
+    lines = (LineData(text, f"k0:{n}", ()) for n, text in enumerate(STOCK_LOOPS.splitlines(), 1))
+    expected = {"k0:3": "vectorised by Inductor: 16 elements at a time", "k0:7": SCALAR}
+    assert loops(TextData(tuple(lines), "cpp")) == expected
+
+
+TTIR = """#loc = loc("{file}":3:0)
+module {{
+  tt.func public @triton_poi() {{
+    %0 = arith.constant 1 : i32 loc(#loc2)
+    tt.return loc(#loc)
+  }} loc(#loc)
+}} loc(#loc)
+#loc2 = loc("{file}":5:8)
+"""
+PTX = """.visible .entry triton_poi()
+{{
+	.loc	1 5 8
+	ld.global.b32 %r1, [%rd1];
+	.file	1 "{folder}" "{name}"
+}}
+"""
+
+
+def test_what_triton_made_of_stocks_kernel_is_read_from_what_runs_it(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.py"
+    source = "import triton\n@triton.jit\ndef triton_poi():\n    x = 1"
+    file.write_text(f"\n{source}\n")
+    text = TextData(tuple(LineData(line, f"k0:{n}") for n, line in enumerate(source.splitlines(), 1)), "python")
+    kernel = KernelData("k0", "triton_poi", "triton", text, (), 8, 1)
+    asm = {"ttir": TTIR.format(file=file), "ptx": PTX.format(folder=tmp_path, name=file.name), "cubin": b"\x7fELF"}
+    other, config = SimpleNamespace(num_warps=8), SimpleNamespace(num_warps=4)
+    results = [
+        SimpleNamespace(config=each, kernel=SimpleNamespace(asm=asm if each is config else {}))
+        for each in (other, config)
+    ]
+    launcher = SimpleNamespace(config=config, n_regs=80, n_spills=3, shared=2048)
+    device = SimpleNamespace(warp_size=32, cc=90)
+    made = of_triton(kernel, SimpleNamespace(launchers=[launcher], compile_results=results, device_props=device))
+    assert made.facts == facts(Used(80, 12), Block(4, 32, 2048), 90)
+    assert set(made.lowered) == {"ttir", "ptx"}
+    linked = {
+        kind: [each.origins for each in of.lines if "constant" in each.text or "ld.global" in each.text]
+        for kind, of in made.lowered.items()
+    }
+    assert linked == {"ttir": [("k0:4",)], "ptx": [("k0:4",)]}
+    (tmp_path / "triton_poi.ptx").write_text(asm["ptx"])
+    static = SimpleNamespace(cubin_path=str(tmp_path / "triton_poi.cubin"))
+    alone = SimpleNamespace(launchers=[], compile_results=[SimpleNamespace(config=config, kernel=static)])
+    assert set(of_triton(kernel, alone).lowered) == {"ptx"} and not of_triton(kernel, alone).facts
+    assert of_triton(kernel, None) == kernel

@@ -337,7 +337,8 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
         notes.append("No fix of a graph break was tried, because that needs more calls of the function.")
     tried = attempts(theirs) if asked.fixes and not called_once else []
     seen = with_held(theirs.compiles(seconds), memory)
-    compiles = with_guard_costs((*own, *with_outcomes(with_assembly(seen), tried)), guards)
+    seen = with_assembly(seen, theirs.observation.modules())
+    compiles = with_guard_costs((*own, *with_outcomes(seen, tried)), guards)
     settings = {**({} if first is None else settings_of(config)), **theirs.settings(stock)}
     engine = "stock" if first is None else "explorer and stock"
     made = assembled(
@@ -547,7 +548,6 @@ class Measured:
         median = next(each.median for each in self.timing.contestants if each.name == "stock")
         overhead = median - spent if 0 < spent < median else None
         return replace(self, timing=msgspec.structs.replace(self.timing, overhead=overhead))
-
 
     def with_call(self, name: str, call: data.CallData | None) -> Measured:
         """With one call of a contestant."""

@@ -31,6 +31,7 @@ from explorer.show.view import (
     cudagraphs,
     diagnosis,
     distributed,
+    hints,
     history,
     html,
     machine,
@@ -282,6 +283,13 @@ class Record:
         watched program each recording and why it was recorded again."""
         found = (e for compile in self.data.compiles for e in compile.events if e.kind.startswith("Cudagraph"))
         return Listing(found, cudagraphs.lines(self.data))
+
+    @property
+    def hints(self) -> Listing[data.EventData]:
+        """What torch says could be faster, its log artifact perf_hints: operators that Inductor generates no code for,
+        tilings that may be slow."""
+        found = (e for compile in self.data.compiles for e in compile.events if e.kind == "PerformanceHint")
+        return Listing(found, hints.lines(self.data))
 
     @property
     def autotuning(self) -> Listing[data.EventData]:

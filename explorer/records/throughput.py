@@ -16,7 +16,7 @@ TOOL = "llvm-mca"
 BOTTLENECKS = "-bottleneck-analysis"
 SECONDS, OUTPUT_BYTES = 20.0, 4 * 2**20
 
-ABSENT = f"no throughput: {TOOL}, which predicts it, is not installed"
+ABSENT = f"no throughput: {TOOL}, which predicts it, is not installed; it is part of LLVM (apt install llvm)"
 MODEL = f"by {TOOL} for {{}}, were all data in the first cache and no branch taken early"
 PROCESSORS = {
     "native": "the processor of this machine",
@@ -110,4 +110,4 @@ def _place(lines: tuple[LineData, ...], kernel: KernelData) -> str:
 def _opens(text: str, below: int) -> bool:
     """Whether it is the head of a loop whose depth is smaller than that."""
     bare = text.lstrip()
-    return bare.startswith("for (") and len(text) - len(bare) < below
+    return bare.startswith(("for (", "for(")) and len(text) - len(bare) < below

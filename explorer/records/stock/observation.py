@@ -450,6 +450,11 @@ class Observation:
         timed = {id: {"runs": each.count, "run_seconds": each.seconds} for id, each in runs.items()}
         return tuple(compile.frozen(seconds.get(compile.id, {}), **timed.get(compile.id, {})) for compile in seen)
 
+    def modules(self) -> dict[tuple[str, str], Any]:
+        """What Inductor wrote of each half, loaded, by the ids of its compile and its name."""
+        halves = ((compile.id, half) for compile in self.compiles for half in compile.halves.values())
+        return {(id, half.name): half.module for id, half in halves}
+
     def eager(self) -> Iterator[data.EagerData]:
         """Frames that were never compiled: those that Dynamo skipped, and continuations that never ran."""
         codes = [*(compile.code for compile in self.compiles if compile.code is not None), *self.left]

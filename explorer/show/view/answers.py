@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from explorer.core.text import count
 from explorer.ir import dynamo
 from explorer.ir.record import AnswerData, CompileData, OperatorCheckData, RecordData
-from explorer.show.view import autotuning, caches, compile_time, cudagraphs, distributed, memory, trace
+from explorer.show.view import autotuning, caches, compile_time, cudagraphs, distributed, hints, memory, trace
 from explorer.show.view.amounts import duration
 from explorer.show.view.diagnosis import calls
 
@@ -27,6 +27,7 @@ def _asked(record: RecordData) -> Iterator[tuple[str, str, Iterable[str]]]:
     yield "timing", "Where does the time of one call go?", trace.gaps(record)
     yield "timing", "Is it replayed as a CUDA graph?", cudagraphs.lines(record)
     yield "breaks", "What did calls of compiled functions take?", map(calls, record.calls)
+    yield "schedule", "What could be faster, as PyTorch itself says?", hints.lines(record)
     yield "code", "What did autotuning measure and take?", autotuning.lines(record)
     yield "code", "How was it built?", builds(record.compiles)
     yield "graphs", "Which collectives are called, and where does DDP split the graph?", distributed.lines(record)
