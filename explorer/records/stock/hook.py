@@ -56,13 +56,13 @@ Before = Callable[[Any, tuple[Any, ...]], None]
 @dataclass(frozen=True)
 class Patch:
     """A wrapped function of stock, "module:Class.name". `around` runs around each call; `before` runs only before it,
-    which is cheaper for functions that a compile calls very often. `instead` makes the replacement itself, for
+    which is cheaper for functions that a compile calls very often. `instead` makes the replacement itself, of a log and for
     functions on the path of every call of compiled code, where a microsecond counts."""
 
     target: str
     around: Around | None = None
     before: Before | None = None
-    instead: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+    instead: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True)
