@@ -56,7 +56,7 @@ Before = Callable[[Any, tuple[Any, ...]], None]
 @dataclass(frozen=True)
 class Patch:
     """A wrapped function of stock, "module:Class.name". `around` runs around each call; `before` runs only before it,
-    which is cheaper for functions that a compile calls very often. `instead` makes the replacement itself, of a log and for
+    which is cheaper for functions that a compile calls very often. `instead` makes the replacement itself, for
     functions on the path of every call of compiled code, where a microsecond counts."""
 
     target: str
