@@ -14,8 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from explorer.compiler.runtime.child import Child
-from explorer.compiler.runtime.resources import Block, Used, facts
-from explorer.compiler.runtime.triton_texts import texts
+from explorer.compiler.runtime.triton_texts import Block, Used, facts, texts
 from explorer.core.origin import synthetic
 from explorer.ir import record as data
 
