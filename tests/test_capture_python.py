@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import itertools
 import operator
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -375,3 +376,77 @@ def test_odd_arguments_of_builtins(name):
             except Exception as error:
                 found.append((type(error), str(error)))
         assert found[0] == found[1], odd
+
+
+PROXY_EXPRESSIONS = (
+    "proxy['a']", "proxy.pop('a')", "proxy.setdefault('a', x)", "proxy.clear()", "proxy | {'b': x}", "proxy == under",
+    "under == proxy", "list(proxy.items())", "'a' in proxy", "proxy.get('z', x)", "proxy['z']", "under.update(b=x)",
+    "proxy.copy()", "bool(proxy), len(proxy)", "{**proxy}", "hash(proxy)", "isinstance(proxy, dict)",
+    "list(reversed(proxy))", "types.MappingProxyType(proxy)",
+)  # fmt: skip
+PROXY_STATEMENTS = ("proxy['b'] = x", "del proxy['a']", "del proxy[0]", "proxy |= {'b': x}")
+
+
+@pytest.mark.parametrize("action", [*(f"found = {each}" for each in PROXY_EXPRESSIONS), *PROXY_STATEMENTS])
+@pytest.mark.parametrize("under", ["dict(a=x)", "OrderedDict(a=x, c=x)", "vars(types.SimpleNamespace(a=x))"])
+def test_a_mapping_proxy_shows_and_refuses(action: str, under: str) -> None:
+    """One that the program makes, and one that it is given."""
+    namespace = {"types": types, "OrderedDict": OrderedDict}
+    source = f"""def fn(x, under, proxy):
+    found = None
+    under = under if under is not None else {under}
+    proxy = proxy if proxy is not None else types.MappingProxyType(under)
+    try:
+        {action}
+    except Exception as error:
+        found = type(error), str(error)
+    return found, proxy, under, type(proxy), x + 1
+"""
+    exec(source, namespace)
+    fn: Any = namespace["fn"]
+
+    def run(call: Any, given: bool) -> Any:
+        x = torch.ones(2)
+        made = eval(under, namespace, {"x": x}) if given else None
+        return [shown(call(x, made, types.MappingProxyType(made) if given else None)) for _ in range(2)]
+
+    for given in (False, True):
+        assert run(explorer.compile(fn, backend="eager"), given) == run(fn, given)
+
+
+def tagged(x: torch.Tensor) -> torch.Tensor:
+    x.tag = [1]
+    return x
+
+
+DEEPLY_COPIED = {
+    "whole": lambda: torch.arange(6.0).reshape(2, 3), "turned": lambda: torch.arange(6.0).reshape(2, 3).t(),
+    "steps": lambda: torch.arange(15.0).reshape(5, 3)[::2], "end": lambda: torch.arange(15.0).reshape(5, 3)[1:],
+    "begin": lambda: torch.arange(6.0)[:2], "repeated": lambda: torch.ones(3).expand(2, 3),
+    "folded": lambda: torch.arange(6.0).as_strided((2, 3), (1, 1)), "tagged": lambda: tagged(torch.arange(6.0)),
+    "parameter": lambda: nn.Parameter(torch.arange(6.0)[::2]),
+}  # fmt: skip
+DEEP_COPIES = {
+    "itself": lambda x: [copy.deepcopy(x)],
+    "of a part": lambda x: [copy.deepcopy(x.detach()[1:])],
+    "twice": lambda x: copy.deepcopy([x, x]),
+    "with a view": lambda x: copy.deepcopy([x.detach(), x.detach().view_as(x)]),
+    "of a part of what is made": lambda x: [copy.deepcopy(x.detach().sin()[:1])],
+    "of what is made": lambda x: [copy.deepcopy(x.detach().sin())],
+}
+
+
+@pytest.mark.parametrize("how", DEEP_COPIES)
+@pytest.mark.parametrize("what", DEEPLY_COPIED)
+def test_a_deep_copy_has_the_memory_of_eagers(what: str, how: str) -> None:
+    def memory(copies: list[torch.Tensor]) -> Any:
+        same = [each.untyped_storage()._cdata == copies[0].untyped_storage()._cdata for each in copies]
+        return same, [
+            (each.tolist(), each.stride(), each.storage_offset(), each.untyped_storage().nbytes(), vars(each))
+            for each in copies
+        ]
+
+    copied = DEEP_COPIES[how]
+    compiled = explorer.compile(copied, backend="eager")
+    for each in (what, "whole", "tagged", what):
+        assert memory(compiled(DEEPLY_COPIED[each]())) == memory(copied(DEEPLY_COPIED[each]()))

@@ -60,7 +60,7 @@ from explorer.compiler.capture.values.iterators import (
     TakenIterator,
     ZipIterator,
 )
-from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.mappings import DictValue, ProxyValue
 from explorer.compiler.capture.values.modules import ModuleValue
 from explorer.compiler.capture.values.objects import Lazy, ObjectValue, is_library
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches
@@ -331,7 +331,7 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         table.unread = lambda: t.guard(source, KeysAre(keys), "all its keys, and their order, were used")
     if isinstance(given, collections.defaultdict):
         table.factory = t.wrap(Attr(source, "default_factory"), given.default_factory)
-    return table
+    return ProxyValue(table, source, given) if isinstance(given, types.MappingProxyType) else table
 
 
 def _by_position(t: Tracer, table: DictValue, raw: dict[Any, Any], source: Source) -> None:

@@ -14,8 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import KeysAre
 from explorer.compiler.capture.model import BINARY, COMPARE, INPLACE, UNARY
 from explorer.compiler.capture.rules import positional
 from explorer.compiler.capture.values.base import Tracer, Value
@@ -29,15 +31,17 @@ from explorer.compiler.capture.values.functions import (
     PartialValue,
     WeakReference,
 )
-from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.mappings import DictValue, ProxyValue
 from explorer.compiler.capture.values.modules import ModuleValue
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.size import SizeValue
+from explorer.compiler.capture.values.storages import StorageValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.core.classes import is_written_in_c, name_in_messages
 from explorer.core.reasons import unsupported
+from explorer.ir.capture import Attr
 
 NONE = Constant(None)
 
@@ -150,7 +154,6 @@ _OF_ONE: dict[Any, Callable[[Tracer, Value], Value]] = {
     operator.truth: lambda t, value: Constant(t.truth(value)),
     operator.not_: lambda t, value: Constant(not t.truth(value)),
     operator.index: lambda t, value: value if isinstance(value, SizeValue) else Constant(t.index(value)),
-    types.MappingProxyType: lambda t, mapping: mapping,
 }
 _OF_TWO: dict[Any, Callable[[Tracer, Value, Value], Value]] = {
     operator.getitem: lambda t, base, key: t.get_item(base, key),
@@ -187,6 +190,7 @@ def _copy(t: Tracer, x: Value) -> Value:
 def _deepcopy(t: Tracer, x: Value, memo: Value = NONE, _nil: Value = NONE) -> Value:
     """A copy of all that is in it, where each object is copied once."""
     done: dict[int, Value] = {}
+    memories: set[int] = set()
 
     def copied(value: Value) -> Value:
         if id(value) not in done:
@@ -195,7 +199,7 @@ def _deepcopy(t: Tracer, x: Value, memo: Value = NONE, _nil: Value = NONE) -> Va
 
     def fresh(value: Value) -> Value:
         if isinstance(value, TensorValue):
-            return _copied_tensor(t, value)
+            return _copied_tensor(t, value, memories)
         if isinstance(value, ObjectValue) and t.overrides(value.cls, "__deepcopy__"):
             return value.special(t, "__deepcopy__", [t.new_dict({})])
         if isinstance(value, TupleValue):
@@ -242,7 +246,10 @@ def _copied(t: Tracer, value: Value, item: Copies, keep: Callable[[Value], None]
     return made
 
 
-def _copied_tensor(t: Tracer, value: TensorValue) -> Value:
+def _copied_tensor(t: Tracer, value: TensorValue, memories: set[int]) -> Value:
+    """A parameter is cloned. Of another tensor eager copies the memory, once for all that are in it, and its
+    attributes: a clone is that where there is no more in the memory than the tensor, and where it has none.
+    `memories` are those that were copied."""
     if value.fake.requires_grad and not value.fake.is_leaf:
         t.raise_(
             RuntimeError,
@@ -253,10 +260,29 @@ def _copied_tensor(t: Tracer, value: TensorValue) -> Value:
     is_parameter = value.python_type() is torch.nn.Parameter
     if value.overlay or (value.fake.requires_grad and not is_parameter):
         unsupported(reasons.UNTRACEABLE_CALL, "deepcopy of a tensor with a gradient")
+    if not is_parameter:
+        memory = value.fake.untyped_storage()._cdata
+        size = t.binary("*", t.call_method(value, "numel", []), Constant(value.fake.element_size()))
+        fills = t.truth(t.compare("==", StorageValue(value).length(t), size))
+        if not fills or memory in memories or not is_non_overlapping_and_dense_or_false(value.fake):
+            unsupported(reasons.UNTRACEABLE_CALL, "deepcopy of a tensor that shares its memory, or does not fill it")
+        if value.given is not None and value.source is not None:
+            if vars(value.given):
+                unsupported(reasons.UNTRACEABLE_CALL, "deepcopy of a tensor with attributes")
+            t.guard(Attr(value.source, "__dict__"), KeysAre(()), "a deep copy has copies of its attributes")
+        memories.add(memory)
     made = graph_call(t, "call_method", "clone", [graph_call(t, "call_method", "detach", [value], {})], {})
     if not is_parameter:
         return made
     return t.call(t.from_python(torch.nn.Parameter), [made, Constant(value.fake.requires_grad)], {})
+
+
+@positional(types.MappingProxyType)
+def _proxy(t: Tracer, mapping: Value) -> Value:
+    """A view of a mapping."""
+    if not isinstance(mapping, DictValue):
+        unsupported(reasons.UNTRACEABLE_CALL, f"types.MappingProxyType of {mapping.describe()}")
+    return ProxyValue(mapping)
 
 
 @positional(types.SimpleNamespace)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import types
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
@@ -227,10 +228,11 @@ def _dict_move(self: DictValue, t: Tracer, key: Value, last: Value | None = None
     if k not in self.entries:
         t.raise_value(KeyError, [key])
     entry = self.entries.pop(k)
-    if last is None or last.truth(t):
-        self.entries[k] = entry
-    else:
-        self.entries = {k: entry, **self.entries}
+    others = {} if last is None or last.truth(t) else dict(self.entries)
+    for each in others:
+        del self.entries[each]
+    self.entries[k] = entry
+    self.entries.update(others)
 
 
 def _dict_copy(self: DictValue, t: Tracer) -> Value:
@@ -297,6 +299,57 @@ _DICT_METHODS: dict[str, Callable[..., Value | None]] = {
 _DICT_CHANGES = frozenset(
     "pop setdefault update popitem move_to_end clear __init__ __setitem__ __delitem__ __ior__".split()
 )
+
+
+class ProxyValue(DictValue):
+    """A types.MappingProxyType: what it shows is in `mapping`, whose later entries it has too."""
+
+    def __init__(self, mapping: DictValue, source: Source | None = None, given: Any = MISSING) -> None:
+        super().__init__(types.MappingProxyType, source, given)
+        self.mapping = mapping
+        self.entries = mapping.entries
+
+    def read_all(self) -> None:
+        self.mapping.read_all()
+
+    def at(self, t: Tracer, k: Any) -> Value:
+        return self.mapping.at(t, k)
+
+    def has(self, t: Tracer, k: Any) -> bool:
+        return self.mapping.has(t, k)
+
+    def truth(self, t: Tracer) -> bool:
+        return t.truth(self.mapping)
+
+    def length(self, t: Tracer) -> Value:
+        return t.length(self.mapping)
+
+    def iterate(self, t: Tracer) -> Value:
+        return t.iterate(self.mapping)
+
+    def contains(self, t: Tracer, item: Value) -> bool:
+        return t.contains(self.mapping, item)
+
+    def get_item(self, t: Tracer, key: Value) -> Value:
+        return t.get_item(self.mapping, key)
+
+    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
+        if value is not None:
+            t.raise_(TypeError, "'mappingproxy' object does not support item assignment")
+        does_not = "doesn't" if hasattr(key.python_type(), "__index__") else "does not"  # as of a sequence
+        t.raise_(TypeError, f"'mappingproxy' object {does_not} support item deletion")
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__ior__":
+            t.raise_(TypeError, "'|=' is not supported by mappingproxy; use '|' instead")
+        if name in _DICT_CHANGES:
+            t.raise_(AttributeError, f"'mappingproxy' object has no attribute '{name}'")
+        if self.given is not MISSING and name in ("copy", "__or__", "__ror__"):
+            unsupported(reasons.UNTRACEABLE_CALL, f"{name}() of a mapping proxy: its class is not known")
+        return t.call_method(self.mapping, name, args, kwargs)
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        r.call(types.MappingProxyType, [self.mapping])
 
 
 class InstanceDict(DictValue):
