@@ -148,7 +148,7 @@ def test_what_the_fuzz_itself_raises_ends_no_process():
     assert kind == "the generator" and "raised by the fuzz" in text
 
 
-OF_FLOAT64 = {
+ROUNDED = {
     "computed in float32": ("return a.sin()", "x = t(4, 3)\nR = f(x)\nGT = R.double()", True),
     "written to float64": ("return a.sin()", "y = t(4, 3, dtype=torch.float64)\ny.copy_(f(t(4, 3)))", True),
     "in float32 on the way": ("return a.float().sin().double() * 2", "y = f(t(4, 3, dtype=torch.float64))", True),
@@ -156,15 +156,20 @@ OF_FLOAT64 = {
     "in float64": ("return a.sin()", "y = f(t(4, 3, dtype=torch.float64))", False),
     "of exact float32": ("return a.double() * 3", "y = f(t(4, 3))", False),
     "beside float32": ("return a.sin() * t(3)", "z = t(3).sin()\ny = f(t(4, 3, dtype=torch.float64))", False),
+    "float32 in bfloat16 on the way": ("return a.bfloat16().sin().float() * 2", "y = f(t(4, 3))", True, 1e-3),
+    "float32 by a number of bfloat16": ("return a * a.bfloat16().sin().sum().item()", "y = f(t(4, 3))", True, 1e-3),
+    "float32 of exact bfloat16": ("return (a.bfloat16() * 2).float().sin()", "y = f(t(4, 3))", False, 1e-3),
+    "float32": ("return a.sin()", "y = f(t(4, 3))", False, 1e-3),
 }
+"""A function and a call, and whether an error of 1e-7, or of the size told, is rounding."""
 
 
-@pytest.mark.parametrize("name", OF_FLOAT64)
-def test_float64_is_as_exact_as_what_it_is_computed_from(name, monkeypatch):
-    body, step, is_rounded = OF_FLOAT64[name]
+@pytest.mark.parametrize("name", ROUNDED)
+def test_values_are_as_exact_as_what_they_are_computed_from(name, monkeypatch):
+    body, step, is_rounded, *rounding = ROUNDED[name]
     program = Program(name, f"def f(a):\n    {body}", (step,))
     expected = meaningful(program)
-    for error, same in ((1e-7, is_rounded), (1e-2, False)):
+    for error, same in (((*rounding, 1e-7)[0], is_rounded), (2.0, False)):
         erring = lambda function, error=error: lambda a: function(a) * (1 + error)  # noqa: E731
         monkeypatch.setattr("benchmarks.fuzz.trial.compiler", lambda backend, program, erring=erring: erring)
         assert (compared(program, expected, "explorer") is None) == same

@@ -8,7 +8,7 @@ import re
 import sys
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,34 +40,39 @@ class Fact:
     place: str
     text: str
     value: Any = None
-    coarse: bool = False
-    """Whether the value is computed from one of a narrower dtype, and may be no more exact than that."""
+    coarse: float = 0.0
+    """The tolerance of the coarsest dtype in which the value was rounded on its way."""
 
 
 class Precision(TorchDispatchMode):
-    """While a program runs inside, notes the memory of what is computed from rounded numbers of less than float64."""
+    """While a program runs inside, notes the memory of what is computed from rounded numbers of less than float64, and
+    with which tolerance."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._coarse: dict[int, Tensor] = {}
-        """By the address of their memory, which they keep from being used again."""
-        self._read = False
-        """Whether Python has such a number: it may be in all that follows."""
+        self._coarse: dict[int, tuple[float, Tensor]] = {}
+        """By the address of the memory, which the tensor keeps from being used again."""
+        self.read = 0.0
+        """The tolerance of the numbers that Python has read: they may be in all that follows."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = [each for each in tree_leaves((args, kwargs or {})) if isinstance(each, Tensor)]
-        before = self._read or any(map(self.is_coarse, given))
+        coarse = max([self.read, *map(self.tolerance, given)])
         found = func(*args, **(kwargs or {}))
         made = [each for each in tree_leaves(found) if isinstance(each, Tensor)]
         written = given if func._schema.is_mutable else []
-        if before or not _is_exact(func, args, kwargs or {}, [*made, *written], found):
-            self._read = self._read or func is torch.ops.aten._local_scalar_dense.default
+        if not _is_exact(func, args, kwargs or {}, [*made, *written], found):
+            narrow = filter(_is_narrow, (*given, *made))
+            coarse = max([coarse, *(TOLERANCE.get(each.dtype, ROUNDING) for each in narrow)])
+        if coarse:
+            if func is torch.ops.aten._local_scalar_dense.default:
+                self.read = coarse
             floats = filter(_floats, (*made, *written))
-            self._coarse.update((each.untyped_storage().data_ptr(), each) for each in floats)
+            self._coarse.update((each.untyped_storage().data_ptr(), (coarse, each)) for each in floats)
         return found
 
-    def is_coarse(self, value: Tensor) -> bool:
-        return _floats(value) and value.untyped_storage().data_ptr() in self._coarse
+    def tolerance(self, value: Tensor) -> float:
+        return self._coarse.get(value.untyped_storage().data_ptr(), (0.0, value))[0] if _floats(value) else 0.0
 
 
 def _is_exact(func: Any, args: Any, kwargs: Any, results: list[Tensor], found: Any) -> bool:
@@ -113,7 +118,9 @@ class Observer:
     """Where the storage of each tensor begins and ends, the tensor's place, and where it begins itself."""
 
     def tell(self, place: str, text: str, value: Any = None, of: Tensor | None = None) -> None:
-        coarse = of is not None and self.precision is not None and self.precision.is_coarse(of)
+        coarse = 0.0
+        if self.precision is not None:
+            coarse = self.precision.tolerance(of) if of is not None else self.precision.read
         self.facts.append(Fact(place, PRINTED_FUNCTION.sub("grad_fn=<...>", text), value, coarse))
 
     def finish(self) -> list[Fact]:
@@ -278,22 +285,25 @@ def same(one: Fact, other: Fact, exact: bool) -> bool:
     if one.text != other.text:
         return not exact and one.place == "output" and _same_printed(one.text, other.text)
     if isinstance(one.value, Tensor):
-        tolerance = 1e-6 if exact else ROUNDING if one.coarse else TOLERANCE.get(one.value.dtype, ROUNDING)
-        return _close(one.value, other.value, tolerance)
+        return _close(one.value, other.value, 1e-6 if exact else _tolerance(one))
     if isinstance(one.value, np.ndarray):
         if one.value.dtype == object:
             return str(one.value) == str(other.value)
         return bool(np.allclose(one.value, other.value, rtol=1e-4, atol=1e-5, equal_nan=True))
     if isinstance(one.value, float):
-        return _close_numbers([one.value], [other.value], 1e-6 if exact else ROUNDING)
+        return _close_numbers([one.value], [other.value], 1e-6 if exact else _tolerance(one))
     return True
 
 
+def _tolerance(fact: Fact) -> float:
+    own = TOLERANCE.get(fact.value.dtype, ROUNDING) if isinstance(fact.value, Tensor) else ROUNDING
+    return max(own, fact.coarse)
+
+
 def is_rounded(one: Fact, other: Fact) -> bool:
-    """Whether values of float64 are as close as those of float32 have to be: one may be computed from such."""
-    values = one.value, other.value
-    wide = all(isinstance(each, Tensor) and each.dtype in EXACT for each in values)
-    return wide and _close(*values, ROUNDING)
+    """Whether values are as close as they would have to be if they were computed from those of the coarsest dtype."""
+    coarsest = max(TOLERANCE.values())
+    return same(replace(one, coarse=coarsest), replace(other, coarse=coarsest), exact=False)
 
 
 def _same_printed(one: str, other: str) -> bool:
