@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from explorer.course.puzzle import Answer, Score
+from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.record import RecordData
 from explorer.records.session import Record
 from explorer.show.view.diagnosis import break_places
@@ -70,6 +70,20 @@ class Prediction:
     name: str
     right: Mapping[str, int]
     find: Callable[[Answer, str], Found]
+
+    def puzzle(
+        self, *, wrong: Mapping[str, int], says: Callable[[int], str], more: tuple[Wrong, ...] = (), **about: Any
+    ) -> Puzzle:
+        """Of what a puzzle is `about`. Wrong are answers with one of these numbers, and `more`; `says` is how `find`
+        says a number."""
+        found = (
+            Wrong(self.code(**{key: number}), "right", f"`{key}`: you said {number}, {says(self.right[key])}")
+            for key, number in wrong.items()
+        )
+        return Puzzle(
+            names=(self.name,), starter=self.starter(), solution=self.code(), wrong=(*found, *more), check=self.check,
+            **about,
+        )  # fmt: skip
 
     def code(self, **changed: int) -> str:
         return f"{self.name} = {json.dumps({**self.right, **changed})}\n"

@@ -64,13 +64,9 @@ def find_breaks(answer: Answer, name: str) -> Found:
     return len(record.breaks), f"the record has {len(record.breaks)} ({why})", record, broken(record)
 
 
-BREAKS_OF = Prediction(
-    "breaks",
-    {"straight": 0, "chatty": 1, "branchy": 1, "shapely": 0, "counted": 1, "noisy": 2},
-    find_breaks,
-)
-
-COUNT = Puzzle(
+COUNT = Prediction(
+    "breaks", {"straight": 0, "chatty": 1, "branchy": 1, "shapely": 0, "counted": 1, "noisy": 2}, find_breaks
+).puzzle(
     id="breaks-1",
     title="How many breaks?",
     task=(
@@ -78,23 +74,16 @@ COUNT = Puzzle(
         "that call."
     ),
     minutes=6,
-    names=("breaks",),
     given=SIX,
-    starter=BREAKS_OF.starter(),
-    solution=BREAKS_OF.code(),
-    wrong=(
-        Wrong(BREAKS_OF.code(straight=3), "right", "`straight`: you said 3, the record has 0"),
-        Wrong(BREAKS_OF.code(shapely=1), "right", "`shapely`: you said 1, the record has 0"),
-        Wrong(BREAKS_OF.code(branchy=2), "right", "`branchy`: you said 2, the record has 1"),
-        Wrong('breaks = {"straight": 0, "chatty": 1}', "defined", "no number for branchy, shapely"),
-    ),
+    wrong={"straight": 3, "shapely": 1, "branchy": 2},
+    says=lambda number: f"the record has {number}",
+    more=(Wrong('breaks = {"straight": 0, "chatty": 1}', "defined", "no number for branchy, shapely"),),
     hints=(
         "Ask of each line: does Python need a tensor's element to go on, or does it do something outside the graph?",
         "A loop over a list is run while tracing, so it leaves no trace. A shape is known while tracing.",
         "print, a branch on a tensor, and .item() each break. Each such place of the program counts once.",
     ),
-    check=BREAKS_OF.check,
-)  # fmt: skip
+)
 
 # breaks-2: mend five functions
 

@@ -58,9 +58,7 @@ def find_nodes(answer: Answer, name: str) -> Found:
     return count, f"the captured graph has {count} operation{'s' * (count != 1)}", record, record.link("graphs", "f0")
 
 
-NODES_OF = Prediction("nodes", {"loop": 4, "lookup": 1, "sized": 1, "called": 2, "unused": 2}, find_nodes)
-
-LEFT = Puzzle(
+LEFT = Prediction("nodes", {"loop": 4, "lookup": 1, "sized": 1, "called": 2, "unused": 2}, find_nodes).puzzle(
     id="capture-1",
     title="What is left of Python?",
     task=(
@@ -68,24 +66,15 @@ LEFT = Puzzle(
         "pass. Inputs and the output do not count."
     ),
     minutes=6,
-    names=("nodes",),
     given=PYTHON,
-    starter=NODES_OF.starter(),
-    solution=NODES_OF.code(),
-    wrong=(
-        Wrong(NODES_OF.code(loop=1), "right", "`loop`: you said 1, the captured graph has 4"),
-        Wrong(NODES_OF.code(lookup=2), "right", "`lookup`: you said 2, the captured graph has 1"),
-        Wrong(NODES_OF.code(sized=2), "right", "`sized`: you said 2, the captured graph has 1"),
-        Wrong(NODES_OF.code(called=3), "right", "`called`: you said 3, the captured graph has 2"),
-        Wrong(NODES_OF.code(unused=1), "right", "`unused`: you said 1, the captured graph has 2"),
-    ),
+    wrong={"loop": 1, "lookup": 2, "sized": 2, "called": 3, "unused": 1},
+    says=lambda number: f"the captured graph has {number}",
     hints=(
         "Python runs while the graph is captured. Which of its steps compute a tensor?",
         "A loop over a range is unrolled. Dictionaries, objects and numbers are gone once they are used.",
         "`sized`: x has one dimension, so the branch is not taken. `unused`: capture keeps what nobody reads; a later "
         "pass drops it.",
     ),
-    check=NODES_OF.check,
 )
 
 # capture-2: where a trace is silently wrong

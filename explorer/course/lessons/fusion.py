@@ -73,13 +73,9 @@ def find_kernels(answer: Answer, name: str) -> Found:
     return kernels(record), f"the record has {kernels(record)}\n{record.schedule}", record, at
 
 
-KERNELS_OF = Prediction(
-    "kernels",
-    {"chain": 1, "softmax": 1, "flipped": 2, "whole": 1, "views": 1, "product": 1},
-    find_kernels,
-)
-
-KERNELS = Puzzle(
+KERNELS = Prediction(
+    "kernels", {"chain": 1, "softmax": 1, "flipped": 2, "whole": 1, "views": 1, "product": 1}, find_kernels
+).puzzle(
     id="fusion-1",
     title="How many kernels?",
     task=(
@@ -87,24 +83,15 @@ KERNELS = Puzzle(
         "product, is no generated kernel."
     ),
     minutes=8,
-    names=("kernels",),
     given=SIX,
-    starter=KERNELS_OF.starter(),
-    solution=KERNELS_OF.code(),
-    wrong=(
-        Wrong(KERNELS_OF.code(chain=3), "right", "`chain`: you said 3, the record has 1"),
-        Wrong(KERNELS_OF.code(softmax=3), "right", "`softmax`: you said 3, the record has 1"),
-        Wrong(KERNELS_OF.code(whole=2), "right", "`whole`: you said 2, the record has 1"),
-        Wrong(KERNELS_OF.code(flipped=1), "right", "`flipped`: you said 1, the record has 2"),
-        Wrong(KERNELS_OF.code(product=2), "right", "`product`: you said 2, the record has 1"),
-    ),
+    wrong={"chain": 3, "softmax": 3, "whole": 2, "flipped": 1, "product": 2},
+    says=lambda number: f"the record has {number}",
     hints=(
         "Two operations stay apart where the second needs an element that the first has not computed by then.",
         "A row's sum is there before the next row begins, so softmax is one kernel. A sum of all is one long row, and "
         "what reads it can follow in the same kernel.",
         "A matrix product is a library call and no kernel. A view is no kernel either; what computes with it is one.",
     ),
-    check=KERNELS_OF.check,
 )
 
 # fusion-2: when is it legal?

@@ -60,13 +60,9 @@ def find_compiles(answer: Answer, name: str) -> Found:
     return found, said, record, recompiled(record)
 
 
-COMPILES_OF = Prediction(
-    "compiles",
-    {"sizes": 2, "one": 3, "dtypes": 2, "numbers": 2, "flags": 2, "lists": 3},
-    find_compiles,
-)
-
-COMPILES = Puzzle(
+COMPILES = Prediction(
+    "compiles", {"sizes": 2, "one": 3, "dtypes": 2, "numbers": 2, "flags": 2, "lists": 3}, find_compiles
+).puzzle(
     id="guards-1",
     title="How many compiles?",
     task=(
@@ -74,22 +70,14 @@ COMPILES = Puzzle(
         "Predict how often it is compiled in all, the first compile included."
     ),
     minutes=8,
-    names=("compiles",),
     given=SEQUENCES,
-    starter=COMPILES_OF.starter(),
-    solution=COMPILES_OF.code(),
-    wrong=(
-        Wrong(COMPILES_OF.code(sizes=4), "right", "`sizes`: you said 4, it is compiled 2 times"),
-        Wrong(COMPILES_OF.code(one=2), "right", "`one`: you said 2, it is compiled 3 times"),
-        Wrong(COMPILES_OF.code(flags=3), "right", "`flags`: you said 3, it is compiled 2 times"),
-        Wrong(COMPILES_OF.code(lists=1), "right", "`lists`: you said 1, it is compiled 3 times"),
-    ),
+    wrong={"sizes": 4, "one": 2, "flags": 3, "lists": 1},
+    says=lambda number: f"it is compiled {number} times",
     hints=(
         "The first call compiles. A later call compiles again if a guard of each earlier compile refuses it.",
         "A size that was seen to change becomes a symbol, and so does a number. A size of 0 or 1 never does.",
         "sizes: 3, then s0, and that is all. A list's length and a flag are facts that tracing used up.",
     ),
-    check=COMPILES_OF.check,
 )
 
 # guards-2: no more than you must

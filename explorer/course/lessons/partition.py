@@ -47,11 +47,9 @@ def find_kept(answer: Answer, name: str) -> Found:
     return kept(record), f"the record has {kept(record)}: {names}", record, at
 
 
-KEPT_OF = Prediction(
+BYTES = Prediction(
     "kept", {"scaled": 0, "chained": 0, "softmax": 512, "product": 4096, "dropped": 2048}, find_kept
-)
-
-BYTES = Puzzle(
+).puzzle(
     id="partition-1",
     title="What is kept?",
     task=(
@@ -59,23 +57,14 @@ BYTES = Puzzle(
         "float32 takes 4 bytes, a bool 1."
     ),
     minutes=8,
-    names=("kept",),
     given=KEPT,
-    starter=KEPT_OF.starter(),
-    solution=KEPT_OF.code(),
-    wrong=(
-        Wrong(KEPT_OF.code(scaled=8192), "right", "`scaled`: you said 8192, the record has 0"),
-        Wrong(KEPT_OF.code(chained=16384), "right", "`chained`: you said 16384, the record has 0"),
-        Wrong(KEPT_OF.code(softmax=8192), "right", "`softmax`: you said 8192, the record has 512"),
-        Wrong(KEPT_OF.code(product=0), "right", "`product`: you said 0, the record has 4096"),
-        Wrong(KEPT_OF.code(dropped=0), "right", "`dropped`: you said 0, the record has 2048"),
-    ),
+    wrong={"scaled": 8192, "chained": 16384, "softmax": 8192, "product": 0, "dropped": 0},
+    says=lambda number: f"the record has {number}",
     hints=(
         "What does the backward of each operation need, and what does it cost to compute that again from the inputs?",
         "Pointwise values are computed again. A matrix product is kept, and so is what is random.",
         "softmax: a maximum and a sum for each of 64 rows. dropped: a mask of bools, one for each element.",
     ),
-    check=KEPT_OF.check,
 )
 
 # partition-2: a backward rule

@@ -140,9 +140,7 @@ def find_line(answer: Answer, name: str) -> Found:
     return 0, "its size stays a symbol", record, "guards"
 
 
-LINE_OF = Prediction("line", {"listed": 4, "even": 3, "padded": 0, "labelled": 3, "looked": 3}, find_line)
-
-SPECIALISED = Puzzle(
+SPECIALISED = Prediction("line", {"listed": 4, "even": 3, "padded": 0, "labelled": 3, "looked": 3}, find_line).puzzle(
     id="shapes-2",
     title="Where a size became a number",
     task=(
@@ -151,23 +149,14 @@ SPECIALISED = Puzzle(
         "symbol, also if a few special sizes are compiled again."
     ),
     minutes=8,
-    names=("line",),
     given=LINES,
-    starter=LINE_OF.starter(),
-    solution=LINE_OF.code(),
-    wrong=(
-        Wrong(LINE_OF.code(listed=2), "right", "`listed`: you said 2, it is line 4"),
-        Wrong(LINE_OF.code(padded=2), "right", "`padded`: you said 2, its size stays a symbol"),
-        Wrong(LINE_OF.code(labelled=4), "right", "`labelled`: you said 4, it is line 3"),
-        Wrong(LINE_OF.code(looked=0), "right", "`looked`: you said 0, it is line 3"),
-        Wrong(LINE_OF.code(even=4), "right", "`even`: you said 4, it is line 3"),
-    ),
+    wrong={"listed": 2, "padded": 2, "labelled": 4, "looked": 0, "even": 4},
+    says=lambda number: f"it is line {number}" if number else "its size stays a symbol",
     hints=(
         "Reading a size, and computing with it, leaves a symbol. What needs to know which number it is?",
         "A loop of n steps, a test `n == 6` that is true, n as text, and n as a key of a dict.",
         "`padded` computes with the size and gives the result to torch.zeros, which takes symbols.",
     ),
-    check=LINE_OF.check,
 )
 
 # shapes-3: keep it dynamic

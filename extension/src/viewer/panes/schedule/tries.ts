@@ -1,4 +1,4 @@
-// What fusion tried, replayed. As explorer/show/view/tries.py.
+// What fusion tried, replayed. As explorer/show/view/walk.py.
 
 import { entry } from "../../gather";
 import type { FusionData } from "../../record";
