@@ -135,7 +135,8 @@ class Graph:
 
     `constants` holds the tensors that `get_attr` nodes name. `grad_enabled` is the grad mode at entry. `mark` begins
     the names of the buffers and kernels made from it, so that the halves of one compile share none. `saves`: a backward
-    reads some of its outputs.
+    reads some of its outputs. `frees`: the inputs that nothing but a call may hold, which lets go of each after its
+    last use.
     The single output node returns a flat tuple of nodes, numbers and None.
     """
 
@@ -146,6 +147,7 @@ class Graph:
     grad_enabled: bool = False
     mark: str = ""
     saves: bool = False
+    frees: frozenset[str] = frozenset()
 
     @property
     def inputs(self) -> tuple[fx.Node, ...]:

@@ -279,7 +279,8 @@ class Loops:
     `outputs`, one for each output: a view of a buffer, a size expression or constant, or None.
     `constants` are the tensors behind buffers of kind "constant". `nodes` says what became of each ATen node:
     id -> ("kernel" | "extern" | "view" | "constant" | "unused", ids of the operations it went into).
-    `hints` gives an example value for each size symbol. `mark` begins the names of what is made here (see Graph).
+    `hints` gives an example value for each size symbol. `mark` begins the names of what is made here, and
+    `frees` names the inputs that a call lets go of (see Graph).
     """
 
     name: str
@@ -290,6 +291,7 @@ class Loops:
     nodes: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     hints: dict[sympy.Symbol, int] = field(default_factory=dict)
     mark: str = ""
+    frees: frozenset[str] = frozenset()
 
     @property
     def buffers(self) -> dict[str, Buffer]:

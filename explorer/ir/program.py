@@ -283,12 +283,13 @@ class Lowered:
 @dataclass(frozen=True)
 class Program:
     """A half that is built. `call` takes the flat inputs and returns the flat outputs; None where the target is absent.
+    A backward's holds each input no longer than it needs it: given an iterator, it frees them as it runs.
 
     `lowered` says what became of each kernel function.
     """
 
     generated: Generated
-    call: Callable[[Sequence[Any]], tuple[Any, ...]] | None
+    call: Callable[[Iterable[Any]], tuple[Any, ...]] | None
     steps: tuple[BuildStep, ...]
     lowered: Callable[[], Mapping[str, Lowered]]
     profile: Callable[[Sequence[Any]], Mapping[str, float]] | None = None

@@ -177,7 +177,7 @@ class Backward:
     `ctx.spent` are the tangents whose backward freed what it needed; `ctx.rest` is what is left for the others.
     """
 
-    def __init__(self, parts: Partitioned, run: Callable[[Sequence[Any]], tuple[Any, ...]]) -> None:
+    def __init__(self, parts: Partitioned, run: Callable[[Iterator[Any]], tuple[Any, ...]]) -> None:
         self._parts = parts
         self._run = run
         signature = parts.signature
@@ -230,25 +230,32 @@ class Backward:
             known = (*saved[: self._inputs], *saved[self._count :])
             by_index = self.again.gradients(ctx.again, known, indices, outputs)
             found: Sequence[Any] = [by_index.get(i) for i in range(len(self.routes.sources))]
-        else:
-            found = self._gradients((*saved[: self._count], *ctx.numbers), given, ctx.layouts, came)
-        if not torch._C._autograd._get_current_graph_task_keep_graph():
             self._free(ctx, saved, came)
+        else:
+            self._free(ctx, saved, came)
+            values = [*saved[: self._count], *ctx.numbers]
+            del saved
+            found = self._gradients(values, given, ctx.layouts, came)
         return (*(g if needed else None for g, needed in zip(found, wanted, strict=False)), *self._cloned)
 
     def _gradients(
-        self, values: tuple[Any, ...], given: Sequence[Tensor | None], layouts: Sequence[Layout], came: int
+        self, values: list[Any], given: Sequence[Tensor | None], layouts: Sequence[Layout], came: int
     ) -> Sequence[Any]:
+        """Empties `values`, so that the backward holds each alone and frees it after its last use, as eager does."""
         absent = self.routes.all & ~came
         if not all(t is None or (type(t) is Tensor and torch._C._has_storage(t)) for t in given):  # batched, say
             laid_out = [layout.zeros() if t is None else t for t, layout in zip(given, layouts, strict=True)]
             return without(self._parts.backward, (*values, *laid_out), self._first, absent)
-        values = (*values, *(fit(t, layout) for t, layout in zip(given, layouts, strict=True)))
-        found = self._run(values)
+        every = [*values, *(fit(t, layout) for t, layout in zip(given, layouts, strict=True))]
+        values.clear()
+        again = tuple(every) if absent else ()
+        inputs = iter(every)
+        del every  # an iterator at its end lets go of its list
+        found = self._run(inputs)
         if absent:
             both = [g for g, s in zip(found, self.routes.sources, strict=True) if s & came and s & absent]
             if not all(bool(g.isfinite().all()) for g in both if g is not None):  # zeros times infinities, perhaps
-                return without(self._parts.backward, values, self._first, absent)
+                return without(self._parts.backward, again, self._first, absent)
         return found
 
     def _saved(self, ctx: Any, came: int) -> Sequence[Any]:
@@ -262,7 +269,10 @@ class Backward:
 
     def _free(self, ctx: Any, saved: Sequence[Tensor], came: int) -> None:
         """Let go of what no further backward can need: eager frees what each grad_fn saved when it has run."""
+        if torch._C._autograd._get_current_graph_task_keep_graph():
+            return
         ctx.spent |= came
+        ctx.maybe_clear_saved_tensors()
         left = self.routes.left(ctx.spent)
         if not left:
             ctx.rest = ctx.again = None

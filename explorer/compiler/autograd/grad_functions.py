@@ -185,6 +185,7 @@ def without(backward: Graph, values: Sequence[Any], first: int, absent: int) -> 
 def read_from(backward: Graph, first: int, tangents: int) -> frozenset[int]:
     """The inputs of the backward half that it reads for `tangents`, whose own places begin at `first`."""
     inputs = backward.inputs
-    flowing = computed_from(backward.graph.nodes, [n for k, n in enumerate(inputs[first:]) if tangents >> k & 1])
+    nodes = (node for node in backward.graph.nodes if node.op != "output")
+    flowing = computed_from(nodes, [n for k, n in enumerate(inputs[first:]) if tangents >> k & 1])
     needed = needed_by(flowing)
     return frozenset(k for k, node in enumerate(inputs[:first]) if node in needed)

@@ -284,7 +284,10 @@ def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], wh
     for node in graph.nodes:
         if node in in_forward and node.op not in ("placeholder", "output"):
             forward.add(node)
-    first = Half(traced.forward, "backward", "bwd_")
+    index = {node: i for i, node in enumerate(primals)}
+    given = [info(node).value for node in traced.captured.inputs]
+    held = {n for n in tensors if n in index and (given[index[n]].is_leaf or not given[index[n]].requires_grad)}
+    first = Half(traced.forward, "backward", "bwd_", frozenset(n.name for n in tensors if n not in held))
     for node in tensors + numbers + tangents:
         first.input(node)
     wanted = needed_by([*gradients, *filter(must_run, sides.backward)], set(first.nodes))
@@ -295,7 +298,6 @@ def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], wh
         if isinstance(node, fx.Node):
             first.add_with_inputs(node)
 
-    index = {node: i for i, node in enumerate(primals)}
     sources: list[GraphInput] = [Primal(index[n]) if n in index else Kept(info(n).id) for n in tensors + numbers]
     sources += [source for source in signature.inputs if isinstance(source, Tangent)]
     return Partitioned(
@@ -333,10 +335,10 @@ def fates(sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], backward:
 class Half:
     """One half under construction: copies of joint nodes, with their ids."""
 
-    def __init__(self, joint: Graph, name: str, mark: str) -> None:
+    def __init__(self, joint: Graph, name: str, mark: str, frees: frozenset[str] = frozenset()) -> None:
         self._joint = joint
         self._name = f"{joint.name}_{name}"
-        self._mark = mark
+        self._mark, self._frees = mark, frees
         self._graph = fx.Graph()
         self.nodes: Nodes | dict[fx.Node, fx.Node] = {}
 
@@ -367,4 +369,5 @@ class Half:
         self._graph.output(tuple(self.nodes[n] if isinstance(n, fx.Node) else n for n in outputs))
         named = {str(n.target) for n in self._graph.nodes if n.op == "get_attr"}
         constants = {name: value for name, value in self._joint.constants.items() if name in named}
-        return Graph(self._name, self._graph, self._joint.fake_mode, constants, False, self._mark, not self._mark)
+        mode = self._joint.fake_mode
+        return Graph(self._name, self._graph, mode, constants, False, self._mark, not self._mark, self._frees)

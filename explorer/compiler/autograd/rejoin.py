@@ -6,7 +6,7 @@ AOTAutograd: runtime_wrappers.py (the autograd.Function, the epilogue for mutati
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -46,7 +46,7 @@ def absent(plan: Traced | Partitioned, programs: Sequence[Program]) -> Call:
     return call
 
 
-def plain(program: Program) -> Half:
+def plain(program: Program) -> Callable[[Iterable[Any]], tuple[Any, ...]]:
     """The program run with grad mode and autocast off: both were accounted for when tracing."""
     run = program.call
     assert run is not None
@@ -56,7 +56,7 @@ def plain(program: Program) -> Half:
         torch._C._is_any_autocast_enabled,
     )
 
-    def call(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    def call(inputs: Iterable[Any]) -> tuple[Any, ...]:
         if is_autocast():
             with torch._C._DisableAutocast():
                 return run(inputs)

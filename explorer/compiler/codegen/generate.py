@@ -18,7 +18,7 @@ def generate(generation: Generation) -> Generated:
         return generate_triton(generation)
     schedule, plan = generation.schedule, generation.plan
     loops = schedule.loops
-    storage = Storage(plan, loops.buffers)
+    storage = Storage(schedule, plan)
     sources = CppSources(loops.buffers, storage, loops.hints)
     wrapper = Wrapper(loops, plan, storage)
     wrapper.begin()

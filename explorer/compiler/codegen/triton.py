@@ -50,7 +50,7 @@ class TritonWrapper(Wrapper):
                 self.body.line(f"{self.pointers[name]} = {variable(name)}.data_ptr()")
         if inputs:
             with origin(*inputs), self.body.indented(f"if ({' | '.join(self.pointers.values())}) & UNALIGNED:"):
-                self.body.line("return unaligned(inputs)")
+                self.body.line(f"return unaligned([{', '.join(self.given)}])")
 
     def workspace(self, workspace: Workspace, ids: tuple[str, ...]) -> None:
         """Memory for the partial results of the next launches."""
@@ -111,7 +111,7 @@ def generate_triton(generation: Generation) -> Generated:
     """The kernels and the wrapper of one half. Raises Unsupported where an element has no form on the target."""
     schedule, plan = generation.schedule, generation.plan
     launches = triton_kernels(schedule, plan, generation.target)
-    wrapper = TritonWrapper(schedule.loops, plan, Storage(plan, schedule.loops.buffers))
+    wrapper = TritonWrapper(schedule.loops, plan, Storage(schedule, plan))
     wrapper.constants["device"] = card(schedule.loops.buffers)
     wrapper.begin()
     wrapper.prepare(launches.kernels)
@@ -146,7 +146,7 @@ def card(buffers: Mapping[str, Buffer]) -> torch.device | None:
 def triton_kernels(schedule: Schedule, plan: MemoryPlan, target: Target) -> Launches:
     """One or more functions for each fused kernel; equal ones are one. Raises Unsupported for what Triton lacks."""
     buffers = schedule.loops.buffers
-    storage = Storage(plan, buffers)
+    storage = Storage(schedule, plan)
     hosted = frozenset(name for name, buffer in buffers.items() if buffer.layout.device.type == "cpu")
     numbers = hosted if card(buffers) is not None else frozenset()
     made: list[tuple[FusedKernel, Body, list[Function], list[Workspace]]] = []

@@ -18,7 +18,7 @@ from explorer.core.origin import origin, synthetic
 from explorer.core.text import LineWriter, Text
 from explorer.ir.loops import Buffer, Extern, Layout, Loops, Size, View
 from explorer.ir.program import EntryPoint
-from explorer.ir.schedule import Allocation, MemoryPlan
+from explorer.ir.schedule import Allocation, MemoryPlan, Schedule
 
 POOL = "(pool)"
 """Stands for the call's one pool among buffers' names; no buffer can have it."""
@@ -27,10 +27,10 @@ POOL = "(pool)"
 class Storage:
     """Answers, for a buffer, whose memory it lives in and where."""
 
-    def __init__(self, plan: MemoryPlan, buffers: Mapping[str, Buffer]) -> None:
+    def __init__(self, schedule: Schedule, plan: MemoryPlan) -> None:
         self.allocations: dict[str, Allocation] = {a.buffer: a for a in plan.allocations}
-        self.buffers = buffers
-        self.last: dict[str, int] = {}
+        self.buffers = schedule.loops.buffers
+        self.last = {name: schedule.live[name][1] for name in sorted(schedule.loops.frees)}
         """The last position in the schedule that uses each tensor, by itself or by what lies in its memory."""
         for a in plan.allocations:
             tensor = self.tensor(a.buffer)
@@ -88,14 +88,17 @@ class Wrapper:
     pools: tuple[str, str] = ("POOLS", "[]")
     """Where idle pools are kept, as an expression inside `call`, and what POOLS starts as."""
     views: dict[tuple[str, Layout], str] = field(default_factory=dict)
-    made: set[str] = field(default_factory=set)
+    made: set[str] = field(init=False)
+    """The tensors that a call holds, as far as it is written."""
     externs: list[tuple[str, str]] = field(default_factory=list)
 
     block: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
         self.body = self._writer()
-        self.buffers = self.loops.buffers
+        self.buffers = self.storage.buffers
+        self.made = set(self.loops.frees)
+        self.given = self._given()
         self.sizes = self._sizes()
         self.constants |= {"empty_strided": empty_strided, "view_of": view_of, "laid_out": laid_out, "torch": torch}
         self.has_pool = any(a.where == "pool" for a in self.plan.allocations)
@@ -103,6 +106,16 @@ class Wrapper:
 
     def _writer(self) -> LineWriter:
         return LineWriter(f"{self.loops.mark}call", "python")
+
+    def _given(self) -> list[str]:
+        """The variable of each input."""
+        names = []
+        for place, entry in enumerate(self.loops.inputs):
+            if isinstance(entry, Buffer):
+                names += [variable(entry.name)] if entry.kind != "constant" else []
+            else:
+                names.append(str(entry) if isinstance(entry, sympy.Symbol) else f"_{place}")
+        return names
 
     # Sizes.
 
@@ -129,18 +142,10 @@ class Wrapper:
     def begin(self) -> None:
         with origin(synthetic("wrapper")):
             self.block.enter_context(self.body.indented("def call(inputs):"))
-        names = []
-        for place, entry in enumerate(self.loops.inputs):
-            if isinstance(entry, Buffer):
-                if entry.kind == "constant":
-                    continue
-                names.append(variable(entry.name))
-            else:
-                names.append(str(entry) if isinstance(entry, sympy.Symbol) else f"_{place}")
         inputs = tuple(entry.name for entry in self.loops.inputs if isinstance(entry, Buffer))
         with origin(*(inputs or (synthetic("wrapper"),))):
-            if names:
-                self.body.line(f"{', '.join(names)}{',' if len(names) == 1 else ''} = inputs")
+            if self.given:
+                self.body.line(f"{', '.join(self.given)}{',' * (len(self.given) == 1)} = inputs")
         for symbol, text in self.sizes.items():
             if text != str(symbol):
                 with origin(*inputs):

@@ -99,6 +99,7 @@ class _Walk:
             self._accounts(operations),
             dict(self.lower.sizes.hints),
             self.graph.mark,
+            self.graph.frees,
         )
 
     def _node(self, node: fx.Node) -> Any:

@@ -10,7 +10,7 @@ import itertools
 import linecache
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +20,7 @@ from explorer.ir.program import CppKernel, EntryPoint, Generated, KernelObserver
 _numbers = itertools.count()
 
 
-def execute(text: Text, name: str, names: Mapping[str, Any]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+def execute(text: Text, name: str, names: Mapping[str, Any]) -> Callable[[Iterable[Any]], tuple[Any, ...]]:
     """Run the wrapper's text under a file name that tracebacks can show lines of while its `call`, which this returns,
     is alive."""
     source = str(text) + "\n"
@@ -28,7 +28,7 @@ def execute(text: Text, name: str, names: Mapping[str, Any]) -> Callable[[Sequen
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     namespace = dict(names)
     exec(compile(source, file, "exec"), namespace)
-    call: Callable[[Sequence[Any]], tuple[Any, ...]] = namespace["call"]
+    call: Callable[[Iterable[Any]], tuple[Any, ...]] = namespace["call"]
     weakref.finalize(call, linecache.cache.pop, file, None)
     return call
 
@@ -47,7 +47,7 @@ def stepwise(
     order: list[Iterator[str]] = [iter(())]
 
     @functools.cache
-    def call() -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    def call() -> Callable[[Iterable[Any]], tuple[Any, ...]]:
         kernels = {kernel.id: kernel for kernel in generated.of(CppKernel)}
         watched = dict(names)
         for entry in generated.entries:

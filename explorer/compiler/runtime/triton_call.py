@@ -5,7 +5,7 @@ versions of Triton (3.6 and later) differ.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -62,7 +62,7 @@ def _through_run(run: Any, function: Any, packed: Any, constants: tuple[Any, ...
     return launch
 
 
-Call = Callable[[Sequence[Any]], tuple[Any, ...]]
+Call = Callable[[Iterable[Any]], tuple[Any, ...]]
 Kernels = Mapping[str, Any]
 """Compiled kernels by function name."""
 
@@ -95,7 +95,7 @@ def load(
     launchers = _launchers(aligned, index)
     call = _run(generated, launchers, index, ALIGNMENT - 1, lambda inputs: unaligned()(inputs))
 
-    def on_gpu(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    def on_gpu(inputs: Iterable[Any]) -> tuple[Any, ...]:
         if torch.cuda.current_device() == index:
             return call(inputs)
         with torch.cuda.device(index):

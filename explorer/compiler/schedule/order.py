@@ -37,7 +37,8 @@ class Weights:
         owner = storages(loops.buffers)
         buffers = [allocated(item) for item in fused.items]
         self._makes = [[buffer.name for buffer in made] for made in buffers]
-        self._bytes = {buffer.name: _bytes(buffer, fused) for made in buffers for buffer in made}
+        given = [entry for entry in loops.inputs if isinstance(entry, Buffer) and entry.name in loops.frees]
+        self._bytes = {buffer.name: _bytes(buffer, fused) for made in (given, *buffers) for buffer in made}
         returned = {owner[output.buffer] for output in loops.outputs if isinstance(output, View)}
         self._touches: list[set[str]] = []
         for item in fused.items:

@@ -8,7 +8,7 @@ for the same graph, and further than those from a float64 run.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -323,9 +323,10 @@ class Searched:
             self.search.written.setdefault((self.compile, graph.name), tuple(kernels.written))
             return found
 
-        def call(inputs: Sequence[Any]) -> tuple[Any, ...]:
-            self.search.compare(lambda: first(inputs), self.report)
-            return plain(inputs)
+        def call(inputs: Iterable[Any]) -> tuple[Any, ...]:
+            given = tuple(inputs)
+            self.search.compare(lambda: first(given), self.report)
+            return plain(given)
 
         return replace(program, call=call)
 
