@@ -1,5 +1,6 @@
 """Logs of stock torch.compile become records: nothing of them is lost, and damage costs no more than what it hit."""
 
+import base64
 import gzip
 import hashlib
 import json
@@ -9,8 +10,10 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from random import Random
 
 import msgspec
+import nbformat
 import pytest
 from click.testing import CliRunner
 
@@ -25,6 +28,7 @@ from explorer.records.logs.trace import graph_break, stock_id
 from explorer.records.session import Record
 from explorer.show.cli import main
 from explorer.show.view.provenance import provenance
+from explorer.show.view.size_limit import MOST_ON_DISK
 from records import in_output
 
 SCRIPT = """
@@ -528,6 +532,34 @@ def test_ranks_that_left_no_log_are_named(ranks):
     unnumbered = msgspec.structs.replace(first, environment={})
     names = [each.name for each in ranked("job", [unnumbered, unnumbered, first]).ranks]
     assert names == ["rank 0", first.title, f"{first.title} #2"]
+
+
+@pytest.mark.parametrize("number", (2, 20, 1000))
+def test_any_number_of_ranks_takes_no_more_of_a_notebook_than_a_cell_may(ranks, number):
+    chosen = Random(number)
+    records = []
+    for rank in range(number):
+        record = ranks.data.records[rank % 2]
+        compiles = tuple(
+            msgspec.structs.replace(each, stages=(), title=f"{each.title} {n}", seconds=chosen.random())
+            for each, n in ((each, chosen.randrange(5)) for each in record.compiles)
+        )
+        records.append(msgspec.structs.replace(record, environment={"rank": str(rank)}, compiles=compiles))
+    many = Ranks(ranked("job", records))
+    bundle, metadata = many._repr_mimebundle_()
+    output = nbformat.v4.new_output("display_data", data=bundle, metadata=metadata)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("ranks", outputs=[output])])
+    assert len(nbformat.writes(notebook).encode()) <= MOST_ON_DISK
+    held = msgspec.json.decode(gzip.decompress(base64.b64decode(bundle[RANKS_MIME]["packed"])), type=RanksData)
+    assert {each.name for each in held.ranks} <= {each.name for each in many.data.ranks} and len(held.records) >= 1
+    told = f"{len(held.ranks)} of {number} ranks; print(ranks) and ranks.to_html(path) have all" in held.title
+    assert told == (number == 1000) and f"rank {number - 1}" in many.text()
+    by_title = {each.title: each for each in many.data.compiles}
+    for each in held.compiles:
+        whole = dict(zip([rank.name for rank in many.data.ranks], by_title[each.title].kinds, strict=True))
+        assert [whole[rank.name] for rank in held.ranks] == list(each.kinds)
+        told = {(many.data.ranks[d.rank].name, d.what, d.line) for d in by_title[each.title].divergences}
+        assert {(held.ranks[d.rank].name, d.what, d.line) for d in each.divergences} <= told
 
 
 def test_ranks_in_a_terminal_an_output_and_a_page(ranks, tmp_path):

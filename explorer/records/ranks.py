@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from explorer.core.text import count
 from explorer.core.untrusted import visible
-from explorer.ir.ranks import RANKS_MIME, RanksData
+from explorer.ir.ranks import RANKS_MIME, RankCompileData, RanksData
 from explorer.records.logs.ranks import ranked
 from explorer.records.logs.read import read
 from explorer.records.session import Bundle, Record, compared_bundle, write_whole
@@ -67,8 +68,70 @@ class Ranks:
         return compared_bundle(RANKS_MIME, self._within, "print(ranks)", repr(self), view.html(self.data))
 
     def _within(self, room: int) -> RanksData:
-        left = room - packed_size(msgspec.structs.replace(self.data, records=()))
-        return msgspec.structs.replace(self.data, records=all_within(self.data.records, left))
+        shown = _first(self.data, len(self.data.ranks), len(self.data.compiles))
+        ranks, compiles = len(shown.ranks), len(shown.compiles)
+        while (left := room - _without_records(shown)) < 0 and (ranks, compiles) > (1, 0):
+            ranks, compiles = (ranks // 2, compiles) if ranks > FEWEST else (ranks, compiles // 2)
+            shown = _first(self.data, ranks, compiles)
+        kept = max(left, 0) // WORTH_KEEPING
+        while True:
+            whole = msgspec.structs.replace(shown, records=all_within(shown.records[:kept], left))
+            if not kept or packed_size(whole) <= room:
+                return whole
+            kept //= 2
+
+
+FEWEST = 8
+"""Ranks that an output shows before it leaves out compiles."""
+
+WORTH_KEEPING = 3000
+"""Bytes of an output, compressed, that a record in it has at least."""
+
+MOST_MISSING = 1000
+"""Ranks without a log that an output names."""
+
+
+def _without_records(data: RanksData) -> int:
+    return packed_size(msgspec.structs.replace(data, records=()))
+
+
+def _first(data: RanksData, ranks: int, compiles: int) -> RanksData:
+    """So many of the ranks, those first that others are compared with and one of each kind, and so many compiles, those
+    first that differ. The title tells of the others."""
+    if (ranks, compiles) == (len(data.ranks), len(data.compiles)) and len(data.missing) <= MOST_MISSING:
+        return data
+    differing = set(map(id, sorted(data.compiles, key=lambda each: not each.divergences)[:compiles]))
+    some = [each for each in data.compiles if id(each) in differing]
+    firsts = [next(n for n, kind in enumerate(each.kinds) if kind) for each in some]
+    kinds = {tuple(each.kinds[n] for each in some): n for n in reversed(range(len(data.ranks)))}
+    in_turn = dict.fromkeys([*firsts, *sorted(kinds.values()), *range(len(data.ranks))])
+    chosen = sorted(list(in_turn)[:ranks])
+    at = {rank: n for n, rank in enumerate(chosen)}
+    left = [f"{ranks} of {count(len(data.ranks), 'rank')}"] if ranks < len(data.ranks) else []
+    left += [f"{compiles} of {count(len(data.compiles), 'compile')}"] if compiles < len(data.compiles) else []
+    named = "; ".join([*left, "print(ranks) and ranks.to_html(path) have all"])
+    return RanksData(
+        data.version,
+        f"{data.title[:LONGEST_TITLE]} ({named})",
+        tuple(data.records[n] for n in chosen),
+        tuple(data.ranks[n] for n in chosen),
+        tuple(_of(each, chosen, at) for each in some),
+        data.missing[:MOST_MISSING],
+    )
+
+
+LONGEST_TITLE = 500
+
+
+def _of(compile: RankCompileData, chosen: Sequence[int], at: Mapping[int, int]) -> RankCompileData:
+    kept = (msgspec.structs.replace(each, rank=at[each.rank]) for each in compile.divergences if each.rank in at)
+    return RankCompileData(
+        compile.title,
+        tuple(compile.ids[n] for n in chosen),
+        tuple(compile.seconds[n] for n in chosen),
+        tuple(compile.kinds[n] for n in chosen),
+        tuple(kept),
+    )
 
 
 def _records(path: Path) -> Iterator[Record]:
