@@ -139,3 +139,24 @@ def test_writes_of_data_that_lives_on_after_a_break_are_not_counted() -> None:
 
     given = [torch.ones(2, 3, requires_grad=True) for _ in range(2)]
     assert function(given[0]).tolist() == explorer.compile(function)(given[1]).tolist()
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x @ x.mT,
+        lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True),
+        lambda x: torch.nn.functional.max_pool1d(x, 2),
+        lambda x: torch.nn.functional.avg_pool1d(x, 2),
+    ],
+    ids=["batches", "attention", "max_pool1d", "avg_pool1d"],
+)
+def test_what_an_operator_makes_is_a_view_where_eagers_is(program: Any, dynamic: bool, requires_grad: bool) -> None:
+    """Some operators end in a view of what they computed, and others only with fake tensors."""
+    x = torch.randn(2, 6, 8, requires_grad=requires_grad)
+    found = explorer.compile(lambda x: (program(x), program(x)._is_view()), dynamic=dynamic)(x)
+    expected = program(x)
+    assert (found[0]._is_view(), found[1]) == (expected._is_view(),) * 2
+    assert found[0].stride() == expected.stride()

@@ -13,7 +13,7 @@ from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._ops import HigherOrderOperator
 from torch._prims_common import make_contiguous_strides_for as contiguous
 from torch._prims_common import suggest_memory_format
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._mode_utils import no_dispatch
 
 from explorer.compiler.capture.operator_checks import tensors_in
@@ -67,6 +67,17 @@ BATCH_NORMS = frozenset(
     }
 )  # fmt: skip
 """Those that write the running statistics while they train, though their schemas do not say so."""
+
+
+MAKE_THEIR_OWN = frozenset("matmul __matmul__ __rmatmul__ linear scaled_dot_product_attention max_pool1d".split())
+"""Functions whose result on a CPU is no view, though what they do with fake tensors ends in one."""
+
+
+def is_own(name: str, result: Any) -> bool:
+    """Whether a view that a function made of fake tensors is none of real ones."""
+    if name not in MAKE_THEIR_OWN or not isinstance(result, FakeTensor) or not result._is_view():
+        return False
+    return result.device.type == "cpu" and not (name == "max_pool1d" and result.requires_grad)
 
 
 class LaidOut(FakeTensorMode):

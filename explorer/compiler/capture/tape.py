@@ -37,7 +37,7 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.expressions import function_of
-from explorer.compiler.capture.fakes import LaidOut
+from explorer.compiler.capture.fakes import LaidOut, is_own
 from explorer.compiler.capture.operator_checks import memory_of, refusal, tensors_in
 from explorer.compiler.capture.overlaps import may_fold, overlaps, written_by, written_places
 from explorer.compiler.capture.saved_inputs import recorded, version
@@ -285,6 +285,8 @@ class Tape:
         try:
             with self.mode, self._dispatcher(), _quiet():
                 result = function(*fake_args, **fake_kwargs)
+                if is_own(getattr(target, "__name__", target), result):
+                    result = torch.ops.aten._unsafe_view.default(result, result.shape)
         except DataDependentOutputException as error:
             unsupported(reasons.ITEM, str(error.func))
         except GuardOnDataDependentSymNode as error:
