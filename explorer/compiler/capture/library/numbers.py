@@ -155,17 +155,21 @@ class PrintableItems(Printable):
 
 
 @positional(str)
-def _str(t: Tracer, value: Value = Constant(""), *rest: Value) -> Value:
-    """str(value)."""
-    return text_of(t, value, "str")
+def _str(t: Tracer, value: Value = Constant(""), *rest: Value, **named: Value) -> Value:
+    """str(value), str(bytes, encoding, errors)."""
+    if not rest and not named:
+        return text_of(t, value, "str")
+    how = {name: t.constant_of(each) for name, each in named.items()}
+    return Constant(t.python(str, t.constant_of(value), *map(t.constant_of, rest), **how))
 
 
 @positional(bytes)
-def _bytes(t: Tracer, value: Value = Constant(b""), *rest: Value) -> Value:
+def _bytes(t: Tracer, value: Value = Constant(b""), *rest: Value, **named: Value) -> Value:
     """bytes(value)."""
     if isinstance(value, ObjectValue) and t.look_up(value.cls, "__bytes__") is not MISSING:
         return value.special(t, "__bytes__", [])
-    return Constant(t.python(bytes, t.constant_of(value), *map(t.constant_of, rest)))
+    how = {name: t.constant_of(each) for name, each in named.items()}
+    return Constant(t.python(bytes, t.constant_of(value), *map(t.constant_of, rest), **how))
 
 
 @positional(repr)

@@ -13,7 +13,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import sympy
@@ -28,6 +28,7 @@ from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.size import SizeValue, is_unbacked
+from explorer.compiler.capture.values.slots import lacks
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake, graph_call, has_tensor, version
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Source, as_tensor, share_no_memory
@@ -56,12 +57,12 @@ class ArrayValue(Value):
         self.stand_in = stand_in
         self.source = source
         self.given = given
-        self._axes = tuple(fake.shape), fake.stride()
+        self._place = _place(fake)
 
     @property
     def node(self) -> fx.Node:
-        """The node of the tensor whose memory it has. One that has been turned since has other axes than the array."""
-        if self._axes != (tuple(self.fake.shape), self.fake.stride()):
+        """The node of the tensor whose memory it has. One that was turned since, or given other memory, has another."""
+        if self._place != _place(self.fake):
             unsupported(reasons.NUMPY, f"{_type_name(self.stand_in)} {self._node.name}, of which the tensor was turned")
         return self._node
 
@@ -152,15 +153,21 @@ class ArrayValue(Value):
 
     def length(self, t: Tracer) -> Value:
         if self.fake.dim() == 0:
-            t.raise_(TypeError, "len() of unsized object")
+            self._no_array(t, "__len__", "len() of unsized object")
         return t.from_python(self.fake.shape[0])
 
     def iterate(self, t: Tracer) -> Value:
         if self.fake.dim() == 0:
-            t.raise_(TypeError, "iteration over a 0-d array")
+            self._no_array(t, "__iter__", "iteration over a 0-d array")
         rows = t.index(self.length(t))
         t.check_length(rows)
         return t.sequence_iterator(TupleValue([self.get_item(t, Constant(i)) for i in range(rows)]))
+
+    def _no_array(self, t: Tracer, name: str, of_array: str) -> NoReturn:
+        """Raise what NumPy does for an array without dimensions, or Python for a scalar, which has no such method."""
+        if self.is_scalar:
+            lacks(t, self.python_type(), name)
+        t.raise_(TypeError, of_array)
 
     def reconstruct(self, r: Reconstructor) -> None:
         if (copied := r.t.unshared.get(_storage(self.fake))) and any(
@@ -171,6 +178,10 @@ class ArrayValue(Value):
 
     def describe(self) -> str:
         return f"{_type_name(self.stand_in)} {self._node.name}"
+
+
+def _place(fake: torch.Tensor) -> tuple[Any, ...]:
+    return tuple(fake.shape), fake.stride(), _storage(fake)
 
 
 def _type_name(value: Any) -> str:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.attention
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value, type_name
+from explorer.compiler.capture.values.base import Raised, Reconstructor, Tracer, Value, type_name
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Source
 
@@ -82,8 +82,8 @@ class Constant(Value):
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Methods of immutable objects are pure: call them."""
-        if isinstance(self.value, str) and name == "join":
-            args = [t.new_list(t.items(a)) for a in args]
+        if isinstance(self.value, (str, bytes)) and name == "join":
+            args = [_to_join(t, a) for a in args]
         plain_of = t.printable if isinstance(self.value, str) and name in ("format", "__mod__") else t.constant_of
         plain = [plain_of(a) for a in args]
         named = {k: plain_of(v) for k, v in kwargs.items()}
@@ -108,3 +108,14 @@ class Constant(Value):
     def describe(self) -> str:
         text = repr(self._value)
         return text if len(text) < 60 else text[:57] + "..."
+
+
+def _to_join(t: Tracer, given: Value) -> Value:
+    """The items that str.join is given, which has words of its own for what is no iterable."""
+    try:
+        iterator = t.iterate(given)
+    except Raised as raised:
+        if not issubclass(raised.value.python_type(), TypeError):
+            raise
+        t.raise_(TypeError, "can only join an iterable")
+    return t.new_list(t.items(iterator))

@@ -208,6 +208,8 @@ def _dict_update(self: DictValue, t: Tracer, *others: Value, **kwargs: Value) ->
 def _dict_init(self: DictValue, t: Tracer, *others: Value, **kwargs: Value) -> None:
     if issubclass(self.cls, collections.defaultdict) and others:
         self.factory, *rest = others
+        if not t.is_none(self.factory) and t.look_up(self.factory.python_type(), "__call__") is MISSING:
+            t.raise_(TypeError, "first argument must be callable or None")
         others = tuple(rest)
     _dict_update(self, t, *others, **kwargs)
 

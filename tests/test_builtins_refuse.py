@@ -1,0 +1,56 @@
+"""What Python's and NumPy's functions say to arguments that they refuse, and the rarer arguments that they take."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import explorer
+
+CALLS: dict[str, Callable[[], Any]] = {
+    "join of no iterable": lambda: "x".join(1),  # type: ignore[arg-type]
+    "join of a wrong item": lambda: "x".join(["a", 1]),  # type: ignore[list-item]
+    "join of bytes": lambda: b"x".join(None),  # type: ignore[arg-type]
+    "text with an encoding": lambda: str(b"abc", "utf8") + str(b"d", encoding="ascii"),
+    "bytes with an encoding": lambda: bytes("é", encoding="utf8"),
+    "text of a number with an encoding": lambda: str(1, 2),  # type: ignore[call-overload]
+    "defaultdict of a number": lambda: collections.defaultdict(5),  # type: ignore[call-overload]
+    "length of a scalar": lambda: len(np.float32(2.0)),  # type: ignore[arg-type]
+    "items of a scalar": lambda: list(np.float32(2.0)),  # type: ignore[call-overload]
+    "items of a sum": lambda: list(np.ones(3).sum()),
+    "length of an array without dimensions": lambda: len(np.ones(3).reshape(3)[:1].reshape(())),
+    "pop from a deque": lambda: collections.deque().pop(),
+    "popitem of an OrderedDict": lambda: collections.OrderedDict().popitem(),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_refusal_is_pythons(name: str) -> None:
+    def program(x: torch.Tensor) -> Any:
+        try:
+            found = CALLS[name]()
+        except (TypeError, LookupError) as error:
+            found = type(error), str(error)
+        return x + 1, found
+
+    assert explorer.compile(program)(torch.ones(2))[1] == program(torch.ones(2))[1]
+
+
+def test_an_array_whose_tensor_is_given_other_memory() -> None:
+    """It keeps the memory that it had."""
+
+    def program(x: torch.Tensor) -> Any:
+        made = torch.zeros(3)
+        array = made.numpy()
+        again = torch.from_numpy(array)
+        made.set_(x)  # type: ignore[call-overload]
+        again.fill_(4)
+        return array, made
+
+    found, made = explorer.compile(program)(torch.ones(3))
+    assert (found.tolist(), made.tolist()) == ([4.0] * 3, [1.0] * 3)
