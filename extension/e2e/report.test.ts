@@ -7,6 +7,7 @@ import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import type { Browser } from "playwright-core";
 import { faults } from "./axe";
+import { type Bare, barePage } from "./bare";
 import { launch, Visit } from "./browser";
 import { MADE } from "./make";
 import { openEachPane, openPane, ran } from "./panes";
@@ -306,4 +307,30 @@ test("an address opens what it names, and the button copies the address of what 
   assert.deepEqual([...on.errors, ...again.errors], []);
   await on.end();
   await again.end();
+});
+
+test("a record that grows opens on the first compile with a graph, until somebody chooses another", async () => {
+  const on = await barePage(browser);
+  const { compiles: [compile], ...rest } = JSON.parse(readFileSync(join(import.meta.dirname, "../test/fixtures/sample.explore.json"), "utf8"));
+  const without = { id: "f9", title: "cell", started: 0, seconds: 0, stages: [{ id: "f9/0", name: "decode", started: 0, seconds: 0, depth: 0 }] };
+  const give = (how: "mount" | "update", compiles: readonly object[]) => on.page.evaluate(([call, record]) => (window as unknown as Bare)[call](record), [how, { ...rest, compiles }] as const);
+  const selected = on.page.locator("[role=treeitem][aria-selected=true]");
+  await give("mount", [without, { ...without, id: "f8", title: "other" }]);
+  assert.match(await selected.innerText(), /^f9/);
+  await give("update", [without, compile]);
+  assert.match(await selected.innerText(), new RegExp(`^${compile.id}`));
+  await on.page.locator("[role=treeitem]", { hasText: "f9 cell" }).click();
+  await give("update", [without, compile]);
+  assert.match(await selected.innerText(), /^f9/);
+  await on.end();
+});
+
+test("at 700 pixels in an output the panes have room, whatever stands above them", async () => {
+  const on = await barePage(browser, { width: 700, height: 900 });
+  const record = JSON.parse(readFileSync(join(import.meta.dirname, "../test/fixtures/sample.explore.json"), "utf8"));
+  await on.page.evaluate(() => document.getElementById("viewer")?.classList.remove("ex-fill"));
+  await on.page.evaluate(given => (window as unknown as Bare).mount(given), { ...record, notes: Array(12).fill("A note that takes a line of its own and goes on for a while, so that there is little room below it.") });
+  const { height = 0 } = (await on.page.locator(".ex-body").boundingBox()) ?? {};
+  assert.ok(height > 250, `${height}`);
+  await on.end();
 });

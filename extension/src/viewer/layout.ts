@@ -37,7 +37,7 @@ export function layoutOf(...columns: readonly (readonly (readonly string[])[])[]
   return tidy({ columns: columns.map(cells => ({ share: 1, cells: cells.map(tabs => cellOf(tabs)) })) });
 }
 
-export const WIDE = 1250;
+export const WIDE = 1320;
 export const MIDDLE = 720;
 
 /** Where the panes are until a person moves them, for a width in pixels. */

@@ -193,13 +193,15 @@ export class Shell {
     }) as unknown as Signal<T>;
   }
 
-  /** Keeps to a compile that there is. */
+  /** The compile that nobody chose. */
+  #unchosen = "";
+
+  /** Keeps to a compile that there is, and that somebody chose; else the first that has a graph, which may come later. */
   #choose(): void {
     const compiles = this.#model.record.value.compiles;
-    if (!compiles.some(each => each.id === this.#compile.value)) {
-      const first = compiles.find(each => each.stages?.some(stage => stage.graph?.nodes.some(node => node.op.startsWith("call"))));
-      this.#compile.value = (first ?? compiles[0])?.id ?? "";
-    }
+    const chosen = this.#compile.value;
+    const first = compiles.find(each => each.stages?.some(stage => stage.graph?.nodes.some(node => node.op.startsWith("call"))));
+    if (!this.#model.compile(chosen) || (first && chosen === this.#unchosen)) this.#compile.value = this.#unchosen = (first ?? compiles[0])?.id ?? "";
     this.#chooseStage();
   }
 
