@@ -1016,8 +1016,8 @@ class TwoLayers(nn.Module):
 @situation(
     "DDP: where does DDPOptimizer split the graph, with which parameters?",
     "DDPOptimizer split the graph into 2 parts",
-    "in 2 parameters: first.bias, first.weight",
-    "in 2 parameters: second.bias, second.weight",
+    "in 2 parameters, as much in their gradients: first.bias 2.08 kB, first.weight 8.32 kB",
+    "in 2 parameters, as much in their gradients, and its limit is 1.05 MB: second.bias 2.08 kB, second.weight 1.08 MB",
     listing="collectives",
     thread="108966",
 )

@@ -89,9 +89,11 @@ def test_where_ddp_splits_is_told_with_the_parameters_and_lines_of_each_part(pro
     record = data_parallel(520)  # the second layer alone is 1.08 MB, and a part of 1 MiB is closed
     head, first, second = record.collectives.text().splitlines()
     assert "Net.forward: DDPOptimizer split the graph into 2 parts" in head and head.count("1.05 MB") == 2
-    assert line_of(Net.forward, 1) in first and first.endswith("2 parameters: first.bias, first.weight")
+    assert line_of(Net.forward, 1) in first and "limit" not in first
+    assert first.endswith("2 parameters, as much in their gradients: first.bias 2.08 kB, first.weight 16.6 kB")
     assert line_of(Net.forward, 2) in second and line_of(Net.forward, 3) in second
-    assert "1.09 MB in 4 parameters: second.bias, second.weight, last.bias, last.weight" in second
+    assert "1.09 MB in 4 parameters, as much in their gradients, and its limit is 1.05 MB: second.bias" in second
+    assert second.endswith("second.bias 2.08 kB, second.weight 1.08 MB, last.bias 16 B, last.weight 8.32 kB")
     assert "\n    DDPOptimizer split the graph into 2 parts\n" in repr(record)
 
 

@@ -71,6 +71,7 @@ def around_split(seen: Observation, call: Call) -> Iterator[None]:
             number=number,
             bytes=bucket.size,
             parameters=", ".join(_name(sources.get(name), name) for name in reversed(bucket.params)),
+            sizes=", ".join(_bytes(sources.get(name)) for name in reversed(bucket.params)),
             operations=len(nodes),
             first=place(nodes),
             last=place(nodes[::-1]),
@@ -85,6 +86,11 @@ def _name(node: fx.Node | None, written: str) -> str:
     name = source.name
     called = names(str(name() if callable(name) else name))
     return called.partition(".")[2] or called  # without the module itself
+
+
+def _bytes(node: fx.Node | None) -> str:
+    value = node.meta.get("example_value") if node is not None else None
+    return str(value.untyped_storage().nbytes()) if isinstance(value, torch.Tensor) else ""
 
 
 HOOK = Hook(

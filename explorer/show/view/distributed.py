@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from explorer.core.text import count
 from explorer.ir.dynamo import collective
@@ -163,23 +164,28 @@ def splits(compile: CompileData, names: Mapping[str, str]) -> Iterator[str]:
     if split is None:
         yield from _logged(compile)
         return
-    caps = [amount(_number(split.get(name)), "B") for name in ("first_cap", "cap")]
+    last_cap, cap = (_number(split.get(name)) for name in ("first_cap", "cap"))
     parts = _number(split.get("buckets"))
     said = f"split the graph into {parts} parts" if parts > 1 else "did not split the graph"
     yield (
-        f"{compile.id} {compile.name}: DDPOptimizer {said}, counting parameters from the end: {caps[0]} in the last "
-        f"part, {caps[1]} in each other; gradients of one part are sent while the backward of the one before it runs"
+        f"{compile.id} {compile.name}: DDPOptimizer {said}, counting parameters from the end: "
+        f"{amount(last_cap, 'B')} in the last part, {amount(cap, 'B')} in each other; gradients of one part are sent "
+        "while the backward of the one before it runs"
     )
     for fields in (event.fields for event in compile.events if event.kind == "DDPBucket"):
         first, last = (_place(fields.get(name, ""), names) for name in ("first", "last"))
-        parameters = [name for name in fields.get("parameters", "").split(", ") if name]
+        called = [name for name in fields.get("parameters", "").split(", ") if name]
+        sizes = zip_longest(called, fields.get("sizes", "").split(", ")[: len(called)], fillvalue="")
+        parameters = [f"{name} {amount(_number(size), 'B')}" if size else name for name, size in sizes]
+        size, limit = _number(fields.get("bytes")), last_cap if _number(fields.get("number")) == parts - 1 else cap
+        full = f", and its limit is {amount(limit, 'B')}" if size >= limit > 0 else ""
         more = f" and {len(parameters) - SHOWN} more" if len(parameters) > SHOWN else ""
         where = f"{first} to {last}" if first != last else first
         extra = _number(fields.get("extended"))
         longer = f"; {count(extra, 'operation')} more than its size asked for, to end at a result" if extra else ""
         yield (
             f"  part {fields.get('number')}: {count(_number(fields.get('operations')), 'operation')}, {where}: "
-            f"{amount(_number(fields.get('bytes')), 'B')} in {count(len(parameters), 'parameter')}"
+            f"{amount(size, 'B')} in {count(len(parameters), 'parameter')}, as much in their gradients{full}"
             f"{': ' if parameters else ''}{', '.join(parameters[:SHOWN])}{more}{longer}"
         )
 
