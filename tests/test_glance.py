@@ -105,6 +105,10 @@ def test_results_that_differ_are_said_to() -> None:
         "matches eager (within 1e-06)",
         "ok",
     )
+    only = replace(off, first_mismatch="output[2] is in only one of the results", divergence=None)
+    assert said(accurate(only), "accuracy")[0].startswith("differs from eager: output[2] is in only one of the results")
+    kind = replace(off, first_mismatch="output: 3 instead of 4", divergence=None)
+    assert said(accurate(kind), "accuracy")[0].startswith("differs from eager in output: 3 instead of 4")
     unread = AccuracyData(0.0, 0.0, "", "", 3, opaque="output[1] (a generator)")
     assert said(accurate(unread), "accuracy") == ("equal to eager; not compared: output[1] (a generator)", "unknown")
     nan = AccuracyData(0.0, 0.0, "", "", 3, nan="output")

@@ -181,7 +181,7 @@ def compare(
         if not isinstance(b, torch.Tensor):
             if isinstance(a, torch.Tensor) or not _same(a, b, dtypes):
                 first_mismatch = first_mismatch or f"{name}: {_kind(a)} instead of {_kind(b)}"
-            elif isinstance(b, NUMBERS) and (absolute := _distance(a, b)) > worst_absolute:
+            elif isinstance(b, NUMBERS) and _of_tensor(b) and (absolute := _distance(a, b)) > worst_absolute:
                 worst_absolute, where = absolute, name
                 worst_relative = max(worst_relative, absolute / (_distance(b, 0) or 1.0))
             continue
@@ -333,6 +333,11 @@ def _fits(number: Any, dtype: torch.dtype) -> bool:
     if isinstance(number, (complex, numpy.complexfloating)) and not dtype.is_complex:
         return False
     return _same_number(torch.tensor(number, dtype=dtype).item(), number)
+
+
+def _of_tensor(number: Any) -> bool:
+    """Whether its error is a tensor's: that of another number, as a time of day, has another measure."""
+    return _fits(number, torch.complex64)
 
 
 def _distance(a: Any, b: Any) -> float:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 
 from explorer.records.check.isolate import NotIsolated, Objects, reached, undone
-from explorer.records.check.leaves import copied, leaves
+from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import Process, heard, hushed, kept_inside, noted
 from explorer.records.check.snapshot import Description, Kept, Memory, Snapshot, gradient, plainly
@@ -342,18 +342,25 @@ class Player(Contestant):
 
     @plainly()
     def _gathered(self, output: Any, found: dict[str, torch.Tensor | None]) -> Outcome:
-        """Copies of what a call returned and changed."""
+        """What a call returned and changed. Memory that is as before the call is not copied: it stays so."""
         same = self.calls.same_memory()
-        named = self._reached().items()
-        known = {id(tensor) for _, tensor in named}
-        grads = {f"{name}.grad": gradient(tensor) for name, tensor in named}
-        found |= copied({name: grad for name, grad in grads.items() if grad is not None})
-        state: dict[str, Any] = {
-            name: tensor.detach() if tensor.untyped_storage()._cdata in same else tensor.detach().clone()
-            for name, tensor in named
-        }
-        state |= copied({name: leaf for name, leaf in self.calls.written().items() if id(leaf) not in known})
-        return Outcome(copied(leaves(output, "output")), found, state)
+        named = self._reached()
+        known = {id(tensor) for tensor in named.values()}
+
+        def kept(leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor):
+                return leaf
+            plain = type(leaf) in (torch.Tensor, torch.nn.Parameter)
+            plain = plain and leaf.layout is torch.strided and not leaf.is_meta
+            return leaf.detach() if plain and leaf.untyped_storage()._cdata in same else leaf.detach().clone()
+
+        def all_kept(leaves: Mapping[str, Any]) -> Leaves:
+            return Leaves((name, kept(leaf)) for name, leaf in leaves.items())
+
+        grads = {f"{name}.grad": gradient(tensor) for name, tensor in named.items()}
+        found |= all_kept({name: grad for name, grad in grads.items() if grad is not None})
+        left = {name: leaf for name, leaf in self.calls.written().items() if id(leaf) not in known}
+        return Outcome(all_kept(leaves(output, "output")), found, all_kept({**named, **left}))
 
     def _discover(self) -> dict[str, torch.Tensor]:
         """An argument that was computed is as good as a leaf: what it was computed from is the program's."""

@@ -188,6 +188,10 @@ MODULE = frozenset(vars(torch.nn.Module()))
 """Attributes that every module has."""
 
 
+MARKS = "_dynamo_"
+"""How the attributes begin that Dynamo itself leaves on tensors."""
+
+
 def _attributes(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of an object, of its dictionary and its slots; of a module its parameters, buffers and modules
     under their own names."""
@@ -201,7 +205,7 @@ def _attributes(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield f"{path}.training", held.get("training")
         held = {name: each for name, each in held.items() if name not in MODULE}
     if isinstance(value, torch.Tensor):
-        held = {name: each for name, each in held.items() if not name.startswith("_dynamo_")}  # marks of Dynamo's own
+        held = {name: each for name, each in held.items() if not name.startswith(MARKS)}
     yield from ((f"{path}.{name}", each) for name, each in held.items())
     for base in type(value).__mro__:
         for name, member in vars(base).items():
@@ -211,8 +215,3 @@ def _attributes(path: str, value: Any) -> Iterator[tuple[str, Any]]:
                 except AttributeError:
                     continue  # the slot is empty
 
-
-def copied(found: Mapping[str, Any]) -> Leaves:
-    """The leaves with copies of their tensors."""
-    tensors = {name: leaf.detach().clone() for name, leaf in found.items() if isinstance(leaf, torch.Tensor)}
-    return Leaves({**found, **tensors})

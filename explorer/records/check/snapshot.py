@@ -41,7 +41,7 @@ from explorer.records.check.isolate import (
     is_users_module,
     undone,
 )
-from explorer.records.check.leaves import leaves
+from explorer.records.check.leaves import MARKS, leaves
 
 STATELESS: tuple[type, ...] = (
     types.ModuleType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
@@ -115,6 +115,8 @@ class Items(Kept):
         before = dict(zip(self._keys, self._values, strict=True))
         now = dict(zip(*self._now(), strict=True))
         names = [name for name in {**before, **now} if not alike(now.get(name, ABSENT), before.get(name, ABSENT))]
+        if isinstance(self.owner, torch.Tensor):
+            names = [name for name in names if not name.startswith(MARKS)]
         return {f"{self.path}.{name}": now.get(name, ABSENT) for name in names}
 
 

@@ -209,6 +209,9 @@ def _watched(calls: list[CallsData]) -> tuple[str, str]:
     return f"{each} ({of}{apart}; eager was not timed)", "unknown"
 
 
+ONE_ONLY = "is in only one of the results"
+
+
 def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, str]:
     if found is None:
         return "not compared with eager", "unknown"
@@ -221,8 +224,11 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
         return (f"{within}, which gives NaN in {found.nan}", "attention") if found.nan else (within, "ok")
     divergence = found.divergence
     place = _at(divergence.span, names) if divergence is not None else ""
-    amount = f" by up to {found.largest_absolute:.2g}" if found.largest_absolute else ""
-    said = f"differs from eager{amount} in {found.first_mismatch}{place}"
+    value, is_value = found.first_mismatch, " instead of " in found.first_mismatch
+    amount = f" by up to {found.largest_absolute:.2g}" if found.largest_absolute and not is_value else ""
+    said = f"differs from eager{amount} in {value}{place}"
+    if value.endswith(ONE_ONLY):
+        said = f"differs from eager: {value}{place}"
     if divergence is not None and not divergence.node:
         return f"{said}: {divergence.detail}", "attention"
     if found.own_error is not None and found.eager_error is not None and found.own_error <= found.eager_error:
