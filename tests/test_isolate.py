@@ -441,6 +441,17 @@ def test_reading_is_let_through_and_so_is_everything_outside(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_python_may_keep_the_bytecode_of_what_is_imported(tmp_path, monkeypatch):
+    (tmp_path / "imported_once.py").write_text("value = 3")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    with kept_inside():
+        assert importlib.import_module("imported_once").value == 3
+    assert list((tmp_path / "__pycache__").iterdir())
+    del sys.modules["imported_once"]
+
+
 def test_a_compile_inside_may_build(tmp_path, monkeypatch):
     import explorer
 

@@ -227,8 +227,14 @@ def _folders() -> tuple[str, ...]:
     return tuple(f"{each}{os.sep}" for each in (torch_dir, own, torch_dir.parent / "triton"))
 
 
+IMPORTS = "<frozen importlib._bootstrap_external>"
+
+
 def _asked_by_compiler(frame: FrameType | None) -> bool:
-    """Whether it was a compiler that asked, and not the program: other libraries act for whoever calls them."""
+    """Whether it was a compiler that asked, and not the program: other libraries act for whoever calls them. Nor was it
+    the program where Python keeps the bytecode of a module that is imported for the first time."""
+    if frame is not None and frame.f_code.co_filename == IMPORTS:
+        return True
     while frame is not None:
         if frame.f_code.co_filename.startswith(_folders()):
             return True
