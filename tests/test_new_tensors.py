@@ -134,7 +134,7 @@ assert made.tolist() == [2, 2, 2]
 
 @pytest.mark.parametrize("where", ("torch.inference_mode()", "torch.device('meta')", "torch.autocast('cpu')"))
 def test_the_first_compile_of_a_program_may_stand_anywhere(where):
-    subprocess.run([sys.executable, "-c", FIRST.format(where)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", FIRST.format(where)], check=True, timeout=500)
 
 
 WITHOUT_GRAD = {
