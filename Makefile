@@ -23,9 +23,13 @@ VIEWER := explorer/labextension/static/report.html
 export PATH := $(abspath $(BIN)):$(PATH)
 CHROMIUM ?= $(or $(shell command -v chromium || command -v chromium-browser || command -v google-chrome),$(wildcard $(abspath $(VENV))/chromium/chromium))
 export CHROMIUM
+# Where it is set, each of the many processes of the tests compiles the package again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lab test test-all extension docs bench picture clean need-demo need-test
+.PHONY: demo lab test test-all extension docs bench picture clean chromium need-demo need-test
 .DEFAULT_GOAL := help
+# The viewer is built while pip fetches what the demo does without.
+MAKEFLAGS += -j2
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -61,10 +65,14 @@ EXTRAS_dev := dev
 READY_DEMO := $(VENV)/.extras-demo
 READY_LAB := $(VENV)/.extras-lab
 READY := $(VENV)/.extras-dev
+$(READY_LAB) $(READY): | $(READY_DEMO)
 
 $(NODE_MODULES): extension/package.json extension/yarn.lock | $(READY_DEMO)
 	cd extension && jlpm install --immutable
 	@touch $@
+
+chromium: need-test | $(BASE)
+	@$(NEED) get $(VENV) chromium
 
 $(VIEWER): $(NODE_MODULES) $(shell find extension/src extension/schema -type f) extension/bundle.mjs extension/styles.mjs extension/webpack.config.js extension/tsconfig.json
 	cd extension && jlpm build:prod
@@ -77,15 +85,15 @@ demo: need-demo $(READY_DEMO) $(VIEWER)
 lab: need-demo $(READY_LAB) $(VIEWER)
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/tour.ipynb
 
-test test-all: need-test $(READY) $(VIEWER)
-	@$(NEED) get $(VENV) chromium
-	@echo "==> static checks, and tests of the viewer beside mypy"
+# mypy takes one processor and waits for nothing; the browser tests wait for kernels and servers.
+test test-all: need-test $(READY) $(VIEWER) chromium
 	$(BIN)/ruff check explorer tests benchmarks docs extension
-	$(BIN)/mypy --strict explorer & types=$$!; (cd extension && jlpm check && jlpm test) && wait $$types
+	@echo "==> types, the viewer, and tests in a browser"
+	$(BIN)/mypy --strict explorer & types=$$!; \
+	  (cd extension && jlpm check && jlpm test && jlpm e2e $(if $(filter test,$@),report)); viewer=$$?; \
+	  wait $$types && exit $$viewer
 	@echo "==> tests (2 processes)$(if $(filter test,$@),; a sample: make test-all runs all)"
 	$(BIN)/python -m pytest -n 2 -q $(if $(filter test,$@),-m "not slow" --sample 6) tests
-	@echo "==> tests in a browser"
-	cd extension && jlpm e2e $(if $(filter test,$@),report)
 
 docs: $(READY) $(VIEWER)
 	$(BIN)/sphinx-build -W --keep-going -q docs build/docs
@@ -94,7 +102,7 @@ docs: $(READY) $(VIEWER)
 bench: need-demo $(READY) $(VIEWER)
 	$(BIN)/python -m benchmarks
 
-picture: need-test $(READY) $(VIEWER)
+picture: need-test $(READY) $(VIEWER) chromium
 	cd extension && PICTURES=$(abspath docs) jlpm picture
 
 clean:
