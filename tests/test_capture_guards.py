@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
+import sys
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -439,3 +441,53 @@ def test_a_guard_on_a_key_that_the_guard_on_all_keys_implies_says_so(keys: tuple
     fn(torch.ones(2), dict.fromkeys(keys, 1))
     asked = [each for each in captures.linked[0].guards if getattr(each.condition, "name", "") == "a"]
     assert asked and all(each.why.endswith("the guard on all its keys implies it") for each in asked)
+
+
+class Key(str):
+    """Equal to a plain string, and another object."""
+
+
+KEYS = tuple(f"layer {n}" for n in range(100))
+DICTIONARIES = {
+    "the same": (dict.fromkeys(KEYS), True),
+    "equal keys": (dict.fromkeys(map(Key, KEYS)), True),
+    "ordered": (collections.OrderedDict.fromkeys(KEYS), True),
+    "another order": (dict.fromkeys(reversed(KEYS)), False),
+    "one less": (dict.fromkeys(KEYS[1:]), False),
+    "one more": (dict.fromkeys((*KEYS, "other")), False),
+    "another": (dict.fromkeys((*KEYS[:-1], "other")), False),
+    "none": ({}, False),
+}
+
+
+@pytest.mark.parametrize("held", DICTIONARIES.values(), ids=DICTIONARIES)
+def test_a_check_of_keys_and_what_is_said_of_it_agree(held: tuple[dict[str, None], bool]) -> None:
+    def read(x, layers):
+        return x + len(list(layers))
+
+    fn, captures = compiled(read)
+    x = torch.ones(2)
+    fn(x, dict.fromkeys(KEYS))
+    manager = captures.linked[0].manager
+    given, holds = held
+    assert manager.check({"x": x, "layers": given}) == (holds and type(given) is dict)
+    assert (not KeysAre(KEYS).difference(given)) == holds
+
+
+def test_a_check_of_keys_makes_no_call_for_each() -> None:
+    given = dict.fromkeys(KEYS)
+    calls: list[Any] = []
+    asked = KeysAre(KEYS)
+
+    class Installs:
+        build = types.SimpleNamespace(check=lambda manager, function, text: calls.append(function))
+        manager = staticmethod(lambda source: None)
+
+    asked.install(Installs(), None, "")  # type: ignore[arg-type]
+    check, frames = calls.pop(), []
+    sys.setprofile(lambda frame, event, arg: frames.append(frame.f_code) if event == "call" else None)
+    try:
+        assert check(given)
+    finally:
+        sys.setprofile(None)
+    assert len(frames) == 1

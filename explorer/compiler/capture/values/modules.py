@@ -164,8 +164,8 @@ def calls_forward(module: torch.nn.Module) -> bool:
     """Whether calling the module is calling its forward: no hooks, nothing overridden."""
     own = module.__dict__
     return not (
-        any(own.get(hooks) for hooks in _HOOKS)
-        or any(getattr(torch.nn.modules.module, hooks) for hooks in _GLOBAL_HOOKS)
+        any(map(own.get, _HOOKS))
+        or any(map(vars(torch.nn.modules.module).get, _GLOBAL_HOOKS))
         or own.get("_compiled_call_impl") is not None
         or type_attribute(type(module), "__call__") is not _MODULE_CALL
     )
