@@ -4,6 +4,7 @@ import collections
 import functools
 import importlib.util
 import io
+import keyword
 import logging
 import os
 import random
@@ -13,6 +14,7 @@ import threading
 import types
 import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -472,3 +474,33 @@ def test_a_trial_and_a_repetition_give_the_same():
     repeated = Repetition(call, (), {}, state=reached(call, {"x": x}).copied()).contestant().observe()
     assert torch.equal(plain.output["output"], repeated.output["output"])
     assert torch.equal(*(next(iter(o.gradients.values())) for o in (plain, repeated)))
+
+
+def allowed(module: Any, name: str) -> bool:
+    space: dict[str, Any] = {"module": module}
+    exec(f"def body(x): return module.{name}", space)
+    try:
+        reached(space["body"], {})
+    except NotIsolated:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("entry", sorted((*isolate.HARMLESS, *isolate.HARMFUL)))
+def test_each_entry_of_the_lists_decides_about_something(entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the module holds is allowed by the entry alone, or refused by it."""
+    module = pytest.importorskip(entry)
+    names = [name for name in sorted(vars(module)) if name.isidentifier() and not keyword.iskeyword(name)]
+    lists = {
+        "HARMLESS": isolate.HARMLESS - {entry},
+        "HARMFUL": tuple(each for each in isolate.HARMFUL if each != entry),
+    }
+
+    def decides(name: str) -> bool:
+        with monkeypatch.context() as without:
+            before = allowed(module, name)
+            for each, shorter in lists.items():
+                without.setattr(isolate, each, shorter)
+            return allowed(module, name) is not before
+
+    assert any(map(decides, names))

@@ -50,14 +50,15 @@ BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDesc
 SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
 HARMLESS = frozenset(
-    "torch triton numpy scipy explorer builtins math cmath operator functools itertools collections _collections_abc "
+    "torch triton numpy scipy explorer builtins math cmath operator functools itertools collections "
     "typing types dataclasses contextlib copy enum abc re string time datetime random statistics decimal fractions "
     "numbers json logging warnings zlib hashlib base64 binascii struct bisect heapq inspect posixpath ntpath "
     "genericpath textwrap pprint weakref platform fnmatch secrets".split()
 )
 """Packages, mostly of compiled code, whose functions change their arguments, their output and random generators, and
 nothing else, and so of those with an underscore in front, in which they keep what is written in C. Others are read as
-the program is."""
+the program is. A list, since what code in C changes can be found out neither by reading it nor by a call, which may not
+be made."""
 
 HARMFUL = (
     "torch.serialization", "torch.distributed", "torch.multiprocessing", "torch.hub", "torch.onnx", "torch.package",
