@@ -88,6 +88,13 @@ def test_a_break_is_one_place_of_the_program() -> None:
     assert found.said == "5 graph breaks: call of print at step.py:0, call of print at step.py:1 and 3 more"
 
 
+def test_a_break_without_a_line_is_not_told_by_a_number_of_the_recorder() -> None:
+    broke = BreakData(WhyData("break.print", "call of print"), "f0@4", None, (), ())
+    record = replace(sample(), compiles=(replace(sample().compiles[0], breaks=(broke,)),))
+    (told,) = text.breaks(record)
+    assert told.startswith("a line that is not known  call of print")
+
+
 def test_results_that_differ_are_said_to() -> None:
     divergence = DivergenceData("f0", "forward", "aten.mul", "k0", 1.0, span=SpanData("/home/me/step.py", 12, 12))
     off = AccuracyData(0.03, 1.0, "output", "output", 3, divergence)

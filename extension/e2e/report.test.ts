@@ -334,3 +334,24 @@ test("at 700 pixels in an output the panes have room, whatever stands above them
   assert.ok(height > 250, `${height}`);
   await on.end();
 });
+
+test("answers below the tabs open by keyboard, and have no serious fault, light and dark", async () => {
+  for (const dark of [false, true]) {
+    const on = await barePage(browser, { dark });
+    const record = JSON.parse(readFileSync(join(import.meta.dirname, "../test/fixtures/sample.explore.json"), "utf8"));
+    const answers = ["schedule", "timing", "code", "graphs", "memory"].map(pane => ({ pane, title: `What of ${pane}?`, lines: Array(40).fill(`s0: ${pane} ${"goes on ".repeat(40)}`) }));
+    await on.page.evaluate(given => (window as unknown as Bare).mount(given), { ...record, answers });
+    for (const { pane, title } of answers) {
+      const open = await openPane(on.page.locator("#viewer"), pane);
+      const summary = open.locator("summary", { hasText: title });
+      await summary.focus();
+      await on.page.keyboard.press("Enter");
+      await open.locator("pre", { hasText: `s0: ${pane}` }).waitFor();
+      await on.page.keyboard.press("Tab");
+      assert.equal(await on.page.evaluate(() => document.activeElement?.tagName), "PRE", "what scrolls is reached by keyboard");
+      assert.deepEqual(await faults(on.page), [], pane);
+    }
+    assert.deepEqual(on.errors, []);
+    await on.end();
+  }
+});

@@ -80,7 +80,7 @@ def breaks(record: data.RecordData) -> list[str]:
 
 def _break(same: Sequence[data.BreakData], names: diagnosis.Names) -> str:
     b = same[0]
-    place = b.span.place(names) if b.span else b.instruction
+    place = b.span.place(names) if b.span else "a line that is not known"
     hints = "".join(f"\n  hint: {hint}" for hint in dict.fromkeys(hint for each in same for hint in each.hints))
     rewrite = "".join(f"\n    {line}" for line in b.rewrite)
     instead = f"\n  write instead (computes both sides; not run here):{rewrite}" if rewrite else ""
