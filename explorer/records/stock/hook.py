@@ -159,7 +159,7 @@ def located(target: str) -> tuple[Any, str]:
     return owner, name
 
 
-def _wrapped(function: Callable[..., Any], watch: Patch) -> Callable[..., Any]:
+def _wrapped(function: Callable[..., Any], watch: Patch) -> Any:
     if watch.instead is not None:
         return watch.instead(function)
     if watch.around is not None:
