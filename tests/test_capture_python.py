@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -450,3 +451,36 @@ def test_a_deep_copy_has_the_memory_of_eagers(what: str, how: str) -> None:
     compiled = explorer.compile(copied, backend="eager")
     for each in (what, "whole", "tagged", what):
         assert memory(compiled(DEEPLY_COPIED[each]())) == memory(copied(DEEPLY_COPIED[each]()))
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Bits(enum.IntFlag):
+    TWO = 2
+
+
+class Odd(int):
+    def __eq__(self, other: object) -> bool:
+        return other == 4
+
+    __hash__ = int.__hash__
+
+
+NUMBERS_OF_OTHER_CLASSES = (
+    *(f"n {symbol} Level.HIGH" for symbol in ("==", "!=", "<", ">=", "+", "*", "//", "|")),
+    *(f"Level.HIGH {symbol} n" for symbol in ("==", "!=", "<", "-", "%")),
+    "n == Odd(3)", "Odd(3) == n", "n | Bits.TWO", "Bits.TWO | n", "n + Bits.TWO", "max(n, Level.HIGH)",
+    "n in (Level.HIGH, 9)", "n == np.float64(3)", "n * np.float64(0.5)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", NUMBERS_OF_OTHER_CLASSES)
+def test_sizes_with_numbers_of_other_classes(expression: str) -> None:
+    namespace = {"Level": Level, "Bits": Bits, "Odd": Odd, "np": np}
+    exec(f"def fn(x):\n    n = x.shape[0]\n    return x * 2, {expression}, type({expression})", namespace)
+    fn: Any = namespace["fn"]
+    compiled = explorer.compile(fn, backend="eager")
+    for size in (2, 5, 3, 4, 3):
+        assert compiled(torch.ones(size))[1:] == fn(torch.ones(size))[1:]

@@ -110,6 +110,12 @@ def is_number(value: Value) -> bool:
     return isinstance(value, (SizeValue, FloatValue))
 
 
+def _is_as_int(operator: Callable[..., Any], cls: type) -> bool:
+    """Whether an operator does with a class of integers what it does with int."""
+    name = operator.__name__.strip("_")
+    return cls is bool or all(getattr(cls, m, None) is getattr(int, m, None) for m in (f"__{name}__", f"__r{name}__"))
+
+
 def _origin(t: Tracer, value: Value) -> Any:
     """Where a number comes from: a plain one, or its source; None for one that only the graph knows."""
     if isinstance(value, FloatValue):
@@ -263,7 +269,9 @@ class DataModel(Tracer, Protocol):
         """A Python function of numbers, of which some are symbolic."""
         plain = [v.sym if isinstance(v, SizeValue) else self.constant_of(v) for v in values]
         if getattr(function, "__module__", "") == "_operator":  # the library of symbols takes no truth for a number
-            plain = [int(v) if type(v) is bool else v for v in plain]
+            plain = [int(v) if isinstance(v, int) and _is_as_int(function, type(v)) else v for v in plain]
+        if any(isinstance(v, (int, float)) and type(v) not in (int, float, bool) for v in plain):
+            plain = [self.constant_of(v) for v in values]  # it takes no subclass for a number either
         defined = _RIGHT_IS.get(function)
         if defined is not None and not defined(plain[-1], 0):
             plain = [v if isinstance(v, float) else int(v) for v in plain]
