@@ -10,7 +10,7 @@ import { own } from "../../gather";
 import { HalfChoice, type Looked } from "../../halfchoice";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { part, Picture, type Shown } from "../../picture";
-import type { FusionData, HalfData, ItemData } from "../../record";
+import type { FusionData, HalfData, ItemData, OperationData } from "../../record";
 import { rowsOf } from "../../rows";
 import type { Dispose, Signal } from "../../signal";
 import { artifact, whyNone } from "../../stages";
@@ -21,6 +21,9 @@ import { named } from "./named";
 import { Pairs, type Explanation } from "./pairs";
 import { find, kernelsAt, MOVES, outcome } from "./tries";
 import { TITLES } from "../titles";
+
+/** Steps that are drawn; more are a table alone. */
+const MOST_DRAWN = 1500;
 
 /** Reasons against fusion that the pane begins with. */
 const MOST_NAMED = 3;
@@ -50,6 +53,8 @@ class SchedulePane implements Pane {
   readonly walk: Walk;
   readonly #came = h("p.ex-say", { role: "status" });
   #picked: string[] = [];
+  #operations: ReadonlyMap<string, OperationData> = new Map();
+  #times: ReadonlyMap<string, number | null | undefined> = new Map();
   #pairs: Pairs | null = null;
   readonly #disposers: Dispose[] = [];
   readonly #context: Context;
@@ -136,7 +141,7 @@ class SchedulePane implements Pane {
   }
 
   #named(id: string): string {
-    const operation = this.#half?.operations?.find(each => each.id === id);
+    const operation = this.#operations.get(id);
     return operation ? named(operation, this.#context.compile.value, this.#context.model).own : id;
   }
 
@@ -159,6 +164,8 @@ class SchedulePane implements Pane {
       fill(this.#empty, h("p", whyNone("schedule", this.#context.looked.value)));
       return;
     }
+    this.#operations = new Map((half.operations ?? []).map(each => [each.id, each]));
+    this.#times = new Map((half.kernels ?? []).map(each => [each.id, each.seconds]));
     this.#pairs = new Pairs(half, id => this.#named(id));
     const operations = half.schedule?.items.flatMap(each => each.operations) ?? [];
     this.#picture.table.show(half.schedule?.items ?? [], this.#columns(half));
@@ -175,13 +182,13 @@ class SchedulePane implements Pane {
   }
 
   #seconds(half: HalfData, item: string): number | null {
-    return half.kernels?.find(each => each.id === item)?.seconds ?? own(half.extern_seconds, item) ?? null;
+    return this.#times.get(item) ?? own(half.extern_seconds, item) ?? null;
   }
 
   #columns(half: HalfData): Column<ItemData>[] {
     const order = new Map(half.schedule?.items.map((each, n) => [each.id, n]));
     const kernels = new Map((half.kernels ?? []).map(each => [each.id, each]));
-    const operations = new Map((half.operations ?? []).map(each => [each.id, each]));
+    const operations = this.#operations;
     const runs = (item: ItemData) => (item.kind === "extern" ? operations.get(item.id)?.target : null) ?? item.operations.map(id => this.#named(id)).join(", ");
     const outside = (item: ItemData, side: "reads" | "writes") => {
       const own = new Set(item.operations.flatMap(id => operations.get(id)?.writes ?? []));
@@ -210,7 +217,7 @@ class SchedulePane implements Pane {
       const drawn = drawSchedule(facts, width, linked);
       this.#markPicked(drawn);
       return drawn;
-    });
+    }, (looked.half.schedule?.items.length ?? 0) <= MOST_DRAWN);
   }
 
   #markPicked(within: Element | null): void {
@@ -227,7 +234,7 @@ class SchedulePane implements Pane {
   /** An operation was clicked: the pair is this one and the one clicked before. */
   #clicked(of: Key): void {
     const { id } = parts(of);
-    if (!this.#half?.operations?.some(each => each.id === id) || id === this.#picked[1]) return;
+    if (!this.#operations.has(id) || id === this.#picked[1]) return;
     this.#pick([this.#picked[1] ?? id, id]);
   }
 
@@ -277,7 +284,9 @@ class SchedulePane implements Pane {
     this.#facets.show(facetsOf(okay, each => each.why.code, each => each.why.title));
     const made = all.filter(each => each.ok).length;
     const against = facetsOf(all.filter(each => !each.ok), each => each.why.code, each => each.why.title).slice(0, MOST_NAMED);
+    const { length: steps } = this.#half?.schedule?.items ?? [];
     fill(this.#counted,
+      steps > MOST_DRAWN ? `${count(steps, "step")}: too many to draw, so the table has them. ` : "",
       all.length === 0 ? `No pair of operations was tried${otherwise ? `: ${otherwise.title}` : ""}. ` : `${made} of ${count(all.length, "pair")} of operations fused${against.length ? "; not fused: " : ""}${against.map(each => `${each.label} (${each.count})`).join("; ")}. `,
       button("ex-link", "Fusion decisions", () => this.#inside.parentElement?.scrollIntoView()),
     );
