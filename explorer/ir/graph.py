@@ -42,6 +42,8 @@ class NodeInfo:
     """The person's own rule that made the node, where one did."""
     step: int = -1
     """The number of the step of the capture's evaluator that made the node."""
+    checkpoint: int = 0
+    """The number of the torch.utils.checkpoint call around the node, the outermost; 0 where there is none."""
 
     @property
     def said(self) -> str:
@@ -62,10 +64,12 @@ def info(node: fx.Node) -> NodeInfo:
 
 
 def stamp(
-    node: fx.Node, id: str, value: Any, *, span: Span | None = None, module: str = "", about: str = "", step: int = -1
-) -> fx.Node:
+    node: fx.Node, id: str, value: Any, *, span: Span | None = None, module: str = "", about: str = "", step: int = -1,
+    checkpoint: int = 0,
+) -> fx.Node:  # fmt: skip
     """Attach a NodeInfo whose origins are the ambient ones. `val` and `example_value` are torch's own keys."""
-    node.meta[INFO] = NodeInfo(id, value, origins(), span, module, about, rule=rule_in_use(), step=step)
+    rule = rule_in_use()
+    node.meta[INFO] = NodeInfo(id, value, origins(), span, module, about, rule=rule, step=step, checkpoint=checkpoint)
     node.meta["val"] = node.meta["example_value"] = value
     return node
 

@@ -131,7 +131,28 @@ def weight(node: fx.Node, results: Container[fx.Node], level: Mapping[fx.Node, i
     return max(size, 1.0) * (1.0 if in_memory else 2.0)
 
 
+def drawn_from(nodes: Iterable[fx.Node]) -> set[fx.Node]:
+    """The random numbers, and what is computed from nothing but them: they are drawn only once."""
+    found: set[fx.Node] = set()
+    for node in nodes:
+        sources = [n for n in node.all_input_nodes if isinstance(info(n).value, (Tensor, tuple, list))]
+        if is_random(node) or node.op == "call_function" and sources and found.issuperset(sources):
+            found.add(node)
+    return found
+
+
+def inside_checkpoint(node: fx.Node, sides: Sides) -> bool:
+    """Whether nothing but what one call of torch.utils.checkpoint runs, and the backward, reads the node."""
+    region = info(node).checkpoint
+    if not region or node.op != "call_function":
+        return False
+    others = (user for user in node.users if user not in sides.backward)
+    return all(user.op != "output" and info(user).checkpoint == region for user in others)
+
+
 def recompute_reason(node: fx.Node) -> Why:
+    if info(node).checkpoint and is_library(node):
+        return Why(reasons.RECOMPUTED_CHECKPOINT)
     if not node.all_input_nodes:
         return Why(reasons.RECOMPUTED_CONSTANT)
     return Why(reasons.RECOMPUTED_VIEW if is_viewing(node) else reasons.RECOMPUTED_CHEAP)
@@ -226,18 +247,23 @@ def cut(graph: fx.Graph, traced: Traced, sides: Sides, copied: Nodes) -> tuple[l
     free = {placeholders[i] for i, n in enumerate(traced.captured.inputs) if is_parameter(info(n).value)}
     written = written_inputs(graph, traced)
     level = levels(n for n in graph.nodes if n not in sides.backward and n.op != "output")
+    drawn = drawn_from(graph.nodes)
     whys: dict[fx.Node, Why] = {}
     cost = COSTS["keep"]
     flow = networkx.DiGraph()
     flow.add_node("source")
     flow.add_node("sink")
     for node in sides.shared:
-        why = Why(reasons.KEPT_WRITTEN) if node in copied else banned(node, level, sides.backward, sides.forward)
+        again = isinstance(info(node).value, (Tensor, tuple, list)) and inside_checkpoint(node, sides)
+        again = again and node not in copied and node not in drawn
+        why = Why(reasons.KEPT_WRITTEN) if node in copied else None
+        if why is None and not again:
+            why = banned(node, level, sides.backward, sides.forward)
         if node.op == "placeholder" or why is not None:
             flow.add_edge("source", (node, "in"))
         if why is not None:
             whys[node] = why
-        if can_keep(node) and root(node) not in written:
+        if can_keep(node) and root(node) not in written and not again:
             flow.add_edge((node, "in"), (node, "out"), capacity=1.0 if node in free else cost(node, results, level))
         else:
             flow.add_edge((node, "in"), (node, "out"))

@@ -89,7 +89,9 @@ def insert(
     facts = info(before)
     with origin(*causes):
         value = target(*values[0], **values[1])
-        return stamp(made, f"aten.{made.name}", value, span=facts.span, module=facts.module)
+        return stamp(
+            made, f"aten.{made.name}", value, span=facts.span, module=facts.module, checkpoint=facts.checkpoint
+        )
 
 
 def same_layout(a: Tensor, b: Tensor) -> bool:

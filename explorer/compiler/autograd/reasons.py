@@ -194,6 +194,11 @@ RECOMPUTED_CONSTANT = reason(
     "recomputed: no inputs",
     "The value depends on no input (a fill, a range), so recomputing it reads no memory.",
 )
+RECOMPUTED_CHECKPOINT = reason(
+    "autograd.recomputed.checkpoint",
+    "recomputed: inside a checkpoint",
+    "torch.utils.checkpoint asks for the values inside to be computed again in the backward, whatever that costs.",
+)
 USER_PASS = reason(
     "autograd.user_pass",
     "a pass made a graph that does not run",

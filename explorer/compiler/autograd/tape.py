@@ -94,8 +94,9 @@ class Tape(TorchDispatchMode):
     def stamp(self, node: fx.Node, value: Any, about: str = "") -> fx.Node:
         """Give `node` its NodeInfo, with the ambient origins and what the first of them knows of the source."""
         cause = next((self._causes[id] for id in origins() if id in self._causes), None)
-        span, module = (cause.span, cause.module) if cause else (None, "")
-        return stamp(node, f"aten.{node.name}", value, span=span, module=module, about=about)
+        span, module, checkpoint = (cause.span, cause.module, cause.checkpoint) if cause else (None, "", 0)
+        name = f"aten.{node.name}"
+        return stamp(node, name, value, span=span, module=module, about=about, checkpoint=checkpoint)
 
     def bind(self, value: torch.Tensor, node: fx.Node, item: int | None = None) -> None:
         """From here on `value` is what `node` yields (or its result number `item`)."""

@@ -8,6 +8,7 @@ import inspect
 import sys
 import types
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -117,7 +118,8 @@ def _asked(t: Tracer, function: types.FunctionType) -> Value | None:
 
 @positional(torch.utils.checkpoint.checkpoint)
 def _checkpoint(t: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
-    """The function's own nodes: what is kept for the backward is decided for the graph as a whole."""
+    """The function's own nodes, which the backward computes again; where a context says what to keep, that is decided
+    for the graph as a whole."""
     is_reentrant = t.truth(kwargs.pop("use_reentrant", Constant(True)))
     is_noop = t.is_same(
         kwargs.pop("context_fn", default := t.from_python(torch.utils.checkpoint.noop_context_fn)), default
@@ -129,7 +131,8 @@ def _checkpoint(t: Tracer, function: Value, *args: Value, **kwargs: Value) -> Va
     differentiable = any(isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args)
     before = t.effects.outside, t.tape.writes()
     if not is_reentrant or differentiable or not torch.is_grad_enabled():
-        found = t.call(function, list(args), named)
+        with t.checkpointed() if is_noop else nullcontext():
+            found = t.call(function, list(args), named)
         if torch.is_grad_enabled() and (t.effects.outside, t.tape.writes()) != before:
             unsupported(reasons.HIGHER_ORDER, "a checkpoint that changes what is outside of it, and its backward again")
         return found

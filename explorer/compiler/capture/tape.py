@@ -74,6 +74,8 @@ class Place:
     span: Span | None
     module: str
     step: int
+    checkpoint: int
+    """The number of the torch.utils.checkpoint call around it, the outermost; 0 where there is none."""
 
 
 class Branch:
@@ -416,7 +418,10 @@ class Tape:
         self.nodes += 1
         self._note_unbacked(node, value)
         name = f"fx.{node.name}"
-        return stamp(node, name, value, span=place.span, module=place.module, about=about, step=place.step)
+        return stamp(
+            node, name, value, span=place.span, module=place.module, about=about, step=place.step,
+            checkpoint=place.checkpoint,
+        )  # fmt: skip
 
     def _note_unbacked(self, node: fx.Node, value: Any) -> None:
         """Where symbols that no input determines can be read from now on."""

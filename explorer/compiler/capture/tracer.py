@@ -144,6 +144,10 @@ class Evaluator(Calls, DataModel):
         self._prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = {}
         self.specialised: list[Specialised] = []
         self.steps = 0
+        self.checkpoints = 0
+        """The calls of torch.utils.checkpoint so far."""
+        self.checkpoint = 0
+        """The outermost one that is being evaluated."""
         self.root_steps = 0
         self._unbound: set[str] = set()
         self._labels: dict[int, Known] = {}
@@ -318,7 +322,17 @@ class Evaluator(Calls, DataModel):
         return current[0] if current else ""
 
     def place(self) -> Place:
-        return Place(self.user_span(), self.modules[-1] if self.modules else "", self.steps - 1)
+        return Place(self.user_span(), self.modules[-1] if self.modules else "", self.steps - 1, self.checkpoint)
+
+    @contextmanager
+    def checkpointed(self) -> Iterator[None]:
+        """Around a call of torch.utils.checkpoint, whose values the backward computes again."""
+        self.checkpoints += 1
+        outer, self.checkpoint = self.checkpoint, self.checkpoint or self.checkpoints
+        try:
+            yield
+        finally:
+            self.checkpoint = outer
 
     def user_span(self) -> Span | None:
         """The innermost source position that is not inside torch or the standard library."""
