@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import itertools
 import types
 from typing import Any
@@ -438,3 +439,49 @@ def test_what_cannot_be_iterated_is_refused_when_the_iterator_is_made(name: str)
             each(torch.ones(2), log)
         found.append((str(raised.value), log))
     assert found[0] == found[1]
+
+
+MADE: list[Any] = []
+
+
+class Key:
+    @functools.lru_cache  # noqa: B019 - what programs do
+    def scale(self, n: int) -> int:
+        MADE.append(n)
+        return n + 1
+
+
+@functools.lru_cache
+def noted(key: Key) -> float:
+    MADE.append("noted")
+    return 2.0
+
+
+@functools.lru_cache
+def counted(key: Key) -> int:
+    COUNTS.add_(1)
+    return 1
+
+
+@functools.lru_cache
+def pure(key: Key, size: int) -> float:
+    return size * 0.5
+
+
+COUNTS = torch.zeros(3)
+
+
+@pytest.mark.parametrize("fn", [noted, counted, lambda key: key.scale(3), lambda key: pure(key, 4)])
+def test_a_functools_cache_runs_its_function_once_for_a_key(fn: Any) -> None:
+    def call(x: torch.Tensor, key: Key) -> torch.Tensor:
+        return x * fn(key)
+
+    seen = []
+    for run in (call, explorer.compile(call)):
+        MADE.clear()
+        COUNTS.zero_()
+        for each in (noted, counted, pure, Key.scale):
+            each.cache_clear()
+        keys = Key(), Key()
+        seen.append([(run(torch.ones(3), keys[n]).tolist(), list(MADE), COUNTS.tolist()) for n in (0, 0, 1, 0, 1)])
+    assert seen[0] == seen[1]

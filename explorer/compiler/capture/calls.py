@@ -265,7 +265,11 @@ class Calls(Tracer, Protocol):
                 return self.from_python(
                     self.python(function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
                 )
-            return self.call(self.from_python(function.__wrapped__), args, kwargs)
+            before = self.effects.outside, self.tape.writes()
+            found = self.call(self.from_python(function.__wrapped__), args, kwargs)
+            if (self.effects.outside, self.tape.writes()) != before:
+                unsupported(reasons.UNTRACEABLE_CALL, f"{function.__qualname__}, a functools cache with side effects")
+            return found
         if is_graph_function(function):
             return graph_call(self, "call_function", function, args, kwargs)
         owner = getattr(function, "__objclass__", None)
