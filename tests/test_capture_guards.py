@@ -450,7 +450,8 @@ class Key(str):
 KEYS = tuple(f"layer {n}" for n in range(100))
 DICTIONARIES = {
     "the same": (dict.fromkeys(KEYS), True),
-    "equal keys": (dict.fromkeys(map(Key, KEYS)), True),
+    "equal keys": (dict.fromkeys(key[:1] + key[1:] for key in KEYS), True),
+    "keys of another class": (dict.fromkeys(map(Key, KEYS)), False),
     "ordered": (collections.OrderedDict.fromkeys(KEYS), True),
     "another order": (dict.fromkeys(reversed(KEYS)), False),
     "one less": (dict.fromkeys(KEYS[1:]), False),

@@ -30,7 +30,7 @@ def test_training_step(model: Model) -> None:
     def half(graph: Graph) -> Program:
         loops = LOWER(graph)
         made.append(loops)
-        return Program(None, lambda inputs: compared(graph, loops, inputs), (), dict)  # type: ignore[arg-type]
+        return Program(None, lambda inputs: compared(graph, loops, list(inputs)), (), dict)  # type: ignore[arg-type]
 
     def backend(module: fx.GraphModule, example: list[Any]) -> Callable[..., Any]:
         planned = plan(adopt(module, example))

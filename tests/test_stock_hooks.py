@@ -128,7 +128,7 @@ def test_an_error_in_every_hook_reaches_no_compile(after: bool, monkeypatch: pyt
     x = torch.ones(5)
     with stock_run(Trial(small, (x,), {})) as run:
         assert run.outcome is not None
-        torch.testing.assert_close(run.outcome.output, small(x))
+        torch.testing.assert_close(run.outcome.output["output"], small(x))
         events = [event for compile in run.compiles({}) for event in compile.events]
     assert any("from a hook" in event.fields["error"] for event in events if event.kind == "HookFailed")
 
