@@ -37,6 +37,13 @@ class Slots:
         self.y = y
 
 
+class Private:
+    __slots__ = ("__y",)
+
+    def __init__(self, y: Any) -> None:
+        self.__y = y
+
+
 class Items(dict[str, Any]):
     pass
 
@@ -78,7 +85,7 @@ def cyclic(y: Any) -> list[Any]:
 
 
 HOLDING: dict[str, Callable[[Tensor], Any]] = {
-    "dataclass": Result, "object": Holder, "slots": Slots, "named tuple": Named,
+    "dataclass": Result, "object": Holder, "slots": Slots, "private slots": Private, "named tuple": Named,
     "namespace": lambda y: types.SimpleNamespace(y=y), "deque": lambda y: collections.deque([y]),
     "dictionary in an object": lambda y: Holder({"a": [y]}), "key": lambda y: {Named(y): 1},
     "attribute of a dictionary": with_items, "array": lambda y: y.detach().numpy(),

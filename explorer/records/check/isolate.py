@@ -274,12 +274,19 @@ def _attributes(value: Any) -> dict[str, Any]:
     if isinstance(value, (*CODE, *BUILTIN, types.MethodType, types.ModuleType)):
         return {}
     found = dict(getattr(value, "__dict__", {}))
-    for kind in type(value).__mro__:
+    found |= {name: getattr(value, name) for name, _ in slots(type(value)) if hasattr(value, name)}
+    return found
+
+
+def slots(cls: type) -> Iterator[tuple[str, types.MemberDescriptorType]]:
+    """The slots that a class and its bases declare, under the names that attributes have."""
+    for kind in cls.__mro__:
         names = vars(kind).get("__slots__", ())
         for name in (names,) if isinstance(names, str) else tuple(names):
-            if isinstance(vars(kind).get(name), types.MemberDescriptorType) and hasattr(value, name):
-                found[name] = getattr(value, name)
-    return found
+            private = name.startswith("__") and not name.endswith("__")
+            name = f"_{kind.__name__.lstrip('_')}{name}" if private else name
+            if isinstance(slot := vars(kind).get(name), types.MemberDescriptorType):
+                yield name, slot
 
 
 # ------------------------------------------------------------------------------------------------- what code reaches

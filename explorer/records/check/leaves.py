@@ -18,7 +18,7 @@ import numpy
 import torch
 
 from explorer.core.classes import is_written_in_c
-from explorer.records.check.isolate import ABSENT, PLAIN, compiled_from, key_text
+from explorer.records.check.isolate import ABSENT, PLAIN, compiled_from, key_text, slots
 
 MOST = 100_000
 """Leaves of one value that are compared."""
@@ -152,10 +152,10 @@ def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 def _of_dict(path: str, value: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
     texts = []
     for number, (key, each) in enumerate(dict.items(value)):
-        text = key_text(key) or f"key {number}"
-        texts.append(text)
+        known = key_text(key)
+        texts.append(text := known or f"key {number}")
         yield f"{path}[{text}]", each
-        if not key_text(key):
+        if not known:
             yield f"key {number} of {path}", key
     yield f"keys of {path}", ", ".join(texts)
 
@@ -207,11 +207,9 @@ def _attributes(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, torch.Tensor):
         held = {name: each for name, each in held.items() if not name.startswith(MARKS)}
     yield from ((f"{path}.{name}", each) for name, each in held.items())
-    for base in type(value).__mro__:
-        for name, member in vars(base).items():
-            if isinstance(member, types.MemberDescriptorType) and (base.__module__ != "builtins"):
-                try:
-                    yield f"{path}.{name}", member.__get__(value, type(value))
-                except AttributeError:
-                    continue  # the slot is empty
+    for name, slot in slots(type(value)):
+        try:
+            yield f"{path}.{name}", slot.__get__(value, type(value))
+        except AttributeError:
+            continue  # the slot is empty
 

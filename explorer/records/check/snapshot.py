@@ -39,6 +39,7 @@ from explorer.records.check.isolate import (
     State,
     is_users,
     is_users_module,
+    slots,
     undone,
 )
 from explorer.records.check.leaves import MARKS, leaves
@@ -447,12 +448,8 @@ def _own_attributes(value: Any, path: str) -> Iterator[Kept]:
         yield Items(value, path, attributes)
     if not is_written_in_c(type(value)):
         yield Attribute(value, f"the class of {path}", functools.partial(type, value), functools.partial(_turn, value))
-    for kind in type(value).__mro__:
-        names = vars(kind).get("__slots__", ())
-        for name in (names,) if isinstance(names, str) else tuple(names):
-            slot = vars(kind).get(name)
-            if isinstance(slot, types.MemberDescriptorType):
-                yield Attribute(value, f"{path}.{name}", *_of_slot(slot, value))
+    for name, slot in slots(type(value)):
+        yield Attribute(value, f"{path}.{name}", *_of_slot(slot, value))
 
 
 def _turn(value: Any, kind: type) -> None:

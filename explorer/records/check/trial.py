@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves
 
-from explorer.records.check.isolate import NotIsolated, State
+from explorer.records.check.isolate import PLAIN, NotIsolated, State
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import hushed, put_back
@@ -138,7 +138,9 @@ class Contestant:
 
     def _backward(self, output: Any, keep: bool = False) -> dict[str, torch.Tensor | None]:
         """The gradients by leaf. `keep`: what the output was computed from stays, for another backward."""
-        returned = leaves(output, "output").values()
+        returned: Iterable[Any] = tree_leaves(output)
+        if not all(isinstance(leaf, (torch.Tensor, *PLAIN)) for leaf in returned):
+            returned = leaves(output, "output").values()  # in objects; only there, since this is part of what is timed
         ends = [leaf for leaf in returned if isinstance(leaf, torch.Tensor) and _is_end(leaf)]
         if self.grad is False or not ends:
             return {}
