@@ -256,9 +256,8 @@ def cut(graph: fx.Graph, traced: Traced, sides: Sides, copied: Nodes) -> tuple[l
     for node in sides.shared:
         again = isinstance(info(node).value, (Tensor, tuple, list)) and inside_checkpoint(node, sides)
         again = again and node not in copied and node not in drawn
-        why = Why(reasons.KEPT_WRITTEN) if node in copied else None
-        if why is None and not again:
-            why = banned(node, level, sides.backward, sides.forward)
+        ban = None if again else banned(node, level, sides.backward, sides.forward)
+        why = Why(reasons.KEPT_WRITTEN) if node in copied else ban
         if node.op == "placeholder" or why is not None:
             flow.add_edge("source", (node, "in"))
         if why is not None:

@@ -152,8 +152,8 @@ def summary(record: RecordData, names: Names) -> list[str]:
     """All of it, as a summary of a record shows it."""
     lines = [*costs(record), *(f"calls: {calls(each)}" for each in record.calls)]
     lines += [recompile(each, names) for each in record.recompiles[:MOST_GUARDS]]
-    if more := len(record.recompiles) - MOST_GUARDS:
-        lines += [f"{count(more, 'other guard')} failed in recompiles (record.recompiles)"] if more > 0 else []
+    if (more := len(record.recompiles) - MOST_GUARDS) > 0:
+        lines.append(f"{count(more, 'other guard')} failed in recompiles (record.recompiles)")
     lines += [f"error: {error(each, names)}" for each in record.errors]
     if record.eager:
         told = (each for each in record.eager if each.seconds is not None or not _told(each, record))
