@@ -11,7 +11,9 @@ import torch
 import torch.nn.functional as F
 
 import explorer
+from explorer.ir.graph import info
 from explorer.ir.record import BufferData, HalfData
+from explorer.records.check import profile
 from explorer.show.view import memory
 from records import sample
 
@@ -180,3 +182,39 @@ def test_a_program_that_keeps_nothing_or_refuses_hooks_is_explored() -> None:
 
     record = explorer.explore(gradient, time=0.05)(torch.randn(4))
     assert record.timing is not None and all(each.kept == {} for each in record.timing.contestants)
+
+
+def dropped(x, w):
+    y = F.gelu(x @ w)
+    return (F.dropout(y.softmax(-1), 0.5) @ w.t()).sum(0)
+
+
+def test_what_is_saved_says_what_computing_it_again_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part gives the saved value, from inputs and what else is saved. Random numbers would be others."""
+    again, tried = profile._again, []
+
+    def compared(graph, node, values):
+        run = again(graph, node, values)
+        if run is not None:
+            torch.testing.assert_close(run(), values[node])
+        tried.append((info(node).id, run is not None))
+        return run
+
+    monkeypatch.setattr(profile, "_again", compared)
+    given = torch.randn(64, 16), torch.randn(16, 32, requires_grad=True)
+    record = explorer.explore(dropped, time=0.05)(*given)
+    (compile,) = record.data.compiles
+    assert record.data.timing is not None and "no times of" not in record.data.timing.method
+    kept = {each.id: each for each in compile.saved if each.fate == "kept"}
+    assert dict(tried).keys() == kept.keys() and len(kept) > 2
+    assert {id for id, timed in tried if not timed} == {id for id in kept if "bernoulli" in id} != set()
+    for id, timed in tried:
+        assert (kept[id].seconds is not None) == timed
+    assert not any(each.seconds for each in compile.saved if each.fate != "kept")
+    assert "1 value not measured" in str(record.memory) and "what\ncomputing it again takes" in str(record.memory)
+
+
+def test_what_was_not_timed_says_so() -> None:
+    record = explorer.explore(dropped, time=False)(torch.randn(64, 16), torch.randn(16, 32, requires_grad=True))
+    assert {each.seconds for each in record.data.compiles[0].saved} == {None}
+    assert "values not measured" in str(record.memory)

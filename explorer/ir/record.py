@@ -457,12 +457,14 @@ class SymbolData(Data, frozen=True):
 
 
 class SavedData(Data, frozen=True):
-    """A value the backward needs. `fate` is "kept", "input" (alive anyway) or "recomputed"."""
+    """A value the backward needs. `fate` is "kept", "input" (alive anyway) or "recomputed". `seconds` is what a kept
+    value takes to compute again, operator by operator, from inputs and what else is kept; None where not measured."""
 
     id: str
     fate: str
     bytes: Whole
     why: WhyData
+    seconds: float | None = None
 
 
 class BufferData(Data, frozen=True):

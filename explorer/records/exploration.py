@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -47,6 +48,7 @@ from explorer.records.check.profile import (
     one_call,
     peak_bytes,
     profile,
+    recomputed,
 )
 from explorer.records.check.trial import Contestant, Trial
 from explorer.records.session import Bisect, Record
@@ -328,7 +330,7 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
                     sum(sum(half.values()) for each in seconds.values() for half in each.values())
                 )
     own = () if first is None else compiles_of(first.recorder, measured.kernels if measured else {})
-    own = with_held(own, measured.held if measured else {})
+    own = with_held(own, measured.held, measured.again) if measured else own
     if ours is not None:
         own = with_written(own, ours.written)
         notes += ours.notes
@@ -521,27 +523,42 @@ Held = Mapping[str, Mapping[str, tuple[int, ...]]]
 """What each half of each compile held at each step of its schedule, in bytes."""
 
 
-def with_held(compiles: tuple[data.CompileData, ...], held: Held) -> tuple[data.CompileData, ...]:
+Again = Mapping[str, Mapping[str, float]]
+"""The seconds that each value which a compile keeps for the backward takes to compute again, by ids."""
+
+
+def with_held(
+    compiles: tuple[data.CompileData, ...], held: Held, again: Again = MappingProxyType({})
+) -> tuple[data.CompileData, ...]:
     def half(compile: data.CompileData, each: data.HalfData) -> data.HalfData:
         found = held.get(compile.id, {}).get(each.name, ())
         if each.memory is None or not found:
             return each
         return msgspec.structs.replace(each, memory=msgspec.structs.replace(each.memory, measured=found))
 
+    def saved(compile: data.CompileData, each: data.SavedData) -> data.SavedData:
+        return msgspec.structs.replace(each, seconds=again.get(compile.id, {}).get(each.id))
+
     return tuple(
-        msgspec.structs.replace(each, halves=tuple(half(each, one) for one in each.halves)) for each in compiles
+        msgspec.structs.replace(
+            each,
+            halves=tuple(half(each, one) for one in each.halves),
+            saved=tuple(saved(each, one) for one in each.saved),
+        )
+        for each in compiles
     )
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured: times of whole calls, and of the kernels and guards of each compile by its id, and the memory
-    that it held."""
+    """What was measured: times of whole calls, and of the kernels and guards of each compile by its id, the memory that
+    it held, and what computing again takes."""
 
     timing: data.TimingData
     kernels: Mapping[str, to_record.Seconds]
     guards: GuardCosts = field(default_factory=dict)
     held: Held = field(default_factory=dict)
+    again: Again = field(default_factory=dict)
 
     def with_overhead(self, spent: float) -> Measured:
         """With what a call of stock takes outside its kernels, which took `spent` seconds."""
@@ -563,7 +580,7 @@ def contents(
     """Record data of everything that `recorder` saw; `error` is what the call raised."""
     compiles = compiles_of(recorder, measured.kernels if measured else {})
     if measured:
-        compiles = with_held(with_guard_costs(compiles, measured.guards), measured.held)
+        compiles = with_held(with_guard_costs(compiles, measured.guards), measured.held, measured.again)
     said = "" if error is None else whole_text(error)
     timing = measured.timing if measured else None
     lines = config.edit.source.lines
@@ -630,7 +647,7 @@ def measure(
     progress.on_phase("timing single kernels")
     times = samples["eager"].seconds
     with put_back():
-        kernels, memory, failures = profiles(recorder) if recorder is not None else ({}, {}, [])
+        kernels, memory, anew, failures = profiles(recorder) if recorder is not None else ({}, {}, {}, [])
     median = samples["explorer"].median if recorder is not None else 0.0
     spent = sum(sum(half.values()) for halves in kernels.values() for half in halves.values())
     with put_back():
@@ -658,7 +675,7 @@ def measure(
         stock_accuracy=compared.stock_accuracy,
     )
     progress.on_phase("timing guards")
-    made = Measured(timing, kernels, costs_of({} if recorder is None else roots_of(recorder)), memory)
+    made = Measured(timing, kernels, costs_of({} if recorder is None else roots_of(recorder)), memory, anew)
     return made.with_call("explorer", launched)
 
 
@@ -698,10 +715,11 @@ def untimed(accuracy: Mapping[str, Comparison]) -> Measured:
     return Measured(data.TimingData((), accuracy=exact[0] if exact else None, stock_accuracy=stock), {})
 
 
-def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], Held, list[str]]:
-    """Seconds of each kernel and library call of each compile, the memory that each half held, and what could not be
-    measured with the reason."""
+def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], Held, Again, list[str]]:
+    """Seconds of each kernel and library call of each compile, the memory that each half held, what computing again
+    takes, and what could not be measured with the reason."""
     found: dict[str, to_record.Seconds] = {}
+    again: dict[str, dict[str, float]] = {}
     memory: dict[str, dict[str, tuple[int, ...]]] = {}
     failures = []
     for run in recorder.compiles:
@@ -713,6 +731,7 @@ def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], Held, li
         for name, half in to_record.halves_of(run).items():
             if half.loops is None or half.program is None or half.program.call is None:
                 continue
+            what = "single kernels"
             try:
                 inputs = example_inputs(half.loops)
                 if forward is None:
@@ -723,8 +742,11 @@ def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], Held, li
                     steps = [item.id for item in half.schedule.items]
                     memory.setdefault(run.id, {})[name] = held(half.program, steps, inputs)
                 halves[name] = profile(half.program, inputs)
+                if parts is not None and half.program is not forward[0]:
+                    what = "computing again"
+                    again[run.id] = recomputed(parts, forward[1], inputs)
             except Exception as error:  # made-up inputs may be outside what an operator takes
-                failures.append(f"no times of single kernels in {run.id} {name}: {to_record.error(error)}")
+                failures.append(f"no times of {what} in {run.id} {name}: {to_record.error(error)}")
         if halves:
             found[run.id] = halves
-    return found, memory, failures
+    return found, memory, again, failures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import statistics
 import sys
@@ -9,6 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from itertools import accumulate, cycle
 from pathlib import Path
 from types import FrameType
@@ -16,10 +18,13 @@ from typing import Any
 
 import sympy
 import torch
+from torch import fx
 from torch.autograd.profiler import record_function
 
+from explorer.compiler.autograd.passes import has_effect
 from explorer.core.package import OWN_FILES
 from explorer.ir import record as data
+from explorer.ir.graph import Graph, info, needed_by
 from explorer.ir.joint import Kept, Partitioned, Primal
 from explorer.ir.loops import Buffer, Loops, Size
 from explorer.ir.program import Program
@@ -251,6 +256,52 @@ def kept_for_backward(parts: Partitioned, forward: Program, given: Sequence[Any]
         else other
         for source, other in zip(parts.backward_inputs, made, strict=True)
     ]  # fmt: skip
+
+
+def recomputed(parts: Partitioned, given: Sequence[Any], inputs: Sequence[Any]) -> dict[str, float]:
+    """The median seconds that each value kept for the backward takes to compute again, operator by operator, from what
+    was `given` to the forward half and what else is kept. `inputs` are the backward half's. The largest come first,
+    until `LONGEST` is over."""
+    graph = parts.forward
+    if graph.device.type != "cpu":
+        return {}
+    sources = zip(parts.backward_inputs, inputs, strict=True)
+    kept = {source.id: value for source, value in sources if isinstance(source, Kept)}
+    nodes = {info(node).id: node for node in graph.graph.nodes if node.op != "output"}
+    values = dict(zip(graph.inputs, given, strict=True)) | {nodes[id]: value for id, value in kept.items()}
+    found: dict[str, float] = {}
+    ends = time.perf_counter() + LONGEST
+    for saved in sorted(parts.saved, key=lambda each: -each.bytes):
+        again = _again(graph, nodes[saved.id], values) if isinstance(kept.get(saved.id), torch.Tensor) else None
+        if again is None or time.perf_counter() > ends:
+            continue
+        again()
+        own: list[float] = []
+        while len(own) < RUNS and (not own or sum(own) < LONGEST / RUNS):
+            started = time.perf_counter()
+            again()
+            own.append(time.perf_counter() - started)
+        found[saved.id] = statistics.median(own)
+    return found
+
+
+def _again(graph: Graph, node: fx.Node, values: Mapping[fx.Node, Any]) -> Callable[[], Any] | None:
+    """Computes a node from the others that have values. None where more than ATen is in between, such as a collective,
+    or random numbers, which would be others."""
+    given = values.keys() - {node}
+    needed = needed_by([node], given)
+    part = fx.Graph()
+    made: dict[fx.Node, fx.Node] = {}
+    for each in graph.graph.nodes:
+        if each in needed and each in given:
+            made[each] = part.placeholder(each.name)
+        elif each in needed:
+            pure = each.op == "get_attr" or each.target is operator.getitem
+            if not pure and (getattr(each.target, "namespace", "") not in ("aten", "prims") or has_effect(each)):
+                return None
+            made[each] = part.node_copy(each, made.__getitem__)
+    part.output(made[node])
+    return partial(fx.GraphModule(dict(graph.constants), part), *(values[each] for each in made if each in given))
 
 
 def example_inputs(loops: Loops) -> Sequence[Any]:

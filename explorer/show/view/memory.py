@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from explorer.core.text import count
-from explorer.ir.record import BufferData, CompileData, HalfData, RecordData
-from explorer.show.view.amounts import amount
+from explorer.ir.record import BufferData, CompileData, HalfData, RecordData, SavedData
+from explorer.show.view.amounts import amount, duration
 from explorer.show.view.provenance import file_names
 
 SHOWN = 8
@@ -67,16 +67,27 @@ def lines(record: RecordData) -> Iterator[str]:
         places = _places(compile, names)
         for half in compile.halves:
             yield from _planned(half, places)
-        kept = Counter[str]()
-        for saved in compile.saved:
-            if saved.fate == "kept":
-                kept[places.get(saved.id, UNKNOWN)] += saved.bytes
-        if kept:
-            whole = amount(sum(kept.values()), "B")
-            yield f"{compile.id}: {whole} saved for the backward (recomputing it would free that memory), by line:"
-            yield from (f"  {amount(bytes, 'B'):>8}  {place}" for place, bytes in kept.most_common(SHOWN))
-            if len(kept) > SHOWN:
-                yield f"  and {count(len(kept) - SHOWN, 'more line')}"
+        yield from _saved(compile, places)
+
+
+def _saved(compile: CompileData, places: Mapping[str, str]) -> Iterator[str]:
+    kept: dict[str, list[SavedData]] = defaultdict(list)
+    for each in compile.saved:
+        if each.fate == "kept":
+            kept[places.get(each.id, UNKNOWN)].append(each)
+    if not kept:
+        return
+    size = {place: sum(each.bytes for each in values) for place, values in kept.items()}
+    whole = amount(sum(size.values()), "B")
+    yield f"{compile.id}: {whole} saved for the backward (recomputing it would free that memory), by line, and what"
+    yield "computing it again takes, each value operator by operator from inputs and the other saved ones:"
+    for place in sorted(size, key=lambda each: -size[each])[:SHOWN]:
+        times = [each.seconds for each in kept[place] if each.seconds is not None]
+        missing = len(kept[place]) - len(times)
+        took = [duration(sum(times))] * bool(times) + [f"{count(missing, 'value')} not measured"] * bool(missing)
+        yield f"  {amount(size[place], 'B'):>8}  {place}: {', '.join(took)}"
+    if len(kept) > SHOWN:
+        yield f"  and {count(len(kept) - SHOWN, 'more line')}"
 
 
 def _kept_by_eager(record: RecordData, names: Mapping[str, str]) -> Iterator[str]:

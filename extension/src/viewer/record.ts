@@ -264,12 +264,14 @@ export interface SymbolData {
   readonly step?: number;
 }
 
-/** A value the backward needs. `fate` is "kept", "input" (alive anyway) or "recomputed". */
+/** A value the backward needs. `fate` is "kept", "input" (alive anyway) or "recomputed". `seconds` is what a kept
+ * value takes to compute again, operator by operator, from inputs and what else is kept; None where not measured. */
 export interface SavedData {
   readonly id: string;
   readonly fate: string;
   readonly bytes: number;
   readonly why: WhyData;
+  readonly seconds?: number | null;
 }
 
 /** `why` says why it is in memory at all; `where` is the memory plan's place, `first` and `last` its life in the

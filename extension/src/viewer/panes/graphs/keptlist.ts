@@ -4,7 +4,7 @@ import { because, becauseText } from "../../because";
 import { DataTable, figure } from "../../datatable";
 import { fill, h } from "../../dom";
 import { key } from "../../element";
-import { bytes, count } from "../../format";
+import { bytes, count, seconds } from "../../format";
 import { own, sum } from "../../gather";
 import type { Context } from "../../pane";
 import type { CompileData, SavedData } from "../../record";
@@ -20,7 +20,7 @@ export class KeptList {
   #compile: CompileData | null = null;
   readonly #context: Context;
 
-  constructor(context: Context, chosen: (id: string) => void) {
+  constructor(context: Context, chosen?: (id: string) => void) {
     this.#context = context;
     this.#table = new DataTable<SavedData>("What the backward needs of the forward", [
       {
@@ -28,10 +28,11 @@ export class KeptList {
         cell: each => h("span", glyph(each.fate, own(FATES, each.fate) ?? each.fate), " ", h("code", { title: each.id }, each.id)),
       },
       figure("Bytes", each => each.bytes, bytes),
+      figure("Recompute", each => each.seconds, seconds, "Of a saved value: operator by operator, from inputs and what else is saved. Empty where it was not measured."),
       { name: "Because", text: each => becauseText(each.why), order: each => each.why.title, cell: each => because(each.why, this.#context) },
     ], context.selection, {
       keys: each => [key(this.#compile?.id ?? "", each.id)],
-      chosen: each => chosen(each.id),
+      chosen: each => chosen?.(each.id),
     });
     this.element.append(this.#summary, this.#table.element);
   }
@@ -46,7 +47,7 @@ export class KeptList {
       return some.length ? [h("div", glyph(fate), ` ${SUMMARY[fate]}: ${count(some.length, "value")}, ${bytes(total)}`)] : [];
     }));
     const rank = (each: SavedData) => FATES_IN_ORDER.indexOf(each.fate as (typeof FATES_IN_ORDER)[number]);
-    this.#table.show([...saved].sort((a, b) => rank(a) - rank(b)));
+    this.#table.show([...saved].sort((a, b) => rank(a) - rank(b) || b.bytes - a.bytes));
   }
 
   dispose(): void {

@@ -14,6 +14,7 @@ import type { BufferData, HalfData } from "../../record";
 import type { Dispose } from "../../signal";
 import { drawLives, drawPool, LOOKS } from "./draw";
 import { planOf, type Plan } from "./plan";
+import { KeptList } from "../graphs/keptlist";
 import { TITLES } from "../titles";
 
 export const memory: PaneKind = {
@@ -29,6 +30,7 @@ class MemoryPane implements Pane {
   readonly #choice: HalfChoice;
   readonly #lives: Picture<BufferData>;
   readonly #pool: Picture<BufferData>;
+  readonly #kept: KeptList;
   readonly #said = h("p.ex-say");
   readonly #legend = legend();
   readonly #empty = h("div.ex-empty");
@@ -44,9 +46,10 @@ class MemoryPane implements Pane {
     const slots = new DataTable<BufferData>("Buffers in the pool", [], context.selection, rows);
     this.#lives = new Picture("Memory in use, and what lives where", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined, this.#choice.element);
     this.#pool = new Picture("The pool, to scale", slots, context.selection, context.setting<Shown>("pool", "drawing"));
+    this.#kept = new KeptList(context);
     this.#lives.element.insertBefore(this.#said, this.#lives.element.children[1] ?? null);
     this.#lives.element.append(this.#legend);
-    this.#body = h("div.ex-pad", this.#lives.element, this.#pool.element);
+    this.#body = h("div.ex-pad", this.#lives.element, this.#pool.element, this.#kept.element);
     into.append(this.#empty, this.#body);
     this.#disposers.push(this.#choice.looked.watch(looked => this.#render(looked)));
   }
@@ -66,7 +69,7 @@ class MemoryPane implements Pane {
 
   dispose(): void {
     this.#disposers.forEach(dispose => dispose());
-    for (const each of [this.#choice, this.#lives, this.#pool]) each.dispose();
+    for (const each of [this.#choice, this.#lives, this.#pool, this.#kept]) each.dispose();
   }
 
   #key(id: string): Key {
@@ -84,6 +87,8 @@ class MemoryPane implements Pane {
       return;
     }
     const columns = this.#columns(half);
+    this.#kept.show(looked.compile);
+    this.#kept.element.hidden = !looked.compile.saved?.length;
     if (!half.memory) {
       this.#said.textContent = `The record has no memory plan of ${half.name}: where its buffers live, and for how long, is not told.`;
       this.#lives.table.show(made, columns.filter(each => ["Buffer", "Type", "A buffer because"].includes(each.name)));
