@@ -134,6 +134,7 @@ def around_inference(seen: Observation, call: Call) -> Iterator[None]:
 
 
 def sources_of(compile: Compile) -> TracedSources:
+    compile.settle()  # it knows the captured nodes, which a watched program reads later
     if compile.sources is None:
         compile.sources = TracedSources(compile)
     found: TracedSources = compile.sources
