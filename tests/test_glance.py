@@ -168,6 +168,14 @@ def test_neither_speed_nor_results_are_claimed_of_code_that_did_not_run(seconds:
     assert {"not timed", "not compared with eager"} <= set(told) and not any("peak memory" in each for each in told)
 
 
+def test_kernels_are_counted_where_they_run() -> None:
+    whole = clean()
+    (used, *_) = whole.compiles
+    apart = replace(used, id="f9", fallback=WhyData("runtime.wrong_cxx", "CXX names no C++ compiler"))
+    assert said(whole, "operations") == said(replace(whole, compiles=(used, apart)), "operations")
+    assert said(replace(whole, compiles=(apart,)), "operations")[0].endswith(" and 1 library call, not run")
+
+
 def test_a_compile_of_a_log_is_called_without_the_folder_of_its_file() -> None:
     (named,) = glance.named([CompileData("s0", "inner (/usr/lib/torch/external_utils.py:67)", 0.0, 1.0)])
     assert named.name == "inner (external_utils.py:67)"

@@ -250,14 +250,15 @@ def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
         if compiles and not any(each.error or each.fallback for each in compiles):
             return "no operations were captured", "attention", "source"
         return "nothing was compiled", "attention", "source"
-    halves = [half for compile in built for half in compile.halves]
+    used = [compile for compile in built if compile.fallback is None]
+    halves = [half for compile in used or built for half in compile.halves]
     kernels = sum(len(half.kernels) for half in halves)
     calls = sum(item.kind != "kernel" for half in halves if half.schedule for item in half.schedule.items)
     became = [count(kernels, "kernel")] if kernels or not calls else []
     became += [count(calls, "library call")] if calls else []
     backward = ", backward included" if any(half.name.endswith("backward") for half in halves) else ""
-    said = f"{_operations(built)} became {' and '.join(became)}{backward}"
-    return said, "ok", "schedule"
+    said = f"{_operations(used or built)} became {' and '.join(became)}{backward}"
+    return (said, "ok", "schedule") if used else (f"{said}, not run", "attention", "schedule")
 
 
 def _operations(compiles: Sequence[CompileData]) -> str:

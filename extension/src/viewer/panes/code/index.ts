@@ -177,7 +177,7 @@ class Code implements Pane {
     const lines: HTMLElement[] = [h("span", phrase([half.target, ...measured, ...facts.slice(loops.length && 1)], " · "))];
     const told = loops.map(({ axis, kind, size, tile = 0 }) => `${kind} ${axis} < ${size}${tile > 1 ? ` in tiles of ${tile}` : ""}`);
     if (told.length) lines.push(h("details", h("summary", `Loops: ${told.join("; ")}`), ...facts.slice(0, 1)));
-    if (half.runs === false) lines.push(h("strong.ex-warned-text", "⚠ compiled, not run on this machine"));
+    if (half.runs === false) lines.push(h("strong.ex-warned-text", "⚠ not run on this machine"));
     if (kernel) {
       const said = h("pre");
       const tell = (text: string) => (said.textContent = text);
