@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 import json
+import operator
 import os
 import re
 import subprocess
@@ -21,7 +22,7 @@ from explorer import Ranks
 from explorer.ir.ranks import RANKS_MIME, RanksData
 from explorer.ir.record import LineData, RecordData, TextData
 from explorer.records.logs.log_entries import Damage, LogEntry, entries
-from explorer.records.logs.printed import graph, guards
+from explorer.records.logs.printed import INFIX, graph, guards
 from explorer.records.logs.ranks import ranked
 from explorer.records.logs.read import LogError, read
 from explorer.records.logs.trace import graph_break, stock_id
@@ -453,6 +454,22 @@ def test_texts_of_other_forms():
 
 
 @pytest.mark.filterwarnings("error")
+def test_operators_that_are_printed_as_signs_are_calls():
+    text = "def forward(self, x, y):\n" + "".join(
+        f"  {name} = {value}\n"
+        for name, value in {
+            "a": "x * y", "b": "a > 0", "c": "~b", "d": "a[0]", "e": "d @ y", "f": "e",
+            "g": "torch.sin(f)", "h": "-g ** 2",
+        }.items()
+    ) + "  return (h,)"  # fmt: skip
+    made = graph("s0", "captured", text)[1]
+    assert [node.target for node in made.nodes if node.op == "call_function"] == [
+        "operator.mul", "operator.gt", "operator.invert", "operator.getitem", "operator.matmul",
+        "torch.sin", "operator.neg",
+    ]  # fmt: skip
+    assert all(hasattr(operator, name) for name in INFIX.values())
+
+
 def test_code_of_a_log_gives_no_warnings():
     graph("s0", "c0", "def forward(self, x):\n  '\\d'\n  assert (x, 1)\n  y = 1 if x is 2 else 0\n  return (y,)")
 

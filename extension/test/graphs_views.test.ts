@@ -95,3 +95,9 @@ test("a compile without graphs has no views", () => {
   assert.deepEqual(viewsOf(compile([stage("f0/0", "decode", null, { error: "RuntimeError: no" })])), []);
   assert.equal(viewAt([], compile([]), ""), undefined);
 });
+
+test("graphs of a log share no nodes, and none is a later state of another", () => {
+  const of = compile(["captured", "joint0", "fw", "bw"].map((level, n) => stage(`s0/${n}`, level, graph([input(`${level}.x`), node(`${level}.y`, [`${level}.x`])]))));
+  assert.deepEqual(viewsOf(of).map(view => [view.kind, view.before]), [["captured", null], ["traced", null], ["forward", null], ["backward", null]]);
+  assert.equal(new Set(viewsOf(of).map(view => view.family)).size, 4);
+});

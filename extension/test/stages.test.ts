@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CompileData, GraphData, NodeData, StageData } from "../src/viewer/record";
-import { artifact, type Branch, changeOf, compileTree, fittingPane, halfName, ownSeconds, stageBefore } from "../src/viewer/stages";
+import { artifact, type Branch, changeOf, compileTree, fittingPane, halfName, ownSeconds, stageBefore, whyNone } from "../src/viewer/stages";
 
 const node = (id: string, target = "add", inputs: string[] = []): NodeData => ({ id, name: id, op: "call", target, type: "f32[2]", inputs, origins: [] });
 const graph = (...nodes: NodeData[]): GraphData => ({ name: "g", nodes, outputs: [] });
@@ -93,4 +93,11 @@ test("what a stage took is its own: stages inside it have theirs, however the li
 test("what happened outside any compile is the tree's last branch", () => {
   const ids = compileTree([compile("process", "outside any compile"), compile("f0", "f"), compile("f1", "g")]).map(each => each.compile.id);
   assert.deepEqual(ids, ["f0", "f1", "process"]);
+});
+
+test("a compile that broke with operations before it has code, which a record may not hold", () => {
+  const broke = { title: "call of print" } as unknown as NonNullable<CompileData["breaks"]>[number];
+  assert.match(whyNone("code", compile("f0", "f", { breaks: [broke] })), /breaks before there is anything/);
+  const captured = { stages: [stage("f0/0", "capture", { graph: graph(node("fx.a")) })], breaks: [broke] };
+  assert.equal(whyNone("code", compile("f0", "f", captured)), "There is no code: this record does not hold it.");
 });

@@ -141,10 +141,30 @@ def _nodes(
             continue
         else:
             continue
-        called = isinstance(value, ast.Call)
-        target = ast.unparse(value.func) if isinstance(value, ast.Call) else ast.unparse(value)
+        called = _operator(value)
+        target = called or ast.unparse(value)
         add(name, "call_function" if called else "expression", target, type, _used(value, nodes), statement.lineno)
     return list(nodes.values()), outputs, by_line
+
+
+INFIX = {
+    "mult": "mul", "div": "truediv", "matmult": "matmul", "gte": "ge", "lte": "le", "noteq": "ne", "usub": "neg",
+    "uadd": "pos", "bitand": "and_", "bitor": "or_", "bitxor": "xor",
+}  # fmt: skip
+"""Operators whose names in `ast`, in small letters, are not those in `operator`."""
+
+
+def _operator(value: ast.expr) -> str:
+    """What an expression calls; torch prints functions of `operator` as signs. "" for a name or a constant."""
+    match value:
+        case ast.Call(func=called):
+            return ast.unparse(called)
+        case ast.Subscript():
+            return "operator.getitem"
+        case ast.BinOp(op=sign) | ast.UnaryOp(op=sign) | ast.Compare(ops=[sign]):
+            name = type(sign).__name__.lower()
+            return f"operator.{INFIX.get(name, name)}"
+    return ""
 
 
 def _statements(text: str) -> list[ast.stmt]:

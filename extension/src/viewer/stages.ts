@@ -2,7 +2,7 @@
 
 import { count, phrase } from "./format";
 import { entry, sum } from "./gather";
-import type { CompileData, NodeData, StageData } from "./record";
+import type { CompileData, GraphData, NodeData, StageData } from "./record";
 
 /** What a pass changed: nodes that appeared, went, and were altered. */
 export interface Change {
@@ -35,7 +35,7 @@ export function stageBefore(compile: CompileData, stage: StageData): StageData |
   const before = compile.stages?.[compile.stages.indexOf(stage) - 1];
   if (!before || !stage.graph) return undefined;
   const made = artifact(compile, before);
-  return made.graph && level(made) === level(stage) ? made : undefined;
+  return made.graph && level(made.graph) === level(stage.graph) ? made : undefined;
 }
 
 /** What changed from the graph before; undefined where the stage did not start from one. */
@@ -54,8 +54,8 @@ function written(node: NodeData): string {
 }
 
 /** "fx" or "aten": graphs of different levels share no nodes. */
-function level(stage: StageData): string {
-  return stage.graph?.nodes[0]?.id.split(".")[0] ?? "";
+export function level(graph: GraphData | null | undefined): string {
+  return graph?.nodes[0]?.id.split(".")[0] ?? "";
 }
 
 const FITTING: readonly (readonly [pane: string, stages: readonly string[]])[] = [
@@ -195,7 +195,8 @@ export function whyNone(what: string, compile: CompileData | undefined): string 
     : failed ? `the stage “${failed.name}” failed: ${failed.error}`
     : compile.error ? `the compile failed: ${compile.error}`
     : compile.fallback ? `this runs eagerly: ${compile.fallback.title}`
-    : compile.breaks?.length && !compile.halves?.length ? "the graph breaks before there is anything to compile; Breaks says where"
+    : compile.stages?.some(({ graph }) => graph?.nodes.some(each => each.op.startsWith("call"))) ? "this record does not hold it"
+    : compile.breaks?.length ? "the graph breaks before there is anything to compile; Breaks says where"
     : "nothing here runs tensor operations, or it is still being compiled";
   return `There is no ${what}: ${why}.`;
 }

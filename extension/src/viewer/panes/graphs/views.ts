@@ -1,7 +1,7 @@
 // Which graphs of a compile there are to look at, and which of them are states of the same graph.
 
 import type { CompileData, GradNodeData, GraphData, LineData, NodeData, StageData } from "../../record";
-import { artifact } from "../../stages";
+import { artifact, level } from "../../stages";
 
 export type Kind = "captured" | "traced" | "joint" | "forward" | "backward" | "eager";
 
@@ -32,37 +32,40 @@ export const WHAT: { readonly [kind in Kind]: string } = {
 export function viewsOf(compile: CompileData): View[] {
   const views: View[] = [];
   const latest = new Map<string, View>();
-  const add = (made: Omit<View, "before">) => {
-    const view = { ...made, before: latest.get(made.family) ?? null };
-    latest.set(view.family, view);
+  const add = (made: Omit<View, "before" | "family">) => {
+    const family = `${made.kind === "joint" ? "traced" : made.kind} ${level(made.graph)}`;
+    const view = { ...made, family, before: latest.get(family) ?? null };
+    latest.set(family, view);
     views.push(view);
   };
   for (const stage of compile.stages ?? []) {
     const lines = stage.body?.lines ?? [];
     if (stage.graph) {
       const kind = kindOf(stage, stage.graph);
-      if (kind === "joint" && !latest.has("eager") && compile.eager_backward?.length) {
+      if (kind === "joint" && !views.some(each => each.kind === "eager") && compile.eager_backward?.length) {
         add({ ...EAGER, stage: stage.id, graph: asGraph(compile.eager_backward), lines: asLines(compile.eager_backward) });
       }
-      const family = kind === "joint" ? "traced" : kind;
-      add({ id: stage.id, stage: stage.id, title: stage.name, kind, family, graph: stage.graph, lines });
+      add({ id: stage.id, stage: stage.id, title: stage.name, kind, graph: stage.graph, lines });
     }
     for (const [n, graph] of (stage.halves ?? []).entries()) {
       const kind = n === 0 ? "forward" : "backward";
       const id = `${stage.id}:${kind}`;
-      add({ id, stage: stage.id, title: kind, kind, family: kind, graph, lines: linesOf(graph.name, lines) });
+      add({ id, stage: stage.id, title: kind, kind, graph, lines: linesOf(graph.name, lines) });
     }
   }
   return views;
 }
 
-const EAGER = { id: "eager", title: "eager autograd", kind: "eager", family: "eager" } as const;
+const EAGER = { id: "eager", title: "eager autograd", kind: "eager" } as const;
+
+/** What ids of nodes begin with in a record of a log. */
+const IN_LOGS = { forward: "fw", backward: "bw" };
 
 function kindOf(stage: StageData, graph: GraphData): Kind {
-  if (stage.half?.endsWith("forward")) return "forward";
-  if (stage.half?.endsWith("backward")) return "backward";
+  const of = level(graph);
+  for (const half of ["forward", "backward"] as const) if (stage.half?.endsWith(half) || of === IN_LOGS[half]) return half;
   if (graph.nodes.some(isTangent)) return "joint";
-  return graph.nodes[0]?.id.startsWith("aten.") ? "traced" : "captured";
+  return /^(aten|joint\d?|inf|post0?|given|ca)$/.test(of) ? "traced" : "captured";
 }
 
 /** Whether a node is a gradient that comes in from outside. */
