@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -218,8 +220,141 @@ def test_the_command_answers_an_editor_on_standard_input(record: explorer.Record
     told = [each.get("event") or each["command"] for each in answers]
     assert told == [
         "initialize", "initialized", "launch", "configurationDone", "stopped", "stepIn", "stopped", "stepBack",
-        "stopped", "disconnect", "terminated",
+        "stopped", "disconnect",
     ]  # fmt: skip
+
+
+class Editor:
+    """Speaks to a debug adapter in a process of its own as VS Code does: what it sends, and in which order."""
+
+    def __init__(self, file: Path) -> None:
+        command = [sys.executable, "-m", "explorer", "dap", str(file)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.seq = 0
+        self.events: list[Message] = []
+
+    def send(self, command: str, **arguments: Any) -> int:
+        self.seq += 1
+        sent = {"command": command, "arguments": arguments, "type": "request", "seq": self.seq}
+        text = json.dumps(sent).encode()
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(text), text))
+        self.process.stdin.flush()
+        return self.seq
+
+    def heard(self) -> Message:
+        assert self.process.stdout is not None
+        length = int(self.process.stdout.readline().removeprefix(b"Content-Length:"))
+        assert self.process.stdout.readline() == b"\r\n"
+        return json.loads(self.process.stdout.read(length))
+
+    def answer(self, seq: int) -> Message:
+        while (message := self.heard())["type"] == "event":
+            self.events.append(message)
+        assert message["request_seq"] == seq
+        return message
+
+    def ask(self, command: str, **arguments: Any) -> Any:
+        answer = self.answer(self.send(command, **arguments))
+        assert answer["success"], answer
+        return answer["body"]
+
+    def event(self, name: str) -> Any:
+        while not self.events:
+            self.events.append(self.heard())
+        found = self.events.pop(0)
+        assert found["event"] == name
+        return found["body"]
+
+    def stop(self) -> tuple[str, list[Message]]:
+        """After each stop: threads, the top frame, then the others; the scopes of the top one, and the variables of
+        those that are not expensive."""
+        stopped = self.event("stopped")
+        thread = stopped["threadId"]
+        assert thread in {each["id"] for each in self.ask("threads")["threads"]}
+        top = self.ask("stackTrace", threadId=thread, startFrame=0, levels=1)
+        rest = self.ask("stackTrace", threadId=thread, startFrame=1, levels=19)
+        assert len(top["stackFrames"]) == 1 and top["totalFrames"] == 1 + len(rest["stackFrames"])
+        for scope in self.ask("scopes", frameId=top["stackFrames"][0]["id"])["scopes"]:
+            if not scope["expensive"]:
+                self.ask("variables", variablesReference=scope["variablesReference"])
+        return stopped["reason"], [*top["stackFrames"], *rest["stackFrames"]]
+
+
+def test_an_editor_gets_through_a_session(record: explorer.Record, tmp_path: Path) -> None:
+    editor = Editor(record.save(tmp_path / "looped.explore.json.gz"))
+    about = {"clientID": "vscode", "clientName": "Visual Studio Code", "adapterID": "explorer", "pathFormat": "path",
+             "linesStartAt1": True, "columnsStartAt1": True, "supportsVariableType": True,
+             "supportsVariablePaging": True, "supportsRunInTerminalRequest": True, "locale": "en",
+             "supportsProgressReporting": True, "supportsInvalidatedEvent": True, "supportsMemoryReferences": True,
+             "supportsArgsCanBeInterpretedByShell": True, "supportsMemoryEvent": True,
+             "supportsStartDebuggingRequest": True, "supportsANSIStyling": True}  # fmt: skip
+    able = editor.ask("initialize", **about)
+    launched = editor.send("launch", name="looped", type="explorer", request="launch", __sessionId="1")
+    assert editor.answer(launched)["success"]
+    editor.event("initialized")
+    source = {"name": "test_dap.py", "path": HERE}
+    wanted = {"lines": [line(scaled, 1)], "breakpoints": [{"line": line(scaled, 1)}], "sourceModified": False}
+    (point,) = editor.ask("setBreakpoints", source=source, **wanted)["breakpoints"]
+    assert point["verified"] and point["line"] == line(scaled, 1)
+    filters = [each["filter"] for each in able["exceptionBreakpointFilters"] if each["default"]]
+    editor.ask("setExceptionBreakpoints", filters=filters, filterOptions=[])
+    editor.ask("configurationDone")
+    assert editor.stop()[0] == "entry"
+    assert editor.ask("continue", threadId=1)["allThreadsContinued"]
+    reason, frames = editor.stop()
+    assert (reason, [each["name"] for each in frames]) == ("breakpoint", ["scaled", "looped"])
+    shown = {"frameId": frames[0]["id"], "line": frames[0]["line"], "column": 9, "source": frames[0]["source"]}
+    assert editor.ask("evaluate", expression="factor", context="hover", **shown)["result"].startswith("0")
+    (locals,) = (each for each in editor.ask("scopes", frameId=frames[0]["id"])["scopes"] if each["name"] == "Locals")
+    assert locals["presentationHint"] == "locals"
+    of = locals["variablesReference"]
+    whole = editor.ask("variables", variablesReference=of)["variables"]
+    assert editor.ask("variables", variablesReference=of, start=1, count=1)["variables"] == whole[1:2]
+    for each in whole:
+        watched = editor.ask("evaluate", expression=each["evaluateName"], context="watch", frameId=frames[0]["id"])
+        assert watched["result"] == each["value"]
+    editor.ask("next", threadId=1)
+    assert editor.stop()[1][0]["line"] == line(scaled, 2)
+    editor.ask("stepBack", threadId=1)
+    assert editor.stop()[1][0]["line"] == line(scaled, 1)
+    stale = editor.answer(editor.send("evaluate", expression="factor", context="watch", frameId=frames[0]["id"]))
+    assert not stale["success"] and "another step" in stale["message"]
+    while reason != "exception":
+        editor.ask("continue", threadId=1)
+        reason, _ = editor.stop()
+    assert "print" in editor.ask("exceptionInfo", threadId=1)["description"]
+    editor.ask("terminate", restart=False)
+    editor.event("terminated")
+    editor.ask("disconnect", restart=False)
+    assert editor.process.wait(60) == 0
+
+
+def held(x: torch.Tensor, sizes: dict[str, list[int]]) -> torch.Tensor:
+    pair = (x * sizes["first"][0], sizes)
+    return pair[0] + 1
+
+
+def test_what_a_local_held_is_evaluated_by_its_path() -> None:
+    record = explorer.explore(held, time=False)(torch.ones(4), {"first": [2, 3]})
+    client = Client(Adapter(record.data))
+    client.begin(line(held, 2))
+    client.move("continue")
+    frame = client.frames()[0]["id"]
+
+    def shown(reference: int) -> dict[str, Message]:
+        return {each["name"]: each for each in client.body("variables", variablesReference=reference)["variables"]}
+
+    pending = list(shown(client.body("scopes", frameId=frame)["scopes"][0]["variablesReference"]).values())
+    seen = {}
+    while pending:
+        each = pending.pop()
+        seen[each["evaluateName"]] = each["type"]
+        hovered = client.body("evaluate", expression=each["evaluateName"], frameId=frame, context="hover")
+        assert hovered["result"] == each["value"]
+        pending += shown(each["variablesReference"]).values() if each["variablesReference"] else ()
+    assert seen["pair[0]"] == "tensor" and any("first" in each for each in seen)
+    assert not client.ask("evaluate", expression="pair[7]", frameId=frame, context="hover")["success"]
 
 
 def test_the_command_refuses_what_is_no_request_and_a_record_without_steps(

@@ -3,6 +3,7 @@ function that the evaluator entered a frame. Nothing is run. How the messages tr
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -34,11 +35,15 @@ SO_FAR = {"input": "Inputs", "node": "Graph", "guard": "Guards", "effect": "Effe
 CAPABILITIES = {
     "supportsConfigurationDoneRequest": True, "supportsStepBack": True, "supportsSteppingGranularity": True,
     "supportsConditionalBreakpoints": True, "supportsEvaluateForHovers": True, "supportsExceptionInfoRequest": True,
-    "supportsTerminateRequest": True,
+    "supportsTerminateRequest": True, "supportsDelayedStackTraceLoading": True,
     "exceptionBreakpointFilters": [
         {"filter": kind, "label": label, "default": kind in STOPS} for kind, label in FILTERS.items()
     ],
 }  # fmt: skip
+
+
+PART = re.compile(r"[^\s.\[\]]+")
+"""Of an expression such as `self.sizes[0]`: what leads to its value."""
 
 
 class Adapter:
@@ -71,7 +76,7 @@ class Adapter:
             "configurationDone": lambda _: ({}, self.stopped("entry")),
             "pause": lambda _: ({}, self.stopped("pause")),
             "disconnect": self._end,
-            "terminate": self._end,
+            "terminate": lambda _: ({}, event("terminated")),
             "setBreakpoints": self._set_breakpoints,
             "setExceptionBreakpoints": self._set_filters,
             **{name: partial(self._step, to=to, back=back) for name, (to, back) in MOVES.items()},
@@ -111,7 +116,7 @@ class Adapter:
 
     def _end(self, given: Message) -> tuple[Message, ...]:
         self.ended = True
-        return {}, event("terminated")
+        return ({},)
 
     # ------------------------------------------------------------------------------------------------- breakpoints
 
@@ -207,9 +212,9 @@ class Adapter:
     def _stack(self, given: Message) -> tuple[Message, ...]:
         thread, first = self._chosen(given), int(given.get("startFrame") or 0)
         steps = self.compiles[thread]
-        frames = [self._frame(steps, at, n == 0) for n, at in enumerate(steps.frames(self.at[thread]))]
+        frames = list(enumerate(steps.frames(self.at[thread])))
         shown = frames[first:][: int(given.get("levels") or len(frames))]
-        return ({"stackFrames": shown, "totalFrames": len(frames)},)
+        return ({"stackFrames": [self._frame(steps, at, n == 0) for n, at in shown], "totalFrames": len(frames)},)
 
     def _frame(self, steps: Steps, at: int, top: bool) -> Message:
         self._references += 1
@@ -243,8 +248,8 @@ class Adapter:
         step: Step = steps[at]
         stack = [(str(n), value) for n, value in enumerate(reversed(step.stack))]
         scopes = [
-            ("Locals", partial(self._values, steps, step.locals.items())),
-            ("Stack, top first", partial(self._values, steps, stack)),
+            ("Locals", partial(self._values, steps, step.locals.items(), "")),
+            ("Stack, top first", partial(self._values, steps, stack, None)),
         ]
         if top:
             this = [("instruction", step.op), ("step", f"{at} of {len(steps) - 1}"), *step.does]
@@ -253,7 +258,8 @@ class Adapter:
                 made = [(f"step {when}", said) for when, all in sorted(steps.events[kind].items()) for said in all
                         if when < at]  # fmt: skip
                 scopes += [(f"{title} so far", partial(texts, made))] if made else []
-        return ({"scopes": [{"name": n, "variablesReference": self._refer(made), "expensive": False}
+        hint = {"Locals": {"presentationHint": "locals"}}
+        return ({"scopes": [{"name": n, "variablesReference": self._refer(made), "expensive": False, **hint.get(n, {})}
                             for n, made in scopes]},)  # fmt: skip
 
     def _children(self, given: Message) -> tuple[Message, ...]:
@@ -270,21 +276,32 @@ class Adapter:
         self._variables[self._references] = made
         return self._references
 
-    def _values(self, steps: Steps, named: Iterable[tuple[str, ValueData]]) -> Shown:
-        return [{"name": name, **self._value(steps, value)} for name, value in named]
+    def _values(self, steps: Steps, named: Iterable[tuple[str, ValueData]], within: str | None) -> Shown:
+        """`within` is the expression of what they are in: "" for locals, None where there is none."""
+        shown = []
+        for name, value in named:
+            own = None if within is None else f"{within}[{name}]" if within else name
+            shown.append({"name": name, **self._value(steps, value, own)})
+        return shown
 
-    def _value(self, steps: Steps, value: ValueData) -> Message:
-        items = partial(self._values, steps, steps.items(value))
-        shown = {"value": steps.sourced(value), "type": value.text.partition(" ")[0]}
-        return {**shown, "variablesReference": self._refer(items) if value.items else 0}
+    def _value(self, steps: Steps, value: ValueData, own: str | None) -> Message:
+        items = partial(self._values, steps, steps.items(value), own)
+        kind, _, rest = value.text.partition(" ")
+        shown = {"value": steps.sourced(value), "type": kind if rest and kind.isidentifier() and kind != "not" else ""}
+        named = {} if own is None else {"evaluateName": own}
+        return {**shown, **named, "variablesReference": self._refer(items) if value.items else 0}
 
     def _evaluate(self, given: Message) -> tuple[Message, ...]:
-        """A local's value; at a prompt, the commands of a walk too, which may move the cursor."""
-        asked = str(given["expression"]).strip()
-        steps, at, _ = self._frames.get(given.get("frameId", 0), (self.steps, self.step, True))
-        value = steps[at].locals.get(asked)
+        """The value of a local, or of what it held; at a prompt, the commands of a walk too, which may move the
+        cursor."""
+        asked, frame = str(given["expression"]).strip(), given.get("frameId")
+        steps, at, _ = self._held(self._frames, frame) if frame else (self.steps, self.step, True)
+        first, *path = PART.findall(asked) or [""]
+        value = steps[at].locals.get(first)
+        for each in path:
+            value = dict(steps.items(value)).get(each) if value is not None else None
         if value is not None:
-            found = self._value(steps, value)
+            found = self._value(steps, value, asked)
             return ({"result": found.pop("value"), **found},)
         if given.get("context") != "repl":
             raise ValueError(f"{asked} is no local here")
