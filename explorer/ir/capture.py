@@ -239,14 +239,14 @@ def read(source: Source, locals: Mapping[str, Any], globals: Mapping[str, Any]) 
 
 
 def as_tensor(value: Any) -> torch.Tensor | None:
-    """What `AsTensor` reads; None for an array that no tensor can share memory with."""
+    """What `AsTensor` reads, whatever the default device; None for an array that no tensor can share memory with."""
     if isinstance(value, torch.Tensor):
         with torch._C.DisableTorchFunctionSubclass():
             return value.as_subclass(torch.Tensor)
     if type(value) is float:
-        return torch.tensor(value, dtype=torch.float64)
+        return torch.tensor(value, dtype=torch.float64, device="cpu")
     try:
-        return torch.from_numpy(value) if isinstance(value, np.ndarray) else torch.as_tensor(value)
+        return torch.from_numpy(value) if isinstance(value, np.ndarray) else torch.as_tensor(value, device="cpu")
     except (TypeError, ValueError, RuntimeError):
         return None
 

@@ -261,15 +261,16 @@ class Calls(Tracer, Protocol):
         if str(getattr(function, "__module__", "")).startswith("optree") and function in optrees():
             return self._of_optree(function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
-            if all(isinstance(v, Constant) for v in (*args, *kwargs.values())):
-                return self.from_python(
-                    self.python(function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
-                )
             before = self.effects.outside, self.tape.writes()
             found = self.call(self.from_python(function.__wrapped__), args, kwargs)
             if (self.effects.outside, self.tape.writes()) != before:
                 unsupported(reasons.UNTRACEABLE_CALL, f"{function.__qualname__}, a functools cache with side effects")
-            return found
+            if not all(isinstance(v, Constant) for v in (*args, *kwargs.values())):
+                return found
+            # What it remembers, which may be older than what its function gives now.
+            return self.from_python(
+                self.python(function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
+            )
         if is_graph_function(function):
             return graph_call(self, "call_function", function, args, kwargs)
         owner = getattr(function, "__objclass__", None)

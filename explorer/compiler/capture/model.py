@@ -26,6 +26,7 @@ from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import tell_attribute
 from explorer.compiler.capture.values.iterators import (
+    DequeIterator,
     IndexingIterator,
     IteratorValue,
     ReversedIterator,
@@ -562,6 +563,8 @@ class DataModel(Tracer, Protocol):
         return pairs
 
     def sequence_iterator(self, base: Value) -> Value:
+        if isinstance(base, ListValue) and issubclass(base.cls, collections.deque):
+            return DequeIterator(base)
         return SequenceIterator(base)
 
     def taken_iterator(self, items: list[Value], kind: type, base: Value, function: Callable[..., Any] = iter) -> Value:

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 MOST = 4096
 """Elements of the arguments and the results up to which sizes and numbers are the given ones. The larger ones of others
@@ -105,6 +106,21 @@ def refusal(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], resul
         return said
     expected = tuple(tuple(_number(n, hint, most) for n in tensor.shape) for tensor in tensors_in(result))
     return "" if sizes in (None, expected) else f"gives sizes {sizes}, its rule for fake tensors {expected}"
+
+
+class Operators(TorchDispatchMode):
+    """What is called inside of a function that is one node: operators, arguments and results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[OpOverload, tuple[Any, ...], Mapping[str, Any], Any]] = []
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.calls.append((func, args, kwargs or {}, result))
+        return result
 
 
 def may_run(target: Any) -> bool:
@@ -218,7 +234,8 @@ def _asked(
             return "", tuple(tuple(tensor.shape) for tensor in tensors_in(made))
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         said = str(error).strip().partition("\n")[0]
-        return said if shapes or ABOUT_DTYPES.search(said) else "", None
+        by_number = said == "ZeroDivisionError" and len(tensors_in((args, tuple(kwargs.values())))) == 1
+        return said if shapes or ABOUT_DTYPES.search(said) or (by_number and tensors_in(args[:1])) else "", None
     except Exception:  # about the zeros, then
         return "", None
     finally:

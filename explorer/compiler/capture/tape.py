@@ -38,7 +38,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.expressions import function_of
 from explorer.compiler.capture.fakes import LaidOut, is_own
-from explorer.compiler.capture.operator_checks import memory_of, refusal, tensors_in
+from explorer.compiler.capture.operator_checks import Operators, memory_of, refusal, tensors_in
 from explorer.compiler.capture.overlaps import may_fold, overlaps, written_by, written_places
 from explorer.compiler.capture.saved_inputs import recorded, version
 from explorer.core.origin import Origins, origins
@@ -284,8 +284,9 @@ class Tape:
             (each, each.shape, each.layout is torch.strided and may_fold(each, self._hint))
             for each in tensors_in(fake_kwargs.get("out"))
         ]
+        inside = Operators()
         try:
-            with self.mode, self._dispatcher(), _quiet():
+            with self.mode, self._dispatcher(), _quiet(), inside if hasattr(target, "applies") else nullcontext():
                 result = function(*fake_args, **fake_kwargs)
                 if is_own(getattr(target, "__name__", target), result):
                     result = torch.ops.aten._unsafe_view.default(result, result.shape)
@@ -338,10 +339,11 @@ class Tape:
         unknown = _unknown_sizes(result)
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
             unsupported(reasons.DYNAMIC_OUTPUT, f"{getattr(target, '__name__', target)} yields {unknown}")
-        if refused := refusal(target, fake_args, fake_kwargs, result, self._hint):
-            if changed:
-                self.whole = "an operator is refused that has changed a tensor"  # also the one of the trace
-            unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {refused}")
+        for each, *called in (*inside.calls, (target, fake_args, fake_kwargs, result)):
+            if refused := refusal(each, *called, self._hint):
+                if changed:
+                    self.whole = "an operator is refused that has changed a tensor"  # also the one of the trace
+                unsupported(reasons.OP_RAISED, f"{getattr(each, '__name__', each)}: {refused}")
         return result
 
     def check_outs(

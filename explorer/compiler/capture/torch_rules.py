@@ -484,6 +484,7 @@ def _applying(cls: Any) -> Any:
         return cls.apply(*args, **kwargs)
 
     apply.__module__, apply.__name__, apply.__qualname__ = cls.__module__, cls.__name__, cls.__qualname__
+    apply.applies = cls  # type: ignore[attr-defined]
     return apply
 
 

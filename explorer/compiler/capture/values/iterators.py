@@ -126,6 +126,31 @@ class SequenceIterator(IteratorValue):
         return f"iterator at {self.index}"
 
 
+class DequeIterator(SequenceIterator):
+    """Over a deque, which must not get or lose items, or turn, meanwhile."""
+
+    def __init__(self, base: ListValue) -> None:
+        super().__init__(base)
+        self.deque = base
+        self.turns = base.turns
+
+    def python_type(self) -> type:
+        return type(iter(collections.deque()))
+
+    def step(self, t: Tracer) -> Value | None:
+        if self.turns != self.deque.turns:
+            t.raise_(RuntimeError, "deque mutated during iteration")
+        return super().step(t)
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        if self.turns != self.deque.turns or r.t.effects.is_changed(self.deque):
+            unsupported(reasons.NOT_RECONSTRUCTED, "an iterator over a deque that changed")
+        if r.t.overrides(self.deque.cls, "__iter__"):
+            super().reconstruct(r)
+        else:
+            r.call(self.python_type(), [self.deque, Constant(self.index)])
+
+
 class TakenIterator(IteratorValue):
     """Over items that were all taken when it was made: of a dictionary or a set, whose size must not change then.
 
@@ -148,8 +173,9 @@ class TakenIterator(IteratorValue):
         if self.source is not None:
             t.effects.advance(self)
         if self.base is not None and t.index(self.base.length(t)) != len(self.items):
-            what = {"set": "Set", "odi": "OrderedDict"}.get(self.kind.__name__[:3], "dictionary")
-            t.raise_(RuntimeError, f"{what} changed size during iteration")
+            what = {"set": "Set changed size", "odi": "OrderedDict mutated"}
+            said = what.get(self.kind.__name__[:3], "dictionary changed size")
+            t.raise_(RuntimeError, f"{said} during iteration")
         if self.index >= len(self.items):
             self.done = True
             return None

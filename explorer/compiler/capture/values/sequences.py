@@ -246,6 +246,8 @@ class ListValue(SequenceValue):
     ) -> None:
         super().__init__(items, cls, source, given)
         self.maxlen: int | None = None
+        self.turns = 0
+        """How often a deque got or lost items or was turned, which ends its iterators."""
 
     def constant(self) -> Any:
         raise NotConstant(self)
@@ -275,6 +277,7 @@ class ListValue(SequenceValue):
         if not -len(self.items) <= index < len(self.items):
             t.raise_(IndexError, "list assignment index out of range")
         if value is None:
+            self.turns += 1
             del self.items[index]
         else:
             self.items[index] = value
@@ -283,6 +286,7 @@ class ListValue(SequenceValue):
         change = _LIST_CHANGES.get(name)
         if change is not None:
             t.effects.change(self)
+            self.turns += name not in ("reverse", "__setitem__")
             found = change(self, t, *args, **kwargs)
             if self.maxlen is not None and len(self.items) > self.maxlen:
                 extra = len(self.items) - self.maxlen

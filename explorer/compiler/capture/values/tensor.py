@@ -226,8 +226,9 @@ class TensorValue(Value):
         if name == "grad" and self.given is not None and value is not None:
             t.effects.set_attr(self, name, value)
             return
-        if name == "requires_grad" and isinstance(value, Constant) and value.value == self.fake.requires_grad:
-            return
+        if name == "requires_grad" and isinstance(value, Constant) and value.value is self.fake.requires_grad:
+            if not value.value or t.truth(self.get_attr(t, "is_leaf")):
+                return
         if name == "data" and isinstance(value, TensorValue):
             t.tape.call("call_function", setattr, (), {}, (self.fake, name, value.fake), {})
             t.tape.mode.count_write(self.fake)
@@ -272,7 +273,7 @@ class TensorValue(Value):
             unsupported(reasons.UNTRACEABLE_CALL, f"tensor.{name}()")
         if name == "requires_grad_":
             wanted = t.constant_of(args[0] if args else kwargs.get("requires_grad", Constant(True)))
-            if wanted == self.fake.requires_grad:
+            if wanted is self.fake.requires_grad:
                 return self
             if self.given is not None:
                 unsupported(reasons.ATTRIBUTE, "requires_grad_() of an input")
