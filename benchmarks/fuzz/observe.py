@@ -217,7 +217,8 @@ class Observer:
                 return self.error(place, error)
 
     def error(self, place: str, error: BaseException) -> None:
-        text = GRAD_FUNCTION.sub("Function returned", ADDRESS.sub("0x", str(error)))
+        text = str(error).partition("\nException raised from ")[0]  # the frames of C++ follow
+        text = GRAD_FUNCTION.sub("Function returned", ADDRESS.sub("0x", text))
         text = ONE_OF_SEVERAL.sub("Output of a function is a view", text)
         text = MADE_BY.sub("which is output of a function", text)
         name = type(error).__name__

@@ -393,9 +393,11 @@ class Calls(Tracer, Protocol):
             return given.method(self, "as_subclass", [kind], {})
         base = maker_of(cls).__self__
         if base not in _MODELLED and not issubclass(base, (BaseException, torch._C._FunctionBase)):
-            folded = self.fold(cls, rest, kwargs) if base is cls and cls.__module__.startswith("torch.") else None
-            if folded is not None:
-                return folded
+            is_value = cls.__eq__ is not object.__eq__ and not issubclass(cls, (torch.Stream, torch.Event))
+            if base is cls and cls.__module__.startswith("torch.") and is_value:  # others, as generators, have a state
+                folded = self.fold(cls, rest, kwargs)
+                if folded is not None:
+                    return folded
             unsupported(
                 reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}, whose base {base.__name__} is written in C"
             )

@@ -278,7 +278,7 @@ def _extreme(symbol: str, function: Callable[..., Any]) -> Callable[..., Value]:
         if not items:
             if default is not None:
                 return default
-            t.raise_(ValueError, f"{function.__name__}() arg is an empty sequence")
+            t.python(function, ())
         symbolic = any(isinstance(i, SizeValue) for i in items) and all(map(is_number, items))
         if key is None and symbolic and len({i.python_type() for i in items}) == 1:  # of two types, one is returned
             torch_function = torch.sym_min if function is min else torch.sym_max

@@ -1,0 +1,186 @@
+"""Small programs beside eager: results, flags, errors and their order, and what is left behind, in three calls each."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import explorer
+
+SEEN: list[Any] = []
+
+
+class Signed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.sign()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return grad
+
+
+@contextlib.contextmanager
+def scope() -> Any:
+    SEEN.append("begin")
+    yield
+    SEEN.append("end")
+
+
+def told(fn: Callable[[torch.Tensor], Any], make: Callable[[], torch.Tensor], grad: bool) -> list[str]:
+    """What three calls give, raise and leave, from the same start."""
+    found: list[Any] = []
+    for _ in range(3):
+        SEEN.clear()
+        torch.manual_seed(0)
+        x = make()
+        try:
+            with torch.set_grad_enabled(grad):
+                result = fn(x)
+        except Exception as error:
+            result = type(error), str(error)
+        if isinstance(result, torch.Tensor):
+            result = result.tolist(), result.requires_grad, result.is_leaf, result.device
+        found.append((result, x.tolist(), x.requires_grad, list(SEEN)))
+    return [str(each) for each in found]  # NaN is not equal to itself
+
+
+def like_eager(make_fn: Callable[[], Any], make: Callable[[], torch.Tensor], grad: bool = True) -> None:
+    """`make_fn` makes the function twice: what it remembers is its own."""
+    assert told(explorer.compile(make_fn()), make, grad) == told(make_fn(), make, grad)
+
+
+GIVEN = {
+    "leaf": lambda: torch.ones(3),
+    "leaf that requires grad": lambda: torch.ones(3, requires_grad=True),
+    "result": lambda: torch.ones(3, requires_grad=True) * 2,
+    "view": lambda: torch.ones(4, requires_grad=True)[1:],
+    "integers": lambda: torch.arange(3),
+}
+FLAGS = [
+    "x.requires_grad = True", "x.requires_grad = False", "x.requires_grad = 0", "x.requires_grad_()",
+    "x.requires_grad_(0)", "(x * 2).requires_grad = True", "x.view(-1).requires_grad = True",
+    "setattr(x.detach(), 'requires_grad', True)", "x.requires_grad = bool(x.sum() != 0)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("grad", [True, False], ids=["grad", "no_grad"])
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("flag", FLAGS)
+def test_flags_of_leaves(flag: str, given: str, grad: bool) -> None:
+    space: dict[str, Any] = {}
+    exec(f"def fn(x):\n    {flag}\n    return x * 3", space)
+    like_eager(lambda: space["fn"], GIVEN[given], grad)
+
+
+@pytest.mark.parametrize("grad", [True, False], ids=["grad", "no_grad"])
+@pytest.mark.parametrize("used", [True, False], ids=["used", "unused"])
+def test_an_operator_inside_of_an_autograd_function_refuses(used: bool, grad: bool) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        made = Signed.apply(x)
+        return made if used else x.real + 1
+
+    like_eager(lambda: fn, lambda: torch.ones(2, dtype=torch.complex64), grad)
+    like_eager(lambda: fn, lambda: torch.ones(2, dtype=torch.complex64, requires_grad=True), grad)
+
+
+@pytest.mark.parametrize("expression", ["x // 0", "x % 0", "x.floor_divide(0)", "x.remainder(0)", "5 // (x + 1)"])
+@pytest.mark.parametrize("size", [0, 3])
+def test_division_by_the_number_zero_raises_where_it_is_written(expression: str, size: int) -> None:
+    space: dict[str, Any] = {"SEEN": SEEN}
+    body = f"    try:\n        return {expression}\n    except RuntimeError as error:\n        SEEN.append(str(error))\n"
+    exec(f"def fn(x):\n{body}    return x + 7", space)
+    like_eager(lambda: space["fn"], lambda: torch.arange(size))
+    like_eager(lambda: space["fn"], lambda: torch.ones(size))
+
+
+DEQUES = [
+    "d.append(x)", "d.appendleft(x)", "d.pop()", "d.popleft()", "d.rotate()", "d.clear()", "d.extend([1, 2])",
+    "d.insert(0, 1)", "d.remove(2)", "d.reverse()", "d[0] = 5", "del d[0]", "SEEN.append(x.numpy().sum())",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bound", [None, 3], ids=["unbounded", "bounded"])
+@pytest.mark.parametrize("change", DEQUES)
+def test_a_deque_changes_while_it_is_gone_over(change: str, bound: int | None) -> None:
+    space: dict[str, Any] = {"SEEN": SEEN, "deque": collections.deque, "bound": bound}
+    lines = ["d = deque([1, 2, 3], bound)", "for each in d:", "    SEEN.append(each)", f"    {change}"]
+    lines += ["    if len(SEEN) > 9: break", "return x + len(d)"]
+    exec("def fn(x):\n" + "".join(f"    {line}\n" for line in lines), space)
+    like_eager(lambda: space["fn"], lambda: torch.ones(2))
+
+
+def test_an_ordered_dictionary_grows_while_it_is_gone_over() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        held = collections.OrderedDict(a=1, b=2)
+        for key in held:
+            held[key + "x"] = 3
+        return x
+
+    like_eager(lambda: fn, lambda: torch.ones(2))
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a context"])
+def test_a_cache_whose_function_has_side_effects(inside: bool) -> None:
+    def make() -> Any:
+        @functools.lru_cache
+        def remembered(n: int) -> int:
+            SEEN.append(n)
+            return n * 2
+
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            with scope() if inside else contextlib.nullcontext():
+                return x + remembered(7)
+
+        return fn
+
+    like_eager(make, lambda: torch.ones(2))
+
+
+def test_a_cache_remembers_an_older_result() -> None:
+    held = [1]
+
+    def make() -> Any:
+        held[0] = 1
+
+        @functools.cache
+        def remembered(n: int) -> int:
+            return n * held[0]
+
+        remembered(7)
+        held[0] = 2
+        return lambda x: x + remembered(7)
+
+    like_eager(make, lambda: torch.ones(2))
+
+
+GENERATORS = [
+    "g = torch.Generator()", "g = torch.Generator(); g.manual_seed(3)", "g = torch.Generator('cpu').manual_seed(x.dim())",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("drawn", ["torch.rand(2, generator=g)", "torch.randperm(4, generator=g)", "x.uniform_(generator=g)"])
+@pytest.mark.parametrize("made", GENERATORS)
+def test_a_generator_made_in_each_call(made: str, drawn: str) -> None:
+    space: dict[str, Any] = {"torch": torch}
+    exec(f"def fn(x):\n    {made}\n    return {drawn}", space)
+    like_eager(lambda: space["fn"], lambda: torch.ones(2))
+
+
+@pytest.mark.parametrize("number", ["x.sum().item()", "int(x.sum())", "float(x.numpy().sum())"])
+def test_a_number_read_under_a_default_device(number: str) -> None:
+    """The continuation takes it as a tensor, which the ambient device must not place."""
+    space: dict[str, Any] = {"torch": torch, "io": io, "contextlib": contextlib}
+    lines = ["with torch.device('meta'):", "    with contextlib.redirect_stdout(io.StringIO()):", "        print('break')"]
+    lines += [f"    y = x[1, None] * {number}", "return y.flip(0) * 2"]
+    exec("def fn(x):\n" + "".join(f"    {line}\n" for line in lines), space)
+    compiled = explorer.compile(space["fn"])
+    for size in (3, 4, 5):
+        assert torch.equal(compiled(torch.ones(size, 2)), space["fn"](torch.ones(size, 2)))
