@@ -162,11 +162,15 @@ def test_a_cache_remembers_an_older_result() -> None:
 
 
 GENERATORS = [
-    "g = torch.Generator()", "g = torch.Generator(); g.manual_seed(3)", "g = torch.Generator('cpu').manual_seed(x.dim())",
+    "g = torch.Generator()", "g = torch.Generator(); g.manual_seed(3)",
+    "g = torch.Generator('cpu').manual_seed(x.dim())",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("drawn", ["torch.rand(2, generator=g)", "torch.randperm(4, generator=g)", "x.uniform_(generator=g)"])
+DRAWN = ["torch.rand(2, generator=g)", "torch.randperm(4, generator=g)", "x.uniform_(generator=g)"]
+
+
+@pytest.mark.parametrize("drawn", DRAWN)
 @pytest.mark.parametrize("made", GENERATORS)
 def test_a_generator_made_in_each_call(made: str, drawn: str) -> None:
     space: dict[str, Any] = {"torch": torch}
@@ -178,7 +182,8 @@ def test_a_generator_made_in_each_call(made: str, drawn: str) -> None:
 def test_a_number_read_under_a_default_device(number: str) -> None:
     """The continuation takes it as a tensor, which the ambient device must not place."""
     space: dict[str, Any] = {"torch": torch, "io": io, "contextlib": contextlib}
-    lines = ["with torch.device('meta'):", "    with contextlib.redirect_stdout(io.StringIO()):", "        print('break')"]
+    lines = ["with torch.device('meta'):"]
+    lines += ["    with contextlib.redirect_stdout(io.StringIO()):", "        print('break')"]
     lines += [f"    y = x[1, None] * {number}", "return y.flip(0) * 2"]
     exec("def fn(x):\n" + "".join(f"    {line}\n" for line in lines), space)
     compiled = explorer.compile(space["fn"])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -280,6 +281,9 @@ class Lowered:
     facts: tuple[str, ...] = ()
 
 
+Around = Callable[[str], AbstractContextManager[object]]
+
+
 @dataclass(frozen=True)
 class Program:
     """A half that is built. `call` takes the flat inputs and returns the flat outputs; None where the target is absent.
@@ -296,6 +300,8 @@ class Program:
     """Runs once and returns seconds by id of kernel or extern call."""
     stepwise: Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]] | None = None
     """Runs once, kernel by kernel, by way of a `KernelObserver`; None where kernels run on a GPU."""
+    marked: Callable[[Sequence[Any], Around], tuple[Any, ...]] | None = None
+    """Runs once, each kernel and library call inside a context of its id."""
     release: Callable[[], object] = bool
     """Frees the memory pool that is kept between calls."""
 

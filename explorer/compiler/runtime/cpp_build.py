@@ -37,7 +37,7 @@ from explorer.compiler.runtime.compiler import (
     openmp_library,
     processor,
 )
-from explorer.compiler.runtime.stepwise import execute, profiler, release_pools, stepwise
+from explorer.compiler.runtime.stepwise import execute, marker, profiler, release_pools, stepwise
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import Line, LineWriter, Text
@@ -256,7 +256,7 @@ def load(
         release_pools(call)
         release_watched()
 
-    return Program(generated, call, steps, lowered, profiler(run), run, release)
+    return Program(generated, call, steps, lowered, profiler(run), run, marker(run), release)
 
 
 UNIT_LINES = 1500

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from explorer.core.text import Text
-from explorer.ir.program import CppKernel, EntryPoint, Generated, KernelObserver
+from explorer.ir.program import Around, CppKernel, EntryPoint, Generated, KernelObserver
 
 _numbers = itertools.count()
 
@@ -87,6 +87,19 @@ class _Timer:
         return made
 
 
+class _Within:
+    def __init__(self, around: Around) -> None:
+        self.around = around
+
+    def kernel(self, id: str, run: Callable[[], int], written: Mapping[str, int]) -> int:
+        with self.around(id):
+            return run()
+
+    def call(self, id: str, run: Callable[[], Any]) -> Any:
+        with self.around(id):
+            return run()
+
+
 def profiler(
     run: Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]],
 ) -> Callable[[Sequence[Any]], Mapping[str, float]]:
@@ -98,6 +111,13 @@ def profiler(
         return timer.seconds
 
     return profile
+
+
+def marker(
+    run: Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]],
+) -> Callable[[Sequence[Any], Around], tuple[Any, ...]]:
+    """A function that runs the program once, each kernel and library call inside a context of its id."""
+    return lambda inputs, around: run(inputs, _Within(around))
 
 
 def _watched_entry(

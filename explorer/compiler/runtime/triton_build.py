@@ -26,7 +26,7 @@ from triton.runtime.cache import FileCacheManager
 from explorer.compiler.runtime.cache import TRITON, confirm, in_some_folder, intact, put, remove, trim
 from explorer.compiler.runtime.child import Child, Ended
 from explorer.compiler.runtime.reasons import NO_TOOL, TRITON_FAILED
-from explorer.compiler.runtime.triton_call import ALIGNMENT, assembler, load, present, profiler
+from explorer.compiler.runtime.triton_call import ALIGNMENT, assembler, load, marked, present, profiler
 from explorer.compiler.runtime.triton_texts import Block, facts, of_amdgcn, of_ptxas, steady_locations, texts
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.program import BuildStep, Generated, Lowered, Program, Target, TritonKernel
@@ -78,7 +78,8 @@ def build_triton(generated: Generated) -> Program:
         return {name: one.compiled for name, one in compile_kernels(generated, folder, aligned=False).items()}
 
     call, release = load(generated, kernels, compile_unaligned)
-    return Program(generated, call, steps, lowered, profiler(generated, kernels), release=release)
+    run = marked(generated, kernels)
+    return Program(generated, call, steps, lowered, profiler(run), release=release, marked=run)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from triton.backends.nvidia.compiler import get_ptxas
 
 from explorer.compiler.runtime.stepwise import execute, release_pools
 from explorer.compiler.runtime.timing import occupy_gpu
-from explorer.ir.program import Generated, Target
+from explorer.ir.program import Around, Generated, Target
 
 
 def assembler(arch: int) -> str:
@@ -121,46 +122,58 @@ def _launchers(kernels: Kernels, index: int) -> dict[str, Callable[..., None]]:
         return {name: launcher(compiled) for name, compiled in kernels.items()}
 
 
-Marks = dict[str, tuple[torch.cuda.Event, torch.cuda.Event]]
-
-
-def profiler(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any]], Mapping[str, float]]:
-    """A function that runs the program once and returns the GPU's seconds by id of kernel or library call."""
-    marks: Marks = {}
+def marked(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any], Around], tuple[Any, ...]]:
+    """A function that runs the program once, each kernel and library call inside a context of its id."""
+    contexts: list[Around] = []
     launched: list[Iterator[str]] = [iter(())]
     called: list[Iterator[str]] = [iter(())]
 
-    @functools.cache
-    def timed_call() -> Call:
-        index = device_index(generated)
-        timed = {name: _timed(launch, launched, marks) for name, launch in _launchers(kernels, index).items()}
-        for name in {name for _, name in generated.externs}:
-            timed[name] = _timed(generated.constants[name], called, marks)
-        return _run(generated, timed, index, 0, None)
+    def within(function: Callable[..., Any], order: list[Iterator[str]]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with contexts[0](next(order[0])):
+                return function(*args, **kwargs)
 
-    def profile(inputs: Sequence[Any]) -> Mapping[str, float]:
-        marks.clear()
+        return run
+
+    @functools.cache
+    def call() -> Call:
+        index = device_index(generated)
+        names = {name: within(launch, launched) for name, launch in _launchers(kernels, index).items()}
+        names |= {name: within(generated.constants[name], called) for name in {name for _, name in generated.externs}}
+        return _run(generated, names, index, 0, None)
+
+    def run(inputs: Sequence[Any], around: Around) -> tuple[Any, ...]:
+        contexts[:] = [around]
         launched[0] = iter([kernel.id for kernel in generated.kernels])
         called[0] = iter([id for id, _ in generated.externs])
         with torch.cuda.device(device_index(generated)):
-            timed_call()(inputs)
+            made = call()(inputs)
             torch.cuda.synchronize()
-        return {id: start.elapsed_time(end) / 1000 for id, (start, end) in marks.items()}
-
-    return profile
-
-
-def _timed(function: Callable[..., Any], order: list[Iterator[str]], marks: Marks) -> Callable[..., Any]:
-    def run(*args: Any, **kwargs: Any) -> Any:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        occupy_gpu()
-        start.record()
-        made = function(*args, **kwargs)
-        end.record()
-        marks[next(order[0])] = start, end
         return made
 
     return run
+
+
+def profiler(
+    run: Callable[[Sequence[Any], Around], tuple[Any, ...]],
+) -> Callable[[Sequence[Any]], Mapping[str, float]]:
+    """A function that runs the program once and returns the GPU's seconds by id of kernel or library call."""
+
+    def profile(inputs: Sequence[Any]) -> Mapping[str, float]:
+        events: dict[str, tuple[torch.cuda.Event, torch.cuda.Event]] = {}
+
+        @contextmanager
+        def timed(id: str) -> Iterator[None]:
+            start, end = events[id] = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            occupy_gpu()
+            start.record()
+            yield
+            end.record()
+
+        run(inputs, timed)
+        return {id: start.elapsed_time(end) / 1000 for id, (start, end) in events.items()}
+
+    return profile
 
 
 def _run(

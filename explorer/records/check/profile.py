@@ -77,26 +77,14 @@ def _recorded(call: Callable[[], Any]) -> Any:
 STEP = "explorer::"
 
 
-class _Marks:
-    """A `KernelObserver` that marks in a profile where each step of a program begins and ends."""
-
-    def kernel(self, id: str, run: Callable[[], int], written: Mapping[str, int]) -> int:
-        with marked(id):
-            return run()
-
-    def call(self, id: str, run: Callable[[], Any]) -> Any:
-        with marked(id):
-            return run()
-
-
 def held(program: Program, steps: Sequence[str], inputs: Sequence[Any]) -> tuple[int, ...]:
     """The bytes that a program holds beside its inputs, from what torch's allocator gives it and gets back: the most at
     each step, what is taken for it included, and what is returned in the end. () where torch does not tell."""
-    run = program.stepwise
+    run = program.marked
     if run is None:
         return ()
     program.release()
-    found = held_at(lambda: run(inputs, _Marks()))
+    found = held_at(lambda: run(inputs, marked))
     return (*(found[id] for id in steps), found[AT_END]) if found.keys() == {*steps, AT_END} else ()
 
 
