@@ -95,7 +95,7 @@ def test_an_operator_inside_of_an_autograd_function_refuses(used: bool, grad: bo
 @pytest.mark.parametrize("size", [0, 3])
 def test_division_by_the_number_zero_raises_where_it_is_written(expression: str, size: int) -> None:
     space: dict[str, Any] = {"SEEN": SEEN}
-    body = f"    try:\n        return {expression}\n    except RuntimeError as error:\n        SEEN.append(str(error))\n"
+    body = f"    try:\n        return {expression}\n    except RuntimeError as error: SEEN.append(str(error))\n"
     exec(f"def fn(x):\n{body}    return x + 7", space)
     like_eager(lambda: space["fn"], lambda: torch.arange(size))
     like_eager(lambda: space["fn"], lambda: torch.ones(size))

@@ -116,7 +116,7 @@ class Operators(TorchDispatchMode):
         self.calls: list[tuple[OpOverload, tuple[Any, ...], Mapping[str, Any], Any]] = []
 
     def __torch_dispatch__(
-        self, func: OpOverload, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self, func: OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         self.calls.append((func, args, kwargs or {}, result))
