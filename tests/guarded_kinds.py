@@ -606,7 +606,7 @@ def _run(row: Row, wrap: Callable[[Any], Any], steps: int | None) -> list[Any]:
             value = eval(state, space)
         held: dict[str, Any] = {"v": value, "x": x, "args": (x,), "kwargs": {}}
         exec(put, space, held)
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         try:
             result = plain(compiled(*held["args"], **held["kwargs"]))
         except Exception as error:
