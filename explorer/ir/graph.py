@@ -85,6 +85,7 @@ def as_given(value: torch.Tensor, like: torch.Tensor | None = None) -> torch.Ten
     assert mode is not None, "graph inputs are stamped with fake tensors"
     with mode, torch.enable_grad():
         twin = value.detach()
+        twin._is_param = isinstance(like, torch.nn.Parameter)  # what isinstance reads
         if not like.requires_grad:
             return twin
         twin.requires_grad_()

@@ -268,14 +268,15 @@ class GradFnGraph:
     """Eager's autograd graph as it stood before the backward was traced, outputs first; empty in inference.
 
     `heads` are the ids of the nodes at which the tangents arrive, in their order; `edges` those at which the gradients
-    of inputs leave, by the input's index. `kept` are the forward outputs that a node saves: writing them before the
-    backward is an error.
+    of inputs leave, by the input's index. `kept` are the forward outputs that a node saves, and `kept_inputs` the
+    inputs: writing them before the backward is an error, and writing any other input is none.
     """
 
     nodes: tuple[GradFn, ...] = ()
     heads: tuple[str, ...] = ()
     edges: Mapping[int, str] = field(default_factory=dict)
     kept: tuple[int, ...] = ()
+    kept_inputs: tuple[int, ...] = ()
 
     def text(self) -> Text:
         lines = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -200,6 +201,8 @@ class Backward:
         stored = {parts.kept_at[source.id] for source in tensors if isinstance(source, Kept)}
         self._watched = [k for k in parts.eager_backward.kept if k not in stored]
         """Outputs that eager saves and this backward does not: saved for autograd to see that nobody writes them."""
+        self._seen = sorted({*parts.eager_backward.kept_inputs} - {*saved} - parts.signature.written)
+        """Inputs likewise. They are not kept alive: one that is gone is not written."""
         self._cloned = (None,) * len(self.again.before)
 
     def remember(self, ctx: Any, inputs: Sequence[Any], before: Sequence[Tensor]) -> None:
@@ -215,6 +218,7 @@ class Backward:
         ctx.save_for_backward(*saved)
         ctx.numbers = self._numbers(inputs, values)
         ctx.layouts = [layout.at(values[k]) for layout, k in zip(self._layouts, self._flowing, strict=True)]
+        ctx.seen = [(weakref.ref(inputs[i]), version(inputs[i])) for i in self._seen]
         ctx.spent = 0
 
     def __call__(self, ctx: Any, tangents: Sequence[Tensor | None]) -> tuple[Any, ...]:
@@ -224,6 +228,10 @@ class Backward:
             came = sum(1 << k for k, tangent in enumerate(given) if tangent is not None)
             wanted = [need and bool(s & came) for need, s in zip(wanted, self.routes.sources, strict=False)]
         saved = self._saved(ctx, came)
+        if came == self.routes.all:
+            seen = [(tensor, expected) for each, expected in ctx.seen if (tensor := each()) is not None]
+            if any(version(tensor) != expected for tensor, expected in seen):
+                raise RuntimeError(MODIFIED)
         if torch.is_grad_enabled():
             indices = [i for i in range(len(self.routes.sources)) if wanted[i]]
             outputs = {k: tangent for k, tangent in zip(self._flowing, given, strict=True) if tangent is not None}

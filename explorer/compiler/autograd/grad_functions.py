@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves
 
 from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.tape import storage_of
@@ -70,9 +71,12 @@ def _leave(running: list[AbstractContextManager[None]], *_: Any) -> None:
     running.pop().__exit__(None, None, None)
 
 
-def record(outputs: Iterable[torch.Tensor], edges: Mapping[int, Any], memory: Mapping[int, int]) -> GradFnGraph:
+def record(
+    outputs: Iterable[torch.Tensor], edges: Mapping[int, Any], made: Mapping[int, int], given: Mapping[int, int]
+) -> GradFnGraph:
     """The autograd graph behind `outputs` as data, in the order in which a breadth-first walk meets it. `edges` are the
-    gradient edges of the inputs, by index, and `memory` the identities of the forward outputs' memory."""
+    gradient edges of the inputs, by index; `made` and `given` the identities of the memory of forward outputs and
+    inputs."""
     named: dict[int, str] = {}
     counts: Counter[str] = Counter()
     order: list[Any] = []
@@ -92,10 +96,12 @@ def record(outputs: Iterable[torch.Tensor], edges: Mapping[int, Any], memory: Ma
         inputs = tuple(name(following) for following, _ in grad_fn.next_functions if following is not None)
         kind = grad_fn.name().rpartition("::")[2]
         saved = saves(grad_fn)
-        kept.update(map(memory_of, saved))
+        attributes = tree_leaves(list(getattr(grad_fn, "__dict__", {}).values()))  # of a custom Function
+        kept.update(memory_of(each) for each in (*saved, *attributes) if isinstance(each, torch.Tensor))
         nodes.append(GradFn(named[id(grad_fn)], kind, grad_fn.metadata.get(ORIGIN, ()), inputs, bool(saved)))
     leaving = {index: named[id(edge.node)] for index, edge in edges.items() if id(edge.node) in named}
-    return GradFnGraph(tuple(nodes), heads, leaving, tuple(k for k, identity in memory.items() if identity in kept))
+    outputs_kept, inputs_kept = (tuple(k for k, identity in all.items() if identity in kept) for all in (made, given))
+    return GradFnGraph(tuple(nodes), heads, leaving, outputs_kept, inputs_kept)
 
 
 def saves(grad_fn: Any) -> list[torch.Tensor]:

@@ -188,33 +188,38 @@ def partition(traced: Traced) -> Partitioned:
     """Cut the joint graph. Values cheap to compute again are; the rest of what the backward needs is kept."""
     joint = traced.forward
     graph = joint.copy()
+    sides = classify(graph, traced)
+    kept, whys = cut(graph, traced, sides)
     with joint.fake_mode:
-        copied = copy_written_inputs(graph, traced)
-    sides = classify(graph, traced)
-    kept, whys = cut(graph, traced, sides, copied)
-    return build(graph, traced, sides, kept, whys)
+        copies = copied(graph, traced, kept)
+    return build(graph, traced, sides, kept, whys, copies)
 
 
-def copy_written_inputs(graph: fx.Graph, traced: Traced) -> Nodes:
-    """Let the backward read a copy of each input that the forward writes, and of each view of one; the copies."""
-    sides = classify(graph, traced)
-    copies: Nodes = {}
-    first = next(node for node in graph.nodes if node.op != "placeholder")
-    written = written_inputs(graph, traced)
-    for node in [n for n in graph.nodes if n.op != "output" and root(n) in written]:
-        readers = [user for user in node.users if user not in sides.forward and not is_write(user)]
-        if readers and (node in written or node in sides.forward):
-            made = insert(first if node in written else node.next, aten.clone.default, (node,), {}, info(node).origins)
-            restamp(made, about="the value before the call writes it")
-            for reader in readers:
-                reader.replace_input_with(node, made)
-            copies[made] = None
-    return copies
-
-
-def written_inputs(graph: fx.Graph, traced: Traced) -> set[fx.Node]:
+def changing_inputs(graph: fx.Graph, traced: Traced) -> set[fx.Node]:
+    """The inputs that the call writes, and those that eager does not keep for the backward: the caller may write them
+    before it, and eager neither raises then nor are its gradients others. A checkpoint keeps what is given to it. A
+    parameter counts as kept, since a copy of each bias is a kernel in each call: writing one early is an error here."""
     placeholders = graph.find_nodes(op="placeholder")
-    return {placeholders[index] for index in traced.signature.written}
+    checkpointed = (node for node in graph.nodes if node.op == "call_function" and info(node).checkpoint)
+    kept = {root(each) for node in checkpointed for each in node.all_input_nodes}
+    kept.update(placeholders[index] for index in traced.eager_backward.kept_inputs)
+    given = [info(node).value for node in traced.captured.inputs]
+    kept.update(placeholders[i] for i, value in enumerate(given) if isinstance(value, torch.nn.Parameter))
+    tensors = {placeholders[i] for i, value in enumerate(given) if isinstance(value, Tensor)}
+    return tensors - kept | {placeholders[index] for index in traced.signature.written}
+
+
+def copied(graph: fx.Graph, traced: Traced, kept: Iterable[fx.Node]) -> dict[fx.Node, fx.Node]:
+    """The copies that stand in the backward for what is kept in the memory of an input that may change."""
+    changing = changing_inputs(graph, traced)
+    first = next(node for node in graph.nodes if node.op != "placeholder")
+    copies = {}
+    for node in kept:
+        if root(node) in changing and isinstance(info(node).value, Tensor):
+            after = first if node.op == "placeholder" else node.next
+            copies[node] = insert(after, aten.clone.default, (node,), {}, info(node).origins)
+            restamp(copies[node], about="the value before the input is written")
+    return copies
 
 
 def classify(graph: fx.Graph, traced: Traced) -> Sides:
@@ -234,18 +239,14 @@ def must_run(node: fx.Node) -> bool:
     return node.op == "call_function" and (has_effect(node) or not node.users)
 
 
-def is_write(node: fx.Node) -> bool:
-    return node.op == "call_function" and node.target is aten.copy_.default
-
-
-def cut(graph: fx.Graph, traced: Traced, sides: Sides, copied: Nodes) -> tuple[list[fx.Node], dict[fx.Node, Why]]:
+def cut(graph: fx.Graph, traced: Traced, sides: Sides) -> tuple[list[fx.Node], dict[fx.Node, Why]]:
     """The nodes to keep, in graph order, and why each node of `sides.shared` is kept where it has to be."""
     returned: Any = graph.output_node().args[0]
     results = {n for n in returned if isinstance(n, fx.Node)}
     gradients = set(returned[len(traced.signature.forward_outputs) :])
     placeholders = graph.find_nodes(op="placeholder")
     free = {placeholders[i] for i, n in enumerate(traced.captured.inputs) if is_parameter(info(n).value)}
-    written = written_inputs(graph, traced)
+    changing = changing_inputs(graph, traced)
     level = levels(n for n in graph.nodes if n not in sides.backward and n.op != "output")
     drawn = drawn_from(graph.nodes)
     whys: dict[fx.Node, Why] = {}
@@ -255,15 +256,16 @@ def cut(graph: fx.Graph, traced: Traced, sides: Sides, copied: Nodes) -> tuple[l
     flow.add_node("sink")
     for node in sides.shared:
         again = isinstance(info(node).value, (Tensor, tuple, list)) and inside_checkpoint(node, sides)
-        again = again and node not in copied and node not in drawn
-        ban = None if again else banned(node, level, sides.backward, sides.forward)
-        why = Why(reasons.KEPT_WRITTEN) if node in copied else ban
+        again = again and node not in drawn
+        why = None if again else banned(node, level, sides.backward, sides.forward)
         if node.op == "placeholder" or why is not None:
             flow.add_edge("source", (node, "in"))
         if why is not None:
             whys[node] = why
-        if can_keep(node) and root(node) not in written and not again:
-            flow.add_edge((node, "in"), (node, "out"), capacity=1.0 if node in free else cost(node, results, level))
+        if can_keep(node) and not again:
+            is_copied = root(node) in changing
+            price = 1.0 if node in free and not is_copied else cost(node, results, level) * (1 + is_copied)
+            flow.add_edge((node, "in"), (node, "out"), capacity=price)
         else:
             flow.add_edge((node, "in"), (node, "out"))
         for user in node.users:
@@ -290,12 +292,19 @@ def can_keep(node: fx.Node) -> bool:
 # The halves.
 
 
-def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why]) -> Partitioned:
+def build(
+    graph: fx.Graph,
+    traced: Traced,
+    sides: Sides,
+    kept: list[fx.Node],
+    whys: dict[fx.Node, Why],
+    copies: dict[fx.Node, fx.Node],
+) -> Partitioned:
     signature = traced.signature
     placeholders = graph.find_nodes(op="placeholder")
     returned: Any = graph.output_node().args[0]
     results, gradients = list(returned[: len(signature.forward_outputs)]), returned[len(signature.forward_outputs) :]
-    tensors = [n for n in kept if isinstance(info(n).value, Tensor)]
+    tensors = sorted((copies.get(n, n) for n in kept if isinstance(info(n).value, Tensor)), key=is_no_input)
     numbers = [n for n in kept if not isinstance(info(n).value, Tensor)]
     extra = [n for n in dict.fromkeys(tensors + numbers) if n.op != "placeholder" and n not in results]
     outputs = results + extra
@@ -315,6 +324,8 @@ def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], wh
     first = Half(traced.forward, "backward", "bwd_", frozenset(n.name for n in tensors if n not in held))
     for node in tensors + numbers + tangents:
         first.input(node)
+    for node, made in copies.items():
+        first.nodes[node] = first.nodes[made]  # type: ignore[assignment]
     wanted = needed_by([*gradients, *filter(must_run, sides.backward)], set(first.nodes))
     for node in sides.backward:
         if node in wanted and node.op != "placeholder":
@@ -328,7 +339,7 @@ def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], wh
     return Partitioned(
         forward=forward.finish(outputs),
         backward=first.finish(gradients),
-        saved=tuple(fates(sides, kept, whys, first)),
+        saved=tuple(fates(sides, kept, whys, copies, first)),
         signature=signature,
         backward_inputs=tuple(sources),
         kept_at={info(n).id: outputs.index(n) for n in tensors + numbers if n not in index},
@@ -337,14 +348,23 @@ def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], wh
     )
 
 
-def fates(sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], backward: Half) -> Iterable[Saved]:
+def is_no_input(node: fx.Node) -> bool:
+    return node.op != "placeholder"
+
+
+def fates(
+    sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], copies: dict[fx.Node, fx.Node], backward: Half
+) -> Iterable[Saved]:
     """What became of each shared node that the backward half reads, and why."""
     chosen, credit = set(kept), COSTS.credit("keep")
     cut = Why(reasons.KEPT_CUT, credit)
     for node in sides.shared:
         facts = info(node)
         size = nbytes(facts.value)
-        if node in chosen:
+        if node in copies:
+            made = info(copies[node])
+            yield Saved(made.id, "kept", size, Why(reasons.KEPT_COPY), made.origins)
+        elif node in chosen:
             why = whys.get(node, cut)
             if node.op == "placeholder":
                 yield Saved(facts.id, "input", size, Why(reasons.KEPT_INPUT), facts.origins)

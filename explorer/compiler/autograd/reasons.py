@@ -158,10 +158,11 @@ KEPT_SIZE = reason(
     "saved: a size",
     "A number, saved beside the tensors.",
 )
-KEPT_WRITTEN = reason(
-    "autograd.kept.written",
-    "saved: a copy of an input that is written",
-    "The backward needs the value that the input had before the call wrote it.",
+KEPT_COPY = reason(
+    "autograd.kept.copy",
+    "saved: a copy of an input",
+    "The backward needs the value that the input has in the forward. The call writes the input, or the caller may "
+    "write it before the backward, which is no error because eager does not save it.",
 )
 KEPT_INPUT = reason(
     "autograd.kept.input",

@@ -379,7 +379,8 @@ class Tracer:
             heads = [(i, seen) for i, (_, _, seen) in enumerate(outputs) if seen is not None and seen.requires_grad]
             values = [info(node).value for _, node, _ in outputs]
             memory = {k: storage_of(value) for k, value in enumerate(values) if isinstance(value, Tensor)}
-            eager = record([seen for _, seen in heads], self.edges, memory)
+            given = {i: storage_of(info(self.placeholders[i]).value) for i in self.inputs}
+            eager = record([seen for _, seen in heads], self.edges, memory, given)
             sources += [joint.Tangent(i) for i, _ in heads]
             gradients = self.backward([(nodes[i], seen) for i, seen in heads])
             nodes += [gradients.get(i) for i in range(len(self.placeholders))]

@@ -1,0 +1,98 @@
+"""Inputs written between a compiled forward and its backward: as in eager, which saves what its formulas read."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+
+import explorer
+from benchmarks.operator_samples import operators
+
+Program = Callable[..., Any]
+
+
+def leaf(*shape: int) -> Tensor:
+    return torch.randn(*shape, requires_grad=True)
+
+
+def outcome(run: Program, given: list[Any], written: int, how: str) -> tuple[str, list[Tensor | None]]:
+    torch.manual_seed(0)
+    given = tree_map(lambda t: t.detach().clone().requires_grad_(t.requires_grad) if torch.is_tensor(t) else t, given)
+    tensors = [each for each in tree_leaves(given) if isinstance(each, Tensor)]
+    made = [each for each in tree_leaves(run(*given)) if isinstance(each, Tensor) and each.requires_grad]
+    target = tensors[written]
+    with torch.no_grad():
+        (target.data if how == "data" else target).copy_(target.flip(0) if target.dim() else target + 1)
+    try:
+        torch.autograd.backward(made, [torch.full_like(each, 0.5) for each in made])
+    except RuntimeError as error:
+        return str(error).partition(":")[0], []
+    return "fine", [each.grad for each in tensors if each.is_leaf]
+
+
+def differences(run: Program, given: list[Any]) -> list[str]:
+    """Where ours raises, or not, or has other gradients than eager, which had to keep none of what was written."""
+    compiled = explorer.compile(run)
+    found = []
+    for written in range(sum(isinstance(each, Tensor) for each in tree_leaves(given))):
+        expected, gradients = outcome(run, given, written, "in place")
+        for how in ("in place", "data") if expected == "fine" else ("in place",):
+            said, ours = outcome(compiled, given, written, how)
+            same = said == expected and len(ours) == len(gradients)
+            for mine, theirs in zip(ours, gradients, strict=False):
+                same = same and (mine is None) == (theirs is None)
+                same = same and (mine is None or torch.allclose(mine, theirs, 1e-3, 1e-4, equal_nan=True))
+            if not same:
+                found.append(f"input {written} written {how}: {said}, eager {expected}")
+    return found
+
+
+PROGRAMS: dict[str, tuple[Program, Callable[[], list[Any]]]] = {
+    "a result saved": (lambda x, w: x.relu().tanh() * w, lambda: [leaf(4, 4), leaf(4, 4)]),
+    "a bias": (lambda x, b: (x + b).relu(), lambda: [leaf(4, 4), leaf(4)]),
+    "a copy saved": (lambda x, b: x.clone().sin() * b, lambda: [leaf(4, 4), leaf(4)]),
+    "a view": (lambda x, w: (x.view(2, 8).exp() + w).sigmoid(), lambda: [leaf(4, 4), leaf(8)]),
+    "a view's copy": (lambda x: x[1:].t().clone().exp().cos() + x[0].clone().sin().sum(), lambda: [leaf(4, 3)]),
+    "an operand": (lambda x, b: (x + b).relu() @ x.detach(), lambda: [leaf(4, 4), leaf(4)]),
+    "without a gradient": (lambda x, m: (x + m).sigmoid() * x, lambda: [leaf(4, 4), torch.randn(4)]),
+    "cast": (lambda x, w: x.double().exp() * w, lambda: [leaf(4, 4), leaf(4)]),
+    "its size": (lambda x, w: F.adaptive_avg_pool2d(x, 1).flatten(1) * w, lambda: [leaf(2, 3, 4, 4), leaf(3)]),
+    "loss": (lambda x, y: F.binary_cross_entropy_with_logits(x, y.sigmoid()), lambda: [leaf(4, 4), leaf(4, 4)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_an_input_may_be_written_where_eager_does_not_save_it(name: str) -> None:
+    run, given = PROGRAMS[name]
+    torch.manual_seed(0)
+    assert not differences(run, given())
+
+
+def test_a_parameter_is_not_copied() -> None:
+    for scale, copied in ((leaf(4), True), (torch.nn.Parameter(torch.ones(4)), False)):
+        record = explorer.explore(lambda x, scale: (x * scale.clone()).sin(), time=False)(leaf(4, 4), scale)
+        kept = {saved.why.code for compile in record.data.compiles for saved in compile.saved}
+        assert ("autograd.kept.copy" in kept) is copied
+
+
+def test_of_an_operator() -> None:
+    """Operators drawn from torch's own list."""
+    chance = random.Random(zlib.crc32(b"written inputs"))
+    names = [n for n, op in operators().items() if op.supports_autograd and torch.float32 in op.dtypes]
+    for name in chance.sample(names, 24):
+        op = operators()[name]
+        for sample in list(op.sample_inputs("cpu", torch.float32, requires_grad=True))[:2]:
+            given = [sample.input, *sample.args]
+            run = lambda *given, op=op, named=sample.kwargs: op.op(*given, **named)  # noqa: E731
+            tensors = [each for each in tree_leaves(given) if isinstance(each, Tensor)]
+            if any(each.numel() > 1000 or each.layout is not torch.strided for each in tensors):
+                continue
+            assert not (found := differences(run, given)), f"{name}: {found}"
