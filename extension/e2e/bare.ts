@@ -11,6 +11,8 @@ import { Visit } from "./browser";
 export interface Bare {
   /** Puts a viewer there, in place of the one before. */
   mount(record: unknown): void;
+  /** Puts two records there, one beside the other. */
+  compare(before: unknown, after: unknown): void;
   /** Gives the viewer the next state of its record, as JupyterLab does when a cell has ended. */
   update(record: unknown): void;
   /** Opens an address of the record, and says whether it is one. */

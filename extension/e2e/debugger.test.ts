@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
+import { faults } from "./axe";
 import { launch, Visit } from "./browser";
 import { execute, openLab, openNotebook, runCell } from "./lab";
 import { Server } from "./server";
@@ -12,12 +13,14 @@ const EXPLORED = "%%explore --no-time\ndef scaled(v):\n    w = v * 2\n    return
 let server: Server;
 let browser: Browser;
 let page: Page;
+let visit: Visit;
 
 before(async () => {
   server = await Server.start("lab");
   server.notebook("steps.ipynb", "%load_ext explorer\nimport torch\nx = torch.ones(4)", EXPLORED, "%step --debugger");
   browser = await launch();
-  ({ page } = await Visit.start(browser));
+  visit = await Visit.start(browser);
+  ({ page } = visit);
   await openLab(page, server);
   await openNotebook(page, "steps.ipynb", "its kernel");
 });
@@ -54,5 +57,16 @@ test("the debugger steps through a capture, and its new buttons step back", asyn
   await at("scaled", 3);
   await scopes.filter({ hasNotText: "Graph so far" }).waitFor();
   await button("Back to the Breakpoint Before").click();
+  await at("cell", 6);
+  await execute(page, "debugger:stepIn");
+  await at("scaled", 3);
+  for (const name of ["Back to the Breakpoint Before", "Step Back"]) {
+    await button(name).evaluate(each => each.setAttribute("data-back", ""));
+    assert.equal(await sidebar.getByRole("button", { name, exact: true }).count(), 1, `a screen reader says ${name}`);
+  }
+  assert.deepEqual(await faults(page, "[data-back]"), []);
+  await visit.picture("debugger");
+  await sidebar.getByRole("button", { name: "Step Back", exact: true }).focus();
+  await page.keyboard.press("Enter");
   await at("cell", 6);
 });

@@ -355,3 +355,67 @@ test("answers below the tabs open by keyboard, and have no serious fault, light 
     await on.end();
   }
 });
+
+test("two environments compared: all of it by keyboard, without a serious fault", async () => {
+  const record = JSON.parse(readFileSync(join(import.meta.dirname, "../test/fixtures/sample.explore.json"), "utf8"));
+  const other = { ...record, environment: { ...record.environment, torch: "99.0", "a library": "1.0" } };
+  for (const [dark, width] of [[false, 1440], [true, 700]] as const) {
+    const on = await barePage(browser, { dark, width });
+    await on.page.evaluate(given => (window as unknown as Bare).compare(...given), [record, other] as const);
+    const summary = on.page.getByRole("region", { name: "Summary" });
+    assert.match(await summary.innerText(), /torch\s[^\n]*99\.0[\s\S]*a library\s+absent\s+1\.0|a library\s+absent\s+1\.0[\s\S]*torch\s[^\n]*99\.0/);
+    assert.deepEqual(await faults(on.page), []);
+    const list = on.page.getByRole("listbox", { name: "Stages compared" });
+    await list.focus();
+    const names = new Set<string>();
+    for (let n = 0; n < 4; n++) {
+      names.add(await list.locator("[aria-selected=true]").innerText());
+      await on.page.keyboard.press("ArrowDown");
+      assert.deepEqual(await faults(on.page), []);
+    }
+    assert.equal(names.size, 4, "arrows go through what is compared");
+    const passed: string[] = [];
+    for (let n = 0; n < 12; n++) {
+      await on.page.keyboard.press("Tab");
+      passed.push(await on.page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent ?? ""));
+    }
+    assert.ok(new Set(passed).size > 3, `Tab stays within ${passed.join()}`);
+    await on.picture(`environments-${width}`);
+    assert.deepEqual(on.errors, []);
+    await on.end();
+  }
+});
+
+test("the time axis is walked, zoomed and read by keyboard, without a serious fault", async () => {
+  const record = JSON.parse(readFileSync(join(import.meta.dirname, "../test/fixtures/sample.explore.json"), "utf8"));
+  for (const [dark, width] of [[false, 1440], [true, 700]] as const) {
+    const on = await barePage(browser, { dark, width });
+    await on.page.evaluate(given => (window as unknown as Bare).mount(given), record);
+    const pane = await openPane(on.page.locator("#viewer"), "timeline");
+    const stop = pane.locator("svg [role=img][tabindex='0']");
+    await stop.first().waitFor();
+    assert.equal(await stop.count(), 1, "the bars are one tab stop");
+    await stop.focus();
+    const name = () => on.page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.querySelector("title")?.textContent ?? "");
+    const first = await name();
+    assert.match(first, /: .*s/, "a bar says what it is and how long it took");
+    await on.page.keyboard.press("ArrowRight");
+    const second = await name();
+    assert.notEqual(second, first);
+    await on.page.keyboard.press("Enter");
+    await pane.locator("svg .ex-current").waitFor();
+    await on.page.keyboard.press("z");
+    await pane.getByRole("button", { name: "Whole" }).waitFor();
+    assert.equal(await name(), second, "zooming keeps the focus");
+    assert.deepEqual(await faults(on.page), [], "zoomed");
+    await on.page.keyboard.press("Escape");
+    await pane.getByRole("button", { name: "Whole" }).waitFor({ state: "hidden" });
+    assert.equal(await name(), second);
+    await pane.getByRole("checkbox").focus();
+    await on.page.keyboard.press(" ");
+    assert.deepEqual(await faults(on.page), [], "with the time between compiles");
+    await on.picture(`timeline-${width}`);
+    assert.deepEqual(on.errors, []);
+    await on.end();
+  }
+});
