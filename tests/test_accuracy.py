@@ -16,6 +16,7 @@ from explorer.records.check.calls import Calls, InPlace
 from explorer.records.check.float64 import Float64Run
 from explorer.records.check.isolate import reached
 from explorer.records.check.leaves import Leaves
+from explorer.records.check.process import Line
 from explorer.records.check.trial import Repetition, Trial
 from explorer.records.stock.fix_attempts import FixAttempt, _tried
 from explorer.records.stock.fixes import Fix
@@ -306,3 +307,37 @@ def test_all_comparisons_use_the_float64_run() -> None:
 
 def in_another_order(x: torch.Tensor) -> torch.Tensor:
     return (x - x.view(64, 64).mean(0).mean()).view(64, 64).sum(0).sum()
+
+
+@pytest.mark.parametrize(
+    ("ours", "eager", "same"),
+    [
+        ("loss 0.12345678", "loss 0.12345679", True),
+        ("loss 0.1234", "loss 0.1235", True),
+        ("loss 1.5", "loss 1.6", False),
+        ("tensor([ 0.0000, 1.])", "tensor([-0.0000, 1.0000])", True),
+        ("tensor([2.])", "tensor([1.])", False),
+        ("step 3", "step 4", False),
+        ("step 3", "step 3.0", False),
+        ("loss 1.2e-09", "loss 1.3e-09", False),
+        ("<A object at 0x7f00aa11bb22>", "<A object at 0x7f00aa11bb33>", True),
+        ("a 1.0 b", "a 1.0 c", False),
+        ("nan", "1.0", False),
+    ],
+)
+def test_numbers_in_printed_text_are_judged_as_numbers_of_results(ours: str, eager: str, same: bool) -> None:
+    printed = [{"printed": Leaves({"printed line 1": Line("", each)})} for each in (ours, eager)]
+    assert compare(*printed).ok is same
+
+
+def test_text_that_only_one_prints_or_that_goes_elsewhere_is_told() -> None:
+    def told(ours: list[Line], eager: list[Line]) -> str:
+        printed = [{"": Leaves((str(n), line) for n, line in enumerate(each))} for each in (ours, eager)]
+        return compare(*printed).first_mismatch
+
+    a, b = Line("", "a"), Line("", "b")
+    assert told([a], [a, b]) == "1: nothing instead of 'b'"
+    assert told([a, b], [a]) == "1: 'b' instead of nothing"
+    assert told([b, a], [a, b]) == "0: 'b' instead of 'a'"
+    assert told([Line("stderr", "a")], [a]) == "0: 'stderr: a' instead of 'a'"
+    assert told([a, b], [a, b]) == ""

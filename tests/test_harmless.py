@@ -13,6 +13,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 import types
 import warnings
@@ -28,6 +29,7 @@ from torch import nn
 
 import explorer
 from effects import BY_NAME, PARTS, Made, Runs, made
+from explorer.records.check import accuracy
 from explorer.records.check.isolate import ASKING, ASKS, HARMFUL_BUILTINS, NotIsolated, reached
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import heard, kept_inside, noted, put_back
@@ -119,6 +121,7 @@ def test_exploring_is_like_one_call(names: tuple[str, ...], closure: bool, engin
     torch.set_default_dtype(torch.float32)
     assert not different(expected, found)
     assert heard == wanted
+    assert "printed line" not in record.text()
     parts = [BY_NAME[name] for name in names]
     if any(part.once for part in parts):
         assert runs.count == 1
@@ -129,6 +132,73 @@ def test_exploring_is_like_one_call(names: tuple[str, ...], closure: bool, engin
         timed = timing is not None and bool(timing.contestants)
         notes = record.data.notes
         assert any(("its graphs were timed instead" in note) is timed for note in notes), notes
+
+
+SPEAKING = {
+    "print(mode, x.tanh().sum())": "'compiled tensor(",
+    "print(mode, file=sys.stderr)": "'stderr: compiled' instead of 'stderr: eager'",
+    "logging.getLogger('mine').warning('%s mode', mode)": "log mine: WARNING compiled mode",
+    "warnings.warn(mode)": "UserWarning: compiled",
+    "[print(n) for n in range(1 + (mode == 'compiled'))]": "printed line 2: '1' instead of nothing",
+    "[print(each) for each in ((1, 2) if mode == 'eager' else (2, 1))]": "printed line 1: '2' instead of '1'",
+    "mode == 'eager' and print('only here')": "nothing instead of 'only here'",
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
+@pytest.mark.parametrize("speaking", SPEAKING)
+def test_compiled_code_that_prints_other_text_than_eager_is_told(speaking: str, engine: dict[str, Any]) -> None:
+    for asks, told in (("torch.compiler.is_compiling()", SPEAKING[speaking]), ("False", "")):
+        space: dict[str, Any] = {"torch": torch, "sys": sys, "logging": logging, "warnings": warnings}
+        exec(f"def body(x):\n mode = 'compiled' if {asks} else 'eager'\n {speaking}\n return x.tanh() + 1", space)
+        record, _ = said(lambda: explorer.explore(space["body"], time=False, **engine)(torch.ones(3)))  # noqa: B023
+        assert record.timing is not None
+        found = [each for each in (record.timing.accuracy, record.timing.stock_accuracy) if each is not None]
+        assert len(found) == 1 + (engine.get("engine") == "both")
+        for each in found:
+            assert told in each.first_mismatch and bool(told) == bool(each.first_mismatch)
+            assert each.first_mismatch in repr(record) and each.first_mismatch in record.text()
+
+
+@pytest.mark.parametrize("engine", ("stock", "both"))
+@pytest.mark.parametrize("right", (True, False))
+def test_what_may_be_called_once_is_called_once_with_inductor_too(
+    engine: str, right: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inductor's graphs return lists; where results differed, the call was made again to search for the node."""
+    local, x = threading.local(), torch.randn(4, requires_grad=True)
+    local.calls = 0
+    if not right:
+        monkeypatch.setattr(accuracy, "tensor_error", lambda *given: (1.0, 1.0, False))
+        monkeypatch.setattr(accuracy, "exact_values", lambda *given: {})
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        y = x.tanh()
+        local.calls += 1
+        return y + 1
+
+    record = explorer.explore(body, engine=engine, time=False)(x)
+    assert local.calls == 1 and record.timing is not None
+    found = record.timing.stock_accuracy or record.timing.accuracy
+    assert found is not None and found.compared and bool(found.first_mismatch) is not right
+    with contextlib.suppress(NotIsolated):
+        record.bisect_accuracy(engine="stock")
+    assert local.calls == 1
+
+
+def test_what_a_compiler_prints_as_it_compiles_is_no_text_of_the_program() -> None:
+    def backend(graph: torch.fx.GraphModule, _: Any) -> torch.fx.GraphModule:
+        print("compiling", graph.code)
+        return graph
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        print("called", x.tanh())
+        return x.tanh() + 1
+
+    x = torch.ones(3, requires_grad=True)
+    record, _ = said(lambda: explorer.explore(body, engine="stock", stock={"backend": backend}, time=False)(x))
+    assert record.timing is not None and record.timing.accuracy is not None
+    assert not record.timing.accuracy.first_mismatch
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))

@@ -152,6 +152,10 @@ class Recorder:
         owner.left_out[kind.__name__] += 1
         return False
 
+    @property
+    def compiling(self) -> bool:
+        return bool(self._open)
+
     def _owner(self) -> CompileRun:
         """The innermost open compile; what happens between compiles belongs to the run "process"."""
         if self._open:

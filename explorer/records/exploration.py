@@ -32,7 +32,7 @@ from explorer.records import to_record
 from explorer.records.assembly import assembled, compiles_of, settings_of, timed_outside, untimed_outside
 from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import Calls, InPlace, Leave
-from explorer.records.check.captured import Captured, GraphTrial, Once
+from explorer.records.check.captured import NOT_AGAIN, Captured, GraphTrial, Once
 from explorer.records.check.first_divergence import first_divergence, searched
 from explorer.records.check.guard_costs import guard_costs
 from explorer.records.check.isolate import NotIsolated, undone
@@ -306,7 +306,7 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
         found["stock"] = against_eager(compared.again, outcome.values(), compared.expected().values(), "stock")
         if ran and not found["stock"].ok and found["stock"].divergence is None:
             progress.on_phase("finding where stock's results first differ")
-            searched = unasked(theirs, stock, repeatable=compared.repeatable)
+            searched = unasked(theirs, stock, repeatable=theirs.trial.repeatable)
             found["stock"] = replace(found["stock"], divergence=searched)
         if ran:
             note = f"of which {duration(theirs.watched)} is recording"
@@ -491,7 +491,6 @@ def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare
     )
 
 
-NOT_AGAIN = "the call cannot be made again, because of its side effects"
 NO_KERNELS = "no kernel that runs on the CPU was made"
 
 

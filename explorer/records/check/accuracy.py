@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from explorer.ir.record import DivergenceData
 from explorer.records.check.float64 import Float64Run, TooLarge
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.leaves import Leaves, Opaque, leaves
+from explorer.records.check.process import Line
 from explorer.records.check.snapshot import plainly
 
 TOLERANCE: Mapping[torch.dtype, float] = {
@@ -175,7 +177,7 @@ def compare(
     dtypes = {leaf.dtype for leaf in theirs.values() if _is_inexact(leaf)}
     for name in dict.fromkeys([*theirs, *ours]):
         if name not in ours or name not in theirs:
-            first_mismatch = first_mismatch or f"{name} is in only one of the results"
+            first_mismatch = first_mismatch or _missing(name, ours, theirs)
             continue
         a, b = ours[name], theirs[name]
         if not isinstance(b, torch.Tensor):
@@ -311,10 +313,19 @@ MOST_SAID = 100
 NUMBERS = (float, complex, numpy.inexact)
 
 
+def _missing(name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    if not isinstance(ours.get(name, theirs.get(name)), Line):
+        return f"{name} is in only one of the results"
+    return f"{name}: {ours.get(name, 'nothing')} instead of {theirs.get(name, 'nothing')}"
+
+
 def _same(a: Any, b: Any, dtypes: Collection[torch.dtype]) -> bool:
     """Whether two leaves that are no tensors are alike; `dtypes` are those of the tensors beside them."""
     if type(a) is not type(b):
         return False
+    allowed = max((TOLERANCE[dtype] for dtype in TOLERANCE if dtype in dtypes), default=TOLERANCE[torch.float32])
+    if isinstance(b, Line):
+        return a.to == b.to and _same_text(a.text, b.text, allowed)
     if not isinstance(b, NUMBERS):
         return bool(a == b)
     if _same_number(a, b):
@@ -322,6 +333,31 @@ def _same(a: Any, b: Any, dtypes: Collection[torch.dtype]) -> bool:
     fitting = (dtype for dtype in TOLERANCE if dtype in dtypes and _fits(a, dtype) and _fits(b, dtype))
     allowed = max((TOLERANCE[dtype] for dtype in fitting), default=TOLERANCE[torch.float32])
     return cmath.isfinite(a) and cmath.isfinite(b) and _distance(a, b) <= allowed * _distance(b, 0)
+
+
+ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:e[-+]?\d+)?")
+ROUNDED = 3
+"""With so many digits after the point a number was perhaps rounded, and may be off by one in the last."""
+
+
+def _same_text(a: str, b: str, allowed: float) -> bool:
+    """Whether two lines are alike but for addresses, blanks between numbers, and numbers that are as close as those of
+    results have to be."""
+    texts = [ADDRESS.sub("0x", each) for each in (a, b)]
+    words = [[" ".join(part.split()) for part in NUMBER.split(each)] for each in texts]
+    pairs = zip(NUMBER.findall(texts[0]), NUMBER.findall(texts[1]), strict=False)
+    return texts[0] == texts[1] or words[0] == words[1] and all(_same_digits(*each, allowed) for each in pairs)
+
+
+def _same_digits(a: str, b: str, allowed: float) -> bool:
+    if a.lstrip("+-").isdigit() or b.lstrip("+-").isdigit():
+        return a == b
+    digits, _, exponent = b.partition("e")
+    places = len(digits.partition(".")[2])
+    last = 10.0 ** (int(exponent or 0) - places) if places >= ROUNDED else 0.0
+    one, other = float(a), float(b)
+    return one == other or abs(one - other) <= allowed * abs(other) + 1.01 * last
 
 
 def _same_number(a: Any, b: Any) -> bool:

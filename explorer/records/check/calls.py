@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -18,7 +18,17 @@ import torch
 from explorer.records.check.isolate import NotIsolated, Objects, reached, undone
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import tensors_reached
-from explorer.records.check.process import Process, heard, hushed, kept_inside, noted
+from explorer.records.check.process import (
+    Line,
+    Process,
+    Said,
+    Warned,
+    heard,
+    hushed,
+    kept_inside,
+    noted,
+    warned_already,
+)
 from explorer.records.check.snapshot import Description, Kept, Memory, Snapshot, gradient, plainly
 from explorer.records.check.trial import Contestant, Outcome, Trial, check_memory
 
@@ -76,7 +86,8 @@ class Calls:
     """What a call that starts from there changes."""
     _process: Process = field(default_factory=Process.now)
     _process_after: Process | None = None
-    _said: set[str] = field(default_factory=set)
+    _warned: Warned = field(default_factory=warned_already)
+    _said: Said = field(default_factory=Said)
     _outside: list[str] | None = None
 
     def __post_init__(self) -> None:
@@ -105,7 +116,7 @@ class Calls:
             stack.callback(self._look)
             if self.leave == "unchanged":
                 stack.enter_context(hushed())
-            self._said = stack.enter_context(noted())
+            self._said = stack.enter_context(noted(self._warned))
             self._outside = stack.enter_context(heard() if self.leave == "called" else kept_inside())
             yield
 
@@ -156,16 +167,21 @@ class Calls:
             self._process.put()
             self.after, self._process_after = self.before, self._process
 
+    @property
+    def printed(self) -> list[Line]:
+        """What the real call printed, logged and warned of."""
+        return self._said.lines()
+
     @contextmanager
-    def behind(self) -> Iterator[None]:
+    def behind(self) -> Iterator[Said]:
         """Around work that is not a call of the function: its output and effects are undone."""
         assert self.before is not None
         with _ONE_AT_A_TIME:
             if self.ended:
                 self._process_after = Process.now()
                 self.after = Snapshot(self.before.state.now())
-            with undone(self.restore), hushed(), kept_inside():
-                yield
+            with undone(self.restore), hushed(self._warned) as said, kept_inside():
+                yield said
 
     def _python_changes(self) -> Iterator[str]:
         theirs = self._torchs_own()
@@ -186,14 +202,14 @@ class Calls:
         return {id(value) for value, _ in found.found.values() if not isinstance(value, torch.nn.Module)}
 
     @contextmanager
-    def repeated(self) -> Iterator[None]:
+    def repeated(self) -> Iterator[Said]:
         """Around a call without lasting effects, which starts from the state before the first call."""
         assert self.before is not None
         self.made += 1
-        with self.behind():
+        with self.behind() as said:
             self.before.put()
             self._process.put()
-            yield
+            yield said
 
     def restore(self) -> None:
         """Puts everything as it is to be left."""
@@ -287,7 +303,7 @@ class InPlace(Trial):
             raise NotIsolated(f"the function is called at most {self.calls.most} times")
         return self.contestant()
 
-    def timed(self) -> AbstractContextManager[None]:
+    def timed(self) -> AbstractContextManager[object]:
         return self.calls.repeated()
 
     @property
@@ -319,23 +335,23 @@ class Player(Contestant):
                 output = self._forward()
             if not self.calls.once:
                 found = self._gathered(output, {})
-                with self.calls.behind():
+                with self.calls.behind() as said:
                     try:
                         found.gradients.update(self._backward(output, keep=True))
                     except RuntimeError as error:
                         if "second time" not in str(error):
                             raise
                         self.calls.own_backward = True
-                self.calls.expected = found
+                self.calls.expected = replace(found, printed=(*self.calls.printed, *said.lines()))
         finally:
             self.calls.settle()
 
     def observe(self) -> Outcome:
-        with self.calls.repeated():
+        with self.calls.repeated() as said:
             output = self._forward()
             found = self._gathered(output, {})
             found.gradients.update(self._backward(output, keep=True))
-            return found
+            return replace(found, printed=said.lines())
 
     def _backward(self, output: Any, keep: bool = False) -> dict[str, torch.Tensor | None]:
         return {} if self.calls.own_backward else super()._backward(output, keep)

@@ -15,6 +15,7 @@ from explorer.compiler.capture import CAPTURE, DECODE, LINK
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_captured
 from explorer.ir.capture import CaptureInput, Frame, GuardedCode, Linking
+from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.process import put_back
 from explorer.records.check.snapshot import untouched
@@ -124,6 +125,10 @@ class GraphTrial(Trial):
         return GraphPlayer([(each.compiled, each) for each in self.calls], self)
 
 
+OWN_CLASS = "class of output"
+"""Compiled graphs return lists, captured ones tuples; the program sees neither."""
+
+
 class GraphPlayer(Contestant):
     def __init__(self, runs: Sequence[tuple[Callable[..., Any], GraphCall]], trial: GraphTrial) -> None:
         self._trial = trial
@@ -142,6 +147,7 @@ class GraphPlayer(Contestant):
                 (name.replace("output", f"output[{n}]", 1), leaf)
                 for n, each in enumerate(found)
                 for name, leaf in each.output.items()
+                if name != OWN_CLASS
             ),
             {f"graph {n}: {name}": g for n, each in enumerate(found) for name, g in each.gradients.items()},
             {f"graph {n}: {name}": g for n, each in enumerate(found) for name, g in each.state.items()},
@@ -152,14 +158,28 @@ class GraphPlayer(Contestant):
 class Once(Trial):
     """A call that is made for real, with whatever it does."""
 
+    made: list[Contestant] = field(default_factory=list, compare=False)
+    """Who made it."""
+
     @property
     def repeatable(self) -> bool:
         return False
 
     def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Contestant:
-        return OncePlayer(prepare(self.fn) if prepare else self.fn, self.fn, self.args, self.kwargs, self.grad)
+        return OncePlayer(prepare(self.fn) if prepare else self.fn, self)
+
+
+NOT_AGAIN = "the call cannot be made again, because of its side effects"
 
 
 class OncePlayer(Contestant):
+    def __init__(self, run: Callable[..., Any], trial: Once) -> None:
+        super().__init__(run, trial.fn, trial.args, trial.kwargs, trial.grad)
+        self._made = trial.made
+
     def observe(self) -> Outcome:
+        """Raises NotIsolated where the call was made before."""
+        if self._made:
+            raise NotIsolated(NOT_AGAIN)
+        self._made.append(self)
         return Outcome(leaves(self._forward(), "output"), {}, {})

@@ -10,11 +10,12 @@ import io
 import logging
 import os
 import random
+import re
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product, takewhile
@@ -24,57 +25,109 @@ from typing import Any
 
 import numpy
 import torch
+from torch._guards import CompileContext
 
 from explorer.compiler.capture.hook import unseen_by_stock
 from explorer.core.package import PACKAGE
+from explorer.core.recorder import recorder
 from explorer.core.rules import rule_in_use
-from explorer.records.check.isolate import is_programs, undone
-from explorer.records.check.snapshot import put_decimal
+from explorer.records.check.isolate import PLAIN, is_programs, undone
+from explorer.records.check.snapshot import plainly, put_decimal
 
 COMPILERS = ("torch", "explorer")
 """Loggers of these are about compiling, and are let through."""
 
-Heard = Callable[[str], bool]
-"""Is told of something that was written, "print" or "log" or "warn"; whether it goes on to where it was going."""
+MOST_HEARD = 100_000
+"""Characters of what a call prints that are kept."""
+
+GRADIENT = re.compile(r",\s*grad_fn=<\w*>")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that a call printed, logged or warned of; `to` says where, and "" is the standard output."""
+
+    to: str
+    text: str
+
+    def __repr__(self) -> str:
+        return repr(f"{self.to}: {self.text}" if self.to else self.text)
+
+
+class Said(set[str]):
+    """Which of "print", "log" and "warn" happened, and the text in the order of writing."""
+
+    def __init__(self) -> None:
+        self._parts: list[Line] = []
+        self._kept = 0
+
+    def hear(self, kind: str, to: str, text: str) -> None:
+        self.add(kind)
+        text = text[: MOST_HEARD - self._kept]
+        self._kept += len(text)
+        if kind == "print" and self._parts and self._parts[-1].to == to:
+            self._parts[-1] = Line(to, self._parts[-1].text + text)
+        elif text:
+            self._parts.append(Line(to, text))
+
+    def lines(self) -> list[Line]:
+        """The name of a function of autograd is the compiler's, and a tensor's text is broken where it is long."""
+        whole = (Line(each.to, GRADIENT.sub(", grad_fn=…", each.text)) for each in self._parts)
+        return [Line(each.to, text) for each in whole for text in each.text.splitlines()]
+
+
+Warned = frozenset[tuple[str, type, int]]
+"""Texts, categories and lines of warnings."""
+
+
+def hushed(warned: Warned = frozenset()) -> AbstractContextManager[Said]:
+    """Inside, in this thread, nothing is printed, logged or warned of; yields what would have been. Of warnings,
+    Python shows most once, and again where a compiler touched its filters: those in `warned` are not heard."""
+    return _listening(warned, through=False)
+
+
+def noted(warned: Warned = frozenset()) -> AbstractContextManager[Said]:
+    """Inside, in this thread, what is printed, logged and warned of is let through; yields it."""
+    return _listening(warned, through=True)
+
+
+def warned_already() -> Warned:
+    return frozenset(key for shown in _warned().values() for key in shown or () if isinstance(key, tuple))
 
 
 @contextmanager
-def hushed() -> Iterator[None]:
-    """Inside, in this thread, nothing is printed, logged or warned of."""
-    with _listening(lambda kind: False):
-        yield
-
-
-@contextmanager
-def noted() -> Iterator[set[str]]:
-    """Inside, in this thread, what is printed, logged and warned of is let through; yields which of these happened."""
-    found: set[str] = set()
-
-    def heard(kind: str) -> bool:
-        found.add(kind)
-        return True
-
-    with _listening(heard):
-        yield found
-
-
-@contextmanager
-def _listening(heard: Heard) -> Iterator[None]:
-    own = threading.get_ident()
+def _listening(warned: Warned, *, through: bool) -> Iterator[Said]:
+    own, said = threading.get_ident(), Said()
+    handling: list[object] = []
+    known = set(warned)
     streams = sys.stdout, sys.stderr
     handle, show = logging.Logger.handle, warnings._showwarnmsg  # type: ignore[attr-defined]
 
-    def through(kind: str) -> bool:
-        """What other threads, the garbage collector and a person's own rules write goes on unasked."""
-        return threading.get_ident() != own or bool(rule_in_use()) or _collecting() or heard(kind)
+    def passes(kind: str, to: str, text: str) -> bool:
+        """What other threads, the garbage collector and a person's own rules write goes on unheard, and so do
+        handlers, whose text was heard as logged or warned of. A compiler's own text is no line of the program."""
+        if threading.get_ident() != own or rule_in_use() or _collecting() or handling:
+            return True
+        said.hear(kind, to, "" if _compiling() else text)
+        return through
+
+    def handle_on(how: Callable[..., None], *given: Any) -> None:
+        handling.append(how)
+        try:
+            how(*given)
+        finally:
+            handling.pop()
 
     def handled(logger: logging.Logger, record: logging.LogRecord) -> None:
-        if logger.name.partition(".")[0] in COMPILERS or through("log"):
-            handle(logger, record)
+        if logger.name.partition(".")[0] in COMPILERS or passes("log", f"log {record.name}", _logged(record)):
+            handle_on(handle, logger, record)
 
     def shown(message: Any) -> None:
-        if through("warn"):
-            show(message)
+        key = str(message.message), message.category, message.lineno
+        text = "" if key in known else _warning(message)
+        known.add(key)
+        if passes("warn", message.category.__name__, text):
+            handle_on(show, message)
 
     def undo() -> None:
         for name, ours, before in zip(("stdout", "stderr"), theirs, streams, strict=True):
@@ -83,23 +136,44 @@ def _listening(heard: Heard) -> Iterator[None]:
         logging.Logger.handle = handle  # type: ignore[method-assign]
         warnings._showwarnmsg = show  # type: ignore[attr-defined]
 
-    theirs = tuple(_Stream(stream, through) for stream in streams)
+    theirs = tuple(_Stream(*each, passes) for each in zip(streams, ("", "stderr"), strict=True))
     with _collections_told(), undone(undo):
         sys.stdout, sys.stderr = theirs
         logging.Logger.handle = handled  # type: ignore[method-assign, assignment]
         warnings._showwarnmsg = shown  # type: ignore[attr-defined]
-        yield
+        yield said
+
+
+def _compiling() -> bool:
+    current = recorder()
+    return CompileContext.try_get() is not None or current is not None and current.compiling
+
+
+def _logged(record: logging.LogRecord) -> str:
+    """The text of a log record, without running code of the program's for it."""
+    given = record.args.values() if isinstance(record.args, dict) else record.args or ()
+    if all(type(each) in (*PLAIN, torch.Tensor) for each in (record.msg, *given)):
+        with suppress(TypeError, ValueError, KeyError), plainly():  # handling it tells of these
+            return f"{record.levelname} {record.getMessage()}"
+    return f"{record.levelname} {record.msg if type(record.msg) is str else type(record.msg).__name__}"
+
+
+def _warning(message: Any) -> str:
+    """The text of a warning that the program gives; "" for one of torch's, which compiled code gives elsewhere."""
+    text = str(message.message.args[0]) if message.message.args and type(message.message.args[0]) is str else ""
+    return "" if "Triggered internally at" in text or message.filename.startswith(_folders()) else text
 
 
 class _Stream(io.TextIOBase):
-    """A stream whose writes are asked for first."""
+    """A stream whose writes are told first, and perhaps not made."""
 
-    def __init__(self, stream: Any, through: Heard) -> None:
+    def __init__(self, stream: Any, to: str, passes: Callable[[str, str, str], bool]) -> None:
         self._stream = stream
-        self._through = through
+        self._to = to
+        self._passes = passes
 
     def write(self, text: str) -> int:
-        if text and not self._through("print"):
+        if text and not self._passes("print", self._to, text):
             return len(text)
         return int(self._stream.write(text) or 0)
 

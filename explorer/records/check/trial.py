@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_flatten_with_path, tree_leaves
 from explorer.records.check.isolate import PLAIN, NotIsolated, State
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import tensors_reached
-from explorer.records.check.process import hushed, put_back
+from explorer.records.check.process import Line, hushed, noted, put_back, warned_already
 from explorer.records.check.snapshot import plainly
 
 SEED = 0
@@ -54,7 +54,7 @@ class Trial:
         remain."""
         return self.contestant()
 
-    def timed(self) -> AbstractContextManager[None]:
+    def timed(self) -> AbstractContextManager[object]:
         """Around calls of contestants that are timed."""
         return nullcontext()
 
@@ -77,17 +77,20 @@ class Trial:
 @dataclass(frozen=True)
 class Outcome:
     """What a call left behind: the leaves of its output, the gradients by leaf, and the tensors of arguments and module
-    state; of a call in place also what it left in objects of Python."""
+    state; of a call in place also what it left in objects of Python. `printed`: what it printed, logged and warned of
+    on the way."""
 
     output: Leaves
     gradients: dict[str, torch.Tensor | None]
     state: Mapping[str, Any]
+    printed: Sequence[Line] = ()
 
     def values(self) -> dict[str, Leaves]:
         """All of it by kind and name, for `check.accuracy.compare`."""
         gradients = Leaves((f"gradient[{name!r}]", each) for name, each in self.gradients.items())
         state = Leaves((f"state[{name!r}]", each) for name, each in self.state.items())
-        return {"output": self.output, "gradient": gradients, "state": state}
+        printed = Leaves((f"printed line {number}", line) for number, line in enumerate(self.printed, 1))
+        return {"output": self.output, "gradient": gradients, "state": state, "printed": printed}
 
 
 class Contestant:
@@ -234,12 +237,12 @@ class Repeated(Contestant):
         self._named = dict(state.tensors)
 
     def observe(self) -> Outcome:
-        with self.state.in_place(), put_back():
-            outcome = super().observe()
+        with self.state.in_place(), put_back(), noted(warned_already()) as said:
+            outcome = replace(super().observe(), printed=said.lines())
         if not self.own_backward:
             return outcome
         gradients = {name: tensor.grad for name, tensor in self._named.items() if tensor.is_leaf}
-        return Outcome(outcome.output, {n: g for n, g in gradients.items() if g is not None}, outcome.state)
+        return replace(outcome, gradients={n: g for n, g in gradients.items() if g is not None})
 
     def _step(self) -> tuple[Any, dict[str, torch.Tensor | None]]:
         return (self.run(*self.args), {}) if self.own_backward else super()._step()

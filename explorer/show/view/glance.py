@@ -215,7 +215,7 @@ ONE_ONLY = "is in only one of the results"
 def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, str]:
     if found is None:
         return "not compared with eager", "unknown"
-    if not found.compared:
+    if not found.compared and not found.first_mismatch:
         return "no tensors to compare with eager's", "unknown"
     if not found.first_mismatch:
         within = f"matches eager (within {found.largest_absolute:.2g})" if found.largest_absolute else "equal to eager"
@@ -234,7 +234,7 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
     if found.own_error is not None and found.eager_error is not None and found.own_error <= found.eager_error:
         return f"{said}, but float64 agrees no better with eager", "attention"
     if divergence is None and found.own_error is None and math.isfinite(found.largest_absolute):
-        why = "rounding, or values that change in each run, may explain it"
+        why = f"{'values' if is_value else 'rounding, or values'} that change in each run may explain it"
         return f"{said}; eager was not run again in float64, so {why}", "attention"
     return said, "wrong"
 
