@@ -25,6 +25,7 @@ CONTIGUOUS = frozenset(
     {
         aten.pow.Scalar, aten.poisson.default, aten.rrelu_with_noise.default, aten.log_sigmoid_forward.default,
         aten.normal.Tensor_Tensor, aten.normal.float_Tensor, aten.masked_fill.Scalar,
+        aten.nll_loss2d_forward.default,
     }
 )  # fmt: skip
 """Operators whose results are contiguous, whatever their inputs are."""

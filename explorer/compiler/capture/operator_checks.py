@@ -112,8 +112,8 @@ class Operators(TorchDispatchMode):
     """What is called inside of a function that is one node: operators, arguments and results."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[tuple[OpOverload, tuple[Any, ...], Mapping[str, Any], Any]] = []
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: list[tuple[Any, tuple[Any, ...], Mapping[str, Any], Any]] = []
 
     def __torch_dispatch__(
         self, func: OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None

@@ -339,8 +339,8 @@ class Tape:
         unknown = _unknown_sizes(result)
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
             unsupported(reasons.DYNAMIC_OUTPUT, f"{getattr(target, '__name__', target)} yields {unknown}")
-        for each, *called in (*inside.calls, (target, fake_args, fake_kwargs, result)):
-            if refused := refusal(each, *called, self._hint):
+        for each, given_args, given_kwargs, made in (*inside.calls, (target, fake_args, fake_kwargs, result)):
+            if refused := refusal(each, given_args, given_kwargs, made, self._hint):
                 if changed:
                     self.whole = "an operator is refused that has changed a tensor"  # also the one of the trace
                 unsupported(reasons.OP_RAISED, f"{getattr(each, '__name__', each)}: {refused}")
