@@ -29,7 +29,9 @@ const CLASSES = ("action badge block-edge block-fill branch button cards check c
   + "count detail dialog diff-column diff-list drawing expression facts facts-line field figure flow-head flow-line flow-name "
   + "folded form graphs gridline guards hidden hint hint-inline hit-detail hit-label life-name link list memory-after "
   + "memory-before no pad pane picture point point-name reason say schedule select span span-name stage-name stage-note "
-  + "stage-time step step-box table textview tick tools trail-effects trail-pin unsure yes").split(" ");
+  + "stage-time step step-box table textview tick tools trail-effects trail-pin unsure yes r-parting splitter describe bar-name "
+  + "kernel-point memory-area dialog-body column-name spinner searchbox quartiles menu-item axis-name under-roof r-compiles "
+  + "flow-reach hit-head tabbar facets").split(" ");
 
 const short = text => text.replace(/--ex-([\w-]*)/g, (_, name) => {
   if (!name) throw new Error("the name of a property is made up as a whole, so that styles.mjs does not know it");
