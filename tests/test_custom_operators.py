@@ -44,7 +44,7 @@ CASES = {
     "right": (doubled, torch.empty_like, {}, ""),
     "shape": (doubled, lambda x: x.new_empty(4, 3), {}, r"the shape of the output is \(3, 4\), by .* \(4, 3\)"),
     "dtype": (doubled, lambda x: x.new_empty(3, 4).half(), {}, "the dtype of the output is torch.float32"),
-    "strides": (turned, torch.empty_like, {}, r"the strides of the output is \(1, 3\), by the fake .* \(4, 1\)"),
+    "strides": (turned, torch.empty_like, {}, r"the strides of the output are \(1, 3\), by the fake .* \(4, 1\)"),
     "alias": (doubled, lambda x: x, {}, "has memory of its own, by the fake implementation it shares memory with"),
     "writes": (wrote, torch.empty_like, {}, "writes to x, and mutates_args does not name it"),
     "mutates": (added, lambda x: None, {"mutates_args": ("x",)}, ""),
@@ -52,6 +52,13 @@ CASES = {
     "absent": (doubled, None, {}, "the fake implementation raises "),
 }
 OPERATORS = {name: defined(name, real, fake, **options) for name, (real, fake, options, _) in CASES.items()}
+
+
+def test_what_torch_notes_of_an_operator_is_no_result_of_the_program() -> None:
+    operator = defined("noted", doubled, torch.empty_like)
+    record = explorer.explore(lambda x: operator(x + 1), time=False)(X)
+    (said,) = (part.said for part in record.data.glance if part.what == "accuracy")
+    assert said == "equal to eager"
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -294,10 +294,12 @@ def slots(cls: type) -> Iterator[tuple[str, types.MemberDescriptorType]]:
 
 @dataclass(frozen=True, eq=False)
 class Binding:
-    """Where code finds what it reads that is no argument. `holder` is a namespace, a cell, a class or a function."""
+    """Where code finds what it reads that is no argument. `holder` is a namespace, a cell, a class or a function. What
+    the library that owns a `private` one holds there is no result: it is put back and not compared."""
 
     holder: Any
     name: str
+    private: bool = False
 
     def get(self) -> Any:
         if isinstance(self.holder, dict):
@@ -425,7 +427,8 @@ class Code:
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         for name, content in _contents(function).items():
             if name in _rebound(function.__code__):
-                self.places.setdefault((id(cells[name]), name), Binding(cells[name], name))
+                private = not is_users(function.__code__)
+                self.places.setdefault((id(cells[name]), name), Binding(cells[name], name, private))
             self._data(cells[name], name, content, f"{name} of {path}")
 
     def _data(self, holder: Any, name: str, value: Any, path: str) -> None:

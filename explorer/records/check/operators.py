@@ -125,7 +125,8 @@ def _differences(real: Any, fake: Any, tensors: list[torch.Tensor], fakes: list[
         for what, of in FACTS.items():
             with suppress(RuntimeError, NotImplementedError):  # sparse ones have no strides, say
                 if of(one) != of(other):
-                    yield f"{what} of {where} is {of(one)}, by the fake implementation {of(other)}"
+                    are = "are" if what.endswith("s") else "is"
+                    yield f"{what} of {where} {are} {of(one)}, by the fake implementation {of(other)}"
         a, b = _alias(one, tensors), _alias(other, fakes)
         if a != b:
             said = [f"shares memory with input {n}" if n is not None else "has memory of its own" for n in (a, b)]

@@ -237,11 +237,15 @@ class Registered(Kept):
             abc.ABCMeta.register(self.owner, each)
 
 
-class Position(Attribute):
-    """The state of something that tells it, and takes it back: a random generator, or a file in memory."""
+class Unseen(Attribute):
+    """What is put back and not compared."""
 
     def written(self) -> Mapping[str, Any]:
         return {}
+
+
+class Position(Unseen):
+    """The state of something that tells it, and takes it back: a random generator, or a file in memory."""
 
     def changed(self) -> bool:
         return not _same_state(self.get(), self._value)
@@ -706,7 +710,7 @@ def untouched(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
 
 
 def _of_place(place: Binding) -> Kept:
-    return Attribute(place, place.name, place.get, place.set)
+    return (Unseen if place.private else Attribute)(place, place.name, place.get, place.set)
 
 
 def _memory(state: State) -> Iterator[Memory]:
