@@ -31,6 +31,8 @@ TOLERANCE: Mapping[torch.dtype, float] = {
 """The error allowed, relative to an element and again to the tensor's largest magnitude (sums are taken in another
 order, so that an element near zero may be off by rounding of large terms). Other dtypes must be equal."""
 
+ONE_ONLY = "is in only one of the results"
+
 DISTURBANCES = 8
 """A result may be off by this many times what perturbing each value by an eighth of its tolerance changes."""
 
@@ -62,6 +64,11 @@ class Comparison:
     """The first of eager's outputs and gradients with a NaN in it."""
     opaque: str = ""
     """The first of eager's values that cannot be compared, with its kind."""
+
+    @property
+    def unpaired(self) -> bool:
+        """Whether what differs first has no counterpart, which no rounding explains."""
+        return self.first_mismatch.endswith(ONE_ONLY)
 
     @property
     def ok(self) -> bool:
@@ -315,7 +322,7 @@ NUMBERS = (float, complex, numpy.inexact)
 
 def _missing(name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     if not isinstance(ours.get(name, theirs.get(name)), Line):
-        return f"{name} is in only one of the results"
+        return f"{name} {ONE_ONLY}"
     return f"{name}: {ours.get(name, 'nothing')} instead of {theirs.get(name, 'nothing')}"
 
 
