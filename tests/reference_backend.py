@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from explorer.compiler.autograd import CLEANUP, PARTITION, REJOIN, TRACE
-from explorer.compiler.capture.import_fx_graph import adopt
+from explorer.compiler.capture.import_fx_graph import import_fx_graph
 from explorer.ir.graph import Graph
 from explorer.ir.joint import Halves, Partitioned, Traced
 from explorer.ir.program import Compiled, Program
@@ -48,7 +48,7 @@ class Backend:
         self.plans: list[Traced | Partitioned] = []
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        graph = adopt(module, inputs)
+        graph = import_fx_graph(module, inputs)
         self.captured.append(graph)
         made = compiled(graph)
         self.plans.append(plan(graph))
@@ -62,7 +62,7 @@ def symbolic(function: Callable[..., Any], *inputs: Any, dynamic: bool = False) 
     """
     mode = FakeTensorMode(shape_env=ShapeEnv())
     fakes = [mode.from_tensor(x, static_shapes=not dynamic) if isinstance(x, torch.Tensor) else x for x in inputs]
-    return adopt(fx.symbolic_trace(function), fakes)
+    return import_fx_graph(fx.symbolic_trace(function), fakes)
 
 
 def captured(function: Callable[..., Any], *inputs: Any, dynamic: bool = False) -> Graph:
@@ -71,7 +71,7 @@ def captured(function: Callable[..., Any], *inputs: Any, dynamic: bool = False) 
     found: list[Graph] = []
 
     def keep(module: fx.GraphModule, example: list[Any]) -> Callable[..., Any]:
-        found.append(adopt(module, example))
+        found.append(import_fx_graph(module, example))
         return module
 
     torch.compile(function, backend=keep, fullgraph=True, dynamic=dynamic)(*inputs)

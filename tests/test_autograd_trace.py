@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from explorer.compiler.autograd import TRACE
 from explorer.compiler.autograd.grad_functions import ACCUMULATION
-from explorer.compiler.capture.import_fx_graph import adopt
+from explorer.compiler.capture.import_fx_graph import import_fx_graph
 from explorer.core.reasons import CATALOGUE, Unsupported
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Primal, Tangent
@@ -112,7 +112,7 @@ def test_a_refusal_restores_every_mode() -> None:
     for node in g.nodes:
         node.meta["example_value"] = None
     x.meta["example_value"] = symbolic(lambda x: x, torch.ones(())).graph.find_nodes(op="placeholder")[0].meta["val"]
-    graph = adopt(gm, [torch.ones(())])
+    graph = import_fx_graph(gm, [torch.ones(())])
     nesting = torch.autocast_increment_nesting() - 1
     torch.autocast_decrement_nesting()
     with pytest.raises(Unsupported) as refusal:
@@ -455,7 +455,7 @@ def test_custom_functions_are_traced_through() -> None:
     x = module.graph.placeholder("x")
     scaled = module.graph.call_function(Scaled.apply, (x, 3.0))
     module.graph.output((module.graph.call_method("sin", (scaled,)),))
-    graph = adopt(module, [torch.zeros(4, requires_grad=True)])
+    graph = import_fx_graph(module, [torch.zeros(4, requires_grad=True)])
     traced = TRACE(graph)
     x_again = traced.forward.inputs[0]
     (cosine,) = [n for n in x_again.users if n.target is torch.ops.aten.cos.default]

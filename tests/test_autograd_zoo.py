@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import fx
 
-from explorer.compiler.capture.import_fx_graph import adopt
+from explorer.compiler.capture.import_fx_graph import import_fx_graph
 from explorer.core.reasons import Unsupported
 from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 from reference_backend import compiled
@@ -37,7 +37,7 @@ def test_like_eager(subject: Any, train: bool) -> None:
 
     def backend(module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         try:
-            return compiled(adopt(module, inputs)).call
+            return compiled(import_fx_graph(module, inputs)).call
         except Unsupported as refusal:
             refused.append(refusal.why.code)
             return module

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from explorer.compiler.autograd import REJOIN
-from explorer.compiler.capture.import_fx_graph import adopt
+from explorer.compiler.capture.import_fx_graph import import_fx_graph
 from explorer.compiler.lower import LOWER
 from explorer.ir.graph import Graph
 from explorer.ir.joint import Halves, Partitioned
@@ -33,7 +33,7 @@ def test_training_step(model: Model) -> None:
         return Program(None, lambda inputs: compared(graph, loops, list(inputs)), (), dict)  # type: ignore[arg-type]
 
     def backend(module: fx.GraphModule, example: list[Any]) -> Callable[..., Any]:
-        planned = plan(adopt(module, example))
+        planned = plan(import_fx_graph(module, example))
         backward = half(planned.backward) if isinstance(planned, Partitioned) else None
         return REJOIN(Halves(planned, half(planned.forward), backward)).call
 

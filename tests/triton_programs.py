@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from explorer.compiler.autograd import CLEANUP, PARTITION, REJOIN, TRACE
-from explorer.compiler.capture.import_fx_graph import adopt
+from explorer.compiler.capture.import_fx_graph import import_fx_graph
 from explorer.compiler.codegen import GENERATE
 from explorer.compiler.lower import LOWER
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
@@ -46,7 +46,7 @@ def through(target: Target, folder: Path, build: Build) -> Callable[[Callable[..
 
     def backend(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         try:
-            compiled = compile_graph(adopt(module, example_inputs), target, folder, build)
+            compiled = compile_graph(import_fx_graph(module, example_inputs), target, folder, build)
         except Unsupported as refusal:
             if refusal.why.code.startswith(("codegen.", "runtime.")):
                 raise

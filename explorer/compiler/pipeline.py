@@ -33,7 +33,7 @@ from explorer.compiler.autograd.aliases import (
 )
 from explorer.compiler.autograd.reasons import ALIASED_MUTATION, RESIZED
 from explorer.compiler.autograd.tape import inside_inference_mode
-from explorer.compiler.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
+from explorer.compiler.capture import CAPTURE, DECODE, LINK, BackendFailed, import_fx_graph
 from explorer.compiler.capture.hook import ambient_put_aside
 from explorer.compiler.codegen import GENERATE
 from explorer.compiler.config import Config
@@ -157,7 +157,7 @@ def fall_back(graph: Graph, why: Why) -> Compiled:
 def compile_module(module: fx.GraphModule, example_inputs: Sequence[Any], config: Config) -> Callable[..., Any]:
     """Compile what another front end captured: the calling convention of a torch.compile back end."""
     with compile_scope(GRAPH, "captured by another front end"):
-        graph = adopt(module, example_inputs)
+        graph = import_fx_graph(module, example_inputs)
         with ambient_put_aside():
             return compile_or_run_eagerly(graph, config).call
 

@@ -3,7 +3,7 @@
 from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.capture.capture import FullGraphError, capture, verify_capture, verify_code, verify_linked
 from explorer.compiler.capture.entry import BackendFailed, optimize
-from explorer.compiler.capture.import_fx_graph import adopt
+from explorer.compiler.capture.import_fx_graph import import_fx_graph
 from explorer.compiler.capture.link import link
 from explorer.core.stage import Stage
 from explorer.ir.bytecode import Code
@@ -24,4 +24,4 @@ DECODE: Stage[Frame, Code] = Stage("decode", _decode, verify_code)
 CAPTURE: Stage[CaptureInput, Capture] = Stage("capture", capture, verify_capture)
 LINK: Stage[Linking, GuardedCode] = Stage("link", link, verify_linked, _totals)
 
-__all__ = ["CAPTURE", "DECODE", "LINK", "BackendFailed", "FullGraphError", "adopt", "optimize"]
+__all__ = ["CAPTURE", "DECODE", "LINK", "BackendFailed", "FullGraphError", "import_fx_graph", "optimize"]

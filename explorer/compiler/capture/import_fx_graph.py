@@ -18,7 +18,7 @@ from explorer.ir.bytecode import Span
 from explorer.ir.graph import Graph, as_given, stamp
 
 MODULE_CALL = reason(
-    "adopt.module_call",
+    "capture.module_call",
     "the graph calls modules",
     "Parameters have to be inputs of the graph, so that gradients can flow to them.",
     "Hand over a graph whose parameters are inputs, as torch.compile's own back ends get it.",
@@ -27,7 +27,7 @@ MODULE_CALL = reason(
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
-def adopt(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Graph:
+def import_fx_graph(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Graph:
     """`module` with a NodeInfo on each node; values are computed under fake tensors where its nodes carry none.
 
     Raises Unsupported for a graph that calls modules (trace it with parameters as inputs instead).

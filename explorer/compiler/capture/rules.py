@@ -89,7 +89,7 @@ def marked(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]
             original = marks.get("_torchdynamo_orig_callable")
             if getattr(original, "__name__", "") == "_init_group" and original.__module__.startswith("torch.optim."):
                 return t.call(t.from_python(original), args, kwargs)  # stock has a rule of its own for it
-            why = marks.get("_torchdynamo_disable_msg") or getattr(function, "__qualname__", "")
+            why = marks.get("_torchdynamo_disable_msg") or getattr(original or function, "__qualname__", "")
             unsupported(reasons.DISABLED, why)
         if marks.get("_dynamo_marked_constant"):
             real, named = map(t.real_of, args), {k: t.real_of(v) for k, v in kwargs.items()}
