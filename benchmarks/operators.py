@@ -258,7 +258,8 @@ def page(found: Sequence[Done], report: Report) -> str:
     lines = [
         "# Operators",
         "",
-        "Written by `python -m benchmarks operators`: the operators of torch's own list "
+        "Written by `python -m benchmarks operators`, with the version of torch below, and not again for each change "
+        "of the compiler: the operators of torch's own list "
         "(`torch.testing._internal.common_methods_invocations.op_db`), in every dtype that eager takes on a CPU, "
         "with torch's samples and variants of them (empty, 0-d, other strides, storage offsets, conjugate and negative "
         "bits, borders of the dtype, in place, `out=`), compared with eager in values, dtypes, strides, shared memory, "

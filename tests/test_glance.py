@@ -176,6 +176,54 @@ def test_kernels_are_counted_where_they_run() -> None:
     assert said(replace(whole, compiles=(apart,)), "operations")[0].endswith(" and 1 library call, not run")
 
 
+def test_operations_whose_results_nobody_uses_need_no_kernel() -> None:
+    def unused(x):
+        x + 1
+        return 2
+
+    record = explorer.explore(unused, time=False)(torch.ones(4))
+    assert said(record.data, "operations")[0] == "1 operation needed no kernel"
+
+
+def test_an_operation_that_breaks_a_line_twice_is_named_once() -> None:
+    def sizes(x):
+        return x[x > 0].sum() + torch.nonzero(x).shape[0]
+
+    record = explorer.explore(sizes, time=False)(torch.ones(4))
+    found = said(record.data, "breaks")[0]
+    assert found.startswith("2 graph breaks: ") and found.endswith("(2 of them)") and found.count("output size") == 1
+
+
+def test_a_graph_that_runs_eagerly_is_not_counted_as_python_between_graphs() -> None:
+    def chosen(x):
+        return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+    record = explorer.explore(chosen, time=False)(torch.ones(4))
+    assert said(record.data, "operations")[0].endswith(", which run eagerly")
+    assert "between graphs" not in repr(record) and "timing was not asked for" in repr(record.eager)
+
+
+def test_times_of_graphs_alone_are_said_to_be() -> None:
+    def printing(x):
+        print("once")
+        return x + 1
+
+    record = explorer.explore(printing, time=0.05)(torch.ones(4))
+    assert said(record.data, "speed")[0].endswith(", its graphs alone")
+    assert " in the graphs of a call" in repr(record.timing) and " us a call" not in repr(record.timing)
+
+
+def test_what_only_one_result_has_is_no_rounding() -> None:
+    only = "state['n'] is in only one of the results"
+    found = AccuracyData(0.0, 0.0, "", only, 3, own_error=0.0, eager_error=0.0)
+    assert said(accurate(found), "accuracy") == (f"differs from eager: {only}", "wrong")
+
+
+def test_the_largest_error_is_not_ascribed_to_the_first_mismatch() -> None:
+    found = AccuracyData(6.8, 0.5, "gradient['w']", "output", 3)
+    assert said(accurate(found), "accuracy")[0].startswith("differs from eager by up to 6.8, first in output")
+
+
 def test_a_compile_of_a_log_is_called_without_the_folder_of_its_file() -> None:
     (named,) = glance.named([CompileData("s0", "inner (/usr/lib/torch/external_utils.py:67)", 0.0, 1.0)])
     assert named.name == "inner (external_utils.py:67)"

@@ -15,9 +15,10 @@ _NAMES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for pattern, instead in (
         (r"G\['__builtins_dict__\w*'\]\['(\w+)'\]", r"builtins.\1"),
         (r"\bG\['__import_(\w+)'\]", r"import<\1>"),
-        (r"\bK\['(globals of [^'\]]+)'\]", r"the \1"),
+        (r"\bK\['globals of ([^'\]]+)'\]", r"the namespace of \1"),
+        (r"\bG\('([\w.]+)'\)\['([^'\]]+)'\]", r"\1.\2"),
         (r"\b[LGK]\['([^'\]]+)'\]", r"\1"),
-        (r"\b___stack(\d+)\b", r"value \1 on the stack at the graph break"),
+        (r"\b___stack(\d+)\b", r"intermediate value \1 at the graph break"),
         (r"\._(?:modules|parameters|buffers)\['(\d+)'\]", r"[\1]"),
         (r"\._(?:modules|parameters|buffers)\['([^'\]]+)'\]", r".\1"),
         (r"\blist\(dict\.keys\(([^()]*)\)\)\[(\d+)\]", r"key \2 of \1"),

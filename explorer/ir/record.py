@@ -952,6 +952,8 @@ class TimingData(Data, frozen=True):
     method: str = ""
     stock_accuracy: AccuracyData | None = None
     """Stock's, where both compiled; `accuracy` is then ours."""
+    graphs_alone: bool = False
+    """The function was not called for timing: its graphs ran one after another on their inputs."""
 
 
 class CoverageData(Data, frozen=True):

@@ -135,7 +135,7 @@ def harmless(
             raise
         calls.ended = True
         timing = record.timing
-        why = calls.untimed or ("" if asked.time else "timing was not asked for")
+        why = calls.untimed if asked.time else "timing was not asked for"
         record = record.having(eager=untimed_outside(record.data.eager, why))
         return record.noting(calls.notes(timed=timing is not None and bool(timing.contestants)))
 
@@ -672,6 +672,7 @@ def measure(
         accuracy=compared.accuracy,
         method="; ".join((METHOD, *failures, *((NO_PEAKS,) if machine is None else ()))),
         stock_accuracy=compared.stock_accuracy,
+        graphs_alone=isinstance(trial, GraphTrial),
     )
     progress.on_phase("timing guards")
     made = Measured(timing, kernels, costs_of({} if recorder is None else roots_of(recorder)), memory, anew)

@@ -41,7 +41,7 @@ from explorer.show.view import (
     trace,
 )
 from explorer.show.view.glance import with_glance
-from explorer.show.view.provenance import file_names
+from explorer.show.view.provenance import file_names, node_name
 from explorer.show.view.size_limit import (
     INDENTED,
     MOST_ON_DISK,
@@ -111,7 +111,7 @@ class Listing(Sequence[T], Generic[T]):
 
 class PrintedTiming(data.TimingData, frozen=True):
     def __str__(self) -> str:
-        return "\n".join(text.timing(self)) or "not timed"
+        return "\n".join(["not timed"] * (not self.contestants) + text.timing(self))
 
     __repr__ = __str__
 
@@ -306,8 +306,9 @@ class Record:
     @property
     def schedule(self) -> Listing[data.ScheduleData]:
         """The fused kernels and the verdict on each pair tried, one entry per half."""
-        halves = [half for compile in self.data.compiles for half in compile.halves if half.schedule]
-        return Listing((half.schedule for half in halves if half.schedule), (_schedule_text(half) for half in halves))
+        halves = [(half, compile) for compile in self.data.compiles for half in compile.halves if half.schedule]
+        shown = (_schedule_text(half, compile) for half, compile in halves)
+        return Listing((half.schedule for half, _ in halves if half.schedule), shown)
 
     @property
     def kernels(self) -> Listing[data.KernelData]:
@@ -632,9 +633,9 @@ def _umask() -> int:
     return mask
 
 
-def _schedule_text(half: data.HalfData) -> str:
+def _schedule_text(half: data.HalfData, compile: data.CompileData) -> str:
     assert half.schedule is not None
-    lines = [half.name, *("  " + line for line in text.half_lines(half))]
+    lines = [half.name, *("  " + line for line in text.half_lines(half, node_name(compile)))]
     for fusion in half.schedule.fusions:
         verdict = "fused" if fusion.ok else "not fused"
         lines.append(f"  {verdict}: {fusion.first} with {fusion.second}: {fusion.why}")

@@ -21,6 +21,7 @@ from explorer.ir.record import (
     RecordData,
     SamplesData,
     SpanData,
+    TimingData,
 )
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.answers import answers
@@ -158,7 +159,7 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
         if any(each.breaks for each in compiles):
             yield part("breaks", *_breaks(compiles, names))
         return  # an error says what came of it, and no other answer is known
-    yield part("speed", *(_watched(watched) if ours is None and watched else _speed(ours)), "timing")
+    yield part("speed", *(_watched(watched) if ours is None and watched else _speed(ours, timing)), "timing")
     found = next((each for each in exact if each is not None and each.engine == engine), None)
     unasked = ("not compared with eager, which a watched program does not run", "unknown")
     yield part("accuracy", *(unasked if found is None and watched else _accuracy(found, names)), "timing")
@@ -190,12 +191,13 @@ def counted_guards(guards: Sequence[GuardData]) -> str:
     return count(len(guards), "guard") + split
 
 
-def _speed(ours: SamplesData | None) -> tuple[str, str]:
+def _speed(ours: SamplesData | None, timing: TimingData | None) -> tuple[str, str]:
     if ours is None or ours.speed is None:
         return "not timed", "unknown"
+    said = ours.speed.said + (", its graphs alone" if timing is not None and timing.graphs_alone else "")
     if ours.speed.times is None:
-        return ours.speed.said, "unknown"
-    return ours.speed.said, "attention" if ours.speed.high is not None and ours.speed.high < 1 else "ok"
+        return said, "unknown"
+    return said, "attention" if ours.speed.high is not None and ours.speed.high < 1 else "ok"
 
 
 def _watched(calls: list[CallsData]) -> tuple[str, str]:
@@ -226,9 +228,11 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
     place = _at(divergence.span, names) if divergence is not None else ""
     value, is_value = found.first_mismatch, " instead of " in found.first_mismatch
     amount = f" by up to {found.largest_absolute:.2g}" if found.largest_absolute and not is_value else ""
-    said = f"differs from eager{amount} in {value}{place}"
-    if value.endswith(ONE_ONLY):
+    first = ", first" if amount and found.where != value else ""
+    said = f"differs from eager{amount}{first} in {value}{place}"
+    if value.endswith(ONE_ONLY):  # which no rounding explains
         said = f"differs from eager: {value}{place}"
+        return said, "wrong"
     if divergence is not None and not divergence.node:
         return f"{said}: {divergence.detail}", "attention"
     if found.own_error is not None and found.eager_error is not None and found.own_error <= found.eager_error:
@@ -245,7 +249,9 @@ def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
         if any(each.operations for each in compiles):
             cached = {cache for each in compiles for cache in each.caches}
             whence = f"their kernels came from the {' and the '.join(sorted(cached))}"
-            said = f"captured {_operations(compiles)} ({whence if cached else 'this record holds no kernels'})"
+            eager = ", which run eagerly" if all(each.fallback for each in compiles if each.operations) else ""
+            none = eager or " (this record holds no kernels)"
+            said = f"captured {_operations(compiles)}" + (f" ({whence})" if cached else none)
             return said, "unknown", "graphs"
         if compiles and not any(each.error or each.fallback for each in compiles):
             return "no operations were captured", "attention", "source"
@@ -254,10 +260,11 @@ def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
     halves = [half for compile in used or built for half in compile.halves]
     kernels = sum(len(half.kernels) for half in halves)
     calls = sum(item.kind != "kernel" for half in halves if half.schedule for item in half.schedule.items)
-    became = [count(kernels, "kernel")] if kernels or not calls else []
+    became = [count(kernels, "kernel")] if kernels else []
     became += [count(calls, "library call")] if calls else []
     backward = ", backward included" if any(half.name.endswith("backward") for half in halves) else ""
-    said = f"{_operations(used or built)} became {' and '.join(became)}{backward}"
+    made = f"became {' and '.join(became)}" if became else "needed no kernel" if used else "became 0 kernels"
+    said = f"{_operations(used or built)} {made}{backward}"
     return (said, "ok", "schedule") if used else (f"{said}, not run", "attention", "schedule")
 
 
@@ -275,12 +282,15 @@ def _breaks(compiles: list[CompileData], names: dict[str, str]) -> tuple[str, st
     found = break_places(compiles)
     if not found:
         return "no graph breaks", "ok", "breaks", ""
-    said = []
-    for place in found[:NAMED]:
+    alike: dict[str, int] = {}
+    for place in found:
         broke = place[0][1]
         reached = f" (ends {len(place)} compiles)" if len(place) > 1 else ""
-        said.append(f"{broke.why.title}{_at(broke.span, names)}{reached}")
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        each = f"{broke.why.title}{_at(broke.span, names)}{reached}"
+        alike[each] = alike.get(each, 0) + 1
+    said = [each + (f" ({times} of them)" if times > 1 else "") for each, times in list(alike.items())[:NAMED]]
+    rest = sum(list(alike.values())[NAMED:])
+    more = f" and {rest} more" if rest else ""
     return f"{count(len(found), 'graph break')}: {', '.join(said)}{more}", "attention", "breaks", found[0][-1][0].id
 
 

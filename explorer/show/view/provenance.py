@@ -121,6 +121,13 @@ _ID = re.compile(r"\b\w+(?:\.\w+)+")
 _KINDS = {"placeholder": "input", "get_attr": "attribute"}
 
 
+def node_name(compile: CompileData) -> Callable[[str], str]:
+    """The name of a node in printed graphs, by its id."""
+    graphs = (graph for stage in compile.stages for graph in (stage.graph, *stage.halves) if graph is not None)
+    known = {node.id: node.name for graph in graphs for node in graph.nodes}
+    return lambda id: known.get(id, id)
+
+
 def node_names(compile: CompileData) -> Callable[[str], str]:
     """A text with its graph nodes as FX prints them: "mul_1 (aten.mul.Tensor)" for the id "aten.mul_1"."""
     graphs = (graph for stage in compile.stages for graph in (stage.graph, *stage.halves) if graph is not None)

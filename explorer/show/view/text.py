@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import quantiles
 
 from explorer.core.recorder import PROCESS
@@ -52,10 +52,12 @@ def coverage(cover: data.CoverageData) -> str:
 
 def outside(record: data.RecordData) -> str:
     """How many ATen calls ran outside graphs, where anything did."""
-    counted = [each.calls for each in record.eager if each.calls is not None]
-    if not record.eager:
+    whole = {(each.id, each.name) for each in record.compiles if each.fallback and each.operations}
+    found = [each for each in record.eager if (each.compile, each.what) not in whole]  # those are counted as graphs
+    counted = [each.calls for each in found if each.calls is not None]
+    if not found:
         return ""
-    whys = {each.measured.partition(", because ")[0] for each in record.eager if each.measured}
+    whys = {each.measured.partition(", because ")[0] for each in found if each.measured}
     why = f" (not counted: {whys.pop()})" if len(whys) == 1 else ""
     return f"; {sum(counted) if counted else 'an unknown number'} in Python between graphs{'' if counted else why}"
 
@@ -102,13 +104,14 @@ def compile_line(compile: data.CompileData) -> str:
 
 
 def timing(measured: data.TimingData, compiles: Sequence[data.CompileData] = ()) -> list[str]:
-    lines = [f"{c.name:<9} {duration(c.median):>8} a call{quartiles(c)}" for c in measured.contestants]
+    call = "in the graphs of a call" if measured.graphs_alone else "a call"
+    lines = [f"{c.name:<9} {duration(c.median):>8} {call}{quartiles(c)}" for c in measured.contestants]
     if any(c.speed is not None and c.speed.times is not None for c in measured.contestants):
         lines.append("(times: medians and quartiles; ratio: of the medians, and its 95 % interval)")
     if measured.overhead is not None:
         whose = next((c for name in ("explorer", "stock") for c in measured.contestants if c.name == name), None)
         of = f"{whose.name}: {duration(measured.overhead)} of {duration(whose.median)}" if whose is not None else ""
-        lines.append(f"{of} a call is outside kernels and library calls (guards, Python, allocation)")
+        lines.append(f"{of} {call} is outside kernels and library calls (guards, Python, allocation)")
     for found in (measured.accuracy, measured.stock_accuracy):
         if found is not None:
             said = accuracy(found, named=measured.stock_accuracy is not None)
@@ -158,15 +161,18 @@ def full(record: data.RecordData) -> str:
     return "\n".join(parts)
 
 
-def half_lines(half: data.HalfData) -> list[str]:
-    """A half in a few lines: its kernels with what each moves, and its library calls."""
+def half_lines(half: data.HalfData, node: Callable[[str], str]) -> list[str]:
+    """A half in a few lines: its kernels with the buffers and nodes that they compute and what each moves, and its
+    library calls. `node` is the name of a node by its id."""
     lines = []
+    nodes = {each.id: ", ".join(map(node, each.origins)) for each in half.operations}
     for item in half.schedule.items if half.schedule else ():
         if item.kind == "kernel":
             kernel = next((k for k in half.kernels if k.id == item.id), None)
             moved = f"  {amount(kernel.bytes, 'B')} read and written" if kernel else ""
             spent = f"  {duration(kernel.seconds)}" if kernel and kernel.seconds is not None else ""
-            lines.append(f"{item.id}: {', '.join(item.operations)}{moved}{spent}")
+            computed = (f"{each} ({nodes[each]})" if nodes.get(each) else each for each in item.operations)
+            lines.append(f"{item.id}: {', '.join(computed)}{moved}{spent}")
         else:
             target = next((o.target for o in half.operations if o.id == item.id), "")
             took, work = half.extern_seconds.get(item.id), half.extern_flops.get(item.id)

@@ -648,6 +648,7 @@ export interface TimingData {
   readonly accuracy?: AccuracyData | null;
   readonly method?: string;
   readonly stock_accuracy?: AccuracyData | null;
+  readonly graphs_alone?: boolean;
 }
 
 /** ATen calls by where they run, and frames that ran in the interpreter outside graphs. */
