@@ -233,7 +233,7 @@ class Observer:
         except Exception:
             plain = False
         if not plain:
-            return self.tell(place, f"tensor {type(value).__name__}")
+            return self._wrapped(place, value)
         strides = [step for step, size in zip(value.stride(), value.shape, strict=True) if size > 1 < value.numel()]
         try:
             flags = [name for name in ("requires_grad", "is_leaf", "retains_grad") if getattr(value, name)]
@@ -255,6 +255,24 @@ class Observer:
                 self.tell(f"{place}.grad", f"{gradient.dtype} {tuple(gradient.shape)}", _copy(gradient), gradient)
         if own := {name: each for name, each in vars(value).items() if not name.startswith("_dynamo")}:
             self._named(place, own)
+
+
+    def _wrapped(self, place: str, value: Tensor) -> None:
+        """One of another layout or class: what it is made of."""
+        self.tell(place, f"tensor {type(value).__name__} {value.layout} {value.dtype} {tuple(value.shape)}")
+        with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
+            if hasattr(value, "__tensor_flatten__"):
+                for name in value.__tensor_flatten__()[0]:
+                    self.see(f"{place}.{name}", getattr(value, name))
+            elif value.layout is torch.sparse_coo:
+                self.tell(f"{place}.is_coalesced", str(value.is_coalesced()))
+                self.see(f"{place}.indices", value._indices().clone())
+                self.see(f"{place}.values", value._values().clone())
+            elif value.layout is torch.strided:
+                self.tell(f"{place}.values", f"{value.requires_grad}", value.detach().as_subclass(Tensor).clone())
+                self._named(place, {name: each for name, each in vars(value).items() if not name.startswith("_dynamo")})
+            else:
+                self.see(f"{place}.values", value.to_dense().clone())
 
 
 def _copy(value: Tensor) -> Tensor:

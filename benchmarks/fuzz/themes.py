@@ -548,6 +548,71 @@ THEMES: dict[str, tuple[str, ...]] = {
         "<T+> = <D!>.setdefault('q', <T>)", "<D+> = <D> | <D>", "<L+> = [<D!>[k] for k in sorted(<D!>, reverse=True)]",
         "<I+> = len(<D!>.items())",
     ),
+    "sparse": (
+        "<T+a> = <T>.to_sparse()\n<T+> = <$a>.to_dense() * 2",
+        "<T+a> = <T>.to_sparse().coalesce()\n<T+> = <$a>.values()",
+        "<T+a> = <T>.to_sparse().coalesce()\n<J+> = <$a>.indices().flatten().tolist()\n<B+> = <$a>.is_coalesced()",
+        "<T+a> = torch.sparse_coo_tensor([[0, <0|1>]], [1.0, <N>], (3,))\n<T+> = <$a> <+|*> <$a>\n<T+> = "
+        "<$a>.to_dense()",
+        "<T+a> = torch.sparse_coo_tensor([[0, 0]], <T>, (3,))\n<T+> = <$a>.<coalesce|to_dense|neg|clone|detach>()",
+        "<T+a> = <T>.to_sparse_csr()\n<T+> = <$a>.<to_dense|values|crow_indices|col_indices>()",
+        "<T+a> = torch.ones(3, 3).<to_sparse|to_sparse_csr>()\n<T+> = torch.sparse.mm(<$a>, <T>.mT)",
+        "<T+a> = torch.ones(2, 2).to_sparse()\n<T+> = <$a> @ <T>", "<T+> = torch.sparse.sum(<T>.to_sparse())",
+        "<T+> = torch.sparse.sum(<T>.to_sparse(), 0).to_dense()",
+        "<T+> = torch.sparse.softmax(<T>.to_sparse(), -1).to_dense()",
+        "<T+> = <T>.to_sparse()", "<T+> = <T>.to_sparse_csr()", "<T+> = <T>.to_sparse() * <N>", "<B+> = <T!>.is_sparse",
+        "<T+a> = <T>.to_sparse()\nif <$a>.layout == torch.sparse_coo and <$a>.is_sparse:\n    <block>",
+        "<I+> = <T>.to_sparse()._nnz()", "<T+> = <T>.sparse_mask(<T>.to_sparse().coalesce()).to_dense()",
+        "<L+> = [<T>.to_sparse(), <T>]", "<T+> = <T>.to_sparse().to(torch.<float64|int64>)",
+        "<T+a> = <T>.to_sparse()\n<$a>.mul_(<N>)\n<T+> = <$a>.to_dense()", "<T+> = <T> + <T>.to_sparse()",
+        "<T+a> = <T>.to_sparse()\n<T+> = <$a>.transpose(0, -1).to_dense()\n<I+> = "
+        "<$a>.<dense_dim|sparse_dim|dim|numel>()",
+        "<T+> = F.embedding(<T>.long().abs() % 3, torch.ones(3, 2, requires_grad=True), sparse=True)",
+    ),
+    "subclasses": (
+        "<T+> = <Pairs|Counted|Plain>.of(<T>)", "<T+a> = <Pairs|Counted|Plain>.of(<T>)\n<T+> = <$a> <+|*> <T>",
+        "<T+a> = Pairs.of(<T>)\n<T+> = <$a>.second * 2\n<T+> = <$a>.sin().first",
+        "<B+> = isinstance(<T!>, <Pairs|Counted|Plain>)",
+        "<T+a> = <Pairs|Counted|Plain>.of(<T>)\n<T+> = torch.cat([<$a>, <$a>])", "<S+> = type(<T!>).__name__",
+        "<T+a> = <Pairs|Counted|Plain>.of(<T>)\n<$a>.add_(<N>)\n<T+> = <$a> * 2",
+        "<T+> = <Pairs|Counted|Plain>.of(<T>).sum()",
+        "<T+a> = <Pairs|Counted|Plain>.of(<T>)\nif type(<$a> + 1) is <Pairs|Counted|Plain>:\n    <block>",
+        "<T+a> = Plain.of(<T>)\n<$a>.tag = <I>\n<T+b> = <$a> * 2\n<B+> = hasattr(<$b>, 'tag')",
+        "<T+> = Plain.of(<T>).doubled()",
+        "<T+> = Plain.of(<T>).as_subclass(torch.Tensor) + 1", "<T+> = <T!>.as_subclass(<Counted|Plain|torch.Tensor>)",
+        "<T+> = Pairs(<T!>, <T!>)", "<T+> = Counted.of(<T>).half + <N>", "<T+> = torch.sin(Counted.of(<T>))",
+        "<T+> = <N> - <Pairs|Counted|Plain>.of(<T>)", "<L+> = list(<Pairs|Counted|Plain>.of(<T>))",
+        "<T+a> = <Pairs|Counted|Plain>.of(<T>)\n<I+> = <$a>.shape[0]\n<N+> = <$a>.sum().item()",
+        "<T+a> = <Pairs|Counted|Plain>.of(<T>)\n<$a>[<P>] = <N>\n<T+> = <$a>[<P>]", "<B+> = <T!>.is_contiguous()",
+        "with torch._C.DisableTorchFunctionSubclass():\n    <T+> = Counted.of(<T>) * 2\n    <block>",
+        "with Calls():\n    <T+> = <T> * 2\n    <block>",
+        "<T+> = F.linear(<Pairs|Counted|Plain>.of(<T>), torch.ones(2, 3))",
+        "<T+> = <Pairs|Counted|Plain>.of(<T>).<detach|clone|t|flatten|contiguous|double>()",
+    ),
+    "branches": (
+        "<T+> = torch.cond(<T!>.sum() > <N>, lambda q: q * 2, lambda q: q - 1, (<T>,))",
+        "<T+> = torch.cond(<B>, lambda q: q.sin(), lambda q: q.cos(), (<T>,))",
+        "<T+> = torch.cond(<T!>.shape[0] > <I>, lambda q: q + 1, lambda q: q * <N>, (<T>,))",
+        "def <K+y>(<T+a>):\n    return <$a> * <N>\ndef <K+z>(<T+b>):\n    return <$b> + 1\n"
+        "<T+> = torch.cond(<T!>.sum() > 0, <$y>, <$z>, [<T>])",
+        "<T+>, <T+> = torch.cond(<T!>.max() > <N>, lambda p, q: (p + q, q * 1), lambda p, q: (p - q, q + 1), (<T!>, "
+        "<T!>))",
+        "<T+> = torch.cond(<T!>.sum() > 0, lambda: <T!> * 2, lambda: <T!> * 3, ())",
+        "<D+> = torch.cond(<T!>.any(), lambda q: {'a': q + 1}, lambda q: {'a': q * 2}, (<T>,))",
+        "<T+> = torch.cond(<T!>.sum() > 0, lambda q: torch.cond(q.sum() > 1, torch.neg, torch.sin, (q,)), "
+        "lambda q: q.cos(), (<T>,))",
+        "try:\n    <T+> = torch.cond(<T!>.sum() > 0, lambda q: q.add_(1), lambda q: q * 2, (<T>,))\n"
+        "except Exception as e:\n    print(type(e).__name__)",
+        "try:\n    <T+> = torch.cond(<T!>.sum() > 0, lambda q: q[:1], lambda q: q.sum(), (<T>,))\n"
+        "except Exception as e:\n    print(type(e).__name__)",
+        "<I+>, <T+> = torch._higher_order_ops.while_loop(lambda i, q: i < <2|3>, lambda i, q: (i + 1, q * 2), "
+        "(torch.tensor(0), <T>))",
+        "<T+>, <T+> = torch._higher_order_ops.while_loop(lambda i, q: (i < 4) & (q.sum() < <N>), "
+        "lambda i, q: (i + 1, q + 1), (torch.tensor(0), <T>))",
+        "(<T+>,) = torch._higher_order_ops.while_loop(lambda q: q.sum() < <N>, lambda q: (q + 1,), (<T>.abs() + 1,))",
+        "<T+> = torch.utils.checkpoint.checkpoint(lambda q: q.sin() * <N>, <T>, use_reentrant=<B>)",
+        "<T+> = torch.vmap(lambda q: q * <N>)(<T>)", "<T+> = torch.func.grad(lambda q: (q * q).sum())(<T>)",
+    ),
 }  # fmt: skip
 
 

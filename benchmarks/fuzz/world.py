@@ -26,6 +26,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import return_and_correct_aliasing
+from torch.utils._pytree import tree_map, tree_map_only
 from torch.utils.checkpoint import checkpoint
 
 
@@ -408,6 +411,74 @@ class Kept(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
         (q,) = ctx.saved_tensors
         return g * q * ctx.by, None
+
+
+class Pairs(Tensor):
+    """Two tensors that are computed alike: a wrapper that can be traced."""
+
+    @staticmethod
+    def __new__(cls, first: Tensor, second: Tensor) -> Any:
+        return Tensor._make_wrapper_subclass(
+            cls, first.shape, strides=first.stride(), storage_offset=first.storage_offset(), dtype=first.dtype,
+            device=first.device, requires_grad=first.requires_grad,
+        )  # fmt: skip
+
+    def __init__(self, first: Tensor, second: Tensor) -> None:
+        self.first, self.second = first, second
+
+    @classmethod
+    def of(cls, q: Tensor) -> Tensor:
+        return q if isinstance(q, Pairs) else cls(q, q * 2)
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["first", "second"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner: dict[str, Tensor], told: Any, size: Any, stride: Any) -> Tensor:
+        return Pairs(inner["first"], inner["second"])
+
+    def __repr__(self, **kwargs: Any) -> str:  # type: ignore[override]
+        return f"Pairs{tuple(self.shape)}"
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, classes: Any, args: Any = (), kwargs: Any = None) -> Any:
+        one, two = (
+            func(*tree_map_only(Pairs, lambda q, name=name: getattr(q, name), args), **(kwargs or {}))
+            for name in ("first", "second")
+        )
+        made = tree_map(lambda p, q: cls(p, q) if isinstance(p, Tensor) else p, one, two)
+        return return_and_correct_aliasing(func, args, kwargs or {}, made)
+
+
+class Plain(Tensor):
+    """Has a method and attributes, and leaves operators as they are."""
+
+    @classmethod
+    def of(cls, q: Tensor) -> Tensor:
+        return q.as_subclass(cls)
+
+    def doubled(self) -> Tensor:
+        return self * 2
+
+
+class Counted(Plain):
+    """Sees every operator; its results are of its class where they are tensors."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, classes: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.sin, Tensor.__mul__, Tensor.mul):
+            SEEN.append(func.__name__)
+        return super().__torch_function__(func, classes, args, kwargs or {})
+
+    @property
+    def half(self) -> Tensor:
+        return self / 2
+
+
+class Calls(TorchFunctionMode):
+    def __torch_function__(self, func: Any, classes: Any, args: Any = (), kwargs: Any = None) -> Any:
+        SEEN.append("call")
+        return func(*args, **(kwargs or {}))
 
 
 class Scope:
