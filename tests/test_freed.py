@@ -220,3 +220,94 @@ def to_its_parent(x):
 def test_a_weak_reference_tells_what_the_program_has_dropped(function):
     found, expected = explorer.compile(function)(torch.ones(2)), function(torch.ones(2))
     assert torch.equal(found[0], expected[0]) and found[1] is expected[1]
+
+
+ENDS: list[str] = []
+
+
+class Ending:
+    def __init__(self, x):
+        self.x = x
+
+    def __del__(self):
+        ENDS.append("end")
+
+
+def ends_where_it_is_dropped(x):
+    ending = Ending(x)
+    y = ending.x * 2
+    del ending
+    ENDS.append("after")
+    return y
+
+
+def ends_with_what_is_inlined(x):
+    y = ends_where_it_is_dropped(x) + Ending(x).x
+    ENDS.append("outside")
+    return y
+
+
+def finalized(x):
+    node = Node()
+    ending = weakref.finalize(node, ENDS.append, "finalized")
+    y = x + ending.alive
+    node = None
+    return y, ending.alive
+
+
+def called_back(x):
+    node = Node()
+    seen = weakref.ref(node, lambda reference: ENDS.append("called back"))
+    del node
+    ENDS.append("after")
+    return x * 2, seen() is None
+
+
+def forgotten_key(x):
+    table, node, other = weakref.WeakKeyDictionary(), Node(), Node()
+    table[node] = table[other] = 1
+    y = x + len(table)
+    del node
+    return y, len(table)
+
+
+def forgotten_value(x):
+    table, node = weakref.WeakValueDictionary(), Node()
+    table["a"] = node
+    y = x + len(table)
+    del node
+    return y, len(table)
+
+
+def forgotten_member(x):
+    members, node = weakref.WeakSet(), Node()
+    members.add(node)
+    y = x + len(members)
+    del node
+    return y, len(members)
+
+
+def through_a_proxy(x):
+    node = Node()
+    node.x = x
+    proxy = weakref.proxy(node)
+    y = proxy.x + 1
+    del node
+    return y, hasattr(type(proxy), "x") or str(pytest.raises(ReferenceError, lambda: proxy.x).value)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        ends_where_it_is_dropped, ends_with_what_is_inlined, finalized, called_back, forgotten_key, forgotten_value,
+        forgotten_member, through_a_proxy,
+    ],
+)  # fmt: skip
+def test_the_end_of_an_object_is_noticed_where_eager_notices_it(function):
+    told = []
+    for each in (function, explorer.compile(function, backend="eager")):
+        ENDS.clear()
+        result = each(torch.ones(2))
+        told.append((str(result), list(ENDS)))
+        del result
+    assert told[0] == told[1]

@@ -15,6 +15,7 @@ import random
 import sys
 import sysconfig
 import types
+import weakref
 from typing import Any, NoReturn, Protocol
 
 import torch
@@ -28,7 +29,7 @@ from explorer.compiler.capture.values.base import NotConstant, Raised, Rule, Tra
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.exceptions import ExceptionValue, class_made
-from explorer.compiler.capture.values.functions import BoundMethod, BuiltinMethod, CellValue, FunctionValue
+from explorer.compiler.capture.values.functions import NOTICED, BoundMethod, BuiltinMethod, CellValue, FunctionValue
 from explorer.compiler.capture.values.iterators import GeneratorValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, OPTREE, ObjectValue, is_library, maker_of
@@ -385,6 +386,12 @@ class Calls(Tracer, Protocol):
         if not isinstance(kind, ClassValue):
             unsupported(reasons.UNTRACEABLE_CALL, "__new__ of something that is no class")
         cls = kind.cls
+        if isinstance(self.look_up(cls, "__del__"), types.FunctionType):
+            self.tape.whole = f"a {cls.__name__} is made, whose __del__ runs where the program drops it"
+            unsupported(reasons.UNTRACEABLE_CALL, self.tape.whole)
+        if issubclass(cls, weakref.ref) and rest and rest[0].source is None:
+            self.tape.whole = NOTICED
+            unsupported(reasons.UNTRACEABLE_CALL, self.tape.whole)
         if cls.__module__ == "torch.return_types" and len(rest) == 1:
             return TupleValue(self.items(rest[0]), cls)
         if issubclass(cls, torch.Tensor):

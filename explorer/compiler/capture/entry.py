@@ -400,7 +400,7 @@ def optimize(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
         return _module_class(target, config, compile_frame)
     if not callable(target):
         raise TypeError(f"cannot compile a {type(target).__name__}: it is not callable")
-    if getattr(target, ORIGINAL, None) is not None:
+    if ORIGINAL in getattr(target, "__dict__", {}):
         return target
     engine = Engine(config, compile_frame)
     compiled: Any = watched_callable(target, engine)

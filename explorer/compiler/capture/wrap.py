@@ -235,12 +235,15 @@ def _original(given: Any) -> Any:
     """What a function or module compiles, if we, stock or TorchScript compiled it; None for others."""
     if isinstance(given, torch.jit.ScriptFunction):
         return getattr(given, "_torchdynamo_inline", None)
-    if not isinstance(given, (types.FunctionType, torch.nn.Module)) or getattr(given, "_torchdynamo_disable", False):
+    if not isinstance(given, (types.FunctionType, torch.nn.Module)):
+        return None
+    marks = vars(given)  # getattr() might run code of the program
+    if marks.get("_torchdynamo_disable"):
         return None
     if isinstance(given, types.FunctionType):
-        return getattr(given, ORIGINAL, None) or getattr(given, "_torchdynamo_orig_callable", None)
+        return marks.get(ORIGINAL) or marks.get("_torchdynamo_orig_callable")
     stocks = type(given).__module__ == "torch._dynamo.eval_frame"
-    return given._orig_mod if stocks else getattr(given, ORIGINAL, None)
+    return given._orig_mod if stocks else marks.get(ORIGINAL)
 
 
 def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:

@@ -24,6 +24,7 @@ from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, unmade_class
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import (
+    NOTICED,
     BoundMethod,
     BuiltinValue,
     FunctionValue,
@@ -300,10 +301,29 @@ def _weak_reference(t: Tracer, target: Value, callback: Value = NONE) -> Value:
     known = callback.defaults(t) if isinstance(callback, FunctionValue) else []
     is_own = isinstance(callback, FunctionValue) and callback.globals is vars(weakref) and bool(known)
     if not t.is_none(callback) and not is_own and target.source is None:
-        unsupported(reasons.UNTRACEABLE_CALL, "weakref.ref with a callback, to an object made here")
+        t.tape.whole = NOTICED
+        unsupported(reasons.UNTRACEABLE_CALL, t.tape.whole)
     if not target.python_type().__weakrefoffset__ and not isinstance(target, BoundMethod):
         t.raise_(TypeError, f"cannot create weak reference to '{name_in_messages(target.python_type())}' object")
     return WeakReference(target, callback=callback)
+
+
+@positional(weakref.proxy, weakref.getweakrefcount, weakref.getweakrefs)
+def _watched(t: Tracer, target: Value, callback: Value = NONE) -> Value:
+    """What only Python knows of an object; nor can a continuation end what its caller holds."""
+    if target.source is None:
+        t.tape.whole = NOTICED
+    unsupported(reasons.UNTRACEABLE_CALL, "weakref.proxy or a question for weak references")
+
+
+@positional(weakref.WeakKeyDictionary.__len__, weakref.WeakSet.__len__)
+def _length_of_weak(t: Tracer, given: Value) -> Value:
+    """How many still live."""
+    data = given.get_attr(t, "data")
+    for reference in t.items(data):
+        t.call(reference, [], {})
+    pending = given.get_attr(t, "_pending_removals")
+    return Constant(t.index(data.length(t)) - t.index(pending.length(t)))
 
 
 @positional(contextlib.nullcontext)

@@ -31,6 +31,8 @@ class ClassValue(Value):
         return self.cls
 
     def get_attr(self, t: Tracer, name: str) -> Value:
+        if isinstance(t.look_up(type(self.cls), "__getattribute__"), types.FunctionType):
+            unsupported(reasons.ATTRIBUTE, f"{self.cls.__name__}.{name}: its class overrides __getattribute__")
         meta = t.look_up(type(self.cls), name)
         found = t.look_up(self.cls, name)
         if found is MISSING or (isinstance(meta, property) or hasattr(type(meta), "__set__")) and name != "__doc__":

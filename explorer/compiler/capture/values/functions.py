@@ -401,6 +401,10 @@ class CompiledValue(Value):
         r.call_value(self.maker, [self.function], self.options)
 
 
+NOTICED = "what notices the end of an object that the function makes"
+"""Why Python runs a function: the caller of a continuation holds what the continuation drops."""
+
+
 class WeakReference(ObjectValue):
     """weakref.ref of an object that lives."""
 
