@@ -32,8 +32,8 @@ def product(x, w):
 def dropped(x, w):
     return (torch.nn.functional.dropout(x, 0.5) * x).sum()
 
-x = torch.linspace(0.1, 1, 64 * 32).view(64, 32).requires_grad_()  # 8192 bytes
-w = torch.linspace(-1, 1, 32 * 16).view(32, 16).requires_grad_()  # 2048 bytes
+x = torch.nn.Parameter(torch.linspace(0.1, 1, 64 * 32).view(64, 32))  # 8192 bytes
+w = torch.nn.Parameter(torch.linspace(-1, 1, 32 * 16).view(32, 16))  # 2048 bytes
 functions = [scaled, chained, softmax, product, dropped]
 '''
 
@@ -53,8 +53,8 @@ BYTES = Prediction(
     id="partition-1",
     title="What is kept?",
     task=(
-        "Predict how many bytes each function keeps for its backward. Its inputs are alive anyway and do not count. A "
-        "float32 takes 4 bytes, a bool 1."
+        "Predict how many bytes each function keeps for its backward. Its inputs are parameters, which are alive "
+        "anyway and do not count. A float32 takes 4 bytes, a bool 1."
     ),
     minutes=8,
     given=KEPT,
@@ -151,8 +151,8 @@ def value(node):
 
 
 def steps() -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
-    def r(*size: int) -> torch.Tensor:
-        return torch.linspace(-1, 1, int(torch.Size(size).numel())).view(size).requires_grad_()
+    def r(*size: int) -> torch.nn.Parameter:
+        return torch.nn.Parameter(torch.linspace(-1, 1, int(torch.Size(size).numel())).view(size))
 
     def chain(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         y = torch.tanh(x @ w)
