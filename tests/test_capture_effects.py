@@ -485,3 +485,26 @@ def test_a_functools_cache_runs_its_function_once_for_a_key(fn: Any) -> None:
         keys = Key(), Key()
         seen.append([(run(torch.ones(3), keys[n]).tolist(), list(MADE), COUNTS.tolist()) for n in (0, 0, 1, 0, 1)])
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("ending", ("del made", "made = None", "kept.append(made)", "pass"))
+def test_the_end_of_an_object_that_is_made_is_noticed(ending: str) -> None:
+    space: dict[str, Any] = {"torch": torch, "log": [], "kept": []}
+    program = f"""
+class Noticed:
+    def __del__(self): log.append("ended")
+def body(x):
+    y = x + 1
+    made = Noticed()
+    {ending}
+    return y * 2
+"""
+    exec(program, space)
+    x, found = torch.ones(3), []
+    for body in (space["body"], explorer.compile(space["body"])):
+        assert torch.equal(body(x), (x + 1) * 2)
+        found.append((list(space["log"]), len(space["kept"])))
+        space["log"].clear()
+        space["kept"].clear()
+        space["log"].clear()
+    assert found[0] == found[1] and found[0][0] == ["ended"] * (ending != "kept.append(made)")
