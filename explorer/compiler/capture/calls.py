@@ -355,8 +355,6 @@ class Calls(Tracer, Protocol):
         """type.__call__: __new__, then __init__."""
         if cls.__flags__ & _ABSTRACT:
             self.python(object.__new__, cls)
-        if hasattr(cls, "__del__"):
-            unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}, whose __del__ runs at its end")
         if issubclass(cls, (torch.jit.ScriptModule, torch.nn.modules.lazy.LazyModuleMixin)):
             unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}")
         if issubclass(cls, torch.Tensor) and dispatches(cls):
