@@ -508,3 +508,99 @@ def body(x):
         space["kept"].clear()
         space["log"].clear()
     assert found[0] == found[1] and found[0][0] == ["ended"] * (ending != "kept.append(made)")
+
+
+def family() -> tuple[Any, Any, Any]:
+    class Root:
+        rate = 3
+
+        def shift(self, x: Any) -> Any:
+            return x + 1
+
+        @property
+        def bias(self) -> int:
+            return 1
+
+    class Middle(Root):
+        pass
+
+    class Leaf(Middle):
+        def run(self, x: Any) -> Any:
+            return super().shift(x) * super().bias * super(Middle, self).rate
+
+    return Root, Middle, Leaf()
+
+
+CHANGED_BASES = {
+    "another function": lambda root, middle: setattr(root, "shift", lambda self, x: x * 9),
+    "another property": lambda root, middle: setattr(root, "bias", property(lambda self: 5)),
+    "other data": lambda root, middle: setattr(root, "rate", 7),
+    "a class between": lambda root, middle: setattr(middle, "shift", lambda self, x: x - 2),
+    "data in a class between": lambda root, middle: setattr(middle, "bias", 4),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED_BASES.values(), ids=CHANGED_BASES)
+def test_what_super_finds_may_change(change: Any) -> None:
+    root, middle, leaf = family()
+    fn, x = explorer.compile(lambda x: leaf.run(x), backend="eager"), torch.ones(2)
+    assert torch.equal(fn(x), leaf.run(x))
+    change(root, middle)
+    assert torch.equal(fn(x), leaf.run(x))
+
+
+class Pair:
+    __match_args__: Any = ("left", "right")
+
+    def __init__(self) -> None:
+        self.left, self.right = 1, 2
+
+
+def matched(x: Any) -> Any:
+    match Pair():
+        case Pair(2, 1):
+            return x - 1
+        case Pair(left, right=2):
+            return x + left
+
+
+@pytest.mark.parametrize("fields", [("right", "left"), ("left",), ("left", "left"), ("right", "right"), ()])
+def test_the_fields_of_a_class_pattern_may_change(fields: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fn = explorer.compile(matched, backend="eager")
+    assert torch.equal(fn(torch.ones(2)), matched(torch.ones(2)))
+    monkeypatch.setattr(Pair, "__match_args__", fields)
+    found = []
+    for each in (fn, matched):
+        try:
+            found.append(str(each(torch.ones(2))))
+        except TypeError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+
+
+NAMES = types.SimpleNamespace(n=1)
+
+
+@functools.cache
+def kept(n: int) -> list[int]:
+    return [n]
+
+
+def of_a_namespace(x: Any) -> Any:
+    NAMES.n += 1
+    return x * NAMES.n, repr(NAMES)
+
+
+def of_a_cache(x: Any) -> Any:
+    kept(1).append(len(kept(1)))
+    return x * len(kept(1)), kept(1) is kept(1)
+
+
+@pytest.mark.parametrize("fn", [of_a_namespace, of_a_cache])
+def test_what_is_kept_outside_is_read_as_it_is_now(fn: Any) -> None:
+    seen = []
+    for each in (fn, explorer.compile(fn, backend="eager")):
+        NAMES.n = 1
+        kept.cache_clear()
+        seen.append([str(each(torch.ones(2))) for _ in range(3)])
+    assert seen[0] == seen[1]

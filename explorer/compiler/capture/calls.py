@@ -269,9 +269,11 @@ class Calls(Tracer, Protocol):
             if not all(isinstance(v, Constant) for v in (*args, *kwargs.values())):
                 return found
             # What it remembers, which may be older than what its function gives now.
-            return self.from_python(
-                self.python(function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
-            )
+            given = {k: v.constant() for k, v in kwargs.items()}
+            kept = self.python(function, *(a.constant() for a in args), **given)
+            if isinstance(kept, (list, dict, set, collections.deque)):
+                unsupported(reasons.UNTRACEABLE_CALL, f"{function.__qualname__}, a functools cache of what may change")
+            return self.from_python(kept)
         if is_graph_function(function):
             return graph_call(self, "call_function", function, args, kwargs)
         owner = getattr(function, "__objclass__", None)
@@ -474,16 +476,19 @@ class Calls(Tracer, Protocol):
         """A function that `look_up` found on a class."""
         return self.from_python(function)
 
-    def look_up(self, cls: type, name: str) -> Any:
+    def look_up(self, cls: type, name: str, after: type | None = None) -> Any:
         """What the class or its bases define under `name`, as it stands in their dictionaries; MISSING if nothing.
+        Only those behind `after` are asked, where super() asks.
 
         The program's own classes may come to define another: which it is, and that no class before has one, is guarded.
         Data is guarded where it is read.
         """
-        if (id(cls), name) in self.looked_up:
-            return self.looked_up[id(cls), name]
+        key = id(cls), name, id(after)
+        if key in self.looked_up:
+            return self.looked_up[key]
         found: Any = MISSING
-        for base in cls.__mro__:
+        order = cls.__mro__
+        for base in order if after is None else order[order.index(after) + 1 :]:
             fixed = is_written_in_c(base) or is_library(base.__module__)
             members = Attr(self.known_source(base), "__dict__")
             if name in base.__dict__:
@@ -493,7 +498,7 @@ class Calls(Tracer, Protocol):
                 break
             if not fixed:
                 self.guard(members, Has(name, False, "key"), "the class does not define it")
-        self.looked_up[id(cls), name] = found
+        self.looked_up[key] = found
         return found
 
     def class_attribute(self, owner: type, name: str, found: Any) -> Value:

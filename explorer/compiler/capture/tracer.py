@@ -125,7 +125,7 @@ class Evaluator(Calls, DataModel):
         self.local_keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
         self.effects: Effects[Value] = Effects(DELETED)
         self.wrapped: dict[int, Value] = {}
-        self.looked_up: dict[tuple[int, str], Any] = {}
+        self.looked_up: dict[tuple[int, str, int], Any] = {}
         self.tensors: dict[int, Any] = {}
         self.arrays: dict[int, Any] = {}
         self.storages: dict[int, Value] = {}

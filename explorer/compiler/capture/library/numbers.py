@@ -99,12 +99,18 @@ def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
             return text if how != "ascii" else Constant(ascii(t.constant_of(text))[1:-1])
         if isinstance(value, (SequenceValue, DictValue)) and not spec and found in _OF_CONTAINERS:
             return Constant(_OF_CONTAINERS[found](t, value))
-    if isinstance(value, ObjectValue) and value.cls.__module__ in ("typing", "types") and value.given is not MISSING:
+    if isinstance(value, ObjectValue) and _is_alias(value):
         return Constant(t.python(format if how == "format" else str, value.given))
     if how == "format":
         return Constant(t.python(format, t.constant_of(value), spec))
     functions: dict[str, Callable[..., Any]] = {"str": str, "repr": repr, "ascii": ascii}
     return Constant(t.python(functions[how], t.constant_of(value)))
+
+
+def _is_alias(value: ObjectValue) -> bool:
+    """Whether the text of the object itself is its text: list[int], a union, what else does not change."""
+    unchanging = value.cls.__module__ in ("typing", "types") and value.cls is not types.SimpleNamespace
+    return unchanging and value.given is not MISSING
 
 
 def _listed(t: Tracer, items: Iterable[Value]) -> str:

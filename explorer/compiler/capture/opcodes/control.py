@@ -171,7 +171,8 @@ def match_class(t: Tracer, f: Frame, i: Instruction) -> None:
         return
     found: list[Value] = []
     if i.arg:
-        fields = getattr(wanted, "__match_args__", None)
+        known = t.attr_or_none(t.from_python(wanted), "__match_args__")
+        fields = None if known is None else t.constant_of(known)
         if fields is None and wanted in _SELF_MATCHING and i.arg == 1:
             found.append(value)
         else:
@@ -180,7 +181,9 @@ def match_class(t: Tracer, f: Frame, i: Instruction) -> None:
                 said = f"accepts {count} positional sub-pattern{'s' * (count != 1)} ({i.arg} given)"
                 t.raise_(TypeError, f"{wanted.__name__}() {said}")
             names = (*(fields or ())[: i.arg], *names)
-    for name in names:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            t.raise_(TypeError, f"{wanted.__name__}() got multiple sub-patterns for attribute {name!r}")
         attribute = t.attr_or_none(value, name)
         if attribute is None:
             f.push(Constant(None))

@@ -359,11 +359,11 @@ class SuperValue(Value):
         cls = self.bound.cls if is_class and isinstance(self.bound, ClassValue) else self.bound.python_type()
         if self.start not in cls.__mro__:
             t.raise_(TypeError, "super(type, obj): obj must be an instance or subtype of type")
-        order = cls.__mro__
-        for base in order[order.index(self.start) + 1 :]:
-            if name in base.__dict__:
-                return self._bind(t, base, name, base.__dict__[name], is_class, cls)
-        t.raise_(AttributeError, f"'super' object has no attribute '{name}'")
+        found = t.look_up(cls, name, self.start)
+        if found is MISSING:
+            t.raise_(AttributeError, f"'super' object has no attribute '{name}'")
+        order = cls.__mro__[cls.__mro__.index(self.start) + 1 :]
+        return self._bind(t, next(base for base in order if name in base.__dict__), name, found, is_class, cls)
 
     def _bind(self, t: Tracer, base: type, name: str, found: Any, is_class: bool, cls: type) -> Value:
         if isinstance(found, staticmethod) or name == "__new__":
