@@ -315,40 +315,8 @@ def test_loops_that_break_in_each_turn(fn, capsys):
         assert out[: len(out) // 2] == out[len(out) // 2 :]
     assert captures.fallbacks == []
     made = len(captures.made)
-    fn_(x, 90)  # range(90) is a constant where one is made: in the function, and in each turn of an outer loop
-    assert len(captures.made) <= made + 2 < 30
-
-
-LAYERS = [nn.Linear(2, 2) for _ in range(8)]
-
-
-def over_layers(x):
-    for layer in LAYERS:
-        x = layer(x)
-        print(end="")
-    return x
-
-
-def numbered(x):
-    for i in range(8):
-        x = x * 2 + i
-        print(end="")
-    return x
-
-
-def downwards(x):
-    for i in reversed(range(8)):
-        x = x.cos() * i
-        print(end="")
-    return x
-
-
-@pytest.mark.parametrize("fn", [over_layers, numbered, downwards], ids=lambda f: f.__name__)
-def test_a_loop_that_breaks_is_not_compiled_for_each_turn(fn):
-    fn_, captures = compiled(fn)
-    for _ in range(2):
-        torch.testing.assert_close(fn_(torch.ones(2)), fn(torch.ones(2)))
-    assert captures.fallbacks == [] and len(captures.made) <= 6
+    fn_(x, 90)  # range(90) is a constant of the function's own compile
+    assert len(captures.made) <= made + 1 < 30
 
 
 def test_a_loop_on_data() -> None:

@@ -331,8 +331,6 @@ class PythonCheck(Condition):
     constant: ConstantData | None = None
     seen: Callable[[Any], str] | None = field(default=None, repr=False)
     """What a value that fails is, where its own text does not say it."""
-    counts: tuple[int, ...] | None = None
-    """The numbers it is about, as `sizes` tells them."""
     kind: ClassVar[str] = "value"
 
     @property
@@ -342,9 +340,6 @@ class PythonCheck(Condition):
     def shown(self, name: str) -> Shown:
         text = f"{name} {self.relation} {self.value}"
         return Shown(text, self.relation, self.value, text, data={"constant": self.constant})
-
-    def sizes(self) -> tuple[int, ...] | None:
-        return self.counts
 
     def difference(self, value: Any) -> str:
         return "" if self.function(value) else f"is {(self.seen or said)(value)}"
@@ -369,10 +364,7 @@ def iterator_at(position: int, length: int) -> PythonCheck:
             return said(iterator)
         return f"at position {found[0]} of {found[1]}, expected at position {position} of {length}"
 
-    return PythonCheck(
-        "is at", f"position {position} of {length}", lambda it: at(it) == (position, length), seen=seen,
-        counts=(position, length),
-    )  # fmt: skip
+    return PythonCheck("is at", f"position {position} of {length}", lambda it: at(it) == (position, length), seen=seen)
 
 
 def iterates_over(expected: Any) -> PythonCheck:

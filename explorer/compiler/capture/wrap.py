@@ -85,7 +85,7 @@ _ITERATORS = tuple(type(iter(each)) for each in ([], (), *_UNORDERED, "", range(
 _TAKEN = tuple(type(iter(each)) for each in _UNORDERED)
 
 UNROLLED = 8
-"""Turns left of a loop that are unrolled after a break in it, the first time: guards on its place are on that one."""
+"""Turns left of a loop that are unrolled after a break in it. Guards on its place make each a compile of its own."""
 
 ORIGINAL = "__explorer_original__"
 """The attribute by which a compiled function names what it compiles: calls of it inside traced code inline that."""
@@ -367,7 +367,7 @@ def is_hashable_known(key: Any) -> bool:
 
 def _iterator(t: Tracer, source: Source, given: Any) -> Value:
     """The iterator that a continuation or a comprehension goes on with: over what, and how far. Others are Python's;
-    so is that of a loop that came here with other turns left, or has many left: it is likely to break in each."""
+    so is that of a loop with many turns left, which is likely to break in each of them."""
     is_loop = isinstance(source, Local) and source.variable.startswith(STACK)
     parts = Item(Returned(source, "__reduce__"), 1)
     if type(given) in (zip, map, filter, enumerate) and not is_loop:
@@ -376,12 +376,9 @@ def _iterator(t: Tracer, source: Source, given: Any) -> Value:
         rest = t.wrap(Item(parts, 0), given.__reduce__()[1][0])
         return TakenIterator(t.items(rest), type(given), None, source)
     found = progress(given)
-    if found is None:
+    if found is None or (is_loop and len(found[0]) - found[1] > UNROLLED):
         return GivenIterator(given, source, reasons.LOOP_TURN if is_loop else reasons.GENERATOR)
     base, position = found
-    breaks_again = any(t.given.history.changes(source.name, n, position, len(base)) for n in range(2))
-    if is_loop and (breaks_again or len(base) - position > UNROLLED):
-        return GivenIterator(given, source, reasons.LOOP_TURN)
     t.guard(source, iterator_at(position, len(base)), "the turns that the loop has left were unrolled")
     if isinstance(base, (range, str, bytes)):
         t.guard(source, iterates_over(base), "the loop's numbers were used while tracing")
