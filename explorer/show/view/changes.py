@@ -53,13 +53,14 @@ def _graphs(record: RecordData) -> dict[str, str]:
     return {f"{each.id} {_function(each)}": _operations(each) for each in record.compiles if each.operations}
 
 
-_PLACE = re.compile(r" \(.{1,4096}:\d{1,9}\)$")
+_PLACE = re.compile(r".{1,4096}:\d{1,9}\)")
 _CONTINUATION = re.compile(r"\btorch_dynamo_resume_in_(\w+)_at_\d{1,9}")
 
 
 def _function(compile: CompileData) -> str:
     """Its name without file and line, which are others in another environment."""
-    return _CONTINUATION.sub(r"\1 after a break", _PLACE.sub("", compile.title))
+    name, _, place = compile.title.partition(" (")
+    return _CONTINUATION.sub(r"\1 after a break", name if _PLACE.fullmatch(place) else compile.title)
 
 
 def _operations(compile: CompileData) -> str:
