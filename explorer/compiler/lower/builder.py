@@ -185,7 +185,9 @@ class Lowering:
 
     def memory(self, tensor: Tensor, why: str, *, exact: bool = False) -> View:
         """Where the tensor is in memory, putting it there first. A view of a computed value is taken of the value's
-        memory, unless the view is much smaller. `exact`: with eager's strides."""
+        memory, unless the view is much smaller. `exact`: with eager's strides, and with gaps between the elements where
+        eager has them and `why` asks for them."""
+        gaps = exact and why in (reasons.OUTPUT, reasons.LIBRARY_VIEW)
         if not tensor.in_memory():
             base = tensor.base
             if base is not None and tensor.restride is not None:
@@ -193,19 +195,19 @@ class Lowering:
                     self.memory(base, why, exact=exact)
             if not tensor.in_memory():
                 copied = base is not None and tensor.restride is None
-                self.realize(tensor, reasons.LAYOUT if copied else why, exact=exact and why == reasons.OUTPUT)
+                self.realize(tensor, reasons.LAYOUT if copied else why, exact=gaps)
         assert tensor.place is not None
         stride = tensor.place.layout.stride
         if not exact or tensor.stride is None:
             return tensor.place
         if same_strides(tensor.size, stride, tensor.stride):  # those of dimensions of size 1 place no element
             return replace(tensor.place, layout=replace(tensor.place.layout, stride=tensor.stride))
-        if why != reasons.OUTPUT and same_strides(tensor.size, stride, self.dense(tensor.size, tensor.stride)):
+        if not gaps and same_strides(tensor.size, stride, self.dense(tensor.size, tensor.stride)):
             return tensor.place
         if tensor.dtype not in LOOP_DTYPES:
             return self._copied(tensor.place, self.dense(tensor.size, tensor.stride))
         copy = Tensor(tensor.dtype, tensor.device, tensor.size, tensor.at, tensor.reads, stride=tensor.stride)
-        return self.realize(copy, reasons.LAYOUT, "eager's strides", exact=why == reasons.OUTPUT)
+        return self.realize(copy, reasons.LAYOUT, "eager's strides", exact=gaps)
 
     def _copied(self, place: View, stride: Point) -> View:
         """A copy with these strides, which are dense, made by the library."""

@@ -69,8 +69,10 @@ def library(
     if any(parameter.name == "storage_offset" for parameter in target._schema.arguments):
         args, kwargs = _in_own_storage(lower, target, args, kwargs)
     exact = target not in PRODUCTS
-    given = tuple(_argument(lower, arg, exact) for arg in args)
-    named = tuple((name, _argument(lower, arg, exact)) for name, arg in kwargs.items())
+    is_view = any(each.alias_info is not None and not each.alias_info.is_write for each in target._schema.returns)
+    why_there = reasons.LIBRARY_VIEW if is_view else reasons.LIBRARY_ARGUMENT
+    given = tuple(_argument(lower, arg, exact, why_there) for arg in args)
+    named = tuple((name, _argument(lower, arg, exact, why_there)) for name, arg in kwargs.items())
     many = isinstance(out, (tuple, list))
     results = list(out) if many else [out]
     buffers = tuple(_buffer(lower, target, value, place, args, why) for place, value in enumerate(results))
@@ -110,11 +112,11 @@ def _in_own_storage(
     return [given[name] for name in named], {name: value for name, value in given.items() if name not in named}
 
 
-def _argument(lower: Lowering, value: Any, exact: bool) -> Any:
+def _argument(lower: Lowering, value: Any, exact: bool, why: str) -> Any:
     if isinstance(value, Tensor):
-        return lower.memory(value, reasons.LIBRARY_ARGUMENT, exact=exact)
+        return lower.memory(value, why, exact=exact)
     if isinstance(value, (list, tuple)):
-        return tuple(_argument(lower, item, exact) for item in value)
+        return tuple(_argument(lower, item, exact, why) for item in value)
     return value
 
 

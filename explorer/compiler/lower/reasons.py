@@ -22,6 +22,12 @@ LIBRARY_ARGUMENT = reason(
     "A library operator takes tensors in memory; what computes its argument cannot be put inside it.",
     "Replace the library operation by pointwise and reduction operations where that is no slower.",
 )
+LIBRARY_VIEW = reason(
+    "lower.library_view",
+    "A library call makes a view of it",
+    "Which elements the view has is told by the strides, so that they are eager's, gaps included.",
+    "",
+)
 MANY_READERS = reason(
     "lower.many_readers",
     "Storing it once moves fewer bytes than computing it for each reader",
