@@ -506,7 +506,8 @@ KINDS: dict[str, Kind] = {
 
 WITHIN = {
     "AutocastValue": "object", "CellAside": "cell", "CellValue": "cell", "ChainIterator": "chain",
-    "ContextValue": "object", "DictView": "dict", "EnumerateIterator": "zip", "FilterIterator": "map",
+    "ContextValue": "object", "DequeIterator": "deque", "DictView": "dict", "EnumerateIterator": "zip",
+    "FilterIterator": "map",
     "GeneratorValue": "generator", "IndexingIterator": "object", "InstanceDict": "object", "LimitsValue": "limits",
     "NamespaceValue": "python module", "NumberValue": "tensor", "RepeatIterator": "count",
     "ReversedIterator": "reversed", "StorageValue": "tensor", "SuperValue": "class", "TracebackValue": "exception",
