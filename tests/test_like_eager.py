@@ -9,6 +9,7 @@ import io
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -208,3 +209,15 @@ def test_the_bytes_of_a_written_tensor_as_another_dtype(used: str, dtype: str, l
     space: dict[str, Any] = {"torch": torch}
     exec(f"def fn(x):\n    x[0].add_(1)\n    y = x.view({dtype})\n    {used}\n    return x", space)
     like_eager(lambda: space["fn"], LAYOUTS[layout])
+
+
+NUMBERS = [np.float64(2.5), np.float32(1.5), np.int32(3), np.int64(4), np.float16(1)]
+
+
+@pytest.mark.parametrize("other", ["2", "2.5", "True", "x.sum().item()"])
+@pytest.mark.parametrize("maker", ["tensor", "as_tensor", "asarray"])
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: type(number).__name__)
+def test_a_tensor_of_numbers_of_numpy_beside_others(number: Any, maker: str, other: str) -> None:
+    space: dict[str, Any] = {"torch": torch, "number": number}
+    exec(f"def fn(x):\n    made = torch.{maker}([number, {other}])\n    return x + made.numel(), made.dtype", space)
+    like_eager(lambda: space["fn"], lambda: torch.ones(2))

@@ -392,7 +392,10 @@ def _tensor(function: Any) -> Rule:
             if wraps and (number := t.number_tensor(data)) is not None:
                 dtype = kwargs.get("dtype", Constant(number.fake.dtype))
                 return graph_call(t, "call_method", "to", [number, dtype], {"copy": Constant(True)})
-        numbers = [t.float_of(each) for each in _numbers(t, data)] if len(args) == 1 else []
+        numbers = list(_numbers(t, data)) if len(args) == 1 else []
+        if isinstance(data, SequenceValue) and any(map(_is_numpys, numbers)):
+            unsupported(reasons.NUMPY, f"torch.{function.__name__} of numbers of NumPy beside others")
+        numbers = [t.float_of(each) for each in numbers]
         given = t.constant_of(kwargs["dtype"]) if "dtype" in kwargs else None
         known = (NumberValue, FloatValue) if given is None or given.is_floating_point else NumberValue
         if any(isinstance(each, known) for each in numbers) and not kwargs.keys() - {"dtype", "device"}:
@@ -411,6 +414,10 @@ def _tensor(function: Any) -> Rule:
         return graph_call(t, "call_function", function, args, kwargs)
 
     return make
+
+
+def _is_numpys(value: Value) -> bool:
+    return isinstance(value, ArrayValue) or isinstance(value, Constant) and isinstance(value.value, np.generic)
 
 
 def _numbers(t: Tracer, data: Value | None) -> Iterator[Value]:
