@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -222,3 +223,45 @@ def test_what_is_written_into_a_layout(write: str, target: str, dynamic: bool) -
         for expected, got in zip(*found, strict=True):
             torch.testing.assert_close(got, expected)
             assert got.stride() == expected.stride()
+
+
+CONTEXTS = ["torch.no_grad()", "torch.device('meta')", "torch.autocast('cpu', dtype=torch.bfloat16)"]
+DRAWS = [
+    "random.uniform(0, 3)", "OWN.random()", "float(np.random.rand(2)[0])", "random.random() + float(torch.rand(()))",
+]  # fmt: skip
+
+
+def surroundings() -> tuple[Any, ...]:
+    modes = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch._C._len_torch_function_stack()
+    drawn = random.getstate(), OWN.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    return *modes, *drawn
+
+
+@pytest.mark.parametrize("caught", [False, True], ids=["raised", "caught"])
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_a_graph_that_raises_after_a_draw_leaves_what_eager_leaves(context: str, draw: str, caught: bool) -> None:
+    """The continuation begins inside of the context, which only Python leaves."""
+    space = {**globals(), "sys": sys}
+    lines = [f"with {context}:", "    sys.stdout.flush()", f"number = {draw}"]
+    if caught:
+        lines += ["try:", "    y = x[i]", "except IndexError:", "    y = x", "return y * number + random.random()"]
+    else:
+        lines += ["return x[i] * number"]
+    exec("def fn(x, i):\n" + "".join(f"    {line}\n" for line in lines), space)
+
+    def told(fn: Callable[..., Any]) -> list[Any]:
+        found = []
+        for seed, place in enumerate((0, 7, 1, 9)):
+            for each in (random, OWN):
+                each.seed(seed)
+            np.random.seed(seed)
+            torch.manual_seed(seed)
+            try:
+                result = fn(torch.ones(3), torch.tensor([place])).tolist()
+            except IndexError as error:
+                result = str(error)
+            found.append((result, surroundings()))
+        return found
+
+    assert told(explorer.compile(space["fn"])) == told(space["fn"])

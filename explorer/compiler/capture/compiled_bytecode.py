@@ -20,7 +20,7 @@ from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.late_refusals import refuses_late, unused_refusals
 from explorer.compiler.capture.reconstruct import Reconstruction
 from explorer.compiler.capture.resume import TEMP, Continuation, Slot, error_in, restored, split
-from explorer.compiler.capture.saved_inputs import Before, BeforeDrawing, CountedBeforeDrawing
+from explorer.compiler.capture.saved_inputs import AfterDraws, Before, BeforeDrawing, CountedBeforeDrawing, Drawn
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import CellAside
@@ -37,6 +37,8 @@ FRAME = "frame"
 """The hole for the frame's code as it was."""
 VERSIONS = f"{TEMP}versions"
 """The local with the version counters from before the graph."""
+DRAWN = f"{TEMP}drawn"
+"""The local with the states of random generators from before the draws."""
 MOST_WRITTEN = 32
 
 
@@ -128,6 +130,9 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
 
 def _draw(t: Tracer, r: Reconstruction) -> None:
     """Random numbers are drawn once, in the program's order, used or not."""
+    if t.draws:
+        draws = [r.load(source.base) for source in t.draws]
+        r.loads += [*build.call([build.load_const(Drawn)], draws), build.store_fast(DRAWN)]
     for source in t.draws:
         r.load(source)
 
@@ -392,18 +397,23 @@ def _forget_temporaries(steps: Sequence[Instruction]) -> list[Instruction]:
 
 def _versions(t: Tracer, r: Reconstruction) -> list[Instruction] | None:
     """Push what `eagerly` needs to know of the time before the graph: the version counters of the inputs that the graph
-    writes, as a tuple, or a Before; None where they have none, where reading so many would take its time, or where
-    Python's random numbers would be drawn again."""
+    writes, as a tuple, or a Before; None where they have none, or where reading so many would take its time."""
     written, drew, late = t.tape.written_inputs(), t.tape.mode.drew, refuses_late(t.tape)
-    if t.draws or len(written) > MOST_WRITTEN:
+    if len(written) > MOST_WRITTEN:
         return None
+
+    def after_draws(before: Sequence[Instruction]) -> list[Instruction]:
+        if not t.draws:
+            return [*before]
+        return [*build.call([build.load_const(AfterDraws)], [[build.load_fast(DRAWN)], [*before]])]
+
     if not written and not drew:
-        return [build.load_const(())]
+        return after_draws([build.load_const(None if t.draws else ())])
     loaded = [r.load(source) for source in written]
     counted = all(map(t.tape.counts_writes, written))
-    if late or drew:
+    if late or drew or t.draws:
         keep = (BeforeDrawing if late else CountedBeforeDrawing) if drew else Before
-        return [*build.call([build.load_const(keep)], [[build.load_const(counted)], *loaded])]
+        return after_draws(build.call([build.load_const(keep)], [[build.load_const(counted)], *loaded]))
     if not counted:
         return None
     counters = [step for load in loaded for step in (*load, build.load_attr("_version"))]

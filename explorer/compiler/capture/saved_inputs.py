@@ -73,6 +73,37 @@ class CountedBeforeDrawing(BeforeDrawing):
     most_kept = -1
 
 
+class Drawn:
+    """The states of the generators that draws of Python's and NumPy's random numbers move, from before these."""
+
+    __slots__ = ("restores",)
+
+    @unwatched
+    def __init__(self, *draws: Any) -> None:
+        self.restores = [each.keep() for each in draws]
+
+    def put_back(self) -> None:
+        for restore in reversed(self.restores):
+            restore()
+
+
+class AfterDraws(Before):
+    """For a graph that takes random numbers, which are drawn again where it raises; `before` is None where it writes
+    nothing."""
+
+    __slots__ = ("before", "drawn")
+
+    def __init__(self, drawn: Drawn, before: Before | None) -> None:
+        self.drawn = drawn
+        self.before = before
+
+    def put_back(self) -> bool:
+        if self.before is not None and not self.before.put_back():
+            return False
+        self.drawn.put_back()
+        return True
+
+
 def refuses_writes(tensor: Tensor) -> bool:
     """Whether autograd refuses to record a write in place of a tensor: check_inplace, VariableTypeUtils.h."""
     if tensor.is_inference() or not tensor._is_view():

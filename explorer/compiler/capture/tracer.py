@@ -137,7 +137,7 @@ class Evaluator(Calls, DataModel):
         self.lost: list[Value] = []
         self.raw_items: set[Source] = set()
         self.unread: list[Constant] = []
-        self.draws: list[Source] = []
+        self.draws: list[Returned] = []
         self.modules: list[str] = []
         self.torch_state: TorchState[Value] = TorchState(self.tape, frame.devices)
         self.decoded = decoded
@@ -563,7 +563,7 @@ class Evaluator(Calls, DataModel):
         overlay = getattr(value, "overlay", {})
         return overlay[name] if name in overlay else otherwise()
 
-    def returned(self, source: Source, method: str) -> Source:
+    def returned(self, source: Source, method: str) -> Returned:
         return Returned(source, method)
 
     def text_of(self, value: Value, how: str, spec: str = "") -> Value:

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import builtins
 import contextvars
+import functools
 import random
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,7 +126,12 @@ class Draw:
     def make(self) -> torch.Tensor | None:
         """The number as the graph takes it."""
         found = getattr(self.generator, self.method)(*self.args)
-        return None if found is None else torch.tensor(found, dtype=None if type(found) is int else torch.float64)
+        dtype = None if type(found) is int else torch.float64
+        return None if found is None else torch.tensor(found, dtype=dtype, device="cpu")
+
+    def keep(self) -> Callable[[], object]:
+        """What puts the generator back where it is now."""
+        return functools.partial(self.generator.setstate, self.generator.getstate())
 
     def tried(self) -> torch.Tensor | None:
         """The same of a copy: tracing draws nothing."""
@@ -189,11 +196,15 @@ class ArrayDraw:
 
     def tried(self) -> Any:
         """The same, and the generator put back: tracing draws nothing."""
-        before = np.random.get_state()
+        put_back = self.keep()
         try:
             return self.make()
         finally:
-            np.random.set_state(before)
+            put_back()
+
+    def keep(self) -> Callable[[], object]:
+        """What puts the generator back where it is now."""
+        return functools.partial(np.random.set_state, np.random.get_state())
 
 
 _ARRAY_DRAWS = "rand randn random random_sample uniform normal standard_normal randint exponential beta gamma poisson"

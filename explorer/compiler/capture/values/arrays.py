@@ -659,7 +659,7 @@ def check_copies(t: Tracer) -> None:
 def check_memory(t: Tracer) -> list[Source]:
     """Where arrays were read of which one was written, while several were: they must share no memory. What is drawn
     is new."""
-    drawn = [AsTensor(source) for source in t.draws] + t.draws
+    drawn = [*map(AsTensor, t.draws), *t.draws]
     arrays = [each for each in t.arrays.values() if isinstance(each.given, np.ndarray) and each.source not in drawn]
     if not any(version(array.fake) != 0 for array in arrays):
         return []

@@ -24,7 +24,7 @@ from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
 from explorer.ir.attempt import Activation, Contained, Sighted
 from explorer.ir.bytecode import Code, Handler, Instruction
-from explorer.ir.capture import Condition, Guard, Known, Source, Specialised
+from explorer.ir.capture import Condition, Guard, Known, Returned, Source, Specialised
 from explorer.ir.capture import Frame as InputFrame
 from explorer.ir.record import GlobalStateData
 
@@ -319,7 +319,7 @@ class Tracer(Protocol):
     """Items of containers whose class says in Python how they are read."""
     unread: list[Any]
     """Constants that the frame was given, and that are guarded by their type alone where nothing reads them."""
-    draws: list[Source]
+    draws: list[Returned]
     """Random numbers that the frame draws before its graph, in this order."""
     decoded: dict[int, Code]
     specialised: list[Specialised]
@@ -427,7 +427,7 @@ class Tracer(Protocol):
         self, source: Source, condition: Condition, why: str, seen: str = ""
     ) -> None: ...
     def known_source(self, value: Any, fixed: bool = False, label: str = "") -> Known: ...
-    def returned(self, source: Source, method: str) -> Source: ...
+    def returned(self, source: Source, method: str) -> Returned: ...
 
     # frames and places
     @property
