@@ -221,3 +221,20 @@ def test_a_tensor_of_numbers_of_numpy_beside_others(number: Any, maker: str, oth
     space: dict[str, Any] = {"torch": torch, "number": number}
     exec(f"def fn(x):\n    made = torch.{maker}([number, {other}])\n    return x + made.numel(), made.dtype", space)
     like_eager(lambda: space["fn"], lambda: torch.ones(2))
+
+
+@pytest.mark.parametrize("mode", [contextlib.nullcontext, torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("given", ["x", "x[1]", "x[1].view(-1)"])
+def test_other_data_after_writes_to_the_first(given: str, mode: Any) -> None:
+    space: dict[str, Any] = {}
+    lines = [f"y = {given}", "y.add_(1)", "y.data.add_(1)", "y.data = y.data.clone()", "y.add_(5)", "return x * 2"]
+    exec("def fn(x):\n" + "".join(f"    {line}\n" for line in lines), space)
+
+    def make() -> Any:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            with mode():
+                return space["fn"](x)
+
+        return fn
+
+    like_eager(make, lambda: torch.arange(6.0).view(2, 3))

@@ -230,6 +230,8 @@ class TensorValue(Value):
             if not value.value or t.truth(self.get_attr(t, "is_leaf")):
                 return
         if name == "data" and isinstance(value, TensorValue):
+            if torch.is_inference_mode_enabled():  # functionalization loses what was written by an older `data`
+                unsupported(reasons.ATTRIBUTE, "setting tensor.data in inference mode")
             t.tape.call("call_function", setattr, (), {}, (self.fake, name, value.fake), {})
             t.tape.mode.count_write(self.fake)
             t.tape.add("call_function", setattr, (self.node, name, value.node), {}, None)
