@@ -62,14 +62,6 @@ def long_lived(unmeasured_guards: None) -> Iterator[None]:
     gc.unfreeze()
 
 
-@pytest.fixture(autouse=True, scope="session")
-def unsynced_files() -> Iterator[None]:
-    """What tests write need not outlive a power cut: each fsync waits for the disk."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)
-        yield
-
-
 @pytest.fixture(autouse=True)
 def seed() -> int:
     """For the devices that are here: for each kind that is not, torch.manual_seed keeps the text of its stack."""
