@@ -80,10 +80,11 @@ class Drawn:
 
     @unwatched
     def __init__(self, *draws: Any) -> None:
-        self.restores = [each.keep() for each in draws]
+        of = {id(each.moves): each for each in draws}
+        self.restores = [each.keep() for each in of.values()]
 
     def put_back(self) -> None:
-        for restore in reversed(self.restores):
+        for restore in self.restores:
             restore()
 
 

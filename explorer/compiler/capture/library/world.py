@@ -129,6 +129,11 @@ class Draw:
         dtype = None if type(found) is int else torch.float64
         return None if found is None else torch.tensor(found, dtype=dtype, device="cpu")
 
+    @property
+    def moves(self) -> object:
+        """The generator that it moves."""
+        return self.generator
+
     def keep(self) -> Callable[[], object]:
         """What puts the generator back where it is now."""
         return functools.partial(self.generator.setstate, self.generator.getstate())
@@ -201,6 +206,10 @@ class ArrayDraw:
             return self.make()
         finally:
             put_back()
+
+    @property
+    def moves(self) -> object:
+        return np.random
 
     def keep(self) -> Callable[[], object]:
         """What puts the generator back where it is now."""
