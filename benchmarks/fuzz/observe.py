@@ -256,7 +256,6 @@ class Observer:
         if own := {name: each for name, each in vars(value).items() if not name.startswith("_dynamo")}:
             self._named(place, own)
 
-
     def _wrapped(self, place: str, value: Tensor) -> None:
         """One of another layout or class: what it is made of."""
         self.tell(place, f"tensor {type(value).__name__} {value.layout} {value.dtype} {tuple(value.shape)}")

@@ -913,6 +913,10 @@ class DivergenceData(Data, frozen=True):
     engine: str = "explorer"
 
 
+ONE_ONLY = "is in only one of the results"
+"""How `AccuracyData.first_mismatch` ends where a result has no counterpart, which no rounding explains."""
+
+
 class AccuracyData(Data, frozen=True):
     """How close one `engine` is to eager: the largest absolute and relative error over outputs and gradients, and
     `where`, the name of that tensor. `first_mismatch` names the first tensor beyond tolerance ("" if none is), and

@@ -189,9 +189,10 @@ def partition(traced: Traced) -> Partitioned:
     joint = traced.forward
     graph = joint.copy()
     sides = classify(graph, traced)
-    kept, whys = cut(graph, traced, sides)
+    changing = changing_inputs(graph, traced)
+    kept, whys = cut(graph, traced, sides, changing)
     with joint.fake_mode:
-        copies = copied(graph, traced, kept)
+        copies = copied(graph, changing, kept)
     return build(graph, traced, sides, kept, whys, copies)
 
 
@@ -209,9 +210,8 @@ def changing_inputs(graph: fx.Graph, traced: Traced) -> set[fx.Node]:
     return tensors - kept | {placeholders[index] for index in traced.signature.written}
 
 
-def copied(graph: fx.Graph, traced: Traced, kept: Iterable[fx.Node]) -> dict[fx.Node, fx.Node]:
+def copied(graph: fx.Graph, changing: set[fx.Node], kept: Iterable[fx.Node]) -> dict[fx.Node, fx.Node]:
     """The copies that stand in the backward for what is kept in the memory of an input that may change."""
-    changing = changing_inputs(graph, traced)
     first = next(node for node in graph.nodes if node.op != "placeholder")
     copies = {}
     for node in kept:
@@ -239,14 +239,15 @@ def must_run(node: fx.Node) -> bool:
     return node.op == "call_function" and (has_effect(node) or not node.users)
 
 
-def cut(graph: fx.Graph, traced: Traced, sides: Sides) -> tuple[list[fx.Node], dict[fx.Node, Why]]:
+def cut(
+    graph: fx.Graph, traced: Traced, sides: Sides, changing: set[fx.Node]
+) -> tuple[list[fx.Node], dict[fx.Node, Why]]:
     """The nodes to keep, in graph order, and why each node of `sides.shared` is kept where it has to be."""
     returned: Any = graph.output_node().args[0]
     results = {n for n in returned if isinstance(n, fx.Node)}
     gradients = set(returned[len(traced.signature.forward_outputs) :])
     placeholders = graph.find_nodes(op="placeholder")
     free = {placeholders[i] for i, n in enumerate(traced.captured.inputs) if is_parameter(info(n).value)}
-    changing = changing_inputs(graph, traced)
     level = levels(n for n in graph.nodes if n not in sides.backward and n.op != "output")
     drawn = drawn_from(graph.nodes)
     whys: dict[fx.Node, Why] = {}

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy
 import torch
 
-from explorer.ir.record import DivergenceData
+from explorer.ir.record import ONE_ONLY, DivergenceData
 from explorer.records.check.float64 import Float64Run, TooLarge
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.leaves import Leaves, Opaque, leaves
@@ -30,8 +30,6 @@ TOLERANCE: Mapping[torch.dtype, float] = {
 }
 """The error allowed, relative to an element and again to the tensor's largest magnitude (sums are taken in another
 order, so that an element near zero may be off by rounding of large terms). Other dtypes must be equal."""
-
-ONE_ONLY = "is in only one of the results"
 
 DISTURBANCES = 8
 """A result may be off by this many times what perturbing each value by an eighth of its tolerance changes."""
@@ -326,19 +324,22 @@ def _missing(name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> s
     return f"{name}: {ours.get(name, 'nothing')} instead of {theirs.get(name, 'nothing')}"
 
 
+def _widest(dtypes: Collection[torch.dtype]) -> float:
+    """The largest tolerance of these dtypes; float32's where none has one."""
+    return max((TOLERANCE[dtype] for dtype in dtypes if dtype in TOLERANCE), default=TOLERANCE[torch.float32])
+
+
 def _same(a: Any, b: Any, dtypes: Collection[torch.dtype]) -> bool:
     """Whether two leaves that are no tensors are alike; `dtypes` are those of the tensors beside them."""
     if type(a) is not type(b):
         return False
-    allowed = max((TOLERANCE[dtype] for dtype in TOLERANCE if dtype in dtypes), default=TOLERANCE[torch.float32])
     if isinstance(b, Line):
-        return a.to == b.to and _same_text(a.text, b.text, allowed)
+        return a.to == b.to and _same_text(a.text, b.text, _widest(dtypes))
     if not isinstance(b, NUMBERS):
         return bool(a == b)
     if _same_number(a, b):
         return True
-    fitting = (dtype for dtype in TOLERANCE if dtype in dtypes and _fits(a, dtype) and _fits(b, dtype))
-    allowed = max((TOLERANCE[dtype] for dtype in fitting), default=TOLERANCE[torch.float32])
+    allowed = _widest([each for each in TOLERANCE if each in dtypes and _fits(a, each) and _fits(b, each)])
     return cmath.isfinite(a) and cmath.isfinite(b) and _distance(a, b) <= allowed * _distance(b, 0)
 
 

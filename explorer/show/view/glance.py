@@ -12,6 +12,7 @@ import msgspec
 from explorer.core.text import count, headline
 from explorer.ir import record as data
 from explorer.ir.record import (
+    ONE_ONLY,
     AccuracyData,
     BreakData,
     CallsData,
@@ -209,9 +210,6 @@ def _watched(calls: list[CallsData]) -> tuple[str, str]:
     apart = ", each of which compiled something" if always else some
     of = f"median of {len(samples)} calls" if len(samples) > 1 else "one call"
     return f"{each} ({of}{apart}; eager was not timed)", "unknown"
-
-
-ONE_ONLY = "is in only one of the results"
 
 
 def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from explorer.ir.record import CompileData, LineData, RecordData
+from explorer.ir.record import CompileData, LineData, NodeData, RecordData
 
 Edges = Mapping[str, tuple[str, ...]]
 
@@ -121,17 +121,21 @@ _ID = re.compile(r"\b\w+(?:\.\w+)+")
 _KINDS = {"placeholder": "input", "get_attr": "attribute"}
 
 
+def _nodes(compile: CompileData) -> dict[str, NodeData]:
+    """The nodes of all graphs of a compile, by id."""
+    graphs = (graph for stage in compile.stages for graph in (stage.graph, *stage.halves) if graph is not None)
+    return {node.id: node for graph in graphs for node in graph.nodes}
+
+
 def node_name(compile: CompileData) -> Callable[[str], str]:
     """The name of a node in printed graphs, by its id."""
-    graphs = (graph for stage in compile.stages for graph in (stage.graph, *stage.halves) if graph is not None)
-    known = {node.id: node.name for graph in graphs for node in graph.nodes}
-    return lambda id: known.get(id, id)
+    known = _nodes(compile)
+    return lambda id: known[id].name if id in known else id
 
 
 def node_names(compile: CompileData) -> Callable[[str], str]:
     """A text with its graph nodes as FX prints them: "mul_1 (aten.mul.Tensor)" for the id "aten.mul_1"."""
-    graphs = (graph for stage in compile.stages for graph in (stage.graph, *stage.halves) if graph is not None)
-    known = {node.id: node for graph in graphs for node in graph.nodes}
+    known = _nodes(compile)
 
     def named(match: re.Match[str]) -> str:
         node = known.get(match[0])
