@@ -508,7 +508,7 @@ WITHIN = {
     "AutocastValue": "object", "CellAside": "cell", "CellValue": "cell", "ChainIterator": "chain",
     "ContextValue": "object", "DequeIterator": "deque", "DictView": "dict", "EnumerateIterator": "zip",
     "FilterIterator": "map",
-    "GeneratorValue": "generator", "IndexingIterator": "object", "InstanceDict": "object", "LimitsValue": "limits",
+    "GeneratorValue": "generator", "IndexingIterator": "object", "InstanceDict": "object",
     "NamespaceValue": "python module", "NumberValue": "tensor", "RepeatIterator": "count",
     "ReversedIterator": "reversed", "StorageValue": "tensor", "SuperValue": "class", "TracebackValue": "exception",
     "WeakReference": "object",

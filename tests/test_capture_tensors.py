@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import explorer
 from capturing import compiled
-from explorer.compiler.capture.tensors_in_frame import may_use_tensors
+from explorer.compiler.capture.entry import may_use_tensors
 
 WEIGHT = torch.ones(2)
 LAYER = nn.Linear(2, 2)

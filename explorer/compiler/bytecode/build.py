@@ -65,9 +65,7 @@ def bury(position: int) -> list[Instruction]:
 
 
 def call(
-    load_callable: Sequence[Instruction],
-    arguments: Iterable[Sequence[Instruction]] = (),
-    keywords: Sequence[str] = (),
+    load_callable: Sequence[Instruction], arguments: Iterable[Sequence[Instruction]] = (), keywords: Sequence[str] = ()
 ) -> list[Instruction]:
     """Push the result of a call. Each of `arguments` pushes one value; the last ones go by the names `keywords`."""
     null = [instruction("PUSH_NULL")]

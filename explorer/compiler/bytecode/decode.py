@@ -47,12 +47,7 @@ def write_exceptions(entries: Iterable[Entry]) -> bytes:
     out = bytearray()
     for entry in entries:
         first = len(out)
-        for number in (
-            entry.start,
-            entry.end - entry.start,
-            entry.target,
-            entry.depth << 1 | entry.push_offset,
-        ):
+        for number in (entry.start, entry.end - entry.start, entry.target, entry.depth << 1 | entry.push_offset):
             groups = [number & 0x3F]
             while number := number >> 6:
                 groups.append(number & 0x3F | 0x40)
@@ -228,9 +223,7 @@ def _without_prologue(raws: list[Raw]) -> list[Raw]:
     return raws[first:]
 
 
-def _handlers(
-    code: types.CodeType, starts: list[int], positions: dict[int, int], frame: str
-) -> tuple[Handler, ...]:
+def _handlers(code: types.CodeType, starts: list[int], positions: dict[int, int], frame: str) -> tuple[Handler, ...]:
     """Entries by id; those that covered nothing but dropped opcodes are gone."""
     handlers = []
     for entry in read_exceptions(code.co_exceptiontable):
@@ -239,12 +232,6 @@ def _handlers(
             continue
         target = positions[2 * entry.target]
         handlers.append(
-            Handler(
-                f"{frame}@{first}",
-                f"{frame}@{last}",
-                f"{frame}@{target}",
-                entry.depth,
-                entry.push_offset,
-            )
+            Handler(f"{frame}@{first}", f"{frame}@{last}", f"{frame}@{target}", entry.depth, entry.push_offset)
         )
     return tuple(handlers)

@@ -138,9 +138,7 @@ def bound(code: Code) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     Cells and free variables count as bound always: what is bound is the cell.
     """
     certain, possible = _bound(flow(code))
-    return {
-        code.instructions[position].id: (names, possible[position]) for position, names in certain.items()
-    }
+    return {code.instructions[position].id: (names, possible[position]) for position, names in certain.items()}
 
 
 def _bound(edges: Flow) -> tuple[dict[int, frozenset[str]], dict[int, frozenset[str]]]:

@@ -45,9 +45,7 @@ HEADROOM = 1
 CHECKED_LOADS = PY312
 """Whether LOAD_FAST trusts that the local is bound, so that a load that may find it unbound is another opcode."""
 
-LANDINGS: dict[str, tuple[str, ...]] = {
-    "FOR_ITER": ("END_FOR", "POP_TOP") if PY313 else ("END_FOR",) if PY312 else ()
-}
+LANDINGS: dict[str, tuple[str, ...]] = {"FOR_ITER": ("END_FOR", "POP_TOP") if PY313 else ("END_FOR",) if PY312 else ()}
 """Opcodes that must lie right before the target of a jump by the key; they run or are skipped, to the same end."""
 
 MARKS: dict[str, str] = {} if PY312 else {"SEND": "END_SEND"}
@@ -68,9 +66,7 @@ def caches(name: str) -> int:
 _WAITS = ("", "yield", "from", "await")
 
 
-@READING.rule(("YIELD_VALUE", "RESUME"))
-def read_yield_value_resume(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-    return [Step("YIELD_VALUE", _WAITS[raws[1].arg & 3])]
+READING.rule(("YIELD_VALUE", "RESUME"))(lambda raws, tables: [Step("YIELD_VALUE", _WAITS[raws[1].arg & 3])])
 
 
 @WRITING.rule(("YIELD_VALUE",))
@@ -86,10 +82,7 @@ if PY312:
     plain("CLEANUP_THROW")
     plain("END_SEND")
 else:  # SEND drops the receiver itself when it jumps
-
-    @WRITING.rule(("END_SEND",))
-    def write_end_send(run: Sequence[Instruction], place: Place) -> list[Emit]:
-        return []
+    WRITING.rule(("END_SEND",))(lambda run, place: [])
 
 
 # Locals, globals, cells and attributes
@@ -119,9 +112,7 @@ else:
         name = tables.slots[slot]
         return Step("LOAD_CLOSURE" if PY313 and name in tables.captured - tables.cleared else "LOAD_FAST", name)
 
-    @READING.rule(("LOAD_FAST",), ("LOAD_FAST_CHECK",))
-    def read_load_fast(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [_load(raws[0].arg, tables)]
+    READING.rule(("LOAD_FAST",), ("LOAD_FAST_CHECK",))(lambda raws, tables: [_load(raws[0].arg, tables)])
 
     @WRITING.rule(("LOAD_FAST",))
     def write_load_fast(run: Sequence[Instruction], place: Place) -> list[Emit]:
@@ -147,10 +138,7 @@ else:
 
 
 if PY313:
-
-    @WRITING.rule(("LOAD_CLOSURE",))
-    def write_load_closure(run: Sequence[Instruction], place: Place) -> list[Emit]:
-        return [Emit("LOAD_FAST", place.slot(run[0].arg))]
+    WRITING.rule(("LOAD_CLOSURE",))(lambda run, place: [Emit("LOAD_FAST", place.slot(run[0].arg))])
 
     @READING.rule(("LOAD_FAST_LOAD_FAST",))
     def read_load_fast_load_fast(raws: Sequence[Raw], tables: Tables) -> list[Step]:
@@ -228,15 +216,10 @@ def write_compare_op(run: Sequence[Instruction], place: Place) -> list[Emit]:
 if PY313:
     plain("TO_BOOL")
 
-    @READING.rule(("TO_BOOL", "UNARY_NOT"))
-    def read_to_bool_unary_not(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("UNARY_OP", "not")]
+    READING.rule(("TO_BOOL", "UNARY_NOT"))(lambda raws, tables: [Step("UNARY_OP", "not")])
 
 else:
-
-    @WRITING.rule(("TO_BOOL",))
-    def write_to_bool(run: Sequence[Instruction], place: Place) -> list[Emit]:
-        return [Emit("UNARY_NOT"), Emit("UNARY_NOT")]
+    WRITING.rule(("TO_BOOL",))(lambda run, place: [Emit("UNARY_NOT"), Emit("UNARY_NOT")])
 
 
 # Intrinsics: operations of the interpreter on one or two values, numbered since 3.12, opcodes of their own before.
@@ -299,14 +282,8 @@ else:
 # Slices: a slice that is only subscripted with has an opcode of its own since 3.12.
 
 if PY312:
-
-    @READING.rule(("BINARY_SLICE",))
-    def read_binary_slice(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("BUILD_SLICE", 2), Step("BINARY_SUBSCR")]
-
-    @READING.rule(("STORE_SLICE",))
-    def read_store_slice(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("BUILD_SLICE", 2), Step("STORE_SUBSCR")]
+    READING.rule(("BINARY_SLICE",))(lambda raws, tables: [Step("BUILD_SLICE", 2), Step("BINARY_SUBSCR")])
+    READING.rule(("STORE_SLICE",))(lambda raws, tables: [Step("BUILD_SLICE", 2), Step("STORE_SUBSCR")])
 
     @WRITING.rule(("BUILD_SLICE", "BINARY_SUBSCR"), ("BUILD_SLICE", "STORE_SUBSCR"))
     def write_slice_of(run: Sequence[Instruction], place: Place) -> list[Emit] | None:
@@ -481,6 +458,4 @@ if PY313:
 # Where the interpreter lands when a loop ends, and where it resumes: written from LANDINGS and PROLOGUE.
 
 
-@READING.rule(("RESUME",), *([LANDINGS["FOR_ITER"]] if LANDINGS["FOR_ITER"] else []))
-def read_nothing(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-    return []
+READING.rule(("RESUME",), *([LANDINGS["FOR_ITER"]] if LANDINGS["FOR_ITER"] else []))(lambda raws, tables: [])

@@ -121,8 +121,12 @@ _TABLE = (
     _op("CALL_FUNCTION_EX", "whether a dict is given", lambda d: -2 - d, "callable and null, tuple (, dict) -> result"),
     _op("CALL_INTRINSIC_1", "name of the intrinsic", 0, "value -> result of an interpreter helper"),
     _op("CALL_INTRINSIC_2", "name of the intrinsic", -1, "two values -> result of an interpreter helper"),
-    _op("MAKE_FUNCTION", "attributes given, of defaults, kwdefaults, annotations, closure", lambda a: -len(a),
-        "the attributes in that order, code -> function"),
+    _op(
+        "MAKE_FUNCTION",
+        "attributes given, of defaults, kwdefaults, annotations, closure",
+        lambda a: -len(a),
+        "the attributes in that order, code -> function",
+    ),
     _op("RETURN_VALUE", "", -1, "return the top", falls=False),
     # Jumps
     _op("JUMP", "None, or 'no interrupt' to skip the check for signals", 0, "go to the target", jump=0, falls=False),

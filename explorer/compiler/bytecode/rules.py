@@ -161,19 +161,9 @@ listed("IS_OP", ("is", "is not"))
 listed("CONTAINS_OP", ("in", "not in"))
 
 
-@READING.rule(("LOAD_CONST",))
-def read_load_const(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-    return [Step("LOAD_CONST", tables.consts[raws[0].arg])]
-
-
-@WRITING.rule(("LOAD_CONST",))
-def write_load_const(run: Sequence[Instruction], place: Place) -> list[Emit]:
-    return [Emit("LOAD_CONST", place.const(run[0].arg))]
-
-
-@READING.rule(("UNPACK_EX",))
-def read_unpack_ex(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-    return [Step("UNPACK_EX", (raws[0].arg & 0xFF, raws[0].arg >> 8))]
+READING.rule(("LOAD_CONST",))(lambda raws, tables: [Step("LOAD_CONST", tables.consts[raws[0].arg])])
+WRITING.rule(("LOAD_CONST",))(lambda run, place: [Emit("LOAD_CONST", place.const(run[0].arg))])
+READING.rule(("UNPACK_EX",))(lambda raws, tables: [Step("UNPACK_EX", (raws[0].arg & 0xFF, raws[0].arg >> 8))])
 
 
 @WRITING.rule(("UNPACK_EX",))
@@ -182,14 +172,8 @@ def write_unpack_ex(run: Sequence[Instruction], place: Place) -> list[Emit]:
     return [Emit("UNPACK_EX", before | after << 8)]
 
 
-@READING.rule(("CALL_FUNCTION_EX",))
-def read_call_function_ex(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-    return [Step("CALL_FUNCTION_EX", bool(raws[0].arg & 1))]
-
-
-@WRITING.rule(("CALL_FUNCTION_EX",))
-def write_call_function_ex(run: Sequence[Instruction], place: Place) -> list[Emit]:
-    return [Emit("CALL_FUNCTION_EX", int(run[0].arg))]
+READING.rule(("CALL_FUNCTION_EX",))(lambda raws, tables: [Step("CALL_FUNCTION_EX", bool(raws[0].arg & 1))])
+WRITING.rule(("CALL_FUNCTION_EX",))(lambda run, place: [Emit("CALL_FUNCTION_EX", int(run[0].arg))])
 
 
 OPCODE = reason(

@@ -2,9 +2,9 @@
 
 from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.capture.capture import FullGraphError, capture, verify_capture, verify_code, verify_linked
+from explorer.compiler.capture.compiled_bytecode import link
 from explorer.compiler.capture.entry import BackendFailed, optimize
 from explorer.compiler.capture.import_fx_graph import import_fx_graph
-from explorer.compiler.capture.link import link
 from explorer.core.stage import Stage
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Capture, CaptureInput, Frame, GuardedCode, Linking

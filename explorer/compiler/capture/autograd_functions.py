@@ -1,5 +1,5 @@
 """torch.autograd.Functions: their methods evaluated like other code, forward and backward to a graph each, or run
-inside one node of the graph, with what they read of the program guarded.
+inside one node of the graph, with what they read of the program guarded. Hooks of tensors that traced code registers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import torch
 from torch import fx
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.higher_order import Body, body, modules, storage
-from explorer.compiler.capture.values.base import Tracer, Value
+from explorer.compiler.capture.higher_order import Body, body, modules, replaced, storage
+from explorer.compiler.capture.saved_inputs import version
+from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.functions import BuiltinValue, FunctionValue
-from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import ObjectValue, is_library
-from explorer.compiler.capture.values.sequences import ListValue, TupleValue
+from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.size import FloatValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake
 from explorer.core.reasons import unsupported
@@ -61,7 +61,7 @@ def evaluated(t: Tracer, cls: Any, args: list[Value]) -> Value:
         outputs.append(found)
         results = t.items(found) if isinstance(found, TupleValue) else [found]
         kept: list[TensorValue] = []
-        _replaced(t, TupleValue(context.overlay.values()), lambda tensor: _noted(kept, tensor))
+        _held(t, context, lambda tensor: _noted(kept, tensor))
         return TupleValue([*_tensors(results), *kept])
 
     with torch.no_grad():
@@ -108,8 +108,8 @@ def _backward(
 
     def backward(given: list[Value], named: dict[str, Value]) -> Value:
         new = {id(old): value for old, value in zip(kept, given[count:], strict=True)}
-        held = _replaced(t, TupleValue(context.overlay.values()), lambda tensor: new[id(tensor)])
-        known = FunctionContext(context.needs, dict(zip(context.overlay, t.items(held), strict=True)))
+        held = _held(t, context, lambda tensor: new[id(tensor)])
+        known = FunctionContext(context.needs, dict(zip(context.overlay, held, strict=True)))
         rest = iter(given)
         told = [next(rest) if isinstance(value, TensorValue) else Constant(None) for value in results]
         found = t.call(t.get_attr(ClassValue(cls), "backward"), [known, *told], {})
@@ -169,20 +169,13 @@ def _noted(found: list[TensorValue], tensor: TensorValue) -> Value:
     return tensor
 
 
-def _replaced(t: Tracer, value: Value, new: Callable[[TensorValue], Value]) -> Value:
-    """A copy of nested containers with other tensors in them."""
-    if isinstance(value, TensorValue):
-        return new(value)
-    if isinstance(value, TupleValue):
-        return TupleValue([_replaced(t, item, new) for item in t.items(value)], value.cls)
-    if isinstance(value, ListValue) and value.source is None:
-        return ListValue([_replaced(t, item, new) for item in t.items(value)])
-    if isinstance(value, DictValue) and value.source is None:
-        made = DictValue(value.cls)
-        for key, item in value.pairs(t):
-            made.put(key, _replaced(t, item, new))
-        return made
-    return value
+def _held(t: Tracer, context: FunctionContext, new: Callable[[TensorValue], Value]) -> list[Value]:
+    """What the context holds, with other tensors in it."""
+
+    def other(value: Value) -> Value:
+        return new(value) if isinstance(value, TensorValue) else value
+
+    return [replaced(t, value, other, given=False) for value in context.overlay.values()]
 
 
 def _is_false(value: Value | None) -> bool:
@@ -302,3 +295,84 @@ def _is_trusted(held: object) -> bool:
 def _refuse(where: object, does: str, name: str) -> NoReturn:
     owner = getattr(where, "name", None) or getattr(where, "__name__", "a torch.autograd.Function")
     unsupported(reasons.CUSTOM_FUNCTION, f"{owner} {does} {name}")
+
+
+# ---------------------------------------------------------------------------------------------------------------- hooks
+#
+# One of an input is registered for real after the graph: gradients reach it when the graph's backward has run. A write
+# gives the input another place in autograd's graph, so a graph ends between the two. One of a tensor that the graph
+# makes is a graph of its own, which the backward contains. Stock counterpart: call_method of variables/tensor.py.
+
+
+class HandleValue(ObjectValue):
+    """What registering a hook of an input returns; making it registers the hook."""
+
+    def __init__(self, tensor: TensorValue, name: str, hook: Value) -> None:
+        super().__init__(torch.utils.hooks.RemovableHandle)
+        self.tensor = tensor
+        self.name = name
+        self.hook = hook
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name == "remove":
+            return t.host(lambda args, kwargs: self._remove(t))
+        unsupported(reasons.AUTOGRAD_CALL, f"{name} of the handle of a hook")
+
+    def _remove(self, t: Tracer) -> Value:
+        if not t.effects.unmake(self):
+            unsupported(reasons.AUTOGRAD_CALL, "removing a hook")
+        return Constant(None)
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        r.value(self.tensor)
+        r.emit("LOAD_ATTR", self.name)
+        r.value(self.hook)
+        r.call_pushed(1)
+
+
+def register_hook(t: Tracer, tensor: TensorValue, name: str, hook: Value) -> Value:
+    if not tensor.fake.requires_grad:
+        t.raise_(RuntimeError, "cannot register a hook on a tensor that doesn't require gradient")
+    if tensor.source is not None:
+        if not t.tape.is_as_given(tensor.fake):
+            unsupported(reasons.AUTOGRAD_CALL, f"{tensor.describe()}.{name}() after it was written")
+        t.tape.hooked[tensor.fake] = version(tensor.fake)
+        made = HandleValue(tensor, name, hook)
+        t.effects.make(made, f"{tensor.source.name}.{name}")
+        return made
+    if name != "register_hook" or t.tape.branches:
+        unsupported(reasons.AUTOGRAD_CALL, f"{tensor.describe()}.{name}()")
+    replaces: list[bool] = []
+
+    def answer(given: list[Value], named: dict[str, Value]) -> Value:
+        found = t.call(hook, given, {})
+        replaces.append(isinstance(found, TensorValue))
+        return TupleValue([found] if isinstance(found, TensorValue) else [])
+
+    with torch.no_grad():
+        one = body(t, t.host(answer), [tensor.fake.detach()], list, aliases=True)
+    if replaces[0]:
+        lifted, (node,) = modules(t, [one])
+        function = _attaching(t.tape.modules.pop(str(node.target)))
+        node.graph.erase_node(node)
+        nodes: tuple[fx.Node, ...] = (tensor.node, *lifted)
+        t.tape.call("call_function", function, nodes, {}, tuple(map(t.tape.value, nodes)), {})
+        t.tape.add("call_function", function, nodes, {}, None)
+    return InnerHandle(torch.utils.hooks.RemovableHandle)
+
+
+class InnerHandle(ObjectValue):
+    """What registering a hook of a tensor of the graph returns."""
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        unsupported(reasons.AUTOGRAD_CALL, f"{name} of the handle of a hook in the graph")
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        unsupported(reasons.AUTOGRAD_CALL, "the handle of a hook in the graph")
+
+
+def _attaching(module: Callable[..., Any]) -> Callable[..., None]:
+    def register_hook(tensor: torch.Tensor, *operands: Any) -> None:
+        tensor.register_hook(lambda grad: module(grad, *operands)[0])
+
+    return register_hook

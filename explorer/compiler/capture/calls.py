@@ -29,7 +29,7 @@ from explorer.compiler.capture.values.base import NotConstant, Raised, Rule, Tra
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.exceptions import ExceptionValue, class_made
-from explorer.compiler.capture.values.functions import NOTICED, BoundMethod, BuiltinMethod, CellValue, FunctionValue
+from explorer.compiler.capture.values.functions import NOTICED, CellValue, FunctionValue
 from explorer.compiler.capture.values.iterators import GeneratorValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, OPTREE, ObjectValue, is_library, maker_of
@@ -38,8 +38,7 @@ from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.slots import checked
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
-from explorer.compiler.capture.wrap import instance_of_class
-from explorer.compiler.capture.wrappers import make_wrapper
+from explorer.compiler.capture.wrap import instance_of_class, make_wrapper
 from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
 from explorer.core.recorder import note, recorder
@@ -89,9 +88,7 @@ class Calls(Tracer, Protocol):
     def call(self, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return function.call(self, args, kwargs)
 
-    def call_method(
-        self, value: Value, name: str, args: list[Value], kwargs: dict[str, Value] | None = None
-    ) -> Value:
+    def call_method(self, value: Value, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
         return self.call(self.get_attr(value, name), args, kwargs or {})
 
     # ----------------------------------------------------------------------------------------------- Python functions
@@ -126,7 +123,7 @@ class Calls(Tracer, Protocol):
             return self.inline(self.function_of(optrees()[function]), args, kwargs)
         named = {name: self.constant_of(value) for name, value in kwargs.items()}
         asked = functools.partial(function, *map(self.constant_of, args), **named)
-        return self.wrap(self.returned(self.known_source(asked), "__call__"), asked())
+        return self.wrap(Returned(self.known_source(asked), "__call__"), asked())
 
     def _dispatched(self, dispatch: types.FunctionType, args: list[Value]) -> Value:
         """Which implementation functools.singledispatch takes for a class; guarded by the classes that have one."""
@@ -189,9 +186,7 @@ class Calls(Tracer, Protocol):
         assert frame.result is not None
         return frame.result
 
-    def bind_arguments(
-        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]
-    ) -> dict[str, Value]:
+    def bind_arguments(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> dict[str, Value]:
         """Arguments to parameters, as Python does. Raises TypeError in the traced program."""
         code = function.code
         names = code.co_varnames
@@ -304,9 +299,7 @@ class Calls(Tracer, Protocol):
         name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
         unsupported(reasons.UNTRACEABLE_CALL, f"{module}.{name}" if module not in ("", "builtins") else str(name))
 
-    def _descriptor_call(
-        self, function: Any, owner: type, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def _descriptor_call(self, function: Any, owner: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """dict.update(x, ...), object.__setattr__(x, ...): the method of C, whatever a subclass overrides."""
         first, *rest = args
         if isinstance(function, (types.GetSetDescriptorType, types.MemberDescriptorType)):
@@ -318,10 +311,8 @@ class Calls(Tracer, Protocol):
         if function.__name__ == "__new__":
             return self.new_instance(args, kwargs)
         if function.__name__ == "fromkeys":
-            made = DictValue(cls)
-            for key in self.items(args[0]):
-                made.put(key, args[1] if len(args) > 1 else kwargs.get("value", Constant(None)))
-            return made
+            value = args[1] if len(args) > 1 else kwargs.get("value", Constant(None))
+            return DictValue.of(((key, value) for key in self.items(args[0])), cls)
         if function.__name__ == "__subclasses__":
             return self.wrap(Returned(self.known_source(cls), "__subclasses__"), cls.__subclasses__())
         if function.__name__ == "mro":
@@ -350,7 +341,7 @@ class Calls(Tracer, Protocol):
         if issubclass(cls, enum.Enum):
             return self.from_python(self.python(cls, *map(self.constant_of, args)))
         if isinstance(meta_call, types.FunctionType) and not issubclass(cls, torch.autograd.Function):
-            return self.call(self.known_function(meta_call), [ClassValue(cls), *args], kwargs)
+            return self.call(self.from_python(meta_call), [ClassValue(cls), *args], kwargs)
         return self.make(cls, args, kwargs)
 
     def make(self, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -442,9 +433,6 @@ class Calls(Tracer, Protocol):
 
     # ----------------------------------------------------------------------------------------------------- exceptions
 
-    def exception(self, cls: type, args: list[Value]) -> Value:
-        return ExceptionValue(cls, args)
-
     def as_exception(self, value: Value) -> Value:
         """What `raise value` raises: an instance."""
         if isinstance(value, ClassValue):
@@ -465,16 +453,6 @@ class Calls(Tracer, Protocol):
         raise Raised(error)
 
     # --------------------------------------------------------------------------------------------------------- binding
-
-    def bind(self, function: Value, bound: Value) -> Value:
-        return BoundMethod(function, bound)
-
-    def builtin_method(self, bound: Value, name: str, descriptor: Any = None) -> Value:
-        return BuiltinMethod(bound, name, descriptor)
-
-    def known_function(self, function: Any) -> Value:
-        """A function that `look_up` found on a class."""
-        return self.from_python(function)
 
     def look_up(self, cls: type, name: str, after: type | None = None) -> Any:
         """What the class or its bases define under `name`, as it stands in their dictionaries; MISSING if nothing.

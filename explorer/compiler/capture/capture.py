@@ -5,25 +5,17 @@ torch/_dynamo/convert_frame.py.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from typing import Any
 
 import torch
 
 from explorer.compiler.bytecode.flow import stack_depths
+from explorer.compiler.capture import guards as conditions
 from explorer.compiler.capture import higher_order, messages, reasons, torch_rules, transforms
 from explorer.compiler.capture.compiled_bytecode import COMPILED, FRAME, CompiledBytecode, breaking, returning
-from explorer.compiler.capture.guards import (
-    AllDistinct,
-    Equals,
-    GlobalStateIs,
-    ShareNoMemory,
-    TensorMatch,
-    TypeIs,
-    with_implied,
-)
-from explorer.compiler.capture.input_frame import described_inputs
 from explorer.compiler.capture.saved_inputs import outdated, refuses_writes
 from explorer.compiler.capture.shapes import symbols
 from explorer.compiler.capture.tracer import BreakAt, Evaluator
@@ -38,22 +30,10 @@ from explorer.core.cells import in_cell
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import note
+from explorer.ir import capture as ir
 from explorer.ir.bytecode import Code, Span
-from explorer.ir.capture import (
-    AsTensor,
-    Attr,
-    Break,
-    BreakForbidden,
-    Capture,
-    CaptureInput,
-    Computed,
-    Guard,
-    GuardedCode,
-    Hole,
-    Inside,
-    Restarted,
-    Source,
-)
+from explorer.ir.description import described
+from explorer.ir.record import InputData
 from explorer.ir.settings import kept
 from explorer.ir.sizes import relations
 
@@ -65,16 +45,16 @@ _THE_PROGRAMS = (reasons.RAISES, reasons.OP_RAISED)
 """Breaks where the program itself raises: it does so for real, under fullgraph too."""
 
 
-class FullGraphError(BreakForbidden):
+class FullGraphError(ir.BreakForbidden):
     """fullgraph=True met a break."""
 
-    def __init__(self, broken: Break) -> None:
+    def __init__(self, broken: ir.Break) -> None:
         place = f" at {in_cell(broken.where.id)}" if broken.where else ""
         calls = "".join(f"\n  {in_cell(line)}" for line in broken.stack) if len(broken.stack) > 1 else ""
         super().__init__(Why(reasons.FULLGRAPH, f"{broken.why}{place}{calls}"), broken)
 
 
-def capture(given: CaptureInput) -> Capture:
+def capture(given: ir.CaptureInput) -> ir.Capture:
     """Evaluate the frame symbolically. A frame that cannot be captured has a `fallback` and no compiled bytecode.
 
     Raises FullGraphError where the configuration forbids the break that is needed.
@@ -107,7 +87,7 @@ def capture(given: CaptureInput) -> Capture:
                     first, known = known is None, found.alone()
                     if not found.clean and first:
                         whole = tracer.tape.whole
-                        note(Restarted, given.frame.id, given.code.instructions[frame.position - 1].id, found.why)
+                        note(ir.Restarted, given.frame.id, given.code.instructions[frame.position - 1].id, found.why)
                         continue
                 if lazy is None:
                     tracer.tape.whole = tracer.tape.whole or whole
@@ -124,7 +104,7 @@ def preserved_state() -> Iterator[None]:
         yield
 
 
-def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | None) -> Capture:
+def _finish(given: ir.CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | None) -> ir.Capture:
     place = _break(t, frame, known.why, known.stack, known.where) if known is not None else None
     if place is not None and _is_forbidden(given, place):
         raise FullGraphError(place)
@@ -149,41 +129,45 @@ def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | No
         return _fallback(given, t, place or _break(t, frame, problem.why, ()), problem.why)
 
 
-def _is_forbidden(given: CaptureInput, place: Break) -> bool:
+def _is_forbidden(given: ir.CaptureInput, place: ir.Break) -> bool:
     """Whether fullgraph=True refuses a break. What continues after one is what led to the program's own error."""
     is_continuation = given.frame.history.body is not None
     return given.config.fullgraph and not is_continuation and place.why.code not in _THE_PROGRAMS
 
 
-def _break(t: Evaluator, frame: Frame, why: Why, stack: tuple[str, ...], where: Span | None = None) -> Break:
+def _break(t: Evaluator, frame: Frame, why: Why, stack: tuple[str, ...], where: Span | None = None) -> ir.Break:
     """The break before the instruction the root frame stands at; `where` is what caused it, inside inlined calls."""
     position = min(frame.position, len(t.code.instructions) - 1)
     instruction = t.code.instructions[position]
-    return Break(why, instruction.id, where or instruction.span, stack or t.user_stack())
+    return ir.Break(why, instruction.id, where or instruction.span, stack or t.user_stack())
 
 
-def _fallback(given: CaptureInput, t: Evaluator, place: Break, why: Why) -> Capture:
+def _fallback(given: ir.CaptureInput, t: Evaluator, place: ir.Break, why: Why) -> ir.Capture:
     if _is_forbidden(given, place):
         raise FullGraphError(place)
     return replace(_eager(given, why), breaks=(place,), inlined=tuple(t.decoded.values()))
 
 
-def _eager(given: CaptureInput, why: Why) -> Capture:
-    return Capture(given.frame.id, given.code, None, (), (), (), (), None, fallback=why, frame=given.frame)
+def _eager(given: ir.CaptureInput, why: Why) -> ir.Capture:
+    return ir.Capture(given.frame.id, given.code, None, (), (), (), (), None, fallback=why, frame=given.frame)
 
 
 def _result(
-    given: CaptureInput, t: Evaluator, compiled_bytecode: CompiledBytecode | None, broken: tuple[Break, ...]
-) -> Capture:
+    given: ir.CaptureInput, t: Evaluator, compiled_bytecode: CompiledBytecode | None, broken: tuple[ir.Break, ...]
+) -> ir.Capture:
     with origin(synthetic("values that nothing reads")):
         for each in t.unread:
-            if each.unread is not None and each.source is not None and (each.source, Equals.kind) not in t.guards:
-                t.guard(each.source, TypeIs(each.python_type()), "only its type was used")
+            if (
+                each.unread is not None
+                and each.source is not None
+                and (each.source, conditions.Equals.kind) not in t.guards
+            ):
+                t.guard(each.source, conditions.TypeIs(each.python_type()), "only its type was used")
     from_sizes, on_sizes = symbols(t)
-    guards = (*with_implied(t.guards.values()), *on_sizes, *_on_everything(t))
+    guards = (*conditions.with_implied(t.guards.values()), *on_sizes, *_on_everything(t))
     calls_graph = compiled_bytecode is not None and compiled_bytecode.calls_graph
     inputs = tuple(compiled_bytecode.inputs) if compiled_bytecode is not None and calls_graph else ()
-    return Capture(
+    return ir.Capture(
         name=given.frame.id,
         code=given.code,
         graph=t.tape.finish(compiled_bytecode.outputs) if compiled_bytecode is not None and calls_graph else None,
@@ -202,43 +186,43 @@ def _result(
     )
 
 
-def _on_everything(t: Evaluator) -> tuple[Guard, ...]:
+def _on_everything(t: Evaluator) -> tuple[ir.Guard, ...]:
     """What every capture relies on: the global state, and that inputs which were different objects are that again."""
     cause = synthetic("every capture")
     why = "whether gradients are recorded, and in what precision operators compute, is part of the graph"
-    found = [Guard(f"{t.name}.state", None, GlobalStateIs(t.state), cause, None, why)]
+    found = [ir.Guard(f"{t.name}.state", None, conditions.GlobalStateIs(t.state), cause, None, why)]
     why = "the graph writes it, autograd records that, and refuses it of leaves, their views and some other views"
     recorded = t.tape.recorded_inputs()
     for number, source in enumerate(recorded):
-        condition = Equals(refuses_writes(t.tape.reals[source]))
-        source = Computed(refuses_writes, (source,))
-        found.append(Guard(f"{t.name}.written{number or ''}", source, condition, cause, None, why))
+        condition = conditions.Equals(refuses_writes(t.tape.reals[source]))
+        source = ir.Computed(refuses_writes, (source,))
+        found.append(ir.Guard(f"{t.name}.written{number or ''}", source, condition, cause, None, why))
     others = [source for source in t.tape.reals if source not in recorded]
     if recorded and others:
         given = [*recorded, *others]
-        condition = Equals(outdated(len(recorded), *(t.tape.reals[source] for source in given)))
-        source = Computed(outdated, (len(recorded), *given))
+        condition = conditions.Equals(outdated(len(recorded), *(t.tape.reals[source] for source in given)))
+        source = ir.Computed(outdated, (len(recorded), *given))
         why = "autograd refuses to use some views after the graph has written their base"
-        found.append(Guard(f"{t.name}.outdated", source, condition, cause, None, why))
+        found.append(ir.Guard(f"{t.name}.outdated", source, condition, cause, None, why))
     why = "a change made through one would be seen through the other"
     for number, sources in enumerate(filter(lambda sources: len(sources) > 1, _distinct(t))):
         name = f"{t.name}.distinct{number or ''}"
-        found.append(Guard(name, sources[0], AllDistinct(tuple(sources)), cause, None, why))
+        found.append(ir.Guard(name, sources[0], conditions.AllDistinct(tuple(sources)), cause, None, why))
     check_copies(t)
     if arrays := check_memory(t):
         why = "one of them is written, which would be seen through the others"
-        found.append(Guard(f"{t.name}.apart", arrays[0], ShareNoMemory(tuple(arrays)), cause, None, why))
+        found.append(ir.Guard(f"{t.name}.apart", arrays[0], conditions.ShareNoMemory(tuple(arrays)), cause, None, why))
     return tuple(found)
 
 
-def _object(source: Source) -> Source:
+def _object(source: ir.Source) -> ir.Source:
     """Where the object is of which a tensor was made."""
-    if isinstance(source, Inside):
-        return Attr(source.base, source.part)
-    return source.base if isinstance(source, AsTensor) else source
+    if isinstance(source, ir.Inside):
+        return ir.Attr(source.base, source.part)
+    return source.base if isinstance(source, ir.AsTensor) else source
 
 
-def _distinct(t: Evaluator) -> Iterator[list[Source]]:
+def _distinct(t: Evaluator) -> Iterator[list[ir.Source]]:
     """Inputs that have to be different objects: all tensors, and of each type those that were changed, together with
     the others that could be them, and those whose identity was asked for. Parameters that nothing wrote to are trusted
     to be."""
@@ -248,7 +232,7 @@ def _distinct(t: Evaluator) -> Iterator[list[Source]]:
     tensors = [
         _object(guard.source)
         for guard in t.guards.values()
-        if isinstance(guard.condition, TensorMatch) and guard.source is not None
+        if isinstance(guard.condition, conditions.TensorMatch) and guard.source is not None
         and (written or guard.condition.type is not torch.nn.Parameter or guard.source in compared)
     ]  # fmt: skip
     unread = [each for each in t.unread if isinstance(each, TensorValue) and each.unread is not None and each.compared]
@@ -273,7 +257,7 @@ def verify_code(code: Code) -> None:
     stack_depths(code)
 
 
-def verify_capture(capture: Capture) -> None:
+def verify_capture(capture: ir.Capture) -> None:
     """Raise AssertionError unless each input of the graph has a source, each guard a cause and an id of its own, and
     the compiled bytecode is sound and names only what LINK can fill in."""
     if capture.graph is not None:
@@ -285,11 +269,11 @@ def verify_capture(capture: Capture) -> None:
         verify_code(code)
     if capture.compiled_bytecode is not None:
         known = {COMPILED, FRAME, *(code.name for code in capture.continuations)}
-        named = {i.arg.name for i in capture.compiled_bytecode.instructions if isinstance(i.arg, Hole)}
+        named = {i.arg.name for i in capture.compiled_bytecode.instructions if isinstance(i.arg, ir.Hole)}
         assert named <= known, f"{capture.name}: nothing fills {named - known}"
 
 
-def verify_linked(made: GuardedCode) -> None:
+def verify_linked(made: ir.GuardedCode) -> None:
     """Raise AssertionError unless there is code with its guards' checks, or a reason why there is none."""
     assert (made.code is None) == (made.fallback is not None), f"{made.name}: neither code nor a reason"
     assert (made.code is None) == (made.manager is None), f"{made.name}: code without the checks of its guards"
@@ -323,3 +307,41 @@ def not_splittable(code: Code, frame: Frame) -> Why | None:
     if any(frame.stack[each.place : each.place + 1] != [each.below] for each in frame.handled):
         return Why(reasons.FRAME_BREAK, "inside an except block that moved what it handles")
     return None
+
+
+_DESCRIBED = frozenset("tensor constant id length keys has value type".split())
+"""Kinds of guards that a description of the value can answer."""
+
+
+def described_inputs(
+    code: Code,
+    frame: ir.Frame,
+    guards: Iterable[ir.Guard],
+    placeholders: Iterable[ir.Input],
+    held: Mapping[ir.Source, Any],
+) -> tuple[InputData, ...]:
+    """Each value once: the arguments first, then what guards ask about, in the order in which the frame read it.
+    What is `held` is not read again: reading may draw a random number."""
+    names = {each.source: each.name for each in placeholders}
+    sources: dict[ir.Source, None] = {ir.Local(name): None for name in frame.locals}
+    sources |= {g.source: None for g in guards if g.source is not None and g.kind in _DESCRIBED}
+    sources |= {each: None for each in names}
+    objects: dict[int, str] = {}
+    found = []
+    for source in sources:
+        value = held[source] if source in held else ir.read(source, frame.locals, frame.globals)
+        first = objects.setdefault(id(value), source.name) if _has_identity(value) else source.name
+        same_as = first if first != source.name else ""
+        found.append(described(source.name, value, _role(source, code), names.get(source, ""), same_as))
+    return tuple(found)
+
+
+def _has_identity(value: Any) -> bool:
+    """Whether two names of it are more than two equal values."""
+    return value is not None and not isinstance(value, (bool, int, float, complex, str, bytes, type))
+
+
+def _role(source: ir.Source, code: Code) -> str:
+    if isinstance(source, ir.Local):
+        return "closure" if source.variable in code.frees else "argument"
+    return "global" if isinstance(ir.root(source), ir.Global) else "reached"

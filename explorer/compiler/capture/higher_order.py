@@ -5,7 +5,7 @@ What such a function uses of the values around it becomes further operands. Stoc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,17 +40,24 @@ class Body:
     returned: Value
 
 
+def parts(t: Tracer, value: Value) -> Iterator[Value]:
+    """What nested containers hold that is none of these containers, in order."""
+    if isinstance(value, (TupleValue, ListValue, DictValue)):
+        for item in value.values(t) if isinstance(value, DictValue) else t.items(value):
+            yield from parts(t, item)
+    else:
+        yield value
+
+
 def leaves(t: Tracer, value: Value, numbers: bool = False) -> list[TensorValue]:
     """The tensors in nested containers, in order. Breaks the graph where there is anything else, but for `numbers`."""
-    if isinstance(value, TensorValue):
-        return [value]
-    if isinstance(value, (TupleValue, ListValue)):
-        return [leaf for item in t.items(value) for leaf in leaves(t, item, numbers)]
-    if isinstance(value, DictValue):
-        return [leaf for _, item in value.pairs(t) for leaf in leaves(t, item, numbers)]
-    if numbers and isinstance(value, (Constant, SizeValue)):
-        return []
-    unsupported(reasons.HIGHER_ORDER, f"{value.describe()} where a tensor is needed")
+    found = []
+    for part in parts(t, value):
+        if isinstance(part, TensorValue):
+            found.append(part)
+        elif not numbers or not isinstance(part, (Constant, SizeValue)):
+            unsupported(reasons.HIGHER_ORDER, f"{part.describe()} where a tensor is needed")
+    return found
 
 
 def is_carried(value: Value) -> bool:
@@ -61,40 +68,33 @@ def is_carried(value: Value) -> bool:
 
 def loop_leaves(t: Tracer, value: Value) -> list[Value]:
     """What a loop carries in nested containers."""
-    if is_carried(value):
-        return [value]
-    if isinstance(value, (TupleValue, ListValue)):
-        return [leaf for item in t.items(value) for leaf in loop_leaves(t, item)]
-    if isinstance(value, DictValue):
-        return [leaf for _, item in value.pairs(t) for leaf in loop_leaves(t, item)]
-    unsupported(reasons.HIGHER_ORDER, f"{value.describe()} in a loop")
+    found = [*parts(t, value)]
+    for part in found:
+        if not is_carried(part):
+            unsupported(reasons.HIGHER_ORDER, f"{part.describe()} in a loop")
+    return found
 
 
 def is_tensor(value: Value) -> bool:
     return isinstance(value, TensorValue)
 
 
-def with_leaves(
-    t: Tracer, value: Value, new: Sequence[Value], is_leaf: Callable[[Value], bool] = is_tensor
-) -> Value:
+def with_leaves(t: Tracer, value: Value, new: Sequence[Value], is_leaf: Callable[[Value], bool] = is_tensor) -> Value:
     """The same containers with other tensors in them."""
     rest = iter(new)
+    return replaced(t, value, lambda part: next(rest) if is_leaf(part) else part)
 
-    def fill(part: Value) -> Value:
-        if is_leaf(part):
-            return next(rest)
-        if isinstance(part, TupleValue):
-            return TupleValue([fill(item) for item in t.items(part)], part.cls)
-        if isinstance(part, ListValue):
-            return ListValue([fill(item) for item in t.items(part)])
-        if not isinstance(part, DictValue):
-            return part
-        made = DictValue(part.cls)
-        for key, item in part.pairs(t):
-            made.put(key, fill(item))
-        return made
 
-    return fill(value)
+def replaced(t: Tracer, value: Value, new: Callable[[Value], Value], given: bool = True) -> Value:
+    """A copy of nested containers with what `new` makes of what they hold; without `given`, lists and dictionaries that
+    were there before stay."""
+    if isinstance(value, TupleValue):
+        return TupleValue([replaced(t, item, new, given) for item in t.items(value)], value.cls)
+    if not isinstance(value, (ListValue, DictValue)) or not given and value.source is not None:
+        return new(value)
+    if isinstance(value, ListValue):
+        return ListValue([replaced(t, item, new, given) for item in t.items(value)])
+    return DictValue.of(((key, replaced(t, item, new, given)) for key, item in value.pairs(t)), value.cls)
 
 
 def body(

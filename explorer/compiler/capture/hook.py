@@ -275,11 +275,7 @@ def watched(
 
     def run(*args: Any, **kwargs: Any) -> Any:
         nonlocal code, defaults, named
-        if (
-            follows.__code__ is not code
-            or follows.__defaults__ is not defaults
-            or follows.__kwdefaults__ is not named
-        ):
+        if follows.__code__ is not code or follows.__defaults__ is not defaults or follows.__kwdefaults__ is not named:
             code, defaults, named = follows.__code__, follows.__defaults__, follows.__kwdefaults__
             update()
         if active := modes():

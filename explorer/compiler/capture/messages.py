@@ -1,4 +1,5 @@
-"""Warnings and log lines of the traced program: made for real, after the graph and in order, as if at their own place.
+"""Warnings and log lines of the traced program, and its assertions on what only the graph knows: made for real, after
+the graph and in order with the frame's other effects, as if at their own place.
 
 What they say must be known while tracing; where it is not, the graph breaks before the call.
 """
@@ -12,14 +13,15 @@ from typing import Any
 
 from explorer.compiler.capture import hook, reasons
 from explorer.compiler.capture.called_by_bytecode import OURS, log, warn, warn_caller
-from explorer.compiler.capture.rules import each, existing, positional
-from explorer.compiler.capture.values.base import Frame, Rule, Tracer, Value
+from explorer.compiler.capture.rules import breaks, each, existing, positional
+from explorer.compiler.capture.values.base import Frame, Raised, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import ExceptionValue
 from explorer.compiler.capture.values.sequences import TupleValue
-from explorer.compiler.capture.values.size import SizeValue
-from explorer.core.reasons import unsupported
+from explorer.compiler.capture.values.size import NumberValue, SizeValue
+from explorer.compiler.capture.values.tensor import TensorValue
+from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.capture import Attr, Item
 
 NONE = Constant(None)
@@ -91,15 +93,12 @@ def _warn(
 
 
 @each(*_FILTERS)
-def _filters(function: Any) -> Rule:
-    def change(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """A change of the warning filters."""
-        if kwargs or not all(map(_settled, args)):
-            unsupported(reasons.UNTRACEABLE_CALL, f"warnings.{function.__name__}")
-        t.effects.call(function, args, f"warnings.{function.__name__}({', '.join(a.describe() for a in args)})")
-        return NONE
-
-    return change
+def _filters(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A change of the warning filters."""
+    if kwargs or not all(map(_settled, args)):
+        unsupported(reasons.UNTRACEABLE_CALL, f"warnings.{function.__name__}")
+    t.effects.call(function, args, f"warnings.{function.__name__}({', '.join(a.describe() for a in args)})")
+    return NONE
 
 
 @positional(warnings.catch_warnings.__enter__)
@@ -120,10 +119,7 @@ def _end_filters(t: Tracer, manager: Value, *error: Value) -> Value:
     return NONE
 
 
-@positional(warnings.warn_explicit)
-def _warn_explicit(t: Tracer, *args: Value, **kwargs: Value) -> Value:
-    """Breaks: it writes into a registry that it is given."""
-    unsupported(reasons.UNTRACEABLE_CALL, "warnings.warn_explicit")
+breaks(reasons.UNTRACEABLE_CALL, "warnings.warn_explicit", warnings.warn_explicit)  # it writes into a registry
 
 
 _LEVELS = {
@@ -170,18 +166,61 @@ def _below(kind: type) -> tuple[type, ...]:
 
 
 @each(*existing(logging.Logger, *_LEVELS))
-def _leveled(function: Any) -> Rule:
+def _leveled(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A log line."""
     level = _LEVELS[function.__name__]
-
-    def write(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """A log line."""
-        logger, message, *rest = args
-        return _line(t, logger, level, message, tuple(rest), kwargs)
-
-    return write
+    logger, message, *rest = args
+    return _line(t, logger, level, message, tuple(rest), kwargs)
 
 
 @positional(logging.Logger.log)
 def _log(t: Tracer, logger: Value, level: Value, message: Value, *args: Value, **others: Value) -> Value:
     """A log line."""
     return _line(t, logger, t.index(level), message, args, others)
+
+
+def _raise_unless(condition: Any, error: BaseException) -> None:
+    if not condition:
+        raise error
+
+
+RAISE_UNLESS = hook.unwatched(_raise_unless)
+
+
+def is_checked_later(t: Tracer, condition: Value, error: Value) -> bool:
+    """Take the condition for true and have it checked after the graph; False where the program may handle the error,
+    where what it says is not known yet, and where objects or settings were changed: what is changed later would be so
+    already."""
+    if isinstance(condition, TensorValue):
+        known = condition.fake.numel() == 1
+    else:
+        known = isinstance(condition, NumberValue)
+    handled = any(frame.handlers[frame.position - 1] is not None or frame.handled for frame in t.frames)
+    said = isinstance(error, ExceptionValue) and all(isinstance(a, Constant) for a in error.args)
+    changed = any(change.kind != "call" for change in t.effects.changes.values())
+    if not known or handled or changed or not said or t.torch_state.switched() or t.torch_state.pending:
+        return False
+    t.effects.call(RAISE_UNLESS, [condition, error], f"assert {condition.describe()}")
+    return True
+
+
+def asserted(t: Tracer, frame: Frame) -> Value | None:
+    """The error of the assert statement whose condition was just taken from the stack; None for other branches, and
+    where making the error does more than that."""
+    instructions = frame.code.instructions
+    if frame.position >= len(instructions) or instructions[frame.position].op != "LOAD_ASSERTION_ERROR":
+        return None
+    state = (list(frame.stack), dict(frame.locals), frame.position)
+    before = (t.tape.calls, t.effects.version, len(t.frames))
+    try:
+        while instructions[frame.position].op != "RAISE_VARARGS":
+            t.step(frame)
+        t.step(frame)
+    except Raised as raised:
+        return raised.value if before == (t.tape.calls, t.effects.version, len(t.frames)) else None
+    except Unsupported:
+        return None
+    finally:
+        del t.frames[before[2] :]
+        frame.stack[:], frame.locals, frame.position = state
+    return None

@@ -25,17 +25,9 @@ from explorer.compiler.capture.values.base import NotConstant, Raised, Tracer, U
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import tell_attribute
-from explorer.compiler.capture.values.iterators import (
-    DequeIterator,
-    IndexingIterator,
-    IteratorValue,
-    ReversedIterator,
-    SequenceIterator,
-    TakenIterator,
-)
+from explorer.compiler.capture.values.iterators import DequeIterator, IteratorValue, SequenceIterator, TakenIterator
 from explorer.compiler.capture.values.mappings import DictValue, DictView
-from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, attribute_in_c
-from explorer.compiler.capture.values.operands import refusal, takes
+from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, attribute_in_c, type_attribute
 from explorer.compiler.capture.values.overrides import overrides_torch
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
@@ -45,50 +37,27 @@ from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Computed
 
-BINARY: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
-    "+": (operator.add, "__add__", "__radd__"),
-    "-": (operator.sub, "__sub__", "__rsub__"),
-    "*": (operator.mul, "__mul__", "__rmul__"),
-    "/": (operator.truediv, "__truediv__", "__rtruediv__"),
-    "//": (operator.floordiv, "__floordiv__", "__rfloordiv__"),
-    "%": (operator.mod, "__mod__", "__rmod__"),
-    "**": (operator.pow, "__pow__", "__rpow__"),
-    "@": (operator.matmul, "__matmul__", "__rmatmul__"),
-    "&": (operator.and_, "__and__", "__rand__"),
-    "|": (operator.or_, "__or__", "__ror__"),
-    "^": (operator.xor, "__xor__", "__rxor__"),
-    "<<": (operator.lshift, "__lshift__", "__rlshift__"),
-    ">>": (operator.rshift, "__rshift__", "__rrshift__"),
+_NAMES = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
+}  # fmt: skip
+_REFLECTED = {"<": "lt gt", "<=": "le ge", "==": "eq eq", "!=": "ne ne", ">": "gt lt", ">=": "ge le"}
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """The function of Python's `operator` that calls a method of this name."""
+    found: Callable[..., Any] = getattr(operator, name)
+    return found
+
+
+BINARY = {sign: (_function(f"__{name}__"), f"__{name}__", f"__r{name}__") for sign, name in _NAMES.items()}
+INPLACE = {sign: (_function(f"__i{name}__"), f"__i{name}__") for sign, name in _NAMES.items()}
+COMPARE = {
+    sign: (_function(f"__{name}__"), f"__{name}__", f"__{other}__")
+    for sign, (name, other) in ((sign, names.split()) for sign, names in _REFLECTED.items())
 }
-INPLACE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
-    "+": (operator.iadd, "__iadd__"),
-    "-": (operator.isub, "__isub__"),
-    "*": (operator.imul, "__imul__"),
-    "/": (operator.itruediv, "__itruediv__"),
-    "//": (operator.ifloordiv, "__ifloordiv__"),
-    "%": (operator.imod, "__imod__"),
-    "**": (operator.ipow, "__ipow__"),
-    "@": (operator.imatmul, "__imatmul__"),
-    "&": (operator.iand, "__iand__"),
-    "|": (operator.ior, "__ior__"),
-    "^": (operator.ixor, "__ixor__"),
-    "<<": (operator.ilshift, "__ilshift__"),
-    ">>": (operator.irshift, "__irshift__"),
-}
-COMPARE: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
-    "<": (operator.lt, "__lt__", "__gt__"),
-    "<=": (operator.le, "__le__", "__ge__"),
-    "==": (operator.eq, "__eq__", "__eq__"),
-    "!=": (operator.ne, "__ne__", "__ne__"),
-    ">": (operator.gt, "__gt__", "__lt__"),
-    ">=": (operator.ge, "__ge__", "__le__"),
-}
+UNARY = {sign: (_function(name), name) for sign, name in {"-": "__neg__", "+": "__pos__", "~": "__invert__"}.items()}
 _COMPARISONS = frozenset(name for _, name, _ in COMPARE.values())
-UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "-": (operator.neg, "__neg__"),
-    "+": (operator.pos, "__pos__"),
-    "~": (operator.invert, "__invert__"),
-}
 
 _RIGHT_IS: dict[Callable[..., Any], Callable[[Any, Any], Any]] = {
     **dict.fromkeys((operator.floordiv, operator.ifloordiv, operator.mod, operator.imod, divmod), operator.ne),
@@ -203,13 +172,7 @@ class DataModel(Tracer, Protocol):
         return None if isinstance(found, Constant) and found.value is NotImplemented else found
 
     def _operate(
-        self,
-        function: Callable[[Any, Any], Any],
-        name: str,
-        reflected: str,
-        left: Value,
-        right: Value,
-        symbol: str,
+        self, function: Callable[[Any, Any], Any], name: str, reflected: str, left: Value, right: Value, symbol: str
     ) -> Value:
         written = INPLACE[symbol[:-1]][0] if symbol.endswith("=") else function
         if isinstance(left, Constant) and isinstance(right, Constant):
@@ -252,9 +215,7 @@ class DataModel(Tracer, Protocol):
             unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
         return self.from_python(self.python(written, *plain))
 
-    def _tried(
-        self, left: Value, right: Value, name: str, reflected: str
-    ) -> tuple[tuple[Value, Value, str], ...]:
+    def _tried(self, left: Value, right: Value, name: str, reflected: str) -> tuple[tuple[Value, Value, str], ...]:
         """The methods that Python tries for an operator, in order: a subclass's own comes before its base's."""
         ours, theirs = left.python_type(), right.python_type()
         both = (left, right, name), (right, left, reflected)
@@ -573,12 +534,6 @@ class DataModel(Tracer, Protocol):
         made.made_by = (attribute_in_c(cls, name) if self.overrides(cls, name) else function, [base], {})
         return made
 
-    def reversed_iterator(self, base: SequenceValue) -> Value:
-        return ReversedIterator(base)
-
-    def indexing_iterator(self, base: Value) -> Value:
-        return IndexingIterator(base)
-
     def sorted(self, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
         by = [item if key is None or self.is_none(key) else self.call(key, [item], {}) for item in items]
         tracer = self
@@ -663,3 +618,73 @@ class DataModel(Tracer, Protocol):
                     [self.from_python(a) if not isinstance(a, BaseException) else Constant(str(a)) for a in error.args],
                 )
             ) from None
+
+
+# ------------------------------------------------------------------------------------------------------------- operands
+#
+# Which operands the operators of types written in C take, and what they say of others: Python itself is asked, with an
+# empty example of each type.
+
+
+_PLAIN: tuple[Any, ...] = (
+    1, True, 1.0, 1j, "", b"", None, ..., NotImplemented, slice(None), range(0), {}.keys(), {}.values(), {}.items(),
+    iter([]), len, lambda: None, int, torch.float32, torch.strided, torch.Size(), types.SimpleNamespace(), torch,
+)  # fmt: skip
+_EXAMPLES: dict[type, Any] = {type(each): each for each in _PLAIN}
+_CONTAINERS = (
+    collections.OrderedDict, collections.defaultdict, dict, list, tuple, set, frozenset, collections.deque
+)  # fmt: skip
+
+
+def takes(owner: type, method: str, operand: type) -> bool:
+    """Whether a type's own method is for operands of that type. One that the program wrote answers by itself."""
+    own = type_attribute(owner, method)
+    if not isinstance(own, types.WrapperDescriptorType):
+        return own is not MISSING
+    if own.__objclass__ is object:
+        return True
+    mine, theirs = _example(owner), _example(operand)
+    if mine is MISSING or theirs is MISSING:
+        return True
+    try:
+        return own(mine, theirs) is not NotImplemented
+    except TypeError:
+        return False
+
+
+def refusal(function: Callable[[Any, Any], Any], left: type, right: type) -> str | None:
+    """What TypeError says where two types have no such operator; None where they have one, or that is not known."""
+    pair = _example(left), _example(right)
+    if MISSING in pair:
+        return None
+    try:
+        function(*pair)
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+def _example(cls: type) -> Any:
+    """An empty object of a type, or of the type written in C that it derives from; of one whose operators are all
+    written in Python, a stand-in that has its name; MISSING of others."""
+    if cls in _EXAMPLES:
+        return _EXAMPLES[cls]
+    for base in _CONTAINERS:
+        if issubclass(cls, base) and all(
+            not isinstance(type_attribute(cls, name), types.FunctionType) for name in ("__iter__", "keys", "__len__")
+        ):
+            is_structseq = hasattr(cls, "n_sequence_fields")  # such as sys.version_info, which nobody can make
+            maker: Any = base.__new__
+            return maker(base if is_structseq else cls)
+    plain: tuple[type, ...] = (int, float, complex, str, bytes, *_CONTAINERS)
+    for each in plain:
+        if issubclass(cls, each):
+            return each()  # what the program wrote for its own class must not run now
+    if any(isinstance(each, types.WrapperDescriptorType) for base in cls.__mro__[:-1] for each in vars(base).values()):
+        return MISSING
+    body: dict[str, Any] = {}
+    if type_attribute(cls, "__iter__") not in (MISSING, None):
+        body["__iter__"] = lambda self: iter(())
+    if type_attribute(cls, "__index__") not in (MISSING, None):
+        body["__index__"] = lambda self: 1
+    return type(cls.__name__, (), body)()

@@ -127,9 +127,7 @@ SPARSE = reason(
     "Convert it before the call: to_dense(), to_padded_tensor(), dequantize(), or clone() outside of inference mode.",
 )
 OPCODE = reason(
-    "break.opcode",
-    "an instruction that is not evaluated",
-    "The evaluator has no rule for this bytecode instruction.",
+    "break.opcode", "an instruction that is not evaluated", "The evaluator has no rule for this bytecode instruction."
 )
 INLINE_DEPTH = reason(
     "break.inline_depth",

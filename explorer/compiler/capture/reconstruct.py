@@ -33,27 +33,10 @@ from explorer.compiler.capture.values.objects import (
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.tensor import TensorValue
-from explorer.compiler.capture.wrappers import inside
+from explorer.compiler.capture.wrap import inside
 from explorer.core.reasons import unsupported
+from explorer.ir import capture as ir
 from explorer.ir.bytecode import Instruction
-from explorer.ir.capture import (
-    AsTensor,
-    Attr,
-    Computed,
-    Global,
-    Inside,
-    Item,
-    Known,
-    Listed,
-    Local,
-    Returned,
-    Size,
-    Source,
-    Stride,
-    TypeOf,
-    as_tensor,
-    item_of,
-)
 from explorer.ir.sizes import computed
 
 
@@ -68,7 +51,7 @@ class Reconstruction:
         self.loads: list[Instruction] = []
         self.body: list[Instruction] = []
         self.outputs: dict[fx.Node, str] = {}
-        self._sources: dict[Source, str] = {}
+        self._sources: dict[ir.Source, str] = {}
         self._made: dict[int, str] = {}
         self.cells: set[str] = set()
         """The frame's cells that something pushed has."""
@@ -146,13 +129,13 @@ class Reconstruction:
 
     # ------------------------------------------------------------------------------------------------------ sources
 
-    def source(self, source: Source) -> None:
+    def source(self, source: ir.Source) -> None:
         """Push what the frame found at a source when it was entered."""
         self.body += self.load(source)
 
-    def load(self, source: Source) -> list[Instruction]:
+    def load(self, source: ir.Source) -> list[Instruction]:
         """Read a source once, at the beginning, into a temporary; the instruction that loads that."""
-        if isinstance(source, Known):
+        if isinstance(source, ir.Known):
             return [build.load_const(source.object)]
         if source not in self._sources:
             read = self._read(source)
@@ -160,37 +143,37 @@ class Reconstruction:
             self.loads += [*read, build.store_fast(self._sources[source])]
         return [build.load_fast(self._sources[source])]
 
-    def _read(self, source: Source) -> list[Instruction]:
+    def _read(self, source: ir.Source) -> list[Instruction]:
         match source:
-            case Local(variable):
+            case ir.Local(variable):
                 is_cell = variable in self.t.code.cells or variable in self.t.code.frees
                 return [build.load_deref(variable) if is_cell else build.load_fast(variable)]
-            case Global(variable, ""):
+            case ir.Global(variable, ""):
                 return [build.load_global(variable)]
-            case Global(variable, module):
+            case ir.Global(variable, module):
                 return [build.load_const(_namespace(module)), build.load_const(variable), build.binary_subscr()]
-            case Attr(base, attribute):
+            case ir.Attr(base, attribute):
                 return [*self.load(base), build.load_attr(attribute)]
-            case Item(base, key):
+            case ir.Item(base, key):
                 if source in self.t.raw_items:
-                    return build.call([build.load_const(item_of)], [self.load(base), [build.load_const(key)]])
+                    return build.call([build.load_const(ir.item_of)], [self.load(base), [build.load_const(key)]])
                 return [*self.load(base), build.load_const(key), build.binary_subscr()]
-            case TypeOf(base):
+            case ir.TypeOf(base):
                 return build.call([build.load_const(type)], [self.load(base)])
-            case Size(base, dim):
+            case ir.Size(base, dim):
                 return build.call_method(self.load(base), "size", [[build.load_const(dim)]])
-            case Stride(base, dim):
+            case ir.Stride(base, dim):
                 return build.call_method(self.load(base), "stride", [[build.load_const(dim)]])
-            case Returned(base, method):
+            case ir.Returned(base, method):
                 return build.call_method(self.load(base), method)
-            case Listed(base, part):
+            case ir.Listed(base, part):
                 return build.call([build.load_const(list)], [build.call_method(self.load(base), part)])
-            case Computed(function, args):
-                given = [self.load(arg) if isinstance(arg, Source) else [build.load_const(arg)] for arg in args]
+            case ir.Computed(function, args):
+                given = [self.load(arg) if isinstance(arg, ir.Source) else [build.load_const(arg)] for arg in args]
                 return build.call([build.load_const(function)], given)
-            case AsTensor(base):
-                return build.call([build.load_const(as_tensor)], [self.load(base)])
-            case Inside(base, part):
+            case ir.AsTensor(base):
+                return build.call([build.load_const(ir.as_tensor)], [self.load(base)])
+            case ir.Inside(base, part):
                 return build.call([build.load_const(inside(part))], [self.load(base)])
         raise AssertionError(source)
 

@@ -236,12 +236,7 @@ def _kept(instruction: Instruction, jumps: bool, before: int, after: int) -> int
 
 
 def _call_continuation(
-    made: Continuation,
-    constant: Any,
-    label: str,
-    stack: Sequence[Slot],
-    taken: Sequence[str],
-    how: Callable[..., Any],
+    made: Continuation, constant: Any, label: str, stack: Sequence[Slot], taken: Sequence[str], how: Callable[..., Any]
 ) -> list[Instruction]:
     """At `label`: the stack's values into temporaries; what `how` makes of the continuation and its arguments."""
     with origin(synthetic("to the continuation")):

@@ -4,10 +4,11 @@ functions and decorators of torch.compiler ask for: breaks, functions left alone
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -49,6 +50,12 @@ def positional(*callables: Any) -> Callable[[Callable[..., Value]], Callable[...
     return register
 
 
+def table(rules: Mapping[Any, Callable[..., Value]]) -> None:
+    """Register rules of one expression each, as `positional` does."""
+    for known, rule in rules.items():
+        positional(known)(rule)
+
+
 def _signature(callable: Any) -> inspect.Signature | None:
     try:
         return inspect.signature(callable)
@@ -56,15 +63,20 @@ def _signature(callable: Any) -> inspect.Signature | None:
         return None
 
 
-def each(*callables: Any) -> Callable[[Callable[[Any], Rule]], Callable[[Any], Rule]]:
-    """Register, for each of these callables, the rule that the decorated function makes of it."""
+def each(*callables: Any) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
+    """Register `function(callable, tracer, arguments, keywords)` for each of these callables."""
 
-    def register(factory: Callable[[Any], Rule]) -> Callable[[Any], Rule]:
-        for function in dict.fromkeys(callables):
-            CALLS.rule(function)(factory(function))
-        return factory
+    def register(function: Callable[..., Value]) -> Callable[..., Value]:
+        for known in dict.fromkeys(callables):
+            CALLS.rule(known)(functools.update_wrapper(functools.partial(function, known), function))
+        return function
 
     return register
+
+
+def breaks(why: str, said: str, *callables: Any) -> None:
+    """Register that calls of these are Python's."""
+    CALLS.rule(*callables)(lambda t, args, kwargs: unsupported(why, said))
 
 
 def existing(owner: Any, *names: str) -> list[Any]:

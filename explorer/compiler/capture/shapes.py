@@ -110,8 +110,12 @@ def _equalities(t: Tracer, add: Callable[..., None]) -> None:
             if isinstance(size, torch.SymInt):
                 own, expr = Size(source, dim), size.node.expr
                 mine = symbols.get(own)
-                if mine == expr or mine is not None and not asked.isdisjoint(
-                    {sympy.Eq(mine, expr, evaluate=False), sympy.Eq(expr, mine, evaluate=False)}
+                if (
+                    mine == expr
+                    or mine is not None
+                    and not asked.isdisjoint(
+                        {sympy.Eq(mine, expr, evaluate=False), sympy.Eq(expr, mine, evaluate=False)}
+                    )
                 ):
                     continue
                 same = sympy.Eq(sympy.Symbol(f"={own.name}", integer=True), expr, evaluate=False)

@@ -20,26 +20,14 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._guards import Source as TorchSource
 from torch._prims_common import make_contiguous_strides_for as contiguous
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensor,
-    UnsupportedOperatorException,
-)
+from torch._subclasses import fake_tensor
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
-from torch.fx.experimental.symbolic_shapes import (
-    DimDynamic,
-    GuardOnDataDependentSymNode,
-    ShapeEnv,
-    StatelessSymbolicContext,
-    free_unbacked_symbols,
-)
+from torch.fx.experimental import symbolic_shapes
 
+from explorer.compiler.capture import operator_checks as checks
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.expressions import function_of
 from explorer.compiler.capture.fakes import LaidOut, is_own
-from explorer.compiler.capture.operator_checks import Operators, memory_of, refusal, tensors_in
-from explorer.compiler.capture.overlaps import may_fold, overlaps, written_by, written_places
 from explorer.compiler.capture.saved_inputs import recorded, version
 from explorer.core.origin import Origins, origins
 from explorer.core.reasons import unsupported
@@ -100,7 +88,7 @@ class Tape:
     def __init__(
         self,
         name: str,
-        dynamic: Callable[[Source, torch.Tensor], Sequence[DimDynamic]],
+        dynamic: Callable[[Source, torch.Tensor], Sequence[symbolic_shapes.DimDynamic]],
         place: Callable[[], Place],
         scalar_outputs: bool = False,
         dynamic_outputs: bool = False,
@@ -111,11 +99,11 @@ class Tape:
         """The functions of higher-order operators that are being evaluated, innermost last: nodes go to the last."""
         self.modules: dict[str, fx.GraphModule] = {}
         self.scalar_outputs = scalar_outputs
-        self.shape_env = ShapeEnv(duck_shape=True, allow_dynamic_output_shape_ops=dynamic_outputs)
+        self.shape_env = symbolic_shapes.ShapeEnv(duck_shape=True, allow_dynamic_output_shape_ops=dynamic_outputs)
         self.shape_env.guards = Relations(self.hints)
         self.mode = LaidOut(shape_env=self.shape_env, allow_non_fake_inputs=False)
         self.inputs: dict[fx.Node, Input] = {}
-        self.fakes: dict[Source, FakeTensor] = {}
+        self.fakes: dict[Source, fake_tensor.FakeTensor] = {}
         self.reals: dict[Source, torch.Tensor] = {}
         self._versions: dict[Source, int | None] = {}
         self._inside: list[Source] = []
@@ -123,7 +111,7 @@ class Tape:
         """By id: fake inputs as they were at first, before the program changed their sizes."""
         self.fixed: set[int] = set()
         """Storages of inputs that arrays share, which cannot be resized."""
-        self.hooked: dict[FakeTensor, int | None] = {}
+        self.hooked: dict[fake_tensor.FakeTensor, int | None] = {}
         """Inputs that hooks were registered of, with their versions then."""
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
         self.symbol_steps: dict[sympy.Symbol, int] = {}
@@ -144,19 +132,19 @@ class Tape:
 
     # ------------------------------------------------------------------------------------------------------ inputs
 
-    def input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
+    def input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, fake_tensor.FakeTensor]:
         """A placeholder for a tensor that the frame can reach. It is there before any transform begins."""
         with temporarily_clear_interpreter_stack(), as_made(tensor):
             return self._input(source, tensor)
 
-    def _input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
+    def _input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, fake_tensor.FakeTensor]:
         if is_refused(tensor):
             unsupported(reasons.OP_RAISED, f"{source.name} is a view whose base was written since")
         wanted = self._dynamic(source, tensor)
-        is_symbolic = any(kind is not DimDynamic.STATIC for kind in wanted)
+        is_symbolic = any(kind is not symbolic_shapes.DimDynamic.STATIC for kind in wanted)
         facts: dict[str, Any] = {"static_shapes": True}
         if is_symbolic:
-            facts = {"symbolic_context": StatelessSymbolicContext(list(wanted))}
+            facts = {"symbolic_context": symbolic_shapes.StatelessSymbolicContext(list(wanted))}
         with self._before_writes(tensor):
             fake = self.mode.from_tensor(tensor, source=ShapeSource(source.name), **facts)
             self._versions[source] = version(fake)
@@ -195,10 +183,10 @@ class Tape:
         """Whether this is an input that the graph has not written."""
         return any(known is fake and not self._is_written(source, fake) for source, known in self.fakes.items())
 
-    def _is_written(self, source: Source, fake: FakeTensor) -> bool:
+    def _is_written(self, source: Source, fake: fake_tensor.FakeTensor) -> bool:
         return version(fake) != self._versions[source] or self._writes(fake) > 0
 
-    def _writes(self, fake: FakeTensor) -> int:
+    def _writes(self, fake: fake_tensor.FakeTensor) -> int:
         return self.mode.written[fake.untyped_storage()._cdata] if fake.layout is torch.strided else 0
 
     def counts_writes(self, source: Source) -> bool:
@@ -210,14 +198,14 @@ class Tape:
         """How often the graph has written inputs by now."""
         return sum((version(fake) or 0) + self._writes(fake) for fake in self.fakes.values())
 
-    def sharing(self, fake: torch.Tensor) -> Iterator[tuple[Source, torch.Tensor, FakeTensor]]:
+    def sharing(self, fake: torch.Tensor) -> Iterator[tuple[Source, torch.Tensor, fake_tensor.FakeTensor]]:
         """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
         storage = fake.untyped_storage()._cdata
         for source, known in self.fakes.items():
             if known.untyped_storage()._cdata == storage:
                 yield source, self.reals[source], known
 
-    def _name_symbols(self, source: Source, fake: FakeTensor) -> None:
+    def _name_symbols(self, source: Source, fake: fake_tensor.FakeTensor) -> None:
         """Where each new symbol can be read: a size, a stride that no size explains, or the offset into the storage."""
         places: list[tuple[Any, Source]] = [(size, Size(source, dim)) for dim, size in enumerate(fake.shape)]
         places += [(stride, Stride(source, dim)) for dim, stride in enumerate(fake.stride())]
@@ -233,7 +221,7 @@ class Tape:
     def size_input(self, source: Source, value: int) -> torch.SymInt:
         """A symbol for an integer that the frame can reach."""
         named = ShapeSource(source.name)
-        made = self.shape_env.create_unspecified_symint_and_symbol(value, named, DimDynamic.DYNAMIC)
+        made = self.shape_env.create_unspecified_symint_and_symbol(value, named, symbolic_shapes.DimDynamic.DYNAMIC)
         assert isinstance(made, torch.SymInt)
         self._name_symbol(made.node.expr, source)
         return made
@@ -277,26 +265,26 @@ class Tape:
     ) -> Any:
         """What the call yields under fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
         function = target if kind == "call_function" else _method(target)
-        given = tensors_in((*fake_args, *fake_kwargs.values()))
-        tensors = [each for each in given if isinstance(each, FakeTensor) and each.layout is torch.strided]
+        given = checks.tensors_in((*fake_args, *fake_kwargs.values()))
+        tensors = [each for each in given if isinstance(each, fake_tensor.FakeTensor) and each.layout is torch.strided]
         before = [version(each) for each in tensors]
         outs = [
-            (each, each.shape, each.layout is torch.strided and may_fold(each, self._hint))
-            for each in tensors_in(fake_kwargs.get("out"))
+            (each, each.shape, each.layout is torch.strided and checks.may_fold(each, self._hint))
+            for each in checks.tensors_in(fake_kwargs.get("out"))
         ]
-        inside = Operators()
+        inside = checks.Operators()
         try:
             with self.mode, self._dispatcher(), _quiet(), inside if hasattr(target, "applies") else nullcontext():
                 result = function(*fake_args, **fake_kwargs)
                 if is_own(getattr(target, "__name__", target), result):
                     result = torch.ops.aten._unsafe_view.default(result, result.shape)
-        except DataDependentOutputException as error:
+        except fake_tensor.DataDependentOutputException as error:
             unsupported(reasons.ITEM, str(error.func))
-        except GuardOnDataDependentSymNode as error:
+        except symbolic_shapes.GuardOnDataDependentSymNode as error:
             unsupported(reasons.DYNAMIC_OUTPUT, first_line(error) or str(target))
-        except DynamicOutputShapeException as error:
+        except fake_tensor.DynamicOutputShapeException as error:
             unsupported(reasons.DYNAMIC_OUTPUT, str(error.func))
-        except UnsupportedOperatorException as error:
+        except fake_tensor.UnsupportedOperatorException as error:
             unsupported(reasons.UNTRACEABLE_CALL, f"{error.func} has no rule for fake tensors")
         except (
             RuntimeError,
@@ -307,8 +295,8 @@ class Tape:
             NotImplementedError,
             AttributeError,
         ) as error:
-            places = written_places(target)
-            meant = (each for place in places for each in tensors_in(fake_args[place : place + 1]))
+            places = checks.written_places(target)
+            meant = (each for place in places for each in checks.tensors_in(fake_args[place : place + 1]))
             if any(each._is_view() for each in meant):
                 self.whole = "a view is written that may not be"  # a graph returns something else in its place
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {first_line(error)}")
@@ -317,19 +305,19 @@ class Tape:
         if any(version(each) != count or not each.requires_grad for each, count in self.hooked.items()):
             unsupported(reasons.AUTOGRAD_CALL, f"{getattr(target, '__name__', target)} of a tensor that has a new hook")
         changed = [each for each, count in zip(tensors, before, strict=True) if version(each) != count]
-        if written := written_by(target, fake_args, fake_kwargs, changed):
+        if written := checks.written_by(target, fake_args, fake_kwargs, changed):
             if not changed and not torch.is_inference_mode_enabled():
                 torch.autograd.graph.increment_version(written)
             with self.mode:
                 roots = [given for each in written for _, _, given in self.sharing(each)]
-                overlapping = overlaps(target, fake_args, written, tensors, roots, self._hint)
+                overlapping = checks.overlaps(target, fake_args, written, tensors, roots, self._hint)
             self.note_shape_guards("whether elements that are written share memory depends on it")
             if overlapping:
                 unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))
         if outs and not isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
             self.check_outs(function, fake_args, fake_kwargs, outs)
         if not torch.is_grad_enabled() and target != "requires_grad_" and "requires_grad" not in fake_kwargs:
-            for each in tensors_in(result):  # rules in Python make leaves of what the operator pads or rolls
+            for each in checks.tensors_in(result):  # rules in Python make leaves of what the operator pads or rolls
                 if each.requires_grad and each.is_leaf and not any(each is one for one in given):
                     each.requires_grad_(False)
         if any(self._is_written(source, self.fakes[source]) for source in self._inside):
@@ -340,7 +328,7 @@ class Tape:
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
             unsupported(reasons.DYNAMIC_OUTPUT, f"{getattr(target, '__name__', target)} yields {unknown}")
         for each, given_args, given_kwargs, made in (*inside.calls, (target, fake_args, fake_kwargs, result)):
-            if refused := refusal(each, given_args, given_kwargs, made, self._hint):
+            if refused := checks.refusal(each, given_args, given_kwargs, made, self._hint):
                 if changed:
                     self.whole = "an operator is refused that has changed a tensor"  # also the one of the trace
                 unsupported(reasons.OP_RAISED, f"{getattr(each, '__name__', each)}: {refused}")
@@ -359,7 +347,7 @@ class Tape:
                 node.meta[INFO] = replace(info(node), value=twin)
         plain = {name: value for name, value in kwargs.items() if name != "out"}
         with self.mode, self._dispatcher(), _quiet():
-            made = tensors_in(function(*args, **plain))
+            made = checks.tensors_in(function(*args, **plain))
         name, given = getattr(function, "__name__", function), [each for each, _, _ in outs]
         if any(each.shape != result.shape for each, result in zip(given, made, strict=True)):
             unsupported(reasons.UNTRACEABLE_CALL, f"{name} has no rule for fake tensors that resizes its out=")
@@ -372,14 +360,14 @@ class Tape:
         if any(self._has_views(each) for each, _ in resized):
             unsupported(reasons.UNTRACEABLE_CALL, f"{name} resizes an out= that has views, or was made one in place")
         storages = {each.untyped_storage()._cdata for each in given}
-        meets = any(each.untyped_storage()._cdata in storages for each in tensors_in(args))
+        meets = any(each.untyped_storage()._cdata in storages for each in checks.tensors_in(args))
         if meets or not all(each.is_contiguous() for each in made):
             unsupported(reasons.UNTRACEABLE_CALL, f"{name} into an out= that takes another shape and layout")
 
     def _has_views(self, tensor: torch.Tensor) -> bool:
         """Whether more than the node that made it yields a tensor in its memory."""
-        (storage,) = memory_of(tensor)
-        return sum(storage in memory_of(info(node).value) for node in self.graph.nodes) > 1
+        (storage,) = checks.memory_of(tensor)
+        return sum(storage in checks.memory_of(info(node).value) for node in self.graph.nodes) > 1
 
     def _hint(self, size: int | torch.SymInt) -> int:
         if isinstance(size, int):
@@ -428,12 +416,12 @@ class Tape:
     def _note_unbacked(self, node: fx.Node, value: Any) -> None:
         """Where symbols that no input determines can be read from now on."""
         if isinstance(value, (torch.SymInt, torch.SymFloat)) and isinstance(value.node.expr, sympy.Symbol):
-            if free_unbacked_symbols(value):
+            if symbolic_shapes.free_unbacked_symbols(value):
                 self.symbol_nodes.setdefault(value.node.expr, node)
         elif isinstance(value, torch.Tensor) and (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
             for dim, size in enumerate(value.shape):
                 if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
-                    if free_unbacked_symbols(size):
+                    if symbolic_shapes.free_unbacked_symbols(size):
                         self._measured.setdefault(size.node.expr, (node, dim))
 
     # ---------------------------------------------------------------------------------------------------- branches
@@ -444,7 +432,7 @@ class Tape:
         self.branches.append(Branch())
         return self.branches[-1]
 
-    def branch_input(self, like: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
+    def branch_input(self, like: torch.Tensor) -> tuple[fx.Node, fake_tensor.FakeTensor]:
         """An input of the innermost function: a tensor like this one."""
         graph = self.branches[-1].graph
         fake = as_given(like)
@@ -599,7 +587,7 @@ def _unknown_sizes(result: Any) -> str:
         return next(filter(None, map(_unknown_sizes, result)), "")
     numbers = result.shape if isinstance(result, torch.Tensor) else (result,)
     symbolic = [n for n in numbers if isinstance(n, (torch.SymInt, torch.SymFloat, torch.SymBool))]
-    return next((str(n) for n in symbolic if free_unbacked_symbols(n)), "")
+    return next((str(n) for n in symbolic if symbolic_shapes.free_unbacked_symbols(n)), "")
 
 
 _REPORTS = logging.getLogger("torch._subclasses.fake_tensor")

@@ -16,12 +16,12 @@ import torch
 from torch import fx
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.asserts import is_checked_later
 from explorer.compiler.capture.autograd_functions import evaluated, guard_reads
 from explorer.compiler.capture.guards import Equals
-from explorer.compiler.capture.rules import CALLS, each, existing, positional
+from explorer.compiler.capture.messages import is_checked_later
+from explorer.compiler.capture.rules import CALLS, breaks, each, existing, positional, table
 from explorer.compiler.capture.values.arrays import ArrayValue, tensor_of_array
-from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.contexts import AutocastValue
 from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue, CompiledValue, PartialValue
@@ -33,6 +33,7 @@ from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeV
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call, narrowest, placed
 from explorer.core.classes import name_in_messages
 from explorer.core.reasons import Unsupported, unsupported
+from explorer.ir.capture import Returned
 from explorer.ir.graph import info
 
 # ----------------------------------------------------------------------------------------- what traced code may ask
@@ -60,12 +61,6 @@ _always(None, torch._C._log_api_usage_once)
 def _is_overridden(t: Tracer, values: Sequence[Value]) -> bool:
     enabled = torch._C._is_torch_function_enabled()
     return enabled and bool(overriding(t, values)) or bool(t.torch_state.modes)
-
-
-@positional(torch.overrides.has_torch_function)
-def _has_torch_function(t: Tracer, values: Value) -> Value:
-    """Whether something stands in for calls with these arguments."""
-    return Constant(_is_overridden(t, t.items(values)))
 
 
 @positional(torch.overrides.has_torch_function_unary, torch.overrides.has_torch_function_variadic)
@@ -119,7 +114,7 @@ def _of_class(t: Tracer, value: Value, cls: type, last: fx.Node | None) -> Value
 @positional(torch.is_inference_mode_enabled)
 def _inference_mode(t: Tracer) -> Value:
     """Guarded where it is asked for: the check of the global state does not see it."""
-    source = t.returned(t.known_source(torch), "is_inference_mode_enabled")
+    source = Returned(t.known_source(torch), "is_inference_mode_enabled")
     t.guard(source, Equals(t.tape.inference), "the program, or what it made, depends on the mode")
     return Constant(torch.is_inference_mode_enabled())
 
@@ -132,24 +127,9 @@ def _inference_mode(t: Tracer) -> Value:
     *existing(torch._C, "_is_autocast_available", "_get_privateuse1_backend_name", "_is_torch_function_enabled",
               "_is_torch_function_all_disabled"),
 )  # fmt: skip
-def _state(function: Any) -> Rule:
-    def answer(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """Global state: guarded at entry, and changed by traced code only through the graph."""
-        return t.from_python(function(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()}))
-
-    return answer
-
-
-@positional(torch._C._len_torch_function_stack)
-def _function_modes(t: Tracer) -> Value:
-    """Default devices are such modes."""
-    return Constant(len(t.torch_state.devices) + len(t.torch_state.modes))
-
-
-@positional(torch.is_tensor)
-def _is_tensor(t: Tracer, value: Value) -> Value:
-    """Whether it is a tensor."""
-    return Constant(isinstance(value, TensorValue))
+def _state(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Global state: guarded at entry, and changed by traced code only through the graph."""
+    return t.from_python(function(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()}))
 
 
 @CALLS.rule(torch.autograd.profiler.record_function.__enter__, torch.autograd.profiler.record_function.__exit__)
@@ -166,45 +146,11 @@ def _is_floating_point(t: Tracer, input: Value) -> Value:
     return Constant(input.fake.is_floating_point())
 
 
-@positional(torch.typename)
-def _typename(t: Tracer, value: Value) -> Value:
-    """The type's name."""
-    return Constant(torch.typename(value.python_type()))
-
-
-class LimitsValue(Value):
-    """torch.finfo or torch.iinfo of a dtype."""
-
-    def __init__(self, limits: Any) -> None:
-        self.limits = limits
-
-    def python_type(self) -> type:
-        return type(self.limits)
-
-    def constant(self) -> Any:
-        return self.limits
-
-    def get_attr(self, t: Tracer, name: str) -> Value:
-        return t.from_python(t.python(getattr, self.limits, name))
-
-    def reconstruct(self, r: Reconstructor) -> None:
-        r.constant(self.limits)
-
-
 @each(torch.finfo, torch.iinfo, np.finfo, np.iinfo)
-def _limits(function: Any) -> Rule:
-    def limits(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """Limits of a dtype."""
-        named = {k: t.constant_of(v) for k, v in kwargs.items()}
-        return LimitsValue(t.python(function, *map(t.constant_of, args), **named))
-
-    return limits
-
-
-@positional(np.dtype)
-def _numpy_dtype(t: Tracer, kind: Value) -> Value:
-    """np.dtype(...)."""
-    return t.from_python(t.python(np.dtype, t.constant_of(kind)))
+def _limits(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Limits of a dtype."""
+    named = {k: t.constant_of(v) for k, v in kwargs.items()}
+    return BuiltinValue(t.python(function, *map(t.constant_of, args), **named))
 
 
 @positional(torch.device)
@@ -219,14 +165,11 @@ def _device(t: Tracer, *args: Value, **kwargs: Value) -> Value:
 
 
 @each(torch.autocast, *existing(torch.cpu.amp, "autocast"), torch.cuda.amp.autocast)
-def _autocast(cls: Any) -> Rule:
-    def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """The context manager."""
-        made = cls(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()})
-        t.call(t.from_python(torch.get_autocast_dtype), [Constant(made.device)], {})  # its default, guarded
-        return AutocastValue((made.device, made.fast_dtype, made._enabled, made._cache_enabled))
-
-    return make
+def _autocast(cls: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """The context manager."""
+    made = cls(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()})
+    t.call(t.from_python(torch.get_autocast_dtype), [Constant(made.device)], {})  # its default, guarded
+    return AutocastValue((made.device, made.fast_dtype, made._enabled, made._cache_enabled))
 
 
 @positional(torch.autocast.__enter__)
@@ -302,14 +245,11 @@ def _check(t: Tracer, condition: Value, message: Value | None = None) -> Value:
 
 
 @each(torch._check_is_size, *existing(torch, "_check_value", "_check_index", "_check_type"))
-def _check_number(function: Any) -> Rule:
-    def check(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """A check of a number, by the graph where only it knows the number."""
-        if not isinstance(args[0], NumberValue):
-            return t.inline(t.from_python(function), args, kwargs)
-        return graph_call(t, "call_function", function, args[:1], {} if len(args) == 1 else kwargs)
-
-    return check
+def _check_number(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A check of a number, by the graph where only it knows the number."""
+    if not isinstance(args[0], NumberValue):
+        return t.inline(t.from_python(function), args, kwargs)
+    return graph_call(t, "call_function", function, args[:1], {} if len(args) == 1 else kwargs)
 
 
 @positional(torch._is_all_true)
@@ -332,10 +272,10 @@ def _assert(t: Tracer, condition: Value, message: Value = Constant("")) -> Value
     return Constant(None)
 
 
-@CALLS.rule(torch.manual_seed, torch.seed, torch.initial_seed, torch.get_rng_state, torch.set_rng_state)
-def _seed(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """Breaks: the generator's state is outside the graph."""
-    unsupported(reasons.UNTRACEABLE_CALL, "the random generator's state")
+_GENERATORS = (torch.manual_seed, torch.seed, torch.initial_seed, torch.get_rng_state, torch.set_rng_state)
+breaks(reasons.UNTRACEABLE_CALL, "the random generator's state", *_GENERATORS)  # which is outside the graph
+breaks(reasons.UNTRACEABLE_CALL, "torch.save, which uses a file", torch.save)
+breaks(reasons.UNTRACEABLE_CALL, "torch.load, which uses a file", torch.load)
 
 
 @CALLS.rule(torch.autograd.grad, torch.autograd.backward)
@@ -348,15 +288,6 @@ def _autograd(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     unsupported(reasons.AUTOGRAD_CALL, "torch.autograd")
 
 
-@each(torch.save, torch.load)
-def _of_files(function: Any) -> Rule:
-    def outside(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """Breaks."""
-        unsupported(reasons.UNTRACEABLE_CALL, f"torch.{function.__name__}, which uses a file")
-
-    return outside
-
-
 @positional(torch.from_numpy)
 def _from_numpy(t: Tracer, array: Value) -> Value:
     """The tensor over an array's memory."""
@@ -366,54 +297,51 @@ def _from_numpy(t: Tracer, array: Value) -> Value:
 
 
 @each(torch.tensor, torch.as_tensor, torch.asarray)
-def _tensor(function: Any) -> Rule:
-    def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """A node of numbers; torch.tensor of a tensor is a detached copy."""
-        data = args[0] if args else kwargs.get("data") or kwargs.get("obj")
-        if isinstance(data, ArrayValue):
-            if function is torch.tensor or data.is_scalar:
-                copied = graph_call(t, "call_method", "clone", [tensor_of_array(t, data)], {})
-            else:
-                copied = tensor_of_array(t, data)
-            named = placed(t, function, kwargs)
-            if not named:
-                return copied
-            if len(args) > 1 or named.keys() - {"dtype", "device"}:
-                unsupported(reasons.NUMPY, f"torch.{function.__name__} of an array with {', '.join(named)}")
-            return graph_call(t, "call_method", "to", [copied], named)
-        if isinstance(data, (ListValue, TupleValue)) and data.items:
-            items = t.items(data)
-            if all(isinstance(item, ArrayValue) and item.is_scalar for item in items):
-                parts = [tensor_of_array(t, item) for item in items]  # type: ignore[arg-type]
-                data = graph_call(t, "call_function", torch.stack, [ListValue(parts)], {})
-                return graph_call(t, "call_method", "to", [data], kwargs) if kwargs else data
-        if isinstance(data, SizeValue) and data.python_type() is not float and len(args) == 1:
-            wraps = not kwargs.keys() - {"dtype"} and narrowest([*kwargs.values()]) is None  # no number is refused
-            if wraps and (number := t.number_tensor(data)) is not None:
-                dtype = kwargs.get("dtype", Constant(number.fake.dtype))
-                return graph_call(t, "call_method", "to", [number, dtype], {"copy": Constant(True)})
-        numbers = list(_numbers(t, data)) if len(args) == 1 else []
-        if isinstance(data, SequenceValue) and any(map(_is_numpys, numbers)):
-            unsupported(reasons.NUMPY, f"torch.{function.__name__} of numbers of NumPy beside others")
-        numbers = [t.float_of(each) for each in numbers]
-        given = t.constant_of(kwargs["dtype"]) if "dtype" in kwargs else None
-        known = (NumberValue, FloatValue) if given is None or given.is_floating_point else NumberValue
-        if any(isinstance(each, known) for each in numbers) and not kwargs.keys() - {"dtype", "device"}:
-            kinds = {each.python_type() for each in numbers}
-            if kinds <= {bool, int, float}:
-                plain = torch.get_default_dtype() if float in kinds else torch.int64 if int in kinds else torch.bool
-                return _of_numbers(t, args[0], {"dtype": Constant(plain), **kwargs})
-        if isinstance(data, Constant) and isinstance(data.value, np.generic):
-            kwargs = {"dtype": Constant(torch.as_tensor(data.value).dtype), **kwargs}
-        if isinstance(data, ObjectValue) and not isinstance(data, SequenceValue):
-            unsupported(reasons.UNTRACEABLE_CALL, f"torch.tensor of a {data.cls.__name__}")
-        if isinstance(data, TensorValue) and function is torch.tensor and len(args) + len(kwargs) == 1:
-            copied = graph_call(t, "call_method", "clone", [graph_call(t, "call_method", "detach", [data], {})], {})
-            device = placed(t, function, kwargs).get("device")
-            return copied if device is None else graph_call(t, "call_method", "to", [copied, device], {})
-        return graph_call(t, "call_function", function, args, kwargs)
-
-    return make
+def _tensor(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A node of numbers; torch.tensor of a tensor is a detached copy."""
+    data = args[0] if args else kwargs.get("data") or kwargs.get("obj")
+    if isinstance(data, ArrayValue):
+        if function is torch.tensor or data.is_scalar:
+            copied = graph_call(t, "call_method", "clone", [tensor_of_array(t, data)], {})
+        else:
+            copied = tensor_of_array(t, data)
+        named = placed(t, function, kwargs)
+        if not named:
+            return copied
+        if len(args) > 1 or named.keys() - {"dtype", "device"}:
+            unsupported(reasons.NUMPY, f"torch.{function.__name__} of an array with {', '.join(named)}")
+        return graph_call(t, "call_method", "to", [copied], named)
+    if isinstance(data, (ListValue, TupleValue)) and data.items:
+        items = t.items(data)
+        if all(isinstance(item, ArrayValue) and item.is_scalar for item in items):
+            parts = [tensor_of_array(t, item) for item in items]  # type: ignore[arg-type]
+            data = graph_call(t, "call_function", torch.stack, [ListValue(parts)], {})
+            return graph_call(t, "call_method", "to", [data], kwargs) if kwargs else data
+    if isinstance(data, SizeValue) and data.python_type() is not float and len(args) == 1:
+        wraps = not kwargs.keys() - {"dtype"} and narrowest([*kwargs.values()]) is None  # no number is refused
+        if wraps and (number := t.number_tensor(data)) is not None:
+            dtype = kwargs.get("dtype", Constant(number.fake.dtype))
+            return graph_call(t, "call_method", "to", [number, dtype], {"copy": Constant(True)})
+    numbers = list(_numbers(t, data)) if len(args) == 1 else []
+    if isinstance(data, SequenceValue) and any(map(_is_numpys, numbers)):
+        unsupported(reasons.NUMPY, f"torch.{function.__name__} of numbers of NumPy beside others")
+    numbers = [t.float_of(each) for each in numbers]
+    given = t.constant_of(kwargs["dtype"]) if "dtype" in kwargs else None
+    known = (NumberValue, FloatValue) if given is None or given.is_floating_point else NumberValue
+    if any(isinstance(each, known) for each in numbers) and not kwargs.keys() - {"dtype", "device"}:
+        kinds = {each.python_type() for each in numbers}
+        if kinds <= {bool, int, float}:
+            plain = torch.get_default_dtype() if float in kinds else torch.int64 if int in kinds else torch.bool
+            return _of_numbers(t, args[0], {"dtype": Constant(plain), **kwargs})
+    if isinstance(data, Constant) and isinstance(data.value, np.generic):
+        kwargs = {"dtype": Constant(torch.as_tensor(data.value).dtype), **kwargs}
+    if isinstance(data, ObjectValue) and not isinstance(data, SequenceValue):
+        unsupported(reasons.UNTRACEABLE_CALL, f"torch.tensor of a {data.cls.__name__}")
+    if isinstance(data, TensorValue) and function is torch.tensor and len(args) + len(kwargs) == 1:
+        copied = graph_call(t, "call_method", "clone", [graph_call(t, "call_method", "detach", [data], {})], {})
+        device = placed(t, function, kwargs).get("device")
+        return copied if device is None else graph_call(t, "call_method", "to", [copied, device], {})
+    return graph_call(t, "call_function", function, args, kwargs)
 
 
 def _is_numpys(value: Value) -> bool:
@@ -441,20 +369,17 @@ def _of_numbers(t: Tracer, data: Value, facts: dict[str, Value]) -> Value:
 
 
 @each(torch.nn.functional.dropout, torch.dropout, torch.ops.aten.dropout, torch.ops.aten.dropout.default)
-def _dropout(function: Any) -> Rule:
-    def apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """The input itself where nothing is dropped; of an input whose sizes may change torch's rule makes a copy."""
-        given = {**dict(zip(("input", "p", "training"), args, strict=False)), **kwargs}
-        p, training = given.get("p", Constant(0.5)), given.get("training", given.get("train", Constant(True)))
-        if isinstance(x := given.get("input"), TensorValue) and x.cls in PLAIN:
-            if isinstance(p, (Constant, FloatValue, SizeValue)) and isinstance(training, Constant):
-                share = t.constant_of(p)
-                empty = any(isinstance(size, int) and size == 0 for size in x.fake.shape)
-                if share == 0 or 0 < share <= 1 and (empty or not training.value):
-                    return x
-        return graph_call(t, "call_function", function, args, kwargs)
-
-    return apply
+def _dropout(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """The input itself where nothing is dropped; of an input whose sizes may change torch's rule makes a copy."""
+    given = {**dict(zip(("input", "p", "training"), args, strict=False)), **kwargs}
+    p, training = given.get("p", Constant(0.5)), given.get("training", given.get("train", Constant(True)))
+    if isinstance(x := given.get("input"), TensorValue) and x.cls in PLAIN:
+        if isinstance(p, (Constant, FloatValue, SizeValue)) and isinstance(training, Constant):
+            share = t.constant_of(p)
+            empty = any(isinstance(size, int) and size == 0 for size in x.fake.shape)
+            if share == 0 or 0 < share <= 1 and (empty or not training.value):
+                return x
+    return graph_call(t, "call_function", function, args, kwargs)
 
 
 @positional(torch.bernoulli, torch.Tensor.bernoulli)
@@ -462,9 +387,7 @@ def _bernoulli(t: Tracer, x: Value, p: Value | None = None, **kwargs: Value) -> 
     """With one probability for all it is bernoulli_ of a contiguous tensor, as in eager: drawn in that order."""
     if p is None or isinstance(p, TensorValue) or kwargs or not isinstance(x, TensorValue) or x.cls not in PLAIN:
         return graph_call(t, "call_function", torch.bernoulli, [x] if p is None else [x, p], kwargs)
-    made = graph_call(
-        t, "call_function", torch.empty_like, [x], {"memory_format": Constant(torch.contiguous_format)}
-    )
+    made = graph_call(t, "call_function", torch.empty_like, [x], {"memory_format": Constant(torch.contiguous_format)})
     return graph_call(t, "call_method", "bernoulli_", [made, p], {})
 
 
@@ -531,7 +454,7 @@ def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = C
     if torch.is_inference_mode_enabled() != t.tape.inference:
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter in another inference mode than the function began in")
     blank = Blank(tuple(fake.shape), fake.stride(), fake.dtype, fake.device, wanted)
-    made = t.wrap(t.returned(t.known_source(blank, fixed=True), "make"), blank.make())
+    made = t.wrap(Returned(t.known_source(blank, fixed=True), "make"), blank.make())
     view = graph_call(t, "call_method", "detach", [made], {})
     assert isinstance(view, TensorValue)
     if data.node.target is not torch.empty:
@@ -584,25 +507,18 @@ _LEGACY = {
 
 
 @each(*(getattr(torch, f"{name}Tensor") for name in _LEGACY))
-def _legacy_type(cls: Any) -> Rule:
+def _legacy_type(cls: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A tensor of the type's dtype."""
     dtype = _LEGACY[cls.__name__.removesuffix("Tensor")]
-
-    def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """A tensor of the type's dtype."""
-        if kwargs:
-            unsupported(reasons.UNTRACEABLE_CALL, f"{cls.__name__} with keywords")
-        return _legacy(t, dtype, args)
-
-    return make
+    if kwargs:
+        unsupported(reasons.UNTRACEABLE_CALL, f"{cls.__name__} with keywords")
+    return _legacy(t, dtype, args)
 
 
 @each(*existing(torch, "sym_max", "sym_min", "sym_int", "sym_float", "sym_not"))
-def _on_sizes(function: Any) -> Rule:
-    def apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """A function of sizes."""
-        return t.on_numbers(function, *args)
-
-    return apply
+def _on_sizes(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A function of sizes."""
+    return t.on_numbers(function, *args)
 
 
 # ------------------------------------------------------------------------------------------------------- optimizers
@@ -634,34 +550,39 @@ def _steps_as_tensors() -> list[Any]:
 
 
 @each(*_steps_as_tensors())
-def _capturable(function: Any) -> Rule:
-    def update(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """The step count stays a tensor: as a number it would be another one in each call."""
-        return t.inline(t.known_function(function), args, kwargs | {"capturable": Constant(True)})
-
-    return update
+def _capturable(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """The step count stays a tensor: as a number it would be another one in each call."""
+    return t.inline(t.from_python(function), args, kwargs | {"capturable": Constant(True)})
 
 
 @each(
     *(inspect.unwrap(vars(c)["_init_group"])  # stock wraps them once it has compiled
       for c in vars(torch.optim).values() if inspect.isclass(c) and "_init_group" in vars(c))
 )  # fmt: skip
-def _init_group(function: Any) -> Rule:
-    def gather(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """What the first step makes is made before the graph, where nothing was computed yet: the first step and the
-        later ones are one graph."""
-        optimizer, _, *lists = (*args, *kwargs.values())
-        real = optimizer.given if isinstance(optimizer, ObjectValue) else None
-        nodes = (node for node in t.tape.graph.nodes if node.op != "placeholder")
-        if (
-            isinstance(real, torch.optim.Optimizer)
-            and id(real.state) not in t.wrapped
-            and all(isinstance(each, ListValue) for each in lists)
-            and not any(isinstance(info(node).value, torch.Tensor) for node in nodes)
-            and not t.given.devices
-        ):
-            for group in real.param_groups:
-                t.python(function, real, group, *([] for _ in lists))
-        return t.inline(t.known_function(function), args, kwargs)
+def _init_group(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What the first step makes is made before the graph, where nothing was computed yet: the first step and the
+    later ones are one graph."""
+    optimizer, _, *lists = (*args, *kwargs.values())
+    real = optimizer.given if isinstance(optimizer, ObjectValue) else None
+    nodes = (node for node in t.tape.graph.nodes if node.op != "placeholder")
+    if (
+        isinstance(real, torch.optim.Optimizer)
+        and id(real.state) not in t.wrapped
+        and all(isinstance(each, ListValue) for each in lists)
+        and not any(isinstance(info(node).value, torch.Tensor) for node in nodes)
+        and not t.given.devices
+    ):
+        for group in real.param_groups:
+            t.python(function, real, group, *([] for _ in lists))
+    return t.inline(t.from_python(function), args, kwargs)
 
-    return gather
+
+table({
+    # Whether something stands in for calls with these arguments.
+    torch.overrides.has_torch_function: lambda t, values: Constant(_is_overridden(t, t.items(values))),
+    # Default devices are such modes.
+    torch._C._len_torch_function_stack: lambda t: Constant(len(t.torch_state.devices) + len(t.torch_state.modes)),
+    torch.is_tensor: lambda t, value: Constant(isinstance(value, TensorValue)),
+    torch.typename: lambda t, value: Constant(torch.typename(value.python_type())),
+    np.dtype: lambda t, kind: t.from_python(t.python(np.dtype, t.constant_of(kind))),
+})  # fmt: skip

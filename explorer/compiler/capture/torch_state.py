@@ -70,19 +70,10 @@ def leave_context(manager: Any) -> None:
 
 @dataclass(frozen=True)
 class OpenContext(Generic[V]):
-    """A context manager that the trace entered, the value that stands for it, and the node that enters it too."""
+    """A context manager or autocast block that the trace entered, its value, and the node that enters it too."""
 
     manager: V
     node: fx.Node | None
-    context: Any
-
-
-@dataclass(frozen=True)
-class OpenAutocast(Generic[V]):
-    """An autocast block of the graph, and the value that entered it."""
-
-    manager: V
-    node: fx.Node
     context: Any
 
 
@@ -105,7 +96,7 @@ class TorchState(Generic[V]):
     def __init__(self, tape: Tape, devices: Iterable[torch.device]) -> None:
         self.tape = tape
         self.devices = list(devices)
-        self.autocasts: list[OpenAutocast[V]] = []
+        self.autocasts: list[OpenContext[V]] = []
         self.contexts: list[OpenContext[V]] = []
         self.left: list[Autocast] = []
         """What those blocks switched that were open at entry and are left, in the order of leaving."""
@@ -158,7 +149,7 @@ class TorchState(Generic[V]):
     def enter_autocast(self, inside: Autocast, manager: V) -> None:
         context = AMP._enter_autocast(*inside)
         node = self._add(AMP._enter_autocast, *inside)
-        self.autocasts.append(OpenAutocast(manager, node, context))
+        self.autocasts.append(OpenContext(manager, node, context))
         self._enter(manager)
 
     def leave_autocast(self) -> None:

@@ -15,56 +15,36 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic
 from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.flow import handlers_by_position
 from explorer.compiler.bytecode.ops import OPS
-from explorer.compiler.capture import reasons
+from explorer.compiler.capture import autograd_functions, reasons
+from explorer.compiler.capture import wrap as wrapping
 from explorer.compiler.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
 from explorer.compiler.capture.effects import Effects
-from explorer.compiler.capture.frame import HIDDEN, Offset
+from explorer.compiler.capture.frame import HIDDEN, Offset, note_step
 from explorer.compiler.capture.guards import IsObject, TypeIs
-from explorer.compiler.capture.hooks import register_hook
-from explorer.compiler.capture.library.numbers import Printable, PrintableItems, text_of
+from explorer.compiler.capture.library import numbers
 from explorer.compiler.capture.model import DataModel
 from explorer.compiler.capture.opcodes import OPCODES
-from explorer.compiler.capture.steps import note_step
 from explorer.compiler.capture.tape import Place, Tape
 from explorer.compiler.capture.torch_state import TorchState
-from explorer.compiler.capture.values.arrays import array_of_tensor
+from explorer.compiler.capture.values import arrays, functions, iterators
 from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Raised, Unhashable, Value
 from explorer.compiler.capture.values.classes import NamespaceValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import ExceptionValue
-from explorer.compiler.capture.values.functions import CellValue, HostValue
-from explorer.compiler.capture.values.iterators import GeneratorValue
 from explorer.compiler.capture.values.mappings import DictValue, InstanceDict
 from explorer.compiler.capture.values.modules import ModuleValue
 from explorer.compiler.capture.values.objects import DELETED, MISSING, ObjectValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, version
-from explorer.compiler.capture.wrap import from_python, wrap, wrap_tensor
-from explorer.compiler.capture.wrappers import wrapped_again
 from explorer.compiler.config import Config
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why, unsupported
 from explorer.core.recorder import wanted
 from explorer.core.rules import YOUR_RULE
+from explorer.ir import capture as ir
 from explorer.ir.attempt import EvaluatorStep
 from explorer.ir.bytecode import Code, Handler, Span
-from explorer.ir.capture import (
-    AsTensor,
-    Attr,
-    Condition,
-    Guard,
-    Item,
-    Known,
-    Local,
-    Returned,
-    Size,
-    Source,
-    Specialised,
-    as_tensor,
-    root,
-)
-from explorer.ir.capture import Frame as InputFrame
 from explorer.ir.description import global_state
 
 MAX_STEPS = 400_000
@@ -98,7 +78,7 @@ class Evaluator(Calls, DataModel):
     def __init__(
         self,
         code: Code,
-        frame: InputFrame,
+        frame: ir.Frame,
         config: Config,
         decoded: dict[int, Code],
         stop_at: int = 0,
@@ -119,7 +99,7 @@ class Evaluator(Calls, DataModel):
             config.captures("capture_scalar_outputs"),
             config.captures("capture_dynamic_output_shape_ops"),
         )
-        self.guards: dict[tuple[Source, object], Guard] = {}
+        self.guards: dict[tuple[ir.Source, object], ir.Guard] = {}
         """By source and the key of the condition."""
         self.state = global_state(frame.devices)
         self.local_keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
@@ -130,19 +110,19 @@ class Evaluator(Calls, DataModel):
         self.arrays: dict[int, Any] = {}
         self.storages: dict[int, Value] = {}
         self.unshared: dict[int, Any] = {}
-        self._floats: dict[Source, TensorValue] = {}
+        self._floats: dict[ir.Source, TensorValue] = {}
         self.kept: list[Any] = []
         self.frames: list[Frame] = []
-        self.made_generators: weakref.WeakSet[GeneratorValue] = weakref.WeakSet()
+        self.made_generators: weakref.WeakSet[iterators.GeneratorValue] = weakref.WeakSet()
         self.lost: list[Value] = []
-        self.raw_items: set[Source] = set()
+        self.raw_items: set[ir.Source] = set()
         self.unread: list[Constant] = []
-        self.draws: list[Returned] = []
+        self.draws: list[ir.Returned] = []
         self.modules: list[str] = []
         self.torch_state: TorchState[Value] = TorchState(self.tape, frame.devices)
         self.decoded = decoded
         self._prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = {}
-        self.specialised: list[Specialised] = []
+        self.specialised: list[ir.Specialised] = []
         self.steps = 0
         self.checkpoints = 0
         """The calls of torch.utils.checkpoint so far."""
@@ -150,7 +130,7 @@ class Evaluator(Calls, DataModel):
         """The outermost one that is being evaluated."""
         self.root_steps = 0
         self._unbound: set[str] = set()
-        self._labels: dict[int, Known] = {}
+        self._labels: dict[int, ir.Known] = {}
         self._names: dict[str, int] = {}
 
     # ------------------------------------------------------------------------------------------------------ the root
@@ -168,11 +148,11 @@ class Evaluator(Calls, DataModel):
         frame = self.make_frame(self.code, self.given.globals, {})
         for name in self.code.cells:
             contents = self.given.locals.get(name, _UNBOUND)
-            cell = CellValue(root_name=name, source=Local(name))
+            cell = functions.CellValue(root_name=name, source=ir.Local(name))
             cell.given = types.CellType(contents) if contents is not _UNBOUND else types.CellType()
             frame.cells[name] = cell
         for name in self.code.frees:
-            frame.cells[name] = CellValue(root_name=name, source=Local(name), given=self.given.cells[name])
+            frame.cells[name] = functions.CellValue(root_name=name, source=ir.Local(name), given=self.given.cells[name])
         self._root_cells = dict(frame.cells)
         self.frames.append(frame)
         return frame
@@ -206,7 +186,7 @@ class Evaluator(Calls, DataModel):
         self._close_lost()
 
     @property
-    def generators(self) -> list[GeneratorValue]:
+    def generators(self) -> list[iterators.GeneratorValue]:
         """Those that Python would run once more, to close them, if it lost them now."""
         return [each for each in self.made_generators if each.is_suspended]
 
@@ -214,7 +194,7 @@ class Evaluator(Calls, DataModel):
         """Close the generators that the program does not hold any more, as Python does at once."""
         while self.lost:
             generator = self.lost.pop(0)
-            assert isinstance(generator, GeneratorValue)
+            assert isinstance(generator, iterators.GeneratorValue)
             try:
                 generator.close(self)
             except Raised:
@@ -374,16 +354,16 @@ class Evaluator(Calls, DataModel):
 
     # ------------------------------------------------------------------------------------------------ guards, sources
 
-    def guard(self, source: Source, condition: Condition, why: str, seen: str = "") -> None:
+    def guard(self, source: ir.Source, condition: ir.Condition, why: str, seen: str = "") -> None:
         """Rely on something; `why` says what for, `seen` what it is now where the condition does not."""
-        base = root(source)
-        if isinstance(base, Known) and (base.fixed or base is source and isinstance(condition, (IsObject, TypeIs))):
+        base = ir.root(source)
+        if isinstance(base, ir.Known) and (base.fixed or base is source and isinstance(condition, (IsObject, TypeIs))):
             return
         key = source, condition.key
         if key in self.guards:
             return
         place = self.user_span()
-        self.guards[key] = Guard(
+        self.guards[key] = ir.Guard(
             f"{self.name}.guard{len(self.guards)}",
             source,
             condition,
@@ -404,44 +384,32 @@ class Evaluator(Calls, DataModel):
             found = self.wrapped[id(space)] = NamespaceValue(space, source, name)
         return found
 
-    def known_source(self, value: Any, fixed: bool = False, label: str = "") -> Known:
+    def known_source(self, value: Any, fixed: bool = False, label: str = "") -> ir.Known:
         """A source for an object that is reached without going through the frame."""
         if id(value) not in self._labels:
             names = (getattr(value, attribute, None) for attribute in ("__qualname__", "__name__"))
             base = label or next(filter(None, names), type(value).__name__)
             count = self._names[str(base)] = self._names.get(str(base), 0) + 1
-            self._labels[id(value)] = Known(f"{base}" if count == 1 else f"{base}#{count}", value, fixed)
+            self._labels[id(value)] = ir.Known(f"{base}" if count == 1 else f"{base}#{count}", value, fixed)
             self.kept.append(value)
         return self._labels[id(value)]
 
-    def wrap(self, source: Source, given: Any) -> Value:
-        return wrap(self, source, given)
-
-    def wrap_tensor(self, source: Source, given: torch.Tensor) -> Any:
+    def wrap_tensor(self, source: ir.Source, given: torch.Tensor) -> Any:
         self.kept.append(given)
-        return wrap_tensor(self, source, given)
-
-    def array_of_tensor(self, value: Any) -> Value:
-        return array_of_tensor(self, value)
+        return wrapping.wrap_tensor(self, source, given)
 
     def number_tensor(self, value: FloatValue | SizeValue) -> TensorValue | None:
         """A number of the program as the graph's input; None for one that only the graph knows."""
         origin = value.source if isinstance(value, FloatValue) else self.tape.source_of(value.sym.node.expr)
         if origin is None or isinstance(value, NumberValue):
             return None
-        source = AsTensor(origin)
+        source = ir.AsTensor(origin)
         if source not in self._floats:
-            given = as_tensor(self.number_now(value))
+            given = ir.as_tensor(self.number_now(value))
             assert given is not None
             self.kept.append(given)
             self._floats[source] = TensorValue(*self.tape.input(source, given))
         return self._floats[source]
-
-    def register_hook(self, tensor: TensorValue, name: str, hook: Value) -> Value:
-        return register_hook(self, tensor, name, hook)
-
-    def wrapped_again(self, wrapper: TensorValue) -> tuple[Callable[..., torch.Tensor], list[Value]]:
-        return wrapped_again(self, wrapper)
 
     def note_copy(self, base: Any, copy: Any) -> None:
         """Python would go on with an object that the graph has as a copy: writes to either refuse the frame."""
@@ -452,13 +420,6 @@ class Evaluator(Calls, DataModel):
     def wraps_numpy(self) -> bool:
         """Whether the code is inside a function that torch.compiler.wrap_numpy made."""
         return any(f.code.name == "wrap" and f.code.filename.endswith("external_utils.py") for f in self.frames)
-
-    def from_python(self, value: Any) -> Value:
-        return from_python(self, value)
-
-    def key_of_python(self, key: Any) -> Value:
-        """A dictionary key found in a real dictionary, as a value."""
-        return self.from_python(key)
 
     def load_local(self, frame: Frame, name: str) -> Value:
         found = self.bound_local(frame, name)
@@ -472,7 +433,7 @@ class Evaluator(Calls, DataModel):
         """A local of a frame; one of the root frame is read when it is first needed."""
         found = frame.locals.get(name)
         if found is None and frame is self.frames[0] and name in self.given.locals and name not in self._unbound:
-            found = frame.locals[name] = self.wrap(Local(name), self.given.locals[name])
+            found = frame.locals[name] = self.wrap(ir.Local(name), self.given.locals[name])
         return found
 
     def bound_locals(self) -> dict[str, Value]:
@@ -496,7 +457,7 @@ class Evaluator(Calls, DataModel):
 
     # ----------------------------------------------------------------------------------------------- dynamic numbers
 
-    def _dynamic_dims(self, source: Source, tensor: torch.Tensor) -> Sequence[DimDynamic]:
+    def _dynamic_dims(self, source: ir.Source, tensor: torch.Tensor) -> Sequence[DimDynamic]:
         """Which sizes of an input get a symbol: those that changed or that the program marked, each one of its own; or
         all with dynamic=True, where equal sizes share one. Never a parameter's, nor those marked static."""
         sizes = tuple(tensor.shape)
@@ -514,45 +475,48 @@ class Evaluator(Calls, DataModel):
                 kind = DimDynamic.DUCK
             if kind is not DimDynamic.STATIC and size in (0, 1):
                 why = "0 and 1 are always constants: they broadcast"
-                self.specialised.append(Specialised(Size(source, dim), size, why, self.steps - 1))
+                self.specialised.append(ir.Specialised(ir.Size(source, dim), size, why, self.steps - 1))
                 kind = DimDynamic.STATIC
             wanted.append(kind)
         return wanted
 
-    def is_dynamic(self, source: Source, value: int | float) -> bool:
+    def is_dynamic(self, source: ir.Source, value: int | float) -> bool:
         """Whether a number of the program may change without another compile: an integer then gets a symbol, and a
         float is computed with whatever its value. One that was seen to change is, and with dynamic=True any finite one.
         """
-        if self.config.dynamic is False or isinstance(root(source), Known):
+        if self.config.dynamic is False or isinstance(ir.root(source), ir.Known):
             return False
         all_are = bool(self.config.dynamic) and source.name not in self.given.history.sizes and math.isfinite(value)
         return all_are or self.given.history.changes(source.name, 0, value)
 
     # ------------------------------------------------------------------------------------------------ small services
 
-    def host(self, function: Callable[[list[Value], dict[str, Value]], Value]) -> Value:
-        return HostValue(function)
-
-    def new_tuple(self, items: Sequence[Value]) -> Value:
-        return TupleValue(items)
-
-    def new_list(self, items: Sequence[Value]) -> ListValue:
-        return ListValue(items)
+    wrap = wrapping.wrap
+    from_python = wrapping.from_python
+    wrapped_again = wrapping.wrapped_again
+    array_of_tensor = arrays.array_of_tensor
+    register_hook = autograd_functions.register_hook
+    text_of = numbers.text_of
+    host = staticmethod(functions.HostValue)
+    bind = staticmethod(functions.BoundMethod)
+    builtin_method = staticmethod(functions.BuiltinMethod)
+    exception = staticmethod(ExceptionValue)
+    reversed_iterator = staticmethod(iterators.ReversedIterator)
+    indexing_iterator = staticmethod(iterators.IndexingIterator)
+    new_tuple = staticmethod(TupleValue)
+    new_list = staticmethod(ListValue)
 
     def new_dict(self, items: dict[str, Value]) -> DictValue:
-        made = DictValue()
-        for name, value in items.items():
-            made.put(Constant(name), value)
-        return made
+        return DictValue.of((Constant(name), value) for name, value in items.items())
 
     def instance_dict(self, value: ObjectValue) -> Value:
         return InstanceDict(value, self)
 
-    def cell(self, source: Source, given: types.CellType) -> Cell:
+    def cell(self, source: ir.Source, given: types.CellType) -> Cell:
         """The value of a real cell: one for each, whoever names it."""
         found = self.wrapped.get(id(given))
         if not isinstance(found, Cell):
-            found = self.wrapped[id(given)] = CellValue(given=given, source=source)
+            found = self.wrapped[id(given)] = functions.CellValue(given=given, source=source)
             for name, real in self.given.cells.items():
                 if real is given:
                     found = self.wrapped[id(given)] = self._root_cells[name]
@@ -563,18 +527,12 @@ class Evaluator(Calls, DataModel):
         overlay = getattr(value, "overlay", {})
         return overlay[name] if name in overlay else otherwise()
 
-    def returned(self, source: Source, method: str) -> Returned:
-        return Returned(source, method)
-
-    def text_of(self, value: Value, how: str, spec: str = "") -> Value:
-        return text_of(self, value, how, spec)
-
     def printable(self, value: Value) -> Any:
         """The value for str.format and %: itself where it is known, else what asks the program for its text."""
         if isinstance(value, Constant):
             return value.value
         has_items = self.look_up(value.python_type(), "__getitem__") is not MISSING
-        return PrintableItems(self, value) if has_items else Printable(self, value)
+        return numbers.PrintableItems(self, value) if has_items else numbers.Printable(self, value)
 
 
 _UNBOUND = object()
@@ -585,17 +543,17 @@ def marks(tensor: torch.Tensor, kind: str) -> frozenset[int]:
     return frozenset(getattr(tensor, f"_dynamo_{kind}_indices", ()))
 
 
-def module_path(source: Source | None) -> str:
+def module_path(source: ir.Source | None) -> str:
     """ "transformer.h.0.mlp" for L['self']._modules['transformer']...: the path as state_dict has it."""
     parts: list[str] = []
     while source is not None:
-        if isinstance(source, Item):
-            if isinstance(source.base, Attr) and source.base.attribute == "_modules":
+        if isinstance(source, ir.Item):
+            if isinstance(source.base, ir.Attr) and source.base.attribute == "_modules":
                 parts.append(str(source.key))
                 source = source.base.base
                 continue
             source = source.base
-        elif isinstance(source, Attr):
+        elif isinstance(source, ir.Attr):
             source = source.base
         else:
             break

@@ -17,7 +17,7 @@ from torch._functorch import eager_transforms, predispatch, vmap
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Equals
-from explorer.compiler.capture.rules import CALLS, each, existing, positional
+from explorer.compiler.capture.rules import CALLS, each, existing, positional, table
 from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.contexts import CONTEXTS, ContextValue
@@ -54,36 +54,26 @@ _OPERATIONS = _functions(
 
 
 @each(*_OPENING, *_CLOSING)
-def _level(function: Any) -> Rule:
+def _level(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A level of a transform begins or ends."""
     change = 1 if function in _OPENING else -1
-
-    def nest(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """A level of a transform begins or ends."""
-        plain, named = tuple(map(t.constant_of, args)), {k: t.constant_of(v) for k, v in kwargs.items()}
-        found = t.tape.call("call_function", function, plain, named, plain, named)
-        t.tape.add("call_function", function, plain, named, found)
-        t.torch_state.levels += change
-        return t.from_python(found)
-
-    return nest
+    plain, named = tuple(map(t.constant_of, args)), {k: t.constant_of(v) for k, v in kwargs.items()}
+    found = t.tape.call("call_function", function, plain, named, plain, named)
+    t.tape.add("call_function", function, plain, named, found)
+    t.torch_state.levels += change
+    return t.from_python(found)
 
 
 @each(*_OPERATIONS)
-def _operation(function: Any) -> Rule:
-    def call(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """An operation on tensors of a level."""
-        return graph_call(t, "call_function", function, args, kwargs)
-
-    return call
+def _operation(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """An operation on tensors of a level."""
+    return graph_call(t, "call_function", function, args, kwargs)
 
 
 @each(functorch.current_level, functorch.maybe_current_level, functorch.get_dynamic_layer_stack_depth)
-def _depth(function: Any) -> Rule:
-    def ask(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """How deep the levels are: none is open at entry."""
-        return t.from_python(function())
-
-    return ask
+def _depth(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """How deep the levels are: none is open at entry."""
+    return t.from_python(function())
 
 
 @positional(*existing(torch._C, "_are_functorch_transforms_active"))
@@ -93,13 +83,10 @@ def _are_active(t: Tracer) -> Value:
 
 
 @each(*existing(vmap, "lazy_load_decompositions"), forward_ad._maybe_load_decompositions)
-def _loading(function: Any) -> Rule:
-    def load(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """Loaded now, once for the process."""
-        function()
-        return Constant(None)
-
-    return load
+def _loading(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Loaded now, once for the process."""
+    function()
+    return Constant(None)
 
 
 # ------------------------------------------------------------------------------------------------------------ settings
@@ -121,7 +108,7 @@ def _ask(t: Tracer, name: str, key: tuple[Any, ...], getter: Any) -> Value:
     if getter is torch.get_autocast_dtype and (name, key) not in t.torch_state.before:
         if not torch.is_autocast_enabled(*key):  # the global state's guard has it only while autocast is on
             ask = _AUTOCAST_DTYPES.get(key[0], functools.partial(getter, *key))
-            t.guard(t.returned(t.known_source(ask), "__call__"), Equals(ask()), "what autocast would cast to")
+            t.guard(Returned(t.known_source(ask), "__call__"), Equals(ask()), "what autocast would cast to")
     if SETTINGS[name].guarded or (name, key) in t.torch_state.before or key:
         return t.from_python(getter(*key))
     return t.wrap(Returned(t.known_source(getter), "__call__"), getter())
@@ -153,12 +140,9 @@ for _name, _setting in SETTINGS.items():
 
 
 @each(*CONTEXTS)
-def _context(cls: Any) -> Rule:
-    def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """A context manager written in C++."""
-        return ContextValue(cls, tuple(map(t.constant_of, (*args, *kwargs.values()))))
-
-    return make
+def _context(cls: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A context manager written in C++."""
+    return ContextValue(cls, tuple(map(t.constant_of, (*args, *kwargs.values()))))
 
 
 @positional(torch.autograd.profiler.record_function)
@@ -190,12 +174,6 @@ def _profile(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     return ProfileValue(torch.autograd.profiler.profile)
 
 
-@positional(torch.fx.traceback.annotate)
-def _annotate(t: Tracer, annotation: Value) -> Value:
-    """Annotations of nodes, which no stage reads."""
-    return t.call(t.from_python(contextlib.nullcontext), [], {})
-
-
 # ------------------------------------------------------------------------------------------------------ function modes
 
 
@@ -212,12 +190,6 @@ def _pop_mode(t: Tracer) -> Value:
     if not t.torch_state.modes:
         unsupported(reasons.OPERATION, "leaving a mode that was not entered")
     return t.torch_state.modes.pop()
-
-
-@positional(OVERRIDES._get_current_function_mode)
-def _current_mode(t: Tracer) -> Value:
-    """The innermost mode."""
-    return t.torch_state.modes[-1] if t.torch_state.modes else Constant(None)
 
 
 @positional(torch._C._get_function_stack_at)
@@ -247,7 +219,10 @@ def _disable_hooks(t: Tracer, message: Value, *fail_if_non_empty: Value) -> Valu
     return _make(t, "saved tensors hooks", (), (t.constant_of(message),))
 
 
-@positional(saved_hooks._saved_tensors_hooks_enable)
-def _enable_hooks(t: Tracer) -> Value:
-    """The end of it."""
-    return _make(t, "saved tensors hooks", (), (None,))
+table({
+    # Annotations of nodes, which no stage reads.
+    torch.fx.traceback.annotate: lambda t, annotation: t.call(t.from_python(contextlib.nullcontext), [], {}),
+    # The innermost mode.
+    OVERRIDES._get_current_function_mode: lambda t: t.torch_state.modes[-1] if t.torch_state.modes else Constant(None),
+    saved_hooks._saved_tensors_hooks_enable: lambda t: _make(t, "saved tensors hooks", (), (None,)),  # the end of it
+})  # fmt: skip

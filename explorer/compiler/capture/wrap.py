@@ -10,67 +10,34 @@ import math
 import operator
 import types
 import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from explorer.compiler.capture import reasons
+from explorer.compiler.capture import guards, hook, reasons
 from explorer.compiler.capture.called_by_bytecode import progress
-from explorer.compiler.capture.guards import (
-    CodeIs,
-    Equals,
-    IsObject,
-    KeysAre,
-    LengthIs,
-    SameObject,
-    TensorMatch,
-    TypeIs,
-    is_nan,
-    iterates_over,
-    iterator_at,
-    keys_of,
-    same_members,
-    same_value,
-)
 from explorer.compiler.capture.resume import STACK
+from explorer.compiler.capture.values import functions, iterators
 from explorer.compiler.capture.values.arrays import is_numpys, wrap_array
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.contexts import AUTOCASTS, AutocastValue
 from explorer.compiler.capture.values.exceptions import ExceptionValue
-from explorer.compiler.capture.values.functions import (
-    BoundMethod,
-    BuiltinMethod,
-    BuiltinValue,
-    CellValue,
-    FunctionValue,
-    PartialValue,
-    WeakReference,
-)
-from explorer.compiler.capture.values.iterators import (
-    CountIterator,
-    EnumerateIterator,
-    FilterIterator,
-    GivenIterator,
-    MapIterator,
-    SequenceIterator,
-    TakenIterator,
-    ZipIterator,
-)
 from explorer.compiler.capture.values.mappings import DictValue, ProxyValue
 from explorer.compiler.capture.values.modules import ModuleValue
 from explorer.compiler.capture.values.objects import Lazy, ObjectValue, is_library
-from explorer.compiler.capture.values.overrides import PLAIN, dispatches
+from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.size import FloatValue, SizeValue
-from explorer.compiler.capture.values.tensor import TensorValue
-from explorer.compiler.capture.wrappers import wrap_wrapper
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import AsTensor, Attr, Item, Known, Listed, Local, Returned, Source, as_tensor
+from explorer.ir.capture import AsTensor, Attr, Inside, Item, Known, Listed, Local, Returned, Source, as_tensor
+from explorer.ir.wrappers import differentiable, joined, part_of, unflattened
 
 BUILTIN_CALLABLES = (
     types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType,
@@ -98,7 +65,7 @@ def wrap(t: Tracer, source: Source, given: Any) -> Value:
     if is_plain(given) and not isinstance(given, np.generic):
         return _plain(t, source, given)
     if isinstance(given, type):
-        t.guard(source, IsObject(given), "what the program does with a class depends on which it is")
+        t.guard(source, guards.IsObject(given), "what the program does with a class depends on which it is")
         return ClassValue(given, source)
     found = t.wrapped.get(id(given))
     if found is not None:
@@ -116,25 +83,25 @@ def _second_name(t: Tracer, first: Source, second: Source, given: Any) -> None:
     if isinstance(second, Known):
         first, second = second, first
     if isinstance(first, Known):
-        t.guard(second, IsObject(given), "two names of one object, of which the other is a constant")
+        t.guard(second, guards.IsObject(given), "two names of one object, of which the other is a constant")
     else:
-        t.guard(second, SameObject(first), "two names of one object: a change is seen through both")
+        t.guard(second, guards.SameObject(first), "two names of one object: a change is seen through both")
 
 
 def _plain(t: Tracer, source: Source, given: Any) -> Value:
     if type(given) is int and t.is_dynamic(source, given):
-        t.guard(source, TypeIs(int), "it is computed with as an integer, whatever its value")
+        t.guard(source, guards.TypeIs(int), "it is computed with as an integer, whatever its value")
         return SizeValue(t.tape.size_input(source, given), source)
     if type(given) is float and t.is_dynamic(source, given):
-        t.guard(source, TypeIs(float), "it is computed with as a float, whatever its value")
+        t.guard(source, guards.TypeIs(float), "it is computed with as a float, whatever its value")
         return FloatValue(given, source, t)
     why = "a Python value is a constant in the graph, so it is guarded"
     if isinstance(given, enum.Enum) or given is None or isinstance(given, bool):
-        t.guard(source, IsObject(given), why)
+        t.guard(source, guards.IsObject(given), why)
     elif isinstance(given, float) and math.isnan(given):
-        t.guard(source, is_nan(), why)
+        t.guard(source, guards.is_nan(), why)
     else:
-        made = Constant(given, source, lambda: t.guard(source, Equals(given), why))
+        made = Constant(given, source, lambda: t.guard(source, guards.Equals(given), why))
         t.unread.append(made)
         return made
     return Constant(given, source)
@@ -148,22 +115,25 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         return wrap_array(t, source, given)
     original = _original(given)
     if original is not None:
-        t.guard(source, IsObject(given), "what it compiles was inlined")
+        t.guard(source, guards.IsObject(given), "what it compiles was inlined")
         return t.wrap(t.known_source(original), original)
     kind = type(given)
     if isinstance(given, types.FunctionType):
         return _function(t, source, given)
     if isinstance(given, types.MethodType):
-        t.guard(source, TypeIs(kind), "its function and the object it is bound to are read from it")
+        t.guard(source, guards.TypeIs(kind), "its function and the object it is bound to are read from it")
         function = t.wrap(Attr(source, "__func__"), given.__func__)
-        return BoundMethod(function, t.wrap(Attr(source, "__self__"), given.__self__), source)
+        return functions.BoundMethod(function, t.wrap(Attr(source, "__self__"), given.__self__), source)
     if isinstance(given, types.ModuleType):
-        t.guard(source, IsObject(given), "names were looked up in this module")
+        t.guard(source, guards.IsObject(given), "names were looked up in this module")
         return PyModuleValue(given, source)
     if (
         isinstance(given, types.BuiltinFunctionType)
-        and (type(given.__self__).__module__ in ("builtins", "collections") or is_plain(given.__self__)
-             or isinstance(given.__self__, torch.Tensor))
+        and (
+            type(given.__self__).__module__ in ("builtins", "collections")
+            or is_plain(given.__self__)
+            or isinstance(given.__self__, torch.Tensor)
+        )
         and not (
             isinstance(given.__self__, (types.ModuleType, type, type(None)))
             or type(given.__self__).__name__.startswith("PyCapsule")
@@ -177,10 +147,10 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         or type(given).__module__.startswith("torch._C")
         or (callable(given) and not isinstance(given, types.FunctionType) and is_numpys(given))
     ):
-        t.guard(source, IsObject(given), "it is called while tracing, or becomes a node of the graph")
+        t.guard(source, guards.IsObject(given), "it is called while tracing, or becomes a node of the graph")
         is_function = callable(given) or isinstance(given, BUILTIN_CALLABLES)
-        return BuiltinValue(given, source) if is_function else ObjectValue(kind, source, given)
-    t.guard(source, TypeIs(kind), "its class decides what operations on it do")
+        return functions.BuiltinValue(given, source) if is_function else ObjectValue(kind, source, given)
+    t.guard(source, guards.TypeIs(kind), "its class decides what operations on it do")
     if isinstance(given, torch.nn.Module):
         return ModuleValue(kind, source, given)
     if kind in AUTOCASTS:
@@ -188,24 +158,24 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     if kind is functools.partial:  # a subclass may be called otherwise
         args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
         why = "the arguments that a partial adds to a call are read from it"
-        t.guard(Attr(source, "args"), LengthIs(len(args)), why)
-        t.guard(Attr(source, "keywords"), KeysAre(tuple(given.keywords)), why)
+        t.guard(Attr(source, "args"), guards.LengthIs(len(args)), why)
+        t.guard(Attr(source, "keywords"), guards.KeysAre(tuple(given.keywords)), why)
         named = {k: t.wrap(Item(Attr(source, "keywords"), k), v) for k, v in given.keywords.items()}
-        return PartialValue(t.wrap(Attr(source, "func"), given.func), args, named, source, given)
+        return functions.PartialValue(t.wrap(Attr(source, "func"), given.func), args, named, source, given)
     if isinstance(given, (list, tuple, collections.deque, dict, set, frozenset, types.MappingProxyType)):
         return _container(t, source, given)
     if isinstance(given, slice):
         parts = (t.wrap(Attr(source, n), getattr(given, n)) for n in ("start", "stop", "step"))
         return SliceValue(*parts)
     if isinstance(given, types.CellType):
-        return CellValue(given=given, source=source)
+        return functions.CellValue(given=given, source=source)
     if isinstance(given, BaseException):
         args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
         return ExceptionValue(kind, args, source, given)
     if kind in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
         return _getter(t, source, given)
     if kind is weakref.ref:
-        return WeakReference(t.wrap(Returned(source, "__call__"), given()), source, given)
+        return functions.WeakReference(t.wrap(Returned(source, "__call__"), given()), source, given)
     if kind is itertools.count:
         return _count(t, source, given)
     if kind in _ITERATORS:
@@ -218,17 +188,17 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
 def _getter(t: Tracer, source: Source, given: Any) -> Value:
     """What operator.itemgetter and its like make: the call that makes it again."""
     maker, args = given.__reduce__()
-    t.guard(Returned(source, "__reduce__"), same_value((maker, args)), "what it reads of its argument")
+    t.guard(Returned(source, "__reduce__"), guards.same_value((maker, args)), "what it reads of its argument")
     return t.call(t.from_python(maker), [t.from_python(arg) for arg in args], {})
 
 
 def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
     """A method written in C: which one it is, and of what, is guarded."""
     why = "which method it is decides what its call does"
-    t.guard(source, TypeIs(type(given)), why)
-    t.guard(Attr(source, "__name__"), Equals(given.__name__), why)
+    t.guard(source, guards.TypeIs(type(given)), why)
+    t.guard(Attr(source, "__name__"), guards.Equals(given.__name__), why)
     bound = t.wrap(Attr(source, "__self__"), given.__self__)
-    return BuiltinMethod(bound, given.__name__, getattr(type(given.__self__), given.__name__, None))
+    return functions.BuiltinMethod(bound, given.__name__, getattr(type(given.__self__), given.__name__, None))
 
 
 def _original(given: Any) -> Any:
@@ -248,9 +218,9 @@ def _original(given: Any) -> Any:
 
 def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
     if not (isinstance(source, Known) and is_library(given.__module__)):
-        t.guard(source, CodeIs(given.__code__), "its body was inlined, so its code has to stay the same")
+        t.guard(source, guards.CodeIs(given.__code__), "its body was inlined, so its code has to stay the same")
     code = t.config.edit.source.code_of(given)
-    return FunctionValue(code, given.__globals__, name=given.__qualname__, given=given, source=source)
+    return functions.FunctionValue(code, given.__globals__, name=given.__qualname__, given=given, source=source)
 
 
 def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
@@ -260,7 +230,7 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
             return wrap_wrapper(t, source, given)
         if issubclass(kind, torch.nn.parameter.UninitializedTensorMixin):  # type: ignore[attr-defined]
             unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {kind.__name__}")
-        t.guard(source, TypeIs(kind), "its class decides what operations on it do")
+        t.guard(source, guards.TypeIs(kind), "its class decides what operations on it do")
         source = AsTensor(source)
         given = as_tensor(given)  # type: ignore[assignment]
     if given.layout is not torch.strided or given.is_quantized or given.is_nested:
@@ -272,7 +242,7 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
     def read() -> None:
         made.node, made.fake = t.tape.input(source, given)
         included, excluded = t.local_keys
-        described = TensorMatch(
+        described = guards.TensorMatch(
             given.dtype,
             given.device,
             tuple(s if type(s) is int else None for s in made.fake.shape),
@@ -294,7 +264,7 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
 def _container(t: Tracer, source: Source, given: Any) -> Value:
     kind = type(given)
     if isinstance(given, torch.Size):
-        t.guard(source, Equals(given), "its sizes are used while tracing")
+        t.guard(source, guards.Equals(given), "its sizes are used while tracing")
         return TupleValue(map(Constant, given), torch.Size, source, given)
     if isinstance(given, (tuple, list, collections.deque)):
         base: Any = next(each for each in (tuple, list, collections.deque) if isinstance(given, each))
@@ -304,9 +274,11 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         of = TupleValue if isinstance(given, tuple) else ListValue
         sequence = of(items, kind, source, given)
         sequence.asked = t
-        sequence.unread = lambda: t.guard(source, LengthIs(len(given)), "its items are read by position")
+        sequence.unread = lambda: t.guard(source, guards.LengthIs(len(given)), "its items are read by position")
         if isinstance(given, collections.deque) and isinstance(sequence, ListValue):
-            t.guard(Attr(source, "maxlen"), same_value(given.maxlen), "what goes in at one end may push out another")
+            t.guard(
+                Attr(source, "maxlen"), guards.same_value(given.maxlen), "what goes in at one end may push out another"
+            )
             sequence.maxlen = given.maxlen
         return sequence
     if isinstance(given, (set, frozenset)):
@@ -314,24 +286,24 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         members = [*base.__iter__(given)]
         if not all(map(is_hashable_known, members)):
             unsupported(reasons.OPERATION, f"{source.name} is a set of objects")
-        t.guard(source, same_members(given), "membership and iteration were decided while tracing")
+        t.guard(source, guards.same_members(given), "membership and iteration were decided while tracing")
         made = SetValue(kind, source, given)
-        made.entries = {member.key(): member for member in map(t.key_of_python, members)}
+        made.entries = {member.key(): member for member in map(t.from_python, members)}
         return made
     table = DictValue(kind, source, given)
     raw = given if isinstance(given, dict) else dict(given)
-    keys = tuple(keys_of(raw))
+    keys = tuple(guards.keys_of(raw))
     if any(isinstance(key, torch.Tensor) for key in keys) and all(map(is_hashable_known, keys)):
         _by_position(t, table, raw, source)
     else:
         for key in keys:
             if not is_hashable_known(key):
                 unsupported(reasons.OPERATION, f"{source.name} has a key of type {type(key).__name__}")
-            k = t.key_of_python(key)
+            k = t.from_python(key)
             table.entries[k.key()] = [k, Lazy(Item(source, key), dict.__getitem__(raw, key))]
             if hasattr(kind.__getitem__, "__code__"):
                 t.raw_items.add(Item(source, key))
-        table.unread = lambda: t.guard(source, KeysAre(keys), "all its keys, and their order, were used")
+        table.unread = lambda: t.guard(source, guards.KeysAre(keys), "all its keys, and their order, were used")
     if isinstance(given, collections.defaultdict):
         table.factory = t.wrap(Attr(source, "default_factory"), given.default_factory)
     return ProxyValue(table, source, given) if isinstance(given, types.MappingProxyType) else table
@@ -341,7 +313,7 @@ def _by_position(t: Tracer, table: DictValue, raw: dict[Any, Any], source: Sourc
     """The entries of a dictionary with tensors as keys: which tensors is asked of the place of each, so that no guard
     keeps them alive."""
     keys, values = Listed(source, "keys"), Listed(source, "values")
-    t.guard(keys, LengthIs(len(raw)), "its keys are tensors, and are read by position")
+    t.guard(keys, guards.LengthIs(len(raw)), "its keys are tensors, and are read by position")
     for position, (key, item) in enumerate(dict.items(raw)):
         k = t.wrap(Item(keys, position), key)
         table.entries[k.key()] = [k, Lazy(Item(values, position), item)]
@@ -374,24 +346,24 @@ def _iterator(t: Tracer, source: Source, given: Any) -> Value:
         return _over_others(t, source, given, parts)
     if isinstance(given, _TAKEN) and not is_loop:
         rest = t.wrap(Item(parts, 0), given.__reduce__()[1][0])
-        return TakenIterator(t.items(rest), type(given), None, source)
+        return iterators.TakenIterator(t.items(rest), type(given), None, source)
     found = progress(given)
     if found is None or (is_loop and len(found[0]) - found[1] > UNROLLED):
-        return GivenIterator(given, source, reasons.LOOP_TURN if is_loop else reasons.GENERATOR)
+        return iterators.GivenIterator(given, source, reasons.LOOP_TURN if is_loop else reasons.GENERATOR)
     base, position = found
-    t.guard(source, iterator_at(position, len(base)), "the turns that the loop has left were unrolled")
+    t.guard(source, guards.iterator_at(position, len(base)), "the turns that the loop has left were unrolled")
     if isinstance(base, (range, str, bytes)):
-        t.guard(source, iterates_over(base), "the loop's numbers were used while tracing")
-        return SequenceIterator(Constant(base), position, source)
-    return SequenceIterator(t.wrap(Item(Item(Returned(source, "__reduce__"), 1), 0), base), position, source)
+        t.guard(source, guards.iterates_over(base), "the loop's numbers were used while tracing")
+        return iterators.SequenceIterator(Constant(base), position, source)
+    return iterators.SequenceIterator(t.wrap(Item(Item(Returned(source, "__reduce__"), 1), 0), base), position, source)
 
 
 def _count(t: Tracer, source: Source, given: Any) -> Value:
     """A count goes on from its number, which changes as any number of the program does."""
     parts, numbers = Item(Returned(source, "__reduce__"), 1), given.__reduce__()[1]
-    t.guard(parts, LengthIs(len(numbers)), "whether it has a step")
+    t.guard(parts, guards.LengthIs(len(numbers)), "whether it has a step")
     current, *by = (t.wrap(Item(parts, place), number) for place, number in enumerate(numbers))
-    return CountIterator(current, by[0] if by else Constant(1), source)
+    return iterators.CountIterator(current, by[0] if by else Constant(1), source)
 
 
 def _over_others(t: Tracer, source: Source, given: Any, parts: Source) -> Value:
@@ -399,16 +371,20 @@ def _over_others(t: Tracer, source: Source, given: Any, parts: Source) -> Value:
     held = given.__reduce__()
     inner = [t.wrap(Item(parts, i), part) for i, part in enumerate(held[1])]
     if isinstance(given, enumerate):
-        if not isinstance(inner[0], (SequenceIterator, TakenIterator)):
-            return GivenIterator(given, source, reasons.GENERATOR)
+        if not isinstance(inner[0], (iterators.SequenceIterator, iterators.TakenIterator)):
+            return iterators.GivenIterator(given, source, reasons.GENERATOR)
         inner[0].source = None
-        return EnumerateIterator(inner[0], t.index(inner[1]), source)
+        return iterators.EnumerateIterator(inner[0], t.index(inner[1]), source)
     if isinstance(given, zip):
         is_strict = len(held) > 2
-        t.guard(Returned(source, "__reduce__"), LengthIs(len(held)), "whether it is strict")
-        return ZipIterator(inner, is_strict, source)
+        t.guard(Returned(source, "__reduce__"), guards.LengthIs(len(held)), "whether it is strict")
+        return iterators.ZipIterator(inner, is_strict, source)
     first, *rest = inner
-    return MapIterator(first, rest, source) if isinstance(given, map) else FilterIterator(first, rest[0], source)
+    return (
+        iterators.MapIterator(first, rest, source)
+        if isinstance(given, map)
+        else iterators.FilterIterator(first, rest[0], source)
+    )
 
 
 def from_python(t: Tracer, value: Any) -> Value:
@@ -427,10 +403,7 @@ def from_python(t: Tracer, value: Any) -> Value:
     if kind is list:
         return ListValue([t.from_python(item) for item in value])
     if kind in (dict, collections.OrderedDict):
-        made = DictValue(kind)
-        for key, item in value.items():
-            made.put(t.from_python(key), t.from_python(item))
-        return made
+        return DictValue.of(((t.from_python(key), t.from_python(item)) for key, item in value.items()), kind)
     if kind in (set, frozenset):
         return SetValue.of([t.from_python(item) for item in value], kind)
     if kind is slice:
@@ -451,3 +424,93 @@ def instance_of_class(t: Tracer, cls: type) -> ObjectValue:
     made = ModuleValue(cls) if issubclass(cls, torch.nn.Module) else ObjectValue(cls)
     made.asked = t
     return made
+
+
+# ----------------------------------------------------------------------------------- tensors around other tensors
+#
+# Traced code takes them apart: the graph is given what is inside, and makes them. Operators on one are its class's, and
+# become those on what is inside when the graph is traced to ATen. What leaves the graph is what is inside again. Stock
+# counterpart: torch/_functorch/_aot_autograd/subclass_utils.py.
+
+_WHY = "a tensor like this is made of what is inside, and taken for the same kind of wrapper"
+
+
+def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
+    """The wrapper that a frame was given, made again by a node."""
+    if not is_wrapper(given):
+        unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {type(given).__name__}")
+    names, context = taken = given.__tensor_flatten__()  # type: ignore[attr-defined]
+    t.guard(source, guards.TypeIs(type(given)), _WHY)
+    t.guard(Returned(source, "__tensor_flatten__"), guards.same_value(taken), _WHY)
+    t.guard(Attr(source, "requires_grad"), guards.Equals(given.requires_grad), _WHY)
+    parts = [_part(t, source, given, name) for name in names]
+    if not isinstance(parts[0], TensorValue) or not given.is_nested and parts[0].fake.shape != given.shape:
+        unsupported(reasons.TENSOR_SUBCLASS, f"{source.name}: what is first inside has other sizes")
+    made = graph_call(t, "call_function", unflattening(type(given), names, context, given.requires_grad), parts, {})
+    assert isinstance(made, TensorValue)
+    made.source, made.given = source, given
+    return made
+
+
+def _part(t: Tracer, source: Source, given: torch.Tensor, name: str) -> Value:
+    """What is inside, as gradients reach it."""
+    if not given.requires_grad or name not in differentiable(given):
+        return t.wrap(Attr(source, name), getattr(given, name))
+    return t.wrap_tensor(Inside(source, name), part_of(given, name))  # type: ignore[no-any-return]
+
+
+def unflattening(cls: Any, names: Sequence[str], context: Any, differentiable: bool) -> Callable[..., torch.Tensor]:
+    """A function of the tensors inside that makes the wrapper; with gradients from it to them, if that is wanted."""
+    make = joined if differentiable else unflattened
+
+    def unflatten(*parts: torch.Tensor) -> torch.Tensor:
+        return make(cls, names, context, parts)
+
+    return _named(unflatten, cls.__name__)
+
+
+@functools.cache
+def inside(name: str) -> Callable[[Any], torch.Tensor]:
+    """A function of a wrapper that takes out a tensor, as gradients reach it."""
+
+    def part(wrapper: Any) -> torch.Tensor:
+        return part_of(wrapper, name)
+
+    return _named(part, name)
+
+
+def wrapped_again(t: Tracer, wrapper: TensorValue) -> tuple[Callable[..., torch.Tensor], list[Value]]:
+    """What makes a wrapper for the program, and what is inside of it, as the graph returns it."""
+    fake: Any = wrapper.fake
+    names, context = fake.__tensor_flatten__()
+    parts = [
+        graph_call(t, "call_function", inside(name), [wrapper], {})
+        if fake.requires_grad and name in differentiable(fake)
+        else graph_call(t, "call_function", getattr, [wrapper, Constant(name)], {})
+        for name in names
+    ]  # fmt: skip
+    return unflattening(wrapper.cls, names, context, fake.requires_grad), parts
+
+
+@functools.cache
+def making(cls: Any) -> Callable[..., torch.Tensor]:
+    """A function that calls the class: FX cannot write one."""
+
+    def make(args: Sequence[Any], kwargs: dict[str, Any]) -> torch.Tensor:
+        made: torch.Tensor = cls(*args, **kwargs)
+        return made
+
+    return _named(make, cls.__name__)
+
+
+def _named(function: Any, name: str) -> Callable[..., torch.Tensor]:
+    """The function as a node's target, of this module: FX writes what is of torch's as an attribute of torch. What it
+    calls of the class is not compiled: that would call it again."""
+    made: Any = hook.unwatched(function)
+    made.__module__ = __name__
+    made.__name__ = made.__qualname__ = f"{function.__name__}_{name}"
+    return made  # type: ignore[no-any-return]
+
+
+def make_wrapper(t: Tracer, cls: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return graph_call(t, "call_function", making(cls), [t.new_tuple(args), t.new_dict(kwargs)], {})

@@ -9,7 +9,7 @@ import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import IsObject
-from explorer.compiler.capture.rules import positional
+from explorer.compiler.capture.rules import breaks, positional, table
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, SuperValue
 from explorer.compiler.capture.values.constant import Constant
@@ -58,12 +58,6 @@ def _isinstance(t: Tracer, value: Value, classes: Value) -> Value:
     return Constant(t.python(issubclass, value.python_type(), wanted))
 
 
-@positional(issubclass)
-def _issubclass(t: Tracer, value: Value, classes: Value) -> Value:
-    """Of known classes."""
-    return Constant(t.python(issubclass, t.constant_of(value), _classes(t, classes)))
-
-
 @positional(callable)
 def _callable(t: Tracer, value: Value) -> Value:
     """Whether the type has __call__."""
@@ -104,12 +98,6 @@ def _delattr(t: Tracer, value: Value, name: Value) -> Value:
     return NONE
 
 
-@positional(vars)
-def _vars(t: Tracer, value: Value | None = None) -> Value:
-    """The instance's dictionary, or the locals."""
-    return t.new_dict(t.bound_locals()) if value is None else t.get_attr(value, "__dict__")
-
-
 @positional(dir)
 def _dir(t: Tracer, value: Value | None = None) -> Value:
     """Names of an object's attributes and its class's, or of the locals."""
@@ -134,19 +122,13 @@ def _id(t: Tracer, value: Value) -> Value:
     return Constant(id(given))
 
 
-@positional(threading.get_ident)
-def _thread(t: Tracer) -> Value:
-    """The thread that runs the program."""
-    return RuntimeNumber(threading.get_ident, [])
+breaks(reasons.UNTRACEABLE_CALL, "making a descriptor", property, staticmethod, classmethod)
 
 
-@positional(super)
-def _super(t: Tracer, start: Value, bound: Value) -> Value:
-    """super(cls, instance); without arguments it is the CALL instruction's."""
-    return SuperValue(t.constant_of(start), bound)
-
-
-@positional(property, staticmethod, classmethod)
-def _descriptor(t: Tracer, *args: Value, **kwargs: Value) -> Value:
-    """Made in class bodies only."""
-    unsupported(reasons.UNTRACEABLE_CALL, "making a descriptor")
+table({
+    issubclass: lambda t, value, classes: Constant(t.python(issubclass, t.constant_of(value), _classes(t, classes))),
+    # The instance's dictionary, or the locals.
+    vars: lambda t, value=None: t.new_dict(t.bound_locals()) if value is None else t.get_attr(value, "__dict__"),
+    threading.get_ident: lambda t: RuntimeNumber(threading.get_ident, []),  # the thread that runs the program
+    super: lambda t, start, bound: SuperValue(t.constant_of(start), bound),
+})  # fmt: skip

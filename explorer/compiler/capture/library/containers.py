@@ -19,22 +19,10 @@ from unittest.mock import patch
 import torch
 
 from explorer.compiler.capture.library import in_python
-from explorer.compiler.capture.rules import CALLS, positional
+from explorer.compiler.capture.rules import CALLS, each, positional, table
+from explorer.compiler.capture.values import iterators
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.iterators import (
-    CallableIterator,
-    ChainIterator,
-    CountIterator,
-    EnumerateIterator,
-    FilterIterator,
-    GeneratorValue,
-    MapIterator,
-    RepeatIterator,
-    ReversedIterator,
-    TakenIterator,
-    ZipIterator,
-)
 from explorer.compiler.capture.values.mappings import DictValue, DictView
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
@@ -42,12 +30,6 @@ from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.slots import lacks
 
 NONE = Constant(None)
-
-
-@positional(list)
-def _list(t: Tracer, items: Value | None = None) -> Value:
-    """list(items)."""
-    return ListValue(t.items(items) if items is not None else [])
 
 
 @positional(tuple)
@@ -58,26 +40,12 @@ def _tuple(t: Tracer, items: Value | None = None) -> Value:
     return TupleValue(t.items(items) if items is not None else [])
 
 
-@positional(torch.Size)
-def _size(t: Tracer, items: Value | None = None) -> Value:
-    """torch.Size(items)."""
-    return TupleValue(t.items(items) if items is not None else [], torch.Size)
-
-
-def _mapping(cls: type) -> Callable[..., Value]:
-    def make(t: Tracer, *args: Value, **kwargs: Value) -> Value:
-        """A dictionary of mappings, pairs and keywords."""
-        made = DictValue(cls)
-        made.method(t, "__init__", list(args), kwargs)
-        return made
-
-    make.__name__ = cls.__name__
-    return make
-
-
-positional(dict)(_mapping(dict))
-positional(collections.OrderedDict)(_mapping(collections.OrderedDict))
-positional(collections.defaultdict)(_mapping(collections.defaultdict))
+@each(dict, collections.OrderedDict, collections.defaultdict)
+def _mapping(cls: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A dictionary of mappings, pairs and keywords."""
+    made = DictValue(cls)
+    made.method(t, "__init__", args, kwargs)
+    return made
 
 
 @positional(collections.Counter)
@@ -110,18 +78,6 @@ def _namedtuple(t: Tracer, name: Value, fields: Value, **kwargs: Value) -> Value
     return t.from_python(t.python(collections.namedtuple, t.constant_of(name), t.constant_of(fields), **known))
 
 
-@positional(set)
-def _set(t: Tracer, items: Value | None = None) -> Value:
-    """set(items)."""
-    return SetValue.of(t.items(items) if items is not None else [])
-
-
-@positional(frozenset)
-def _frozenset(t: Tracer, items: Value | None = None) -> Value:
-    """frozenset(items)."""
-    return SetValue.of(t.items(items) if items is not None else [], frozenset)
-
-
 @positional(slice)
 def _slice(t: Tracer, *args: Value) -> Value:
     """slice(stop), slice(start, stop, step)."""
@@ -130,22 +86,10 @@ def _slice(t: Tracer, *args: Value) -> Value:
     return SliceValue(args[0], args[1], args[2] if len(args) > 2 else NONE)
 
 
-@positional(range)
-def _range(t: Tracer, *args: Value) -> Value:
-    """range of numbers; symbolic bounds are made numbers, since loops are unrolled."""
-    return Constant(t.python(range, *map(t.index, args)))
-
-
-@positional(sorted)
-def _sorted(t: Tracer, items: Value, *, key: Value | None = None, reverse: Value | None = None) -> Value:
-    """A sorted list."""
-    return ListValue(t.sorted(t.items(items), key, reverse))
-
-
 @positional(iter)
 def _iter(t: Tracer, value: Value, sentinel: Value | None = None) -> Value:
     """iter(value), iter(function, sentinel)."""
-    return t.iterate(value) if sentinel is None else CallableIterator(value, sentinel)
+    return t.iterate(value) if sentinel is None else iterators.CallableIterator(value, sentinel)
 
 
 @positional(next)
@@ -156,34 +100,18 @@ def _next(t: Tracer, iterator: Value, default: Value | None = None) -> Value:
         return found
     if default is None:
         values = (
-            [iterator.returned] if isinstance(iterator, GeneratorValue) and not t.is_none(iterator.returned) else []
+            [iterator.returned]
+            if isinstance(iterator, iterators.GeneratorValue) and not t.is_none(iterator.returned)
+            else []
         )
         t.raise_value(StopIteration, values)
     return default
 
 
-@positional(enumerate)
-def _enumerate(t: Tracer, items: Value, start: Value = Constant(0)) -> Value:
-    """Pairs of position and item."""
-    return EnumerateIterator(t.iterate(items), t.index(start))
-
-
 @positional(zip)
 def _zip(t: Tracer, *many: Value, strict: Value = Constant(False)) -> Value:
     """Tuples of items, one of each."""
-    return ZipIterator([t.iterate(items) for items in many], t.truth(strict))
-
-
-@positional(map)
-def _map(t: Tracer, function: Value, *many: Value) -> Value:
-    """The function of each item, as they are asked for."""
-    return MapIterator(function, [t.iterate(items) for items in many])
-
-
-@positional(filter)
-def _filter(t: Tracer, function: Value, items: Value) -> Value:
-    """The items for which the function is true."""
-    return FilterIterator(function, t.iterate(items))
+    return iterators.ZipIterator([t.iterate(items) for items in many], t.truth(strict))
 
 
 @positional(reversed)
@@ -192,7 +120,7 @@ def _reversed(t: Tracer, items: Value) -> Value:
     if isinstance(items, ObjectValue) and t.overrides(items.cls, "__reversed__"):
         return items.special(t, "__reversed__", [])
     if isinstance(items, SequenceValue):
-        return ReversedIterator(items)
+        return iterators.ReversedIterator(items)
     if isinstance(items, (DictValue, DictView)):
         return items.method(t, "__reversed__", [], {})
     if isinstance(items, ObjectValue):
@@ -203,33 +131,21 @@ def _reversed(t: Tracer, items: Value) -> Value:
     known = items.constant()
     if isinstance(known, range):
         return t.sequence_iterator(Constant(known[::-1]))
-    made = TakenIterator([*map(t.from_python, t.python(lambda: tuple(reversed(known))))], reversed)
+    made = iterators.TakenIterator([*map(t.from_python, t.python(lambda: tuple(reversed(known))))], reversed)
     made.made_by = (reversed, [items], {})
     return made
-
-
-@positional(itertools.chain)
-def _chain(t: Tracer, *many: Value) -> Value:
-    """The items of each, one after the other."""
-    return ChainIterator(t.sequence_iterator(TupleValue(many)))
 
 
 @positional(inspect.getattr_static(itertools.chain, "from_iterable"))
 def _chain_from(t: Tracer, cls: Value, many: Value) -> Value:
     """The items of each item."""
-    return ChainIterator(t.iterate(many))
-
-
-@positional(itertools.count)
-def _count(t: Tracer, start: Value = Constant(0), step: Value = Constant(1)) -> Value:
-    """start, start + step, ..."""
-    return CountIterator(start, step)
+    return iterators.ChainIterator(t.iterate(many))
 
 
 @positional(itertools.repeat)
 def _repeat(t: Tracer, object: Value, times: Value | None = None) -> Value:
     """The item again and again."""
-    return RepeatIterator(object, t.index(times) if times is not None else None)
+    return iterators.RepeatIterator(object, t.index(times) if times is not None else None)
 
 
 def _combined(function: Callable[..., Any]) -> Callable[..., Value]:
@@ -253,7 +169,7 @@ def _combined(function: Callable[..., Any]) -> Callable[..., Value]:
             if function is itertools.product and "repeat" in options:
                 pools = many * options["repeat"]
             made.append(TupleValue([pool[i] for pool, i in zip(pools, indices, strict=False)]))
-        found = TakenIterator(list(made), function)  # type: ignore[arg-type]
+        found = iterators.TakenIterator(list(made), function)  # type: ignore[arg-type]
         pools_given: list[Value] = [TupleValue(items) for items in many]
         found.made_by = (function, [*pools_given, *map(Constant, rest)], kwargs)
         return found
@@ -280,7 +196,7 @@ def _inlined(function: Any, body: types.FunctionType) -> None:
         asked = [lazy and name in _ITERATED for name in names[: len(args)]]
         given = [t.iterate(each) if once else each for once, each in zip(asked, args, strict=False)]
         made = t.inline(t.function_of(body), [*given, *args[len(given) :]], kwargs)
-        if isinstance(made, GeneratorValue):
+        if isinstance(made, iterators.GeneratorValue):
             made.made_by = (t.from_python(function), list(args), dict(kwargs))
             made.kind = function if isinstance(function, type) else made.kind
         return made
@@ -307,3 +223,22 @@ for _module in (bisect, heapq):
     for _known, _body in _bodies.items():
         if isinstance(_body, types.FunctionType) and isinstance(_known, types.BuiltinFunctionType):
             _inlined(_known, _body)
+
+
+table({
+    list: lambda t, items=None: ListValue(t.items(items) if items is not None else []),
+    torch.Size: lambda t, items=None: TupleValue(t.items(items) if items is not None else [], torch.Size),
+    set: lambda t, items=None: SetValue.of(t.items(items) if items is not None else []),
+    frozenset: lambda t, items=None: SetValue.of(t.items(items) if items is not None else [], frozenset),
+    # range of numbers; symbolic bounds are made numbers, since loops are unrolled.
+    range: lambda t, *args: Constant(t.python(range, *map(t.index, args))),
+    sorted: lambda t, items, *, key=None, reverse=None: ListValue(t.sorted(t.items(items), key, reverse)),
+    # Pairs of position and item.
+    enumerate: lambda t, items, start=Constant(0): iterators.EnumerateIterator(t.iterate(items), t.index(start)),
+    map: lambda t, function, *many: iterators.MapIterator(function, [t.iterate(items) for items in many]),
+    # The items for which the function is true.
+    filter: lambda t, function, items: iterators.FilterIterator(function, t.iterate(items)),
+    # The items of each, one after the other.
+    itertools.chain: lambda t, *many: iterators.ChainIterator(t.sequence_iterator(TupleValue(many))),
+    itertools.count: lambda t, start=Constant(0), step=Constant(1): iterators.CountIterator(start, step),
+})  # fmt: skip

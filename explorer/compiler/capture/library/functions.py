@@ -11,7 +11,6 @@ import types
 import typing
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
@@ -19,7 +18,7 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import KeysAre
 from explorer.compiler.capture.model import BINARY, COMPARE, INPLACE, UNARY
-from explorer.compiler.capture.rules import positional
+from explorer.compiler.capture.rules import positional, table
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, unmade_class
 from explorer.compiler.capture.values.constant import Constant
@@ -38,8 +37,7 @@ from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.size import SizeValue
-from explorer.compiler.capture.values.storages import StorageValue
-from explorer.compiler.capture.values.tensor import TensorValue, graph_call
+from explorer.compiler.capture.values.tensor import StorageValue, TensorValue, graph_call
 from explorer.core.classes import is_written_in_c, name_in_messages
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr
@@ -69,12 +67,6 @@ def _build_class(t: Tracer, *args: Value, **kwargs: Value) -> Value:
             unsupported(reasons.OPCODE, "LOAD_BUILD_CLASS")
         t.left_class = True
     return made
-
-
-@positional(functools.partial)
-def _partial(t: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
-    """A call with some arguments given."""
-    return PartialValue(function, list(args), kwargs)
 
 
 @positional(functools.wraps)
@@ -151,22 +143,18 @@ for _symbol, (_unary, _) in UNARY.items():
     positional(_unary)(_operator(_symbol, "unary"))
 
 
-_OF_ONE: dict[Any, Callable[[Tracer, Value], Value]] = {
+table({
     operator.truth: lambda t, value: Constant(t.truth(value)),
     operator.not_: lambda t, value: Constant(not t.truth(value)),
     operator.index: lambda t, value: value if isinstance(value, SizeValue) else Constant(t.index(value)),
-}
-_OF_TWO: dict[Any, Callable[[Tracer, Value, Value], Value]] = {
     operator.getitem: lambda t, base, key: t.get_item(base, key),
     operator.contains: lambda t, base, item: Constant(t.contains(base, item)),
     operator.is_: lambda t, left, right: Constant(t.is_same(left, right)),
     operator.is_not: lambda t, left, right: Constant(not t.is_same(left, right)),
     types.MethodType: lambda t, function, bound: BoundMethod(function, bound),
     typing.cast: lambda t, kind, value: value,
-}
-_OF_VALUES: dict[Any, Callable[..., Value]] = {**_OF_ONE, **_OF_TWO}
-for _known, _rule in _OF_VALUES.items():
-    positional(_known)(_rule)
+    functools.partial: lambda t, function, *args, **kwargs: PartialValue(function, list(args), kwargs),
+})  # fmt: skip
 
 
 @positional(operator.setitem)

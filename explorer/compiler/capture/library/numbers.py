@@ -13,9 +13,9 @@ import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.model import is_number
-from explorer.compiler.capture.rules import CALLS, positional
+from explorer.compiler.capture.rules import each, positional, table
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
-from explorer.compiler.capture.values.base import Rule, Tracer, Value
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import ExceptionValue
 from explorer.compiler.capture.values.mappings import DictValue
@@ -25,12 +25,6 @@ from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeV
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.core.classes import name_in_messages
 from explorer.core.reasons import unsupported
-
-
-@positional(len)
-def _len(t: Tracer, value: Value) -> Value:
-    """len(value)."""
-    return t.length(value)
 
 
 @positional(bool)
@@ -178,18 +172,6 @@ def _bytes(t: Tracer, value: Value = Constant(b""), *rest: Value, **named: Value
     return Constant(t.python(bytes, t.constant_of(value), *map(t.constant_of, rest), **how))
 
 
-@positional(repr)
-def _repr(t: Tracer, value: Value) -> Value:
-    """repr(value)."""
-    return text_of(t, value, "repr")
-
-
-@positional(format)
-def _format(t: Tracer, value: Value, spec: Value = Constant("")) -> Value:
-    """format(value, spec)."""
-    return text_of(t, value, "format", t.constant_of(spec))
-
-
 @positional(hash)
 def _hash(t: Tracer, value: Value) -> Value:
     """hash(value), of what does not lie elsewhere in each run."""
@@ -216,25 +198,19 @@ def _abs(t: Tracer, value: Value) -> Value:
     )
 
 
-def _rounding(function: Callable[..., Any], name: str) -> Rule:
-    def apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """What the class does, or the function of a number."""
-        if args and isinstance(args[0], ObjectValue):
-            return args[0].special(t, name, [*args[1:], *kwargs.values()])
-        if args and isinstance(args[0], TensorValue):
-            unsupported(reasons.ITEM, f"{function.__name__}({args[0].describe()})")
-        if any(isinstance(arg, FloatValue) for arg in args) and not kwargs:
-            return t.computed(function, *args)
-        if len(args) == 1 and isinstance(args[0], SizeValue) and not kwargs:
-            return t.on_numbers(function, args[0])
-        plain = [t.constant_of(arg) for arg in args]
-        return t.from_python(t.python(function, *plain, **{k: t.constant_of(v) for k, v in kwargs.items()}))
-
-    return apply
-
-
-for _rounded in (round, math.floor, math.ceil, math.trunc):
-    CALLS.rule(_rounded)(_rounding(_rounded, f"__{_rounded.__name__}__"))
+@each(round, math.floor, math.ceil, math.trunc)
+def _rounded(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What the class does, or the function of a number."""
+    if args and isinstance(args[0], ObjectValue):
+        return args[0].special(t, f"__{function.__name__}__", [*args[1:], *kwargs.values()])
+    if args and isinstance(args[0], TensorValue):
+        unsupported(reasons.ITEM, f"{function.__name__}({args[0].describe()})")
+    if any(isinstance(arg, FloatValue) for arg in args) and not kwargs:
+        return t.computed(function, *args)
+    if len(args) == 1 and isinstance(args[0], SizeValue) and not kwargs:
+        return t.on_numbers(function, args[0])
+    plain = [t.constant_of(arg) for arg in args]
+    return t.from_python(t.python(function, *plain, **{k: t.constant_of(v) for k, v in kwargs.items()}))
 
 
 @positional(divmod)
@@ -342,3 +318,10 @@ def _prod(t: Tracer, items: Value, *, start: Value = Constant(1)) -> Value:
     for item in t.items(items):
         total = t.binary("*", total, item)
     return total
+
+
+table({
+    len: lambda t, value: t.length(value),
+    repr: lambda t, value: text_of(t, value, "repr"),
+    format: lambda t, value, spec=Constant(''): text_of(t, value, "format", t.constant_of(spec)),
+})  # fmt: skip

@@ -20,22 +20,24 @@ import torch
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.called_by_bytecode import as_it_was, traceback_of
 from explorer.compiler.capture.guards import UNSET, IsObject, is_unset
-from explorer.compiler.capture.rules import each, existing, positional
+from explorer.compiler.capture.rules import breaks, each, existing, positional
 from explorer.compiler.capture.values.arrays import wrap_array
-from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
+from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import ExceptionValue, TracebackValue
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.tensor import graph_call
 from explorer.core.reasons import unsupported
+from explorer.ir.capture import Returned
 
 NONE = Constant(None)
 
 
-@positional(print)
-def _print(t: Tracer, *args: Value, **kwargs: Value) -> Value:
-    """Breaks: output shows real values, in order."""
-    unsupported(reasons.PRINT)
+breaks(reasons.PRINT, "", print)  # output shows real values, in order
+_WITH_EFFECTS = (
+    builtins.input, builtins.open, builtins.exec, builtins.eval, builtins.compile, builtins.breakpoint,
+)  # fmt: skip
+breaks(reasons.UNTRACEABLE_CALL, "a builtin with side effects", *_WITH_EFFECTS)
 
 
 @positional(contextvars.ContextVar.get)
@@ -45,7 +47,7 @@ def _context_get(t: Tracer, variable: Value, *default: Value) -> Value:
     source = variable.source or t.known_source(given)
     found = given.get(UNSET)
     if found is not UNSET:
-        return t.wrap(t.returned(source, "get"), found)
+        return t.wrap(Returned(source, "get"), found)
     t.guard(source, is_unset(), "the context variable has no value")
     if not default:
         t.raise_value(LookupError, [variable])
@@ -79,14 +81,6 @@ def _globals(t: Tracer) -> Value:
 def _locals(t: Tracer) -> Value:
     """Of the function that asks."""
     return t.new_dict(t.bound_locals())
-
-
-@positional(builtins.input, builtins.open, builtins.exec, builtins.eval,
-            builtins.compile,
-            builtins.breakpoint)  # fmt: skip
-def _never(t: Tracer, *args: Value, **kwargs: Value) -> Value:
-    """Breaks."""
-    unsupported(reasons.UNTRACEABLE_CALL, "a builtin with side effects")
 
 
 @positional(traceback_of, as_it_was)
@@ -154,24 +148,20 @@ def _generator(t: Tracer, seed: Value | None = None) -> Value:
 
 
 @each(*(vars(cls)[name] for name in _DRAWS for cls in random.Random.__mro__ if name in vars(cls)))
-def _draw(function: Any) -> Rule:
+def _draw(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A number of the generator."""
     name = function.__name__
-
-    def draw(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """A number of the generator."""
-        generator = args[0]
-        plain = tuple(t.constant_of(arg) for arg in args[1:])
-        named = {key: t.constant_of(value) for key, value in kwargs.items()}
-        if isinstance(generator, GeneratorMade):
-            t.effects.version += 1
-            return t.from_python(t.python(getattr(generator.generator, name), *plain, **named))
-        given = t.real_of(generator)
-        if type(given) is not random.Random or named or generator.source is None:
-            unsupported(reasons.UNTRACEABLE_CALL, f"{generator.python_type().__name__}.{name}")
-        t.guard(generator.source, IsObject(given), "numbers are drawn from this generator")
-        return _drawn(t, Draw(given, name, plain))
-
-    return draw
+    generator = args[0]
+    plain = tuple(t.constant_of(arg) for arg in args[1:])
+    named = {key: t.constant_of(value) for key, value in kwargs.items()}
+    if isinstance(generator, GeneratorMade):
+        t.effects.version += 1
+        return t.from_python(t.python(getattr(generator.generator, name), *plain, **named))
+    given = t.real_of(generator)
+    if type(given) is not random.Random or named or generator.source is None:
+        unsupported(reasons.UNTRACEABLE_CALL, f"{generator.python_type().__name__}.{name}")
+    t.guard(generator.source, IsObject(given), "numbers are drawn from this generator")
+    return _drawn(t, Draw(given, name, plain))
 
 
 def _drawn(t: Tracer, draw: Draw) -> Value:
@@ -180,7 +170,7 @@ def _drawn(t: Tracer, draw: Draw) -> Value:
         unsupported(reasons.UNTRACEABLE_CALL, f"Random.{draw.method} of numbers of more than 64 bits, or in a branch")
     found = t.python(draw.tried)
     t.effects.version += 1
-    source = t.returned(t.known_source(draw, fixed=True), "make")
+    source = Returned(t.known_source(draw, fixed=True), "make")
     t.draws.append(source)
     if found is None:
         return Constant(None)
@@ -225,20 +215,17 @@ def _unbound(function: Any) -> Any:
 
 
 @each(*(_unbound(getattr(np.random, name)) for name in _ARRAY_DRAWS.split()))
-def _draw_array(function: Any) -> Rule:
-    def draw(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """An array of NumPy's global generator; a single number breaks."""
-        bound = getattr(np.random, function.__name__)
-        if function is not bound and t.real_of(args.pop(0)) is not bound.__self__:
-            unsupported(reasons.NUMPY, "a generator of the program")
-        named = {key: t.constant_of(value) for key, value in kwargs.items()}
-        made = ArrayDraw(bound, tuple(map(t.constant_of, args)), named)
-        found = t.python(made.tried)
-        if t.tape.branches or not isinstance(found, np.ndarray):
-            unsupported(reasons.NUMPY, f"numpy.random.{function.__name__} of a single number, or in a branch")
-        t.effects.version += 1
-        source = t.returned(t.known_source(made, fixed=True), "make")
-        t.draws.append(source)
-        return wrap_array(t, source, found)
-
-    return draw
+def _draw_array(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """An array of NumPy's global generator; a single number breaks."""
+    bound = getattr(np.random, function.__name__)
+    if function is not bound and t.real_of(args.pop(0)) is not bound.__self__:
+        unsupported(reasons.NUMPY, "a generator of the program")
+    named = {key: t.constant_of(value) for key, value in kwargs.items()}
+    made = ArrayDraw(bound, tuple(map(t.constant_of, args)), named)
+    found = t.python(made.tried)
+    if t.tape.branches or not isinstance(found, np.ndarray):
+        unsupported(reasons.NUMPY, f"numpy.random.{function.__name__} of a single number, or in a branch")
+    t.effects.version += 1
+    source = Returned(t.known_source(made, fixed=True), "make")
+    t.draws.append(source)
+    return wrap_array(t, source, found)

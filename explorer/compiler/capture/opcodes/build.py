@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.opcodes.calls import is_iterable, is_mapping, name_of_call, raise_not_unpacked
-from explorer.compiler.capture.opcodes.operators import OPCODES
+from explorer.compiler.capture.opcodes.control import is_iterable, is_mapping, name_of_call, raise_not_unpacked
+from explorer.compiler.capture.opcodes.operators import OPCODES, Step, short
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import CellValue, FunctionValue
@@ -19,48 +19,11 @@ from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Instruction
 
 
-@OPCODES.rule("BUILD_TUPLE")
-def build_tuple(t: Tracer, f: Frame, i: Instruction) -> None:
-    """A tuple of the topmost values."""
-    f.push(TupleValue(f.pop_many(i.arg)))
-
-
-@OPCODES.rule("BUILD_LIST")
-def build_list(t: Tracer, f: Frame, i: Instruction) -> None:
-    """A list of the topmost values."""
-    f.push(ListValue(f.pop_many(i.arg)))
-
-
-@OPCODES.rule("BUILD_SET")
-def build_set(t: Tracer, f: Frame, i: Instruction) -> None:
-    """A set of the topmost values."""
-    f.push(SetValue.of(f.pop_many(i.arg)))
-
-
 @OPCODES.rule("BUILD_MAP")
 def build_map(t: Tracer, f: Frame, i: Instruction) -> None:
     """A dict of the topmost pairs."""
     flat = f.pop_many(2 * i.arg)
-    made = DictValue()
-    for key, value in zip(flat[::2], flat[1::2], strict=True):
-        made.put(key, value)
-    f.push(made)
-
-
-@OPCODES.rule("BUILD_CONST_KEY_MAP")
-def build_const_key_map(t: Tracer, f: Frame, i: Instruction) -> None:
-    """A dict of a tuple of keys and the values below."""
-    keys = t.items(f.pop())
-    made = DictValue()
-    for key, value in zip(keys, f.pop_many(i.arg), strict=True):
-        made.put(key, value)
-    f.push(made)
-
-
-@OPCODES.rule("BUILD_STRING")
-def build_string(t: Tracer, f: Frame, i: Instruction) -> None:
-    """The concatenation of strings."""
-    f.push(Constant("".join(t.constant_of(part) for part in f.pop_many(i.arg))))
+    f.push(DictValue.of(zip(flat[::2], flat[1::2], strict=True)))
 
 
 @OPCODES.rule("BUILD_SLICE")
@@ -70,18 +33,14 @@ def build_slice(t: Tracer, f: Frame, i: Instruction) -> None:
     f.push(SliceValue(*parts, *([Constant(None)] * (3 - len(parts)))))
 
 
-@OPCODES.rule("LIST_APPEND")
-def list_append(t: Tracer, f: Frame, i: Instruction) -> None:
-    """Append to the list of a comprehension."""
-    item = f.pop()
-    f.stack[-i.arg].method(t, "append", [item], {})
+def _into(name: str) -> Step:
+    """What adds the top to a container of the stack."""
 
+    def add(t: Tracer, f: Frame, i: Instruction) -> None:
+        item = f.pop()
+        f.stack[-i.arg].method(t, name, [item], {})
 
-@OPCODES.rule("SET_ADD")
-def set_add(t: Tracer, f: Frame, i: Instruction) -> None:
-    """Add to the set of a comprehension."""
-    item = f.pop()
-    f.stack[-i.arg].method(t, "add", [item], {})
+    return add
 
 
 @OPCODES.rule("MAP_ADD")
@@ -99,13 +58,6 @@ def list_extend(t: Tracer, f: Frame, i: Instruction) -> None:
     if not is_iterable(t, items):
         t.raise_(TypeError, f"Value after * must be an iterable, not {name_in_messages(items.python_type())}")
     f.stack[-i.arg].method(t, "extend", [items], {})
-
-
-@OPCODES.rule("SET_UPDATE")
-def set_update(t: Tracer, f: Frame, i: Instruction) -> None:
-    """{*items}."""
-    items = f.pop()
-    f.stack[-i.arg].method(t, "update", [items], {})
 
 
 @OPCODES.rule("DICT_UPDATE")
@@ -158,18 +110,6 @@ def unpack_ex(t: Tracer, f: Frame, i: Instruction) -> None:
     f.stack.extend(reversed(parts))
 
 
-@OPCODES.rule("CONVERT_VALUE")
-def convert_value(t: Tracer, f: Frame, i: Instruction) -> None:
-    """!s, !r and !a of an f-string."""
-    f.push(t.text_of(f.pop(), i.arg))
-
-
-@OPCODES.rule("FORMAT_SIMPLE")
-def format_simple(t: Tracer, f: Frame, i: Instruction) -> None:
-    """format(value)."""
-    f.push(t.text_of(f.pop(), "format"))
-
-
 @OPCODES.rule("FORMAT_WITH_SPEC")
 def format_with_spec(t: Tracer, f: Frame, i: Instruction) -> None:
     """format(value, spec)."""
@@ -190,11 +130,11 @@ def make_function(t: Tracer, f: Frame, i: Instruction) -> None:
             code,
             f.globals,
             name=code.co_qualname,
-            defaults=t.items(given["defaults"]) if "defaults" in given else [],
-            kwdefaults={t.constant_of(k): v for k, v in t.mapping_pairs(given["kwdefaults"])}
+            made_defaults=t.items(given["defaults"]) if "defaults" in given else [],
+            made_kwdefaults={t.constant_of(k): v for k, v in t.mapping_pairs(given["kwdefaults"])}
             if "kwdefaults" in given
             else {},
-            closure=[cell for cell in cells if isinstance(cell, CellValue)],
+            made_closure=[cell for cell in cells if isinstance(cell, CellValue)],
             annotations=_annotations(t, given.get("annotations")),
         )
     )
@@ -204,7 +144,18 @@ def _annotations(t: Tracer, given: Value | None) -> Value | None:
     if not isinstance(given, TupleValue):
         return given
     flat = t.items(given)
-    made = DictValue()
-    for key, value in zip(flat[::2], flat[1::2], strict=True):
-        made.put(key, value)
-    return made
+    return DictValue.of(zip(flat[::2], flat[1::2], strict=True))
+
+
+short({
+    "BUILD_TUPLE": lambda t, f, i: f.push(TupleValue(f.pop_many(i.arg))),
+    "BUILD_LIST": lambda t, f, i: f.push(ListValue(f.pop_many(i.arg))),
+    "BUILD_SET": lambda t, f, i: f.push(SetValue.of(f.pop_many(i.arg))),
+    "BUILD_CONST_KEY_MAP": lambda t, f, i: f.push(DictValue.of(zip(t.items(f.pop()), f.pop_many(i.arg), strict=True))),
+    "BUILD_STRING": lambda t, f, i: f.push(Constant("".join(t.constant_of(part) for part in f.pop_many(i.arg)))),
+    "CONVERT_VALUE": lambda t, f, i: f.push(t.text_of(f.pop(), i.arg)),
+    "FORMAT_SIMPLE": lambda t, f, i: f.push(t.text_of(f.pop(), "format")),
+    "LIST_APPEND": _into("append"),
+    "SET_ADD": _into("add"),
+    "SET_UPDATE": _into("update"),
+})  # fmt: skip

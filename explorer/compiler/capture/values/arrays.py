@@ -270,7 +270,7 @@ def array_of_tensor(t: Tracer, value: TensorValue) -> ArrayValue:
         unsupported(reasons.NUMPY, f"{value.describe()} has no array")
     known = t.arrays.get(id(fake))
     if known is None:
-        stand_in = (_copy(value.given.detach()) if value.given is not None else _made_up(t, fake).numpy())
+        stand_in = _copy(value.given.detach()) if value.given is not None else _made_up(t, fake).numpy()
         known = t.arrays[id(fake)] = ArrayValue(value.node, fake, stand_in)
         for source, real, _ in itertools.islice(t.tape.sharing(fake), 1):
             t.effects.call(_as_array, [t.wrap(source, real)], "numpy()")  # since then no one may resize the memory

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from types import CellType, CodeType, FunctionType
 from typing import Any, NoReturn, Protocol
@@ -200,41 +200,34 @@ class Handled:
     below: Value
 
 
+@dataclass(eq=False, repr=False)
 class Seen:
     """What the last recorded step of a frame left in sight."""
 
-    def __init__(self, activation: Activation) -> None:
-        self.activation = activation
-        self.stack: list[Value | Sighted] = []
-        self.locals: dict[str, Value | Sighted] = {}
+    activation: Activation
+    stack: list[Value | Sighted] = field(default_factory=list)
+    locals: dict[str, Value | Sighted] = field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False)
 class Frame:
     """A frame of the evaluator: the body, its names and its stack. `position` is the next instruction's. `yielded` and
     `result` are set by the instructions that leave the frame."""
 
-    def __init__(
-        self,
-        code: Code,
-        globals: dict[str, Any],
-        locals: dict[str, Value],
-        index: dict[str, int],
-        handlers: tuple[Handler | None, ...],
-    ) -> None:
-        self.code = code
-        self.globals = globals
-        self.locals = locals
-        self.cells: dict[str, Cell] = {}
-        self.stack: list[Value] = []
-        self.position = 0
-        self.index = index
-        self.handlers = handlers
-        self.handled: list[Handled] = []
-        self.pending: Raised | None = None
-        self.result: Value | None = None
-        self.yielded: Value | None = None
-        self.seen: Seen | None = None
-        """What was recorded of it, where somebody records."""
+    code: Code
+    globals: dict[str, Any]
+    locals: dict[str, Value]
+    index: dict[str, int]
+    handlers: tuple[Handler | None, ...]
+    cells: dict[str, Cell] = field(default_factory=dict)
+    stack: list[Value] = field(default_factory=list)
+    position: int = 0
+    handled: list[Handled] = field(default_factory=list)
+    pending: Raised | None = None
+    result: Value | None = None
+    yielded: Value | None = None
+    seen: Seen | None = None
+    """What was recorded of it, where somebody records."""
 
     def push(self, value: Value) -> None:
         self.stack.append(value)
@@ -339,7 +332,6 @@ class Tracer(Protocol):
     def new_instance(self, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
     def bind(self, function: Value, bound: Value) -> Value: ...
     def builtin_method(self, bound: Value, name: str, descriptor: Any = None) -> Value: ...
-    def known_function(self, function: Any) -> Value: ...
     def function_of(self, function: FunctionType) -> Value: ...
     def rule_for(self, function: Any) -> Rule | None: ...
 
@@ -410,7 +402,6 @@ class Tracer(Protocol):
     def wrap(self, source: Source, given: Any) -> Value: ...
     def wrap_tensor(self, source: Source, given: Tensor) -> Any: ...
     def from_python(self, value: Any) -> Value: ...
-    def key_of_python(self, key: Any) -> Value: ...
     def constant_of(self, value: Value) -> Any: ...
     def real_of(self, value: Value) -> Any: ...
     def lasting(self, value: Value) -> Any: ...
@@ -423,11 +414,8 @@ class Tracer(Protocol):
     def note_copy(self, base: Any, copy: Any) -> None: ...
 
     # guards and sources
-    def guard(
-        self, source: Source, condition: Condition, why: str, seen: str = ""
-    ) -> None: ...
+    def guard(self, source: Source, condition: Condition, why: str, seen: str = "") -> None: ...
     def known_source(self, value: Any, fixed: bool = False, label: str = "") -> Known: ...
-    def returned(self, source: Source, method: str) -> Returned: ...
 
     # frames and places
     @property

@@ -39,10 +39,10 @@ class ClassValue(Value):
             if meta is MISSING:
                 hook = t.look_up(type(self.cls), "__getattr__")
                 if isinstance(hook, types.FunctionType):
-                    return t.call(t.known_function(hook), [self, Constant(name)], {})
+                    return t.call(t.from_python(hook), [self, Constant(name)], {})
                 t.raise_(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
             if isinstance(meta, types.FunctionType):
-                return t.bind(t.known_function(meta), self)
+                return t.bind(t.from_python(meta), self)
             if isinstance(meta, property):
                 return t.call(t.from_python(meta.fget), [self], {})
             if not hasattr(type(meta), "__get__"):
@@ -94,7 +94,7 @@ class ClassValue(Value):
         hook = t.look_up(type(self.cls), name)
         if not isinstance(hook, types.FunctionType) or is_plain_enum(self.cls):
             return None
-        return checked(t, type(self.cls), name, t.call(t.known_function(hook), [self, *args], {}))
+        return checked(t, type(self.cls), name, t.call(t.from_python(hook), [self, *args], {}))
 
     def iterate(self, t: Tracer) -> Value:
         if is_plain_enum(self.cls):
@@ -318,7 +318,7 @@ class NamespaceValue(Namespace):
             case "__delitem__", [key]:
                 self.set_item(t, key, None)
                 return Constant(None)
-            case ("get" | "setdefault" | "pop"), [key, *default]:
+            case (("get" | "setdefault" | "pop"), [key, *default]):
                 found = self.read(t, t.constant_of(key))
                 if name == "pop" and found is not None:
                     self.set_item(t, key, None)
@@ -333,7 +333,7 @@ class NamespaceValue(Namespace):
                 for key, value in (*pairs, *((Constant(k), v) for k, v in kwargs.items())):
                     self.set_item(t, key, value)
                 return Constant(None)
-            case ("keys" | "values" | "items" | "copy" | "__len__" | "__iter__"), []:
+            case (("keys" | "values" | "items" | "copy" | "__len__" | "__iter__"), []):
                 return self._whole(t).method(t, name, args, kwargs)
         return super().method(t, name, args, kwargs)
 

@@ -68,7 +68,7 @@ class Constant(Value):
         if callable(found) and not isinstance(found, type) and not is_plain(found):
             if hasattr(found, "__code__") or hasattr(found, "__func__"):
                 if isinstance(self.value, enum.Enum):
-                    return t.bind(t.known_function(getattr(found, "__func__", found)), self)
+                    return t.bind(t.from_python(getattr(found, "__func__", found)), self)
                 unsupported(reasons.ATTRIBUTE, f"{self.value!r}.{name}")
             return t.builtin_method(self, name, getattr(type(self.value), name, None))
         return t.from_python(found)

@@ -7,6 +7,7 @@ import gc
 import types
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from explorer.compiler.capture import reasons
@@ -83,33 +84,22 @@ class CellAside(Value):
         r.value(self.cell)
 
 
+@dataclass(eq=False, repr=False)
 class FunctionValue(Value):
     """A function written in Python: one found outside (`given`), or one made by traced code."""
 
-    def __init__(
-        self,
-        code: types.CodeType,
-        globals: dict[str, Any],
-        *,
-        name: str,
-        given: Any = None,
-        source: Source | None = None,
-        defaults: list[Value] | None = None,
-        kwdefaults: dict[str, Value] | None = None,
-        closure: list[CellValue] | None = None,
-        annotations: Value | None = None,
-    ) -> None:
-        self.code = code
-        self.globals = globals
-        self.name = name
-        self.given = given
-        self.source = source
-        self.made_defaults = defaults or []
-        self.made_kwdefaults = kwdefaults or {}
-        self.made_closure = closure or []
-        self.annotations = annotations
-        self.overlay: dict[str, Value] = {}
-        self._cells: list[Cell] | None = None
+    code: types.CodeType
+    globals: dict[str, Any]
+    _: KW_ONLY
+    name: str
+    given: Any = None
+    source: Source | None = None
+    made_defaults: list[Value] = field(default_factory=list)
+    made_kwdefaults: dict[str, Value] = field(default_factory=dict)
+    made_closure: list[CellValue] = field(default_factory=list)
+    annotations: Value | None = None
+    overlay: dict[str, Value] = field(default_factory=dict)
+    _cells: list[Cell] | None = None
 
     def python_type(self) -> type:
         return types.FunctionType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import types
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
 from explorer.compiler.capture import reasons
@@ -29,6 +29,13 @@ class DictValue(ObjectValue):
         self.factory: Value | None = None
         self.unread: Callable[[], None] | None = None
         """Guards on all keys; called once, when something else than the presence of a key is asked."""
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[Value, Value]], kind: type = dict) -> DictValue:
+        made = cls(kind)
+        for key, value in pairs:
+            made.put(key, value)
+        return made
 
     def shown(self, depth: int = 2) -> Contained:
         return self.holding(len(self.entries), self.entries.values(), depth)
@@ -251,18 +258,6 @@ def _dict_copy(self: DictValue, t: Tracer) -> Value:
     return made
 
 
-def _dict_clear(self: DictValue, t: Tracer) -> None:
-    self.entries.clear()
-
-
-def _dict_setitem(self: DictValue, t: Tracer, key: Value, value: Value) -> None:
-    self.put(key, value)
-
-
-def _dict_delitem(self: DictValue, t: Tracer, key: Value) -> None:
-    DictValue.set_item(self, t, key, None)
-
-
 def _dict_or(self: DictValue, t: Tracer, other: Value) -> Value:
     made = _dict_copy(self, t)
     assert isinstance(made, DictValue)
@@ -282,11 +277,12 @@ def _dict_equal(self: DictValue, t: Tracer, other: Value) -> Value:
 
 
 _DICT_METHODS: dict[str, Callable[..., Value | None]] = {
-    "get": _dict_get, "pop": _dict_pop, "setdefault": _dict_setdefault, "update": _dict_update,
-    "popitem": _dict_popitem,
-    "move_to_end": _dict_move, "copy": _dict_copy, "__copy__": _dict_copy, "clear": _dict_clear, "__init__": _dict_init,
-    "__setitem__": _dict_setitem, "__delitem__": _dict_delitem, "__or__": _dict_or, "__ior__": _dict_ior,
-    "__eq__": _dict_equal,
+    "get": _dict_get, "pop": _dict_pop, "setdefault": _dict_setdefault, "update": _dict_update, "copy": _dict_copy,
+    "popitem": _dict_popitem, "move_to_end": _dict_move, "__copy__": _dict_copy, "__init__": _dict_init,
+    "__or__": _dict_or, "__ior__": _dict_ior, "__eq__": _dict_equal,
+    "clear": lambda self, t: self.entries.clear(),
+    "__setitem__": lambda self, t, key, value: self.put(key, value),
+    "__delitem__": lambda self, t, key: DictValue.set_item(self, t, key, None),
     "__ne__": lambda self, t, other: Constant(not _dict_equal(self, t, other).truth(t)),
     "keys": lambda self, t: DictView(self, "keys"),
     "values": lambda self, t: DictView(self, "values"),

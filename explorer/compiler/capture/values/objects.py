@@ -99,7 +99,7 @@ def bound_attribute(t: Tracer, value: Value, cls: Any, descriptor: Any, name: st
     getter = t.look_up(type(descriptor), "__get__")
     if isinstance(getter, types.FunctionType):
         bound = t.wrap(t.known_source(descriptor), descriptor)
-        return t.call(t.known_function(getter), [bound, value, t.from_python(cls)], {})
+        return t.call(t.from_python(getter), [bound, value, t.from_python(cls)], {})
     if getter is not MISSING and not isinstance(descriptor, (type, types.BuiltinFunctionType)):
         unsupported(reasons.ATTRIBUTE, f"{cls.__name__}.{name} is a {type(descriptor).__name__}")
     return t.class_attribute(owner_of(cls, name), name, descriptor)
@@ -190,20 +190,20 @@ class ObjectValue(Value):
         hook = t.look_up(self.cls, "__getattribute__")
         if isinstance(hook, types.FunctionType):
             try:
-                return t.call(t.known_function(hook), [self, Constant(name)], {})
+                return t.call(t.from_python(hook), [self, Constant(name)], {})
             except Raised as raised:
                 fallback = t.look_up(self.cls, "__getattr__")
                 if not (
                     issubclass(raised.value.python_type(), AttributeError) and isinstance(fallback, types.FunctionType)
                 ):
                     raise
-                return t.call(t.known_function(fallback), [self, Constant(name)], {})
+                return t.call(t.from_python(fallback), [self, Constant(name)], {})
         found = self.find(t, name)
         if found is not None:
             return found
         fallback = t.look_up(self.cls, "__getattr__")
         if isinstance(fallback, types.FunctionType):
-            return t.call(t.known_function(fallback), [self, Constant(name)], {})
+            return t.call(t.from_python(fallback), [self, Constant(name)], {})
         t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{name}'")
 
     def find(self, t: Tracer, name: str) -> Value | None:
@@ -294,7 +294,7 @@ class ObjectValue(Value):
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
         hook = t.look_up(self.cls, "__setattr__" if value is not None else "__delattr__")
         if isinstance(hook, types.FunctionType):
-            t.call(t.known_function(hook), [self, Constant(name), *([value] if value is not None else [])], {})
+            t.call(t.from_python(hook), [self, Constant(name), *([value] if value is not None else [])], {})
             return
         self.assign(t, name, value)
 
@@ -309,11 +309,11 @@ class ObjectValue(Value):
             return
         setter = t.look_up(type(descriptor), "__set__") if descriptor is not MISSING else MISSING
         if isinstance(setter, types.FunctionType) and value is not None:
-            t.call(t.known_function(setter), [t.wrap(t.known_source(descriptor), descriptor), self, value], {})
+            t.call(t.from_python(setter), [t.wrap(t.known_source(descriptor), descriptor), self, value], {})
             return
         deleter = t.look_up(type(descriptor), "__delete__") if descriptor is not MISSING else MISSING
         if isinstance(deleter, types.FunctionType) and value is None:
-            t.call(t.known_function(deleter), [t.wrap(t.known_source(descriptor), descriptor), self], {})
+            t.call(t.from_python(deleter), [t.wrap(t.known_source(descriptor), descriptor), self], {})
             return
         if setter is not MISSING and not isinstance(descriptor, (types.MemberDescriptorType, types.FunctionType)):
             unsupported(reasons.ATTRIBUTE, f"setting {self.cls.__name__}.{name}, a {type(descriptor).__name__}")

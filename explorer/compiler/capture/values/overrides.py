@@ -59,9 +59,7 @@ def overriding(t: Tracer, values: Iterable[Value]) -> list[Value]:
     return found
 
 
-def overridden(
-    t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]
-) -> Value | None:
+def overridden(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """What the innermost mode, or else the class of an argument, makes of a call; None where nobody is asked. A mode
     does not see the calls that it makes itself."""
     asked = overriding(t, (*args, *kwargs.values())) if torch._C._is_torch_function_enabled() else []

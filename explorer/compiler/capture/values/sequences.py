@@ -320,18 +320,6 @@ class ListValue(SequenceValue):
             r.discard_call(list.__setitem__, load, [Constant(slice(None)), ListValue(self.items)])
 
 
-def _append(self: ListValue, t: Tracer, item: Value) -> None:
-    self.items.append(item)
-
-
-def _extend(self: ListValue, t: Tracer, items: Value) -> None:
-    self.items.extend(t.items(items))
-
-
-def _insert(self: ListValue, t: Tracer, index: Value, item: Value) -> None:
-    self.items.insert(t.index(index), item)
-
-
 def _pop(self: ListValue, t: Tracer, index: Value | None = None) -> Value:
     at = t.index(index) if index is not None else -1
     if not -len(self.items) <= at < len(self.items):
@@ -356,33 +344,13 @@ def _remove(self: ListValue, t: Tracer, item: Value) -> None:
     t.raise_(ValueError, "list.remove(x): x not in list")
 
 
-def _clear(self: ListValue, t: Tracer) -> None:
-    self.items.clear()
-
-
-def _reverse(self: ListValue, t: Tracer) -> None:
-    self.items.reverse()
-
-
 def _sort(self: ListValue, t: Tracer, key: Value | None = None, reverse: Value | None = None) -> None:
     self.items[:] = t.sorted(t.items(self), key, reverse)
-
-
-def _setitem(self: ListValue, t: Tracer, key: Value, value: Value) -> None:
-    ListValue.set_item(self, t, key, value)
-
-
-def _delitem(self: ListValue, t: Tracer, key: Value) -> None:
-    ListValue.set_item(self, t, key, None)
 
 
 def _iadd(self: ListValue, t: Tracer, items: Value) -> Value:
     self.items.extend(t.items(items))
     return self
-
-
-def _appendleft(self: ListValue, t: Tracer, item: Value) -> None:
-    self.items.insert(0, item)
 
 
 def _extendleft(self: ListValue, t: Tracer, items: Value) -> None:
@@ -408,8 +376,14 @@ def _list_init(self: ListValue, t: Tracer, items: Value | None = None, maxlen: V
 
 
 _LIST_CHANGES: dict[str, Callable[..., Value | None]] = {
-    "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "popleft": _popleft, "remove": _remove,
-    "clear": _clear, "reverse": _reverse, "sort": _sort, "__setitem__": _setitem, "__delitem__": _delitem,
-    "__iadd__": _iadd, "__imul__": _imul,
-    "appendleft": _appendleft, "extendleft": _extendleft, "rotate": _rotate, "__init__": _list_init,
+    "append": lambda self, t, item: self.items.append(item),
+    "appendleft": lambda self, t, item: self.items.insert(0, item),
+    "insert": lambda self, t, index, item: self.items.insert(t.index(index), item),
+    "extend": lambda self, t, items: self.items.extend(t.items(items)),
+    "clear": lambda self, t: self.items.clear(),
+    "reverse": lambda self, t: self.items.reverse(),
+    "__setitem__": lambda self, t, key, value: ListValue.set_item(self, t, key, value),
+    "__delitem__": lambda self, t, key: ListValue.set_item(self, t, key, None),
+    "pop": _pop, "popleft": _popleft, "remove": _remove, "sort": _sort, "extendleft": _extendleft, "rotate": _rotate,
+    "__iadd__": _iadd, "__imul__": _imul, "__init__": _list_init,
 }  # fmt: skip

@@ -119,10 +119,6 @@ class SetValue(ObjectValue):
         r.discard_call(set.update, load, [TupleValue(self.ordered())])
 
 
-def _set_add(self: SetValue, t: Tracer, item: Value) -> None:
-    self.entries.setdefault(item.key(), item)
-
-
 def _set_update(self: SetValue, t: Tracer, *others: Value) -> None:
     for other in others:
         for item in t.items(other):
@@ -132,10 +128,6 @@ def _set_update(self: SetValue, t: Tracer, *others: Value) -> None:
 def _sought(item: Value) -> Any:
     """The key of what is looked for: a set is looked for as a frozenset."""
     return frozenset(item.entries) if isinstance(item, SetValue) and item.cls is set else item.key()
-
-
-def _set_discard(self: SetValue, t: Tracer, item: Value) -> None:
-    self.entries.pop(_sought(item), None)
 
 
 def _set_remove(self: SetValue, t: Tracer, item: Value) -> None:
@@ -157,39 +149,31 @@ def _set_flip(self: SetValue, t: Tracer, other: Value) -> None:
     self.entries = _symmetric(self.entries, SetValue.of(t.items(other)).entries)
 
 
-def _set_clear(self: SetValue, t: Tracer) -> None:
-    self.entries.clear()
+def _symmetric(a: dict[Any, Value], b: dict[Any, Value]) -> dict[Any, Value]:
+    return {k: v for one, other in ((a, b), (b, a)) for k, v in one.items() if k not in other}
 
 
 _SET_CHANGES: dict[str, Callable[..., None]] = {
-    "add": _set_add, "update": _set_update, "__ior__": _set_update, "__init__": _set_update, "discard": _set_discard,
-    "remove": _set_remove, "intersection_update": _set_keep, "__iand__": _set_keep, "difference_update": _set_drop,
-    "__isub__": _set_drop, "clear": _set_clear, "symmetric_difference_update": _set_flip, "__ixor__": _set_flip,
+    "add": lambda self, t, item: self.entries.setdefault(item.key(), item),
+    "discard": lambda self, t, item: self.entries.pop(_sought(item), None),
+    "clear": lambda self, t: self.entries.clear(),
+    "update": _set_update, "__ior__": _set_update, "__init__": _set_update, "remove": _set_remove,
+    "intersection_update": _set_keep, "__iand__": _set_keep, "difference_update": _set_drop, "__isub__": _set_drop,
+    "symmetric_difference_update": _set_flip, "__ixor__": _set_flip,
 }  # fmt: skip
-
-
-def _union(a: dict[Any, Value], b: dict[Any, Value]) -> dict[Any, Value]:
-    return {**b, **a} if not a else {**a, **{k: v for k, v in b.items() if k not in a}}
-
-
-def _intersection(a: dict[Any, Value], b: dict[Any, Value]) -> dict[Any, Value]:
-    return {k: v for k, v in a.items() if k in b}
-
-
-def _difference(a: dict[Any, Value], b: dict[Any, Value]) -> dict[Any, Value]:
-    return {k: v for k, v in a.items() if k not in b}
-
-
-def _symmetric(a: dict[Any, Value], b: dict[Any, Value]) -> dict[Any, Value]:
-    return {**_difference(a, b), **_difference(b, a)}
-
-
-_SET_OPERATIONS: dict[str, Callable[[dict[Any, Value], dict[Any, Value]], Any]] = {
-    "union": _union, "__or__": _union, "__ror__": _union, "intersection": _intersection, "__and__": _intersection,
-    "difference": _difference, "__sub__": _difference, "symmetric_difference": _symmetric, "__xor__": _symmetric,
-    "issubset": lambda a, b: a.keys() <= b.keys(), "__le__": lambda a, b: a.keys() <= b.keys(),
-    "__lt__": lambda a, b: a.keys() < b.keys(), "issuperset": lambda a, b: a.keys() >= b.keys(),
-    "__ge__": lambda a, b: a.keys() >= b.keys(), "__gt__": lambda a, b: a.keys() > b.keys(),
-    "isdisjoint": lambda a, b: a.keys().isdisjoint(b.keys()), "__eq__": lambda a, b: a.keys() == b.keys(),
-    "__ne__": lambda a, b: a.keys() != b.keys(),
+_Asked = dict[str, Callable[[dict[Any, Value], dict[Any, Value]], Any]]
+_ASKED: _Asked = {
+    "union": lambda a, b: {**a, **{k: v for k, v in b.items() if k not in a}},
+    "intersection": lambda a, b: {k: v for k, v in a.items() if k in b},
+    "difference": lambda a, b: {k: v for k, v in a.items() if k not in b},
+    "symmetric_difference": _symmetric,
+    "issubset": lambda a, b: a.keys() <= b.keys(),
+    "issuperset": lambda a, b: a.keys() >= b.keys(),
+}
+_SET_OPERATIONS: _Asked = {
+    **_ASKED, "__or__": _ASKED["union"], "__ror__": _ASKED["union"], "__and__": _ASKED["intersection"],
+    "__sub__": _ASKED["difference"], "__xor__": _symmetric, "__le__": _ASKED["issubset"],
+    "__ge__": _ASKED["issuperset"], "__lt__": lambda a, b: a.keys() < b.keys(),
+    "__gt__": lambda a, b: a.keys() > b.keys(), "isdisjoint": lambda a, b: a.keys().isdisjoint(b.keys()),
+    "__eq__": lambda a, b: a.keys() == b.keys(), "__ne__": lambda a, b: a.keys() != b.keys(),
 }  # fmt: skip

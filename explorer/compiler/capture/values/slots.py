@@ -15,8 +15,9 @@ LACKS: dict[str, str] = {
     "__call__": "'{}' object is not callable",
     "__getitem__": "'{}' object is not subscriptable",
     "__setitem__": "'{}' object does not support item assignment",
-    "__delitem__": "'{}' object doesn't support item deletion" if sys.version_info < (3, 14) else "'{}' object "
-    "does not support item deletion",
+    "__delitem__": "'{}' object doesn't support item deletion"
+    if sys.version_info < (3, 14)
+    else "'{}' object does not support item deletion",
     "__len__": "object of type '{}' has no len()",
     "__contains__": "'{}' object is not a container",
     "__neg__": "bad operand type for unary -: '{}'",

@@ -22,11 +22,10 @@ from explorer.compiler.capture.torch_state import CONSTRUCTORS
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import DELETED, MISSING, bound_attribute, owner_of
+from explorer.compiler.capture.values.objects import DELETED, MISSING, IdentityKey, bound_attribute, owner_of
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
-from explorer.compiler.capture.values.storages import StorageValue
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Returned, Source
 from explorer.ir.graph import aten_operator
@@ -74,19 +73,6 @@ QUANTIZES = ("quantize_per_", "_make_per_", "_empty_affine_quantized", "_empty_p
 _INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8})
 
 
-class TensorKey:
-    """A tensor as a dictionary key or set member: by identity, as in eager."""
-
-    def __init__(self, value: TensorValue) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TensorKey) and other.value is self.value
-
-
 class TensorValue(Value):
     """A tensor: the node that makes it and the fake tensor that stands for it.
 
@@ -126,7 +112,7 @@ class TensorValue(Value):
 
     def key(self) -> Any:
         self.compared = True
-        return TensorKey(self)
+        return IdentityKey(self)
 
     def truth(self, t: Tracer) -> bool:
         constant = getattr(self.fake, "constant", None)
@@ -737,3 +723,40 @@ def from_fake(t: Tracer, node: fx.Node, result: Any) -> Value:
                 items.append(from_fake(t, t.tape.element(node, index, item), item))
         return TupleValue(items, type(result)) if isinstance(result, tuple) else ListValue(items)
     return t.from_python(result)
+
+
+SIZE = ("size", "nbytes", "__len__")
+
+
+class StorageValue(Value):
+    """tensor.untyped_storage(), of which a program may ask how large it is."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    def python_type(self) -> type:
+        return torch.UntypedStorage
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name == "device":
+            return t.from_python(self.tensor.fake.device)
+        if name not in SIZE:
+            unsupported(reasons.ATTRIBUTE, f"tensor.untyped_storage().{name}")
+        return t.builtin_method(self, name)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name not in SIZE or args or kwargs:
+            unsupported(reasons.UNTRACEABLE_CALL, f"tensor.untyped_storage().{name}()")
+        return self.length(t)
+
+    def length(self, t: Tracer) -> Value:
+        """In bytes: of an input, whose storage may be larger than the tensor, as it is found."""
+        for source, real, _ in t.tape.sharing(self.tensor.fake):
+            return t.wrap(Returned(Returned(source, "untyped_storage"), "nbytes"), real.untyped_storage().nbytes())
+        return t.from_python(self.tensor.fake.untyped_storage().nbytes())
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        r.call(torch.Tensor.untyped_storage, [self.tensor])
+
+    def describe(self) -> str:
+        return f"the storage of {self.tensor.describe()}"
