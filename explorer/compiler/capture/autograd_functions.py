@@ -18,11 +18,10 @@ from explorer.compiler.capture.higher_order import Body, body, modules, replaced
 from explorer.compiler.capture.saved_inputs import version
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
-from explorer.compiler.capture.values.constant import Constant, is_plain
+from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, is_plain
 from explorer.compiler.capture.values.functions import BuiltinValue, FunctionValue
 from explorer.compiler.capture.values.objects import ObjectValue, is_library
 from explorer.compiler.capture.values.sequences import TupleValue
-from explorer.compiler.capture.values.size import FloatValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake
 from explorer.core.reasons import unsupported
 

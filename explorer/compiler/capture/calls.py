@@ -27,7 +27,7 @@ from explorer.compiler.capture.values.arrays import call_function as call_numpy
 from explorer.compiler.capture.values.arrays import is_numpys
 from explorer.compiler.capture.values.base import NotConstant, Raised, Rule, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
-from explorer.compiler.capture.values.constant import Constant, is_plain
+from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, is_plain
 from explorer.compiler.capture.values.exceptions import ExceptionValue, class_made
 from explorer.compiler.capture.values.functions import NOTICED, CellValue, FunctionValue
 from explorer.compiler.capture.values.iterators import GeneratorValue
@@ -35,7 +35,6 @@ from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, OPTREE, ObjectValue, is_library, maker_of
 from explorer.compiler.capture.values.overrides import dispatches
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
-from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.slots import checked
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.compiler.capture.wrap import instance_of_class, make_wrapper

@@ -17,10 +17,9 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.rules import CALLS, positional
 from explorer.compiler.capture.tape import Branch
 from explorer.compiler.capture.values.base import Raised, Tracer, Value
-from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.constant import Constant, NumberValue, SizeValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
-from explorer.compiler.capture.values.size import NumberValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake, to_graph, version
 from explorer.core.reasons import unsupported
 

@@ -16,10 +16,9 @@ from explorer.compiler.capture.called_by_bytecode import OURS, log, warn, warn_c
 from explorer.compiler.capture.rules import breaks, each, existing, positional
 from explorer.compiler.capture.values.base import Frame, Raised, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
-from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.constant import Constant, NumberValue, SizeValue
 from explorer.compiler.capture.values.exceptions import ExceptionValue
 from explorer.compiler.capture.values.sequences import TupleValue
-from explorer.compiler.capture.values.size import NumberValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.capture import Attr, Item

@@ -20,7 +20,7 @@ from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import CellValue, FunctionValue
-from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.mappings import DictValue, SetValue
 from explorer.compiler.capture.values.objects import (
     DELETED,
     Lazy,
@@ -31,7 +31,6 @@ from explorer.compiler.capture.values.objects import (
     set_in_dict,
 )
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
-from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.compiler.capture.wrap import inside
 from explorer.core.reasons import unsupported

@@ -22,14 +22,13 @@ from explorer.compiler.capture.messages import is_checked_later
 from explorer.compiler.capture.rules import CALLS, breaks, each, existing, positional, table
 from explorer.compiler.capture.values.arrays import ArrayValue, tensor_of_array
 from explorer.compiler.capture.values.base import Tracer, Value
-from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.contexts import AutocastValue
 from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue, CompiledValue, PartialValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.overrides import PLAIN, overridden, overriding
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
-from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call, narrowest, placed
 from explorer.core.classes import name_in_messages
 from explorer.core.reasons import Unsupported, unsupported

@@ -29,13 +29,12 @@ from explorer.compiler.capture.torch_state import TorchState
 from explorer.compiler.capture.values import arrays, functions, iterators
 from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Raised, Unhashable, Value
 from explorer.compiler.capture.values.classes import NamespaceValue
-from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.exceptions import ExceptionValue
 from explorer.compiler.capture.values.mappings import DictValue, InstanceDict
 from explorer.compiler.capture.values.modules import ModuleValue
 from explorer.compiler.capture.values.objects import DELETED, MISSING, ObjectValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
-from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, version
 from explorer.compiler.config import Config
 from explorer.core.origin import origin, origins

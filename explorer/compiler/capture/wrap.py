@@ -24,16 +24,14 @@ from explorer.compiler.capture.values import functions, iterators
 from explorer.compiler.capture.values.arrays import is_numpys, wrap_array
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
-from explorer.compiler.capture.values.constant import Constant, is_plain
+from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, is_plain
 from explorer.compiler.capture.values.contexts import AUTOCASTS, AutocastValue
 from explorer.compiler.capture.values.exceptions import ExceptionValue
-from explorer.compiler.capture.values.mappings import DictValue, ProxyValue
+from explorer.compiler.capture.values.mappings import DictValue, ProxyValue, SetValue
 from explorer.compiler.capture.values.modules import ModuleValue
 from explorer.compiler.capture.values.objects import Lazy, ObjectValue, is_library
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
-from explorer.compiler.capture.values.sets import SetValue
-from explorer.compiler.capture.values.size import FloatValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Attr, Inside, Item, Known, Listed, Local, Returned, Source, as_tensor

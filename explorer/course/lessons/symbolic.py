@@ -270,7 +270,7 @@ BUILD_SET = Puzzle(
     task="Write the evaluator's rule for `BUILD_SET`. Of values that are equal a set holds one: which?",
     minutes=10,
     names=("rule",),
-    given='''from explorer.compiler.capture.values.sets import SetValue
+    given='''from explorer.compiler.capture.values.mappings import SetValue
 
 # BUILD_SET n pops n values and pushes a set of them. f.pop_many(n) pops n and gives them as a list, the top last.
 # A symbolic set is SetValue(). Its `entries` are a dict: the key of an item -> the item, as a symbolic value. Of values

@@ -23,10 +23,9 @@ from explorer.compiler.capture.rules import CALLS, each, positional, table
 from explorer.compiler.capture.values import iterators
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.mappings import DictValue, DictView
+from explorer.compiler.capture.values.mappings import DictValue, DictView, SetValue
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
-from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.slots import lacks
 
 NONE = Constant(None)

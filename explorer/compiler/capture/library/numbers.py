@@ -16,12 +16,11 @@ from explorer.compiler.capture.model import is_number
 from explorer.compiler.capture.rules import each, positional, table
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
 from explorer.compiler.capture.values.base import Tracer, Value
-from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.exceptions import ExceptionValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue
 from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
-from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.core.classes import name_in_messages
 from explorer.core.reasons import unsupported

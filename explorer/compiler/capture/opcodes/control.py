@@ -8,18 +8,15 @@ from collections.abc import Mapping, Sequence
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.messages import asserted, is_checked_later
-from explorer.compiler.capture.opcodes.operators import OPCODES, short
+from explorer.compiler.capture.opcodes.operators import OPCODES, is_iterable, is_mapping, raise_not_unpacked, short
 from explorer.compiler.capture.values.base import Frame, Handled, Raised, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, SuperValue
-from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.constant import Constant, NumberValue
 from explorer.compiler.capture.values.exceptions import ExceptionValue, TracebackValue
 from explorer.compiler.capture.values.iterators import GeneratorValue, IteratorValue
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import MISSING
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
-from explorer.compiler.capture.values.size import NumberValue
 from explorer.compiler.capture.values.tensor import TensorValue
-from explorer.core.classes import name_in_messages
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Instruction
 
@@ -76,26 +73,6 @@ def call_function_ex(t: Tracer, f: Frame, i: Instruction) -> None:
     args = t.items(given)
     function, bound = callee(f)
     f.push(t.call(function, [*bound, *args], kwargs))
-
-
-def is_mapping(t: Tracer, value: Value) -> bool:
-    return t.look_up(value.python_type(), "keys") is not MISSING
-
-
-def is_iterable(t: Tracer, value: Value) -> bool:
-    found = (t.look_up(value.python_type(), name) for name in ("__iter__", "__getitem__"))
-    return any(each not in (MISSING, None) for each in found)
-
-
-def name_of_call(t: Tracer, function: Value) -> str:
-    """As in Python's errors about the arguments of a call."""
-    names = [t.constant_of(t.get_attr(function, name)) for name in ("__module__", "__qualname__")]
-    return ".".join(name for name in names if name not in (None, "builtins")) + "()"
-
-
-def raise_not_unpacked(t: Tracer, function: Value, wanted: str, given: Value) -> None:
-    what = f"{name_of_call(t, function)} argument after {wanted}"
-    t.raise_(TypeError, f"{what}, not {name_in_messages(given.python_type())}")
 
 
 @OPCODES.rule("RETURN_VALUE")

@@ -24,10 +24,9 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import TypeIs, same_number
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
-from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.constant import Constant, SizeValue, is_unbacked
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
-from explorer.compiler.capture.values.size import SizeValue, is_unbacked
 from explorer.compiler.capture.values.slots import lacks
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake, graph_call, has_tensor, version
 from explorer.core.reasons import unsupported

@@ -11,10 +11,10 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, IsEmpty
 from explorer.compiler.capture.values.base import Tracer, Value
+from explorer.compiler.capture.values.constant import SizeValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
-from explorer.compiler.capture.values.size import SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.core.reasons import Why
 from explorer.ir.capture import Attr, Item

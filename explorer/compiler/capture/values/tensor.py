@@ -20,12 +20,11 @@ from explorer.compiler.capture.guards import Equals, Has
 from explorer.compiler.capture.late_refusals import check_order
 from explorer.compiler.capture.torch_state import CONSTRUCTORS
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
-from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, is_unbacked
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import DELETED, MISSING, IdentityKey, bound_attribute, owner_of
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
-from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Returned, Source
 from explorer.ir.graph import aten_operator
