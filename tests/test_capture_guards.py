@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from capturing import compiled
-from explorer.compiler.capture.guards import Has, IsEmpty, KeysAre, LengthIs, ShapeHolds
+from explorer.compiler.capture.guards import Checks, Has, IsEmpty, KeysAre, LengthIs, ShapeHolds
 from explorer.ir.capture import Guard
 from explorer.ir.description import described, global_state
 from explorer.records.to_record.capture import guard_data
@@ -492,3 +492,77 @@ def test_a_check_of_keys_makes_no_call_for_each() -> None:
     finally:
         sys.setprofile(None)
     assert len(frames) == 1
+
+
+class Stack(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(3, 3) for _ in range(5)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+HOOKS: dict[str, Callable[[nn.Module], Any]] = {
+    "_forward_hooks": lambda module: module.register_forward_hook(lambda module, args, out: out + 1),
+    "_forward_pre_hooks": lambda module: module.register_forward_pre_hook(lambda module, args: (args[0] + 1,)),
+    "_backward_hooks": lambda module: module.register_full_backward_hook(lambda module, given, out: (given[0] * 2,)),
+    "_backward_pre_hooks": lambda module: module.register_full_backward_pre_hook(lambda module, out: (out[0] * 2,)),
+}
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_a_hook_of_any_kind_is_noticed(kind: str) -> None:
+    net = Stack()
+    fn, captures = compiled(net)
+    x = torch.randn(2, 3, requires_grad=True)
+    fn(x)
+    manager, given = captures.linked[0].manager, {"self": net, "x": x}
+    assert manager.check(given)
+    HOOKS[kind](net.layers[3])
+    assert not manager.check(given)
+    assert f"not L['self']._modules['layers']._modules['3'].{kind}" in manager.failure(given)
+    torch.testing.assert_close(fn(x), net(x))
+    ours, eager = (torch.autograd.grad(call(x).sum(), x)[0] for call in (fn, net))
+    torch.testing.assert_close(ours, eager)
+    getattr(net.layers[3], kind).clear()
+    assert manager.check(given)
+    delattr(net.layers[3], kind)
+    assert not manager.check(given)
+
+
+def test_whether_a_module_has_hooks_is_one_check() -> None:
+    net = Stack()
+    fn, captures = compiled(net)
+    x = torch.randn(2, 3)
+    fn(x)
+    manager, called = captures.linked[0].manager, []
+    sys.setprofile(lambda frame, event, arg: called.append(frame.f_code) if event == "call" else None)
+    try:
+        assert manager.root.check({"self": net, "x": x})
+    finally:
+        sys.setprofile(None)
+    asks = [code for code in called if set(code.co_consts) >= set(HOOKS)]
+    assert len(asks) == len(net.layers) and len(set(map(id, asks))) == 1
+
+
+def test_checks_are_made_in_the_order_in_which_they_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, ...]] = []
+    add = Checks.add
+
+    def noted(self: Checks, guard: Guard) -> None:
+        made.append(parts(guard.source))
+        add(self, guard)
+
+    def parts(source: Any) -> tuple[str, ...]:
+        return (*(parts(source.base) if hasattr(source, "base") else ()), source.name)
+
+    monkeypatch.setattr(Checks, "add", noted)
+    fn, captures = compiled(lambda x, nets: [net(x) for _ in range(2) for net in nets])
+    fn(torch.randn(2, 3), [Stack(), Stack()])
+    assert len(captures.linked) == 1 and len(made) > 50
+    for depth in range(1, max(map(len, made))):
+        whole = [path[:depth] for path in made if len(path) >= depth]
+        assert len(list(itertools.groupby(whole))) == len(set(whole))  # each object's guards, and its parts', together

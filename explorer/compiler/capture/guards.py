@@ -6,6 +6,8 @@ Stock counterpart: torch/_dynamo/guards.py.
 from __future__ import annotations
 
 import collections
+import functools
+import itertools
 import math
 import operator
 import sys
@@ -595,14 +597,21 @@ class Checks:
         return key
 
     def _attribute(self, base: Source, attribute: str, name: str, example: Any) -> Any:
-        owner = self.value(base)
-        if isinstance(owner, type) and attribute == "__dict__":
+        if isinstance(self.value(base), type) and attribute == "__dict__":
             return self.build.members(self.manager(base), name, example)
-        held = instance_dict(owner)
-        if held is not None and attribute in held and not isinstance(owner, (type, types.ModuleType)):
-            table = self.build.instance_dict(self.manager(base), f"vars({base.name})", held)
-            return self.build.dict_item(table, attribute, name, example)
+        held = self._held(base, attribute)
+        if held is not None:
+            return self.build.dict_item(self._table(base, held), attribute, name, example)
         return self.build.attribute(self.manager(base), attribute, name, example)
+
+    def _held(self, base: Source, attribute: str) -> dict[str, Any] | None:
+        """The object's own dictionary, where it is there that C++ looks for the attribute."""
+        owner = self.value(base)
+        held = None if isinstance(owner, (type, types.ModuleType)) else instance_dict(owner)
+        return held if held is not None and attribute in held else None
+
+    def _table(self, base: Source, held: dict[str, Any]) -> Any:
+        return self.build.instance_dict(self.manager(base), f"vars({base.name})", held)
 
     def _item(self, base: Source, key: Any, name: str, example: Any) -> Any:
         owner = self.value(base)
@@ -624,6 +633,22 @@ class Checks:
         else:
             condition.install(self, source, guard.text)
 
+    def told_with(self, guard: Guard) -> object:
+        """What guards of one check share: the object whose attributes are to be empty, as a module's kinds of hooks."""
+        match guard.source, guard.condition:
+            case Attr(base, attribute), IsEmpty() if self._held(base, attribute) is not None:
+                return base
+        return id(guard)
+
+    def add_empty(self, *guards: Guard) -> None:
+        """Of several attributes of one object: one function of its dictionary, instead of a way to each."""
+        attributes = [guard.source for guard in guards if isinstance(guard.source, Attr)]
+        owner = attributes[0].base
+        held = instance_dict(self.value(owner))
+        assert held is not None
+        names = tuple(each.attribute for each in attributes)
+        self.build.check(self._table(owner, held), _all_empty(names), " and ".join(guard.text for guard in guards))
+
 
 def build(guards: Iterable[Guard], frame: Frame) -> hook.Manager:
     """A guard manager that checks all of `guards`, and the global state as it is now.
@@ -635,9 +660,13 @@ def build(guards: Iterable[Guard], frame: Frame) -> hook.Manager:
     state = "global state: grad mode, autocast, default dtype, deterministic mode, threads"
     checks.build.global_state(state, frame.devices)
     shapes = [guard.condition for guard in given if isinstance(guard.condition, ShapeHolds)]
-    for guard in given:
-        if guard.kind not in ("shape", "alias", "global_state"):
-            checks.add(guard)
+    of_values = _in_order(guard for guard in given if guard.kind not in ("shape", "alias", "global_state"))
+    for _, together in itertools.groupby(of_values, checks.told_with):
+        first, *others = together
+        if others:
+            checks.add_empty(first, *others)
+        else:
+            checks.add(first)
     for guard in given:
         if guard.kind == "alias":
             checks.add(guard)
@@ -645,6 +674,25 @@ def build(guards: Iterable[Guard], frame: Frame) -> hook.Manager:
         text = " and ".join(each.expression for each in shapes)
         checks.build.last(_shape_check(shapes, frame), text)
     return hook.Manager(checks.build.root, frame.globals, checks.kept)
+
+
+def _in_order(guards: Iterable[Guard]) -> list[Guard]:
+    """As C++ walks them: what is asked of an object before what is asked of its parts. Made in this order they lie next
+    to each other in memory, of which deep models need more than a processor's fast memory holds."""
+    numbers: dict[Source, int] = {}
+
+    def path(guard: Guard) -> list[int]:
+        assert guard.source is not None
+        return [numbers.setdefault(each, len(numbers)) for each in _bases(guard.source)][::-1]
+
+    return sorted(guards, key=path)
+
+
+@functools.cache
+def _all_empty(names: tuple[str, ...]) -> Callable[[dict[str, Any]], bool]:
+    """Whether these attributes of an object with this dictionary are empty. One function for all objects that are asked
+    the same, and no loop: it runs for each module at each call."""
+    return eval(f"lambda held: not ({' or '.join(f'held[{name!r}]' for name in names)})")  # type: ignore[no-any-return]
 
 
 def _shape_check(relations: list[ShapeHolds], frame: Frame) -> Callable[[dict[str, Any]], bool]:
