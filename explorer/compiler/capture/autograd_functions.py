@@ -72,7 +72,8 @@ def evaluated(t: Tracer, cls: Any, args: list[Value]) -> Value:
     lent = {storage(tensor.fake) for tensor in tensors} | {storage(t.tape.value(node)) for node in first.branch.lifted}
     if any(storage(value.fake) in lent for value in made) or "dirty_tensors" in context.overlay:  # type: ignore[attr-defined]
         unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} returns or writes what it is given")
-    if _is_false(context.overlay.get("materialize_grads")) and count > 1:
+    materializes = context.overlay.get("materialize_grads")
+    if isinstance(materializes, Constant) and materializes.value is False and count > 1:
         unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} is told of gradients that are missing")
     second, places = _backward(t, cls, context, args, results, first)
     marked = [value for value in t.items(context.overlay.get("non_differentiable", TupleValue([])))]
@@ -175,10 +176,6 @@ def _held(t: Tracer, context: FunctionContext, new: Callable[[TensorValue], Valu
         return new(value) if isinstance(value, TensorValue) else value
 
     return [replaced(t, value, other, given=False) for value in context.overlay.values()]
-
-
-def _is_false(value: Value | None) -> bool:
-    return isinstance(value, Constant) and value.value is False
 
 
 _PACKAGES = ("torch", "math", "operator", "functools", "itertools", "numpy", "builtins", "_operator")

@@ -28,14 +28,22 @@ from explorer.compiler.capture.values.arrays import is_numpys
 from explorer.compiler.capture.values.base import NotConstant, Raised, Rule, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, is_plain
-from explorer.compiler.capture.values.exceptions import ExceptionValue, class_made
 from explorer.compiler.capture.values.functions import NOTICED, CellValue, FunctionValue
 from explorer.compiler.capture.values.iterators import GeneratorValue
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import MISSING, OPTREE, ObjectValue, is_library, maker_of
+from explorer.compiler.capture.values.objects import (
+    MISSING,
+    OPTREE,
+    ExceptionValue,
+    ObjectValue,
+    checked,
+    class_made,
+    is_library,
+    maker_of,
+    owner_of,
+)
 from explorer.compiler.capture.values.overrides import dispatches
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
-from explorer.compiler.capture.values.slots import checked
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.compiler.capture.wrap import instance_of_class, make_wrapper
 from explorer.core.classes import is_written_in_c
@@ -364,7 +372,7 @@ class Calls(Tracer, Protocol):
         init = self.look_up(cls, "__init__")
         if isinstance(made, (ObjectValue, TensorValue)):
             if isinstance(init, types.FunctionType):
-                function = self.class_attribute(_owner(cls, "__init__"), "__init__", init)
+                function = self.class_attribute(owner_of(cls, "__init__"), "__init__", init)
                 checked(self, cls, "__init__", self.call(function, [made, *args], kwargs))
             elif init is not object.__init__ and not isinstance(made, TensorValue):
                 made.method(self, "__init__", args, kwargs)
@@ -494,10 +502,6 @@ _MODELLED = (
     collections.defaultdict, collections.deque, types.SimpleNamespace,
 )  # fmt: skip
 """The classes written in C whose instances, and those of classes derived from them, have values of their own."""
-
-
-def _owner(cls: type, name: str) -> type:
-    return next(base for base in cls.__mro__ if name in base.__dict__)
 
 
 @functools.cache

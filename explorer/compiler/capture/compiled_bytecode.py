@@ -21,14 +21,13 @@ from explorer.compiler.bytecode.flow import argument_count, comes_back, handlers
 from explorer.compiler.capture import guards, hook, reasons
 from explorer.compiler.capture.called_by_bytecode import run_continuations
 from explorer.compiler.capture.effects import Change
-from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.late_refusals import refuses_late, unused_refusals
 from explorer.compiler.capture.reconstruct import Reconstruction
 from explorer.compiler.capture.resume import TEMP, Continuation, Slot, as_its_own_cells, error_in, restored, split
 from explorer.compiler.capture.saved_inputs import AfterDraws, Before, BeforeDrawing, CountedBeforeDrawing, Drawn
 from explorer.compiler.capture.shapes import of_compile
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
-from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.constant import NULL, Constant
 from explorer.compiler.capture.values.functions import CellAside
 from explorer.compiler.capture.values.objects import DELETED, attribute_in_c, is_shadowed, set_in_dict
 from explorer.core.origin import origin, synthetic
@@ -259,7 +258,7 @@ def _apply(t: Tracer, r: Reconstruction, change: Change, prepared: Any) -> None:
     if change.kind == "attribute":
         base, held = prepared
         is_own = is_shadowed(target.python_type(), change.name)
-        if is_own or _has_python_setattr(target):
+        if is_own or hasattr(target.python_type().__setattr__, "__code__"):  # which was inlined already
             r.constant(set_in_dict if is_own else attribute_in_c(target.python_type(), "__setattr__"))
             r.emit("LOAD_FAST", base)
             r.constant(change.name)
@@ -312,11 +311,6 @@ def _apply(t: Tracer, r: Reconstruction, change: Change, prepared: Any) -> None:
             r.emit("STORE_SUBSCR")
     else:
         target.refill(r, lambda: r.emit("LOAD_FAST", prepared))
-
-
-def _has_python_setattr(target: Any) -> bool:
-    """Whether STORE_ATTR would run a __setattr__ that was inlined already."""
-    return hasattr(target.python_type().__setattr__, "__code__")
 
 
 def forget(owner: Any, name: str) -> None:

@@ -76,12 +76,7 @@ def _by_index(args: tuple[Any, ...], kwargs: Arguments) -> bool:
     """Whether elements are taken by a list or a tensor."""
     key = args[1]
     listed = isinstance(key, list) or isinstance(key, tuple) and any(isinstance(each, list) for each in key)
-    return listed or any(map(_is_index, _leaves(key)))
-
-
-def _by_number(args: tuple[Any, ...], kwargs: Arguments) -> bool:
-    """Whether a position is a number that only the graph knows."""
-    return any(isinstance(each, fx.Node) for each in (*args[1:], *kwargs.values()))
+    return listed or any(isinstance(each, fx.Node) and isinstance(info(each).value, Tensor) for each in _leaves(key))
 
 
 def _divides(args: tuple[Any, ...], kwargs: Arguments) -> bool:
@@ -94,16 +89,8 @@ def _divides(args: tuple[Any, ...], kwargs: Arguments) -> bool:
     return kinds == {False} and not floats and not (isinstance(divisor, int) and divisor)
 
 
-def _rounds(args: tuple[Any, ...], kwargs: Arguments) -> bool:
-    return kwargs.get("rounding_mode") is not None and _divides(args, kwargs)
-
-
 def _by_singular_values(args: tuple[Any, ...], kwargs: Arguments) -> bool:
     return any(isinstance(each, int | float | str) and each in ("nuc", 2, -2) for each in (*args[1:], *kwargs.values()))
-
-
-def _nuclear(args: tuple[Any, ...], kwargs: Arguments) -> bool:
-    return any(isinstance(each, str) and each == "nuc" for each in (*args[1:], *kwargs.values()))
 
 
 REFUSED: dict[str, May] = {
@@ -125,12 +112,14 @@ REFUSED: dict[str, May] = {
         _always,  # matrices
     ),
     **dict.fromkeys(("getitem", "setitem"), _by_index),
-    "select": _by_number,
+    "select": lambda args, kwargs: any(isinstance(each, fx.Node) for each in (*args[1:], *kwargs.values())),
     **dict.fromkeys("fmod remainder floor_divide mod floordiv imod ifloordiv".split(), _divides),
     **dict.fromkeys(("rmod", "rfloordiv"), lambda args, kwargs: _divides(args[::-1], kwargs)),
-    **dict.fromkeys(("div", "divide"), _rounds),
+    **dict.fromkeys(
+        ("div", "divide"), lambda args, kwargs: kwargs.get("rounding_mode") is not None and _divides(args, kwargs)
+    ),
     **dict.fromkeys(("matrix_norm", "linalg_norm"), _by_singular_values),
-    "norm": _nuclear,
+    "norm": lambda args, kwargs: "nuc" in [each for each in (*args[1:], *kwargs.values()) if isinstance(each, str)],
 }
 """By the name of an operator, without what marks it as in place or as one of torch.linalg: whether a call of it may be
 refused for the numbers that it is given."""
@@ -142,7 +131,3 @@ def _leaves(key: Any) -> Iterator[Any]:
             yield from _leaves(each)
     else:
         yield key
-
-
-def _is_index(each: Any) -> bool:
-    return isinstance(each, fx.Node) and isinstance(info(each).value, Tensor)

@@ -17,7 +17,7 @@ from explorer.compiler.capture.rules import breaks, each, existing, positional
 from explorer.compiler.capture.values.base import Frame, Raised, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, NumberValue, SizeValue
-from explorer.compiler.capture.values.exceptions import ExceptionValue
+from explorer.compiler.capture.values.objects import ExceptionValue
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.core.reasons import Unsupported, unsupported

@@ -24,13 +24,19 @@ from explorer.compiler.capture.values.arrays import ArrayValue, operate
 from explorer.compiler.capture.values.base import NotConstant, Raised, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, is_unbacked
-from explorer.compiler.capture.values.exceptions import tell_attribute
 from explorer.compiler.capture.values.iterators import DequeIterator, IteratorValue, SequenceIterator, TakenIterator
 from explorer.compiler.capture.values.mappings import DictValue, DictView, SetValue
-from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, attribute_in_c, type_attribute
+from explorer.compiler.capture.values.objects import (
+    MISSING,
+    Lazy,
+    ObjectValue,
+    attribute_in_c,
+    lacks,
+    tell_attribute,
+    type_attribute,
+)
 from explorer.compiler.capture.values.overrides import overrides_torch
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
-from explorer.compiler.capture.values.slots import lacks
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Computed

@@ -13,12 +13,11 @@ from torch import fx
 from explorer.compiler.bytecode import build
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.expressions import function_of
-from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.resume import TEMP
 from explorer.compiler.capture.torch_state import Switched
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
-from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.constant import NULL, Constant
 from explorer.compiler.capture.values.functions import CellValue, FunctionValue
 from explorer.compiler.capture.values.mappings import DictValue, SetValue
 from explorer.compiler.capture.values.objects import (
@@ -150,7 +149,7 @@ class Reconstruction:
             case ir.Global(variable, ""):
                 return [build.load_global(variable)]
             case ir.Global(variable, module):
-                return [build.load_const(_namespace(module)), build.load_const(variable), build.binary_subscr()]
+                return [build.load_const(vars(sys.modules[module])), build.load_const(variable), build.binary_subscr()]
             case ir.Attr(base, attribute):
                 return [*self.load(base), build.load_attr(attribute)]
             case ir.Item(base, key):
@@ -328,7 +327,3 @@ class Reconstruction:
             self.emit("LOAD_FAST", name)
             self.emit("STORE_ATTR", attribute)
         self.emit("LOAD_FAST", name)
-
-
-def _namespace(module: str) -> dict[str, Any]:
-    return vars(sys.modules[module])

@@ -43,8 +43,18 @@ def positional(*callables: Any) -> Callable[[Callable[..., Value]], Callable[...
                 unsupported(reasons.UNTRACEABLE_CALL, f"{callables[0].__name__}: {error}")
             return function(t, *args, **kwargs)
 
-        rule.__doc__, rule.__name__ = function.__doc__, function.__name__
-        CALLS.rule(*callables)(rule)
+        CALLS.rule(*callables)(functools.update_wrapper(rule, function))
+        return function
+
+    return register
+
+
+def positional_each(*callables: Any) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
+    """As `positional`, one by one: `function(callable, tracer, *arguments, **keywords)`."""
+
+    def register(function: Callable[..., Value]) -> Callable[..., Value]:
+        for known in callables:
+            positional(known)(functools.partial(function, known))
         return function
 
     return register

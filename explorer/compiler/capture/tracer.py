@@ -19,7 +19,6 @@ from explorer.compiler.capture import autograd_functions, reasons
 from explorer.compiler.capture import wrap as wrapping
 from explorer.compiler.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
 from explorer.compiler.capture.effects import Effects
-from explorer.compiler.capture.frame import HIDDEN, Offset, note_step
 from explorer.compiler.capture.guards import IsObject, TypeIs
 from explorer.compiler.capture.library import numbers
 from explorer.compiler.capture.model import DataModel
@@ -27,22 +26,21 @@ from explorer.compiler.capture.opcodes import OPCODES
 from explorer.compiler.capture.tape import Place, Tape
 from explorer.compiler.capture.torch_state import TorchState
 from explorer.compiler.capture.values import arrays, functions, iterators
-from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Raised, Unhashable, Value
+from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Raised, Seen, Unhashable, Value
 from explorer.compiler.capture.values.classes import NamespaceValue
-from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue
-from explorer.compiler.capture.values.exceptions import ExceptionValue
+from explorer.compiler.capture.values.constant import HIDDEN, Constant, FloatValue, Null, NumberValue, Offset, SizeValue
 from explorer.compiler.capture.values.mappings import DictValue, InstanceDict
 from explorer.compiler.capture.values.modules import ModuleValue
-from explorer.compiler.capture.values.objects import DELETED, MISSING, ObjectValue
+from explorer.compiler.capture.values.objects import DELETED, MISSING, ExceptionValue, ObjectValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, version
 from explorer.compiler.config import Config
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why, unsupported
-from explorer.core.recorder import wanted
+from explorer.core.recorder import note, wanted
 from explorer.core.rules import YOUR_RULE
 from explorer.ir import capture as ir
-from explorer.ir.attempt import EvaluatorStep
+from explorer.ir.attempt import Activation, EvaluatorStep, Sighted
 from explorer.ir.bytecode import Code, Handler, Span
 from explorer.ir.description import global_state
 
@@ -532,6 +530,50 @@ class Evaluator(Calls, DataModel):
             return value.value
         has_items = self.look_up(value.python_type(), "__getitem__") is not MISSING
         return numbers.PrintableItems(self, value) if has_items else numbers.Printable(self, value)
+
+
+def note_step(frame: Frame, callers: list[Frame], number: int, nodes: int) -> None:
+    """Record that step `number` of the evaluation is about to run the next instruction of `frame`. `callers` are the
+    frames below it, outermost first."""
+    if frame.seen is None:
+        outer = callers[-1].seen if callers else None
+        frame.seen = Seen(Activation(frame.code.qualname, outer.activation if outer is not None else None))
+    seen = frame.seen
+    root = callers[0].seen if callers else None
+    evaluation = (root or seen).activation
+
+    def first(value: Value) -> int:
+        """The number of the step before which a value was first in sight."""
+        if isinstance(value, Null) or type(value) is Constant and value.kind is type(None):
+            return 0  # there is one of it for all that is null or None
+        if value.sighted is None or value.sighted[0] is not evaluation:
+            value.sighted = evaluation, number
+        return value.sighted[1]
+
+    def held(value: Value) -> Value | Sighted:
+        shown = value.shown()
+        return value if shown is value else (shown, first(value))
+
+    def told(held: Value | Sighted) -> Sighted:
+        return (held, first(held)) if isinstance(held, Value) else held
+
+    stack = [*map(held, frame.stack)]
+    locals = {name: held(value) for name, value in frame.locals.items()}
+    for name, cell in frame.cells.items():
+        if cell.contents is not None:
+            locals[name] = held(cell.contents)
+    kept = 0
+    for before, now in zip(seen.stack, stack, strict=False):
+        if before is not now and before != now:
+            break
+        kept += 1
+    changed: tuple[tuple[str, Sighted | None], ...] = ()
+    if locals != seen.locals:
+        bound = [(name, told(value)) for name, value in locals.items() if seen.locals.get(name) != value]
+        changed = (*bound, *((name, None) for name in seen.locals if name not in locals))
+    instruction = frame.code.instructions[frame.position].id
+    note(EvaluatorStep, number, instruction, seen.activation, nodes, kept, tuple(map(told, stack[kept:])), changed)
+    seen.stack, seen.locals = stack, locals
 
 
 _UNBOUND = object()

@@ -18,7 +18,7 @@ from torch._functorch import eager_transforms, predispatch, vmap
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Equals
 from explorer.compiler.capture.rules import CALLS, each, existing, positional, table
-from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
+from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.contexts import CONTEXTS, ContextValue
 from explorer.compiler.capture.values.objects import ObjectValue
@@ -114,29 +114,21 @@ def _ask(t: Tracer, name: str, key: tuple[Any, ...], getter: Any) -> Value:
     return t.wrap(Returned(t.known_source(getter), "__call__"), getter())
 
 
-def _setter(name: str) -> Rule:
-    count = len(SETTINGS[name].keys[0])
-
-    def set(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """A setting."""
-        given = tuple(map(t.constant_of, (*args, *kwargs.values())))
-        return _make(t, name, given[:count], given[count:])
-
-    return set
+def _set(name: str, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A setting."""
+    given, count = tuple(map(t.constant_of, (*args, *kwargs.values()))), len(SETTINGS[name].keys[0])
+    return _make(t, name, given[:count], given[count:])
 
 
-def _getter(name: str, getter: Any) -> Rule:
-    def get(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """What a setting is."""
-        return _ask(t, name, tuple(map(t.constant_of, (*args, *kwargs.values()))), getter)
-
-    return get
+def _get(name: str, getter: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What a setting is."""
+    return _ask(t, name, tuple(map(t.constant_of, (*args, *kwargs.values()))), getter)
 
 
 for _name, _setting in SETTINGS.items():
-    CALLS.rule(_setting.write)(_setter(_name))
+    CALLS.rule(_setting.write)(functools.partial(_set, _name))
     for _part in _setting.getters:
-        CALLS.rule(_part)(_getter(_name, _part))
+        CALLS.rule(_part)(functools.partial(_get, _name, _part))
 
 
 @each(*CONTEXTS)

@@ -26,10 +26,9 @@ from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, is_plain
 from explorer.compiler.capture.values.contexts import AUTOCASTS, AutocastValue
-from explorer.compiler.capture.values.exceptions import ExceptionValue
 from explorer.compiler.capture.values.mappings import DictValue, ProxyValue, SetValue
 from explorer.compiler.capture.values.modules import ModuleValue
-from explorer.compiler.capture.values.objects import Lazy, ObjectValue, is_library
+from explorer.compiler.capture.values.objects import ExceptionValue, Lazy, ObjectValue, is_library
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call

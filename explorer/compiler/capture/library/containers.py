@@ -12,21 +12,19 @@ import itertools
 import operator
 import sys
 import types
-from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
 import torch
 
 from explorer.compiler.capture.library import in_python
-from explorer.compiler.capture.rules import CALLS, each, positional, table
+from explorer.compiler.capture.rules import CALLS, each, positional, positional_each, table
 from explorer.compiler.capture.values import iterators
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue, DictView, SetValue
-from explorer.compiler.capture.values.objects import MISSING, ObjectValue
+from explorer.compiler.capture.values.objects import MISSING, ObjectValue, lacks
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
-from explorer.compiler.capture.values.slots import lacks
 
 NONE = Constant(None)
 
@@ -147,39 +145,33 @@ def _repeat(t: Tracer, object: Value, times: Value | None = None) -> Value:
     return iterators.RepeatIterator(object, t.index(times) if times is not None else None)
 
 
-def _combined(function: Callable[..., Any]) -> Callable[..., Value]:
-    def combine(t: Tracer, *args: Value, **kwargs: Value) -> Value:
-        """Positions are combined as Python would, and stand for the items."""
-        many: list[list[Value]] = []
-        rest: list[Any] = []
-        for position, argument in enumerate(args):
-            if (
-                function in (itertools.combinations, itertools.permutations, itertools.combinations_with_replacement)
-                and position
-            ):
-                rest.append(t.index_or_none(argument))
-            else:
-                many.append(t.items(argument))
-        options = {name: t.constant_of(value) for name, value in kwargs.items()}
-        chosen = function(*(range(len(items)) for items in many), *rest, **options)
-        made: list[Value] = []
-        for indices in chosen:
-            pools = many * len(indices) if len(many) == 1 else many
-            if function is itertools.product and "repeat" in options:
-                pools = many * options["repeat"]
-            made.append(TupleValue([pool[i] for pool, i in zip(pools, indices, strict=False)]))
-        found = iterators.TakenIterator(list(made), function)  # type: ignore[arg-type]
-        pools_given: list[Value] = [TupleValue(items) for items in many]
-        found.made_by = (function, [*pools_given, *map(Constant, rest)], kwargs)
-        return found
-
-    combine.__name__ = function.__name__
-    return combine
-
-
-for _function in (itertools.product, itertools.combinations, itertools.permutations,
-                  itertools.combinations_with_replacement):  # fmt: skip
-    positional(_function)(_combined(_function))
+@positional_each(
+    itertools.product, itertools.combinations, itertools.permutations, itertools.combinations_with_replacement
+)
+def _combined(function: Any, t: Tracer, *args: Value, **kwargs: Value) -> Value:
+    """Positions are combined as Python would, and stand for the items."""
+    many: list[list[Value]] = []
+    rest: list[Any] = []
+    for position, argument in enumerate(args):
+        if (
+            function in (itertools.combinations, itertools.permutations, itertools.combinations_with_replacement)
+            and position
+        ):
+            rest.append(t.index_or_none(argument))
+        else:
+            many.append(t.items(argument))
+    options = {name: t.constant_of(value) for name, value in kwargs.items()}
+    chosen = function(*(range(len(items)) for items in many), *rest, **options)
+    made: list[Value] = []
+    for indices in chosen:
+        pools = many * len(indices) if len(many) == 1 else many
+        if function is itertools.product and "repeat" in options:
+            pools = many * options["repeat"]
+        made.append(TupleValue([pool[i] for pool, i in zip(pools, indices, strict=False)]))
+    found = iterators.TakenIterator(list(made), function)  # type: ignore[arg-type]
+    pools_given: list[Value] = [TupleValue(items) for items in many]
+    found.made_by = (function, [*pools_given, *map(Constant, rest)], kwargs)
+    return found
 
 
 _ITERATED = frozenset(("iterable", "iterables", "data", "selectors"))
@@ -197,7 +189,7 @@ def _inlined(function: Any, body: types.FunctionType) -> None:
         made = t.inline(t.function_of(body), [*given, *args[len(given) :]], kwargs)
         if isinstance(made, iterators.GeneratorValue):
             made.made_by = (t.from_python(function), list(args), dict(kwargs))
-            made.kind = function if isinstance(function, type) else made.kind
+            made.of_type = function if isinstance(function, type) else made.of_type
         return made
 
     CALLS.rule(function)(rule)
@@ -217,11 +209,14 @@ def _without_c(name: str) -> dict[str, Any]:
     return space
 
 
-for _module in (bisect, heapq):
+_MORE_THAN_OPERATORS = "call concat countOf delitem iconcat indexOf setitem".split()
+
+for _module in (bisect, heapq, operator):
     _bodies = {vars(_module).get(name): body for name, body in _without_c(_module.__name__).items() if callable(body)}
     for _known, _body in _bodies.items():
         if isinstance(_body, types.FunctionType) and isinstance(_known, types.BuiltinFunctionType):
-            _inlined(_known, _body)
+            if _module is not operator or _known.__name__ in _MORE_THAN_OPERATORS:
+                _inlined(_known, _body)
 
 
 table({

@@ -124,24 +124,20 @@ def _attrgetter(t: Tracer, *names: Value) -> Value:
     return HostValue(get, (operator.attrgetter, list(names), {}))
 
 
-def _operator(symbol: str, how: str) -> Callable[..., Value]:
-    def apply(t: Tracer, *args: Value) -> Value:
-        """The operator itself."""
-        result: Value = getattr(t, how)(symbol, *args)
-        return result
-
-    apply.__name__ = f"{how} {symbol}"
-    return apply
+def _operator(how: str, symbol: str, t: Tracer, *args: Value) -> Value:
+    """The operator itself."""
+    result: Value = getattr(t, how)(symbol, *args)
+    return result
 
 
 for _symbol, (_function, _, _) in BINARY.items():
-    positional(_function)(_operator(_symbol, "binary"))
+    positional(_function)(functools.partial(_operator, "binary", _symbol))
 for _symbol, (_function, _) in INPLACE.items():
-    positional(_function)(_operator(_symbol + "=", "binary"))
+    positional(_function)(functools.partial(_operator, "binary", _symbol + "="))
 for _symbol, (_function, _, _) in COMPARE.items():
-    positional(_function)(_operator(_symbol, "compare"))
+    positional(_function)(functools.partial(_operator, "compare", _symbol))
 for _symbol, (_unary, _) in UNARY.items():
-    positional(_unary)(_operator(_symbol, "unary"))
+    positional(_unary)(functools.partial(_operator, "unary", _symbol))
 
 
 table({
@@ -156,13 +152,6 @@ table({
     typing.cast: lambda t, kind, value: value,
     functools.partial: lambda t, function, *args, **kwargs: PartialValue(function, list(args), kwargs),
 })  # fmt: skip
-
-
-@positional(operator.setitem)
-def _setitem(t: Tracer, base: Value, key: Value, value: Value) -> Value:
-    """base[key] = value."""
-    t.set_item(base, key, value)
-    return NONE
 
 
 Copies = Callable[[Value], Value]

@@ -185,34 +185,6 @@ class Ordered:
         return bool(self.mycmp(self.obj, other.obj) < 0)
 
 
-def countOf(a: Iterable[Any], b: Any) -> int:  # noqa: N802
-    return sum(1 for item in a if item is b or item == b)
-
-
-def indexOf(a: Iterable[Any], b: Any) -> int:  # noqa: N802
-    for place, item in enumerate(a):
-        if item is b or item == b:
-            return place
-    raise ValueError("sequence.index(x): x not in sequence")
-
-
-def concat(a: Any, b: Any) -> Any:
-    return a + b
-
-
-def iconcat(a: Any, b: Any) -> Any:
-    a += b
-    return a
-
-
-def delitem(a: Any, b: Any) -> None:
-    del a[b]
-
-
-def call(obj: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    return obj(*args, **kwargs)
-
-
 def length_hint(obj: Any, default: int = 0) -> int:
     default = operator.index(default)
     if hasattr(type(obj), "__len__"):

@@ -13,13 +13,12 @@ import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.model import is_number
-from explorer.compiler.capture.rules import each, positional, table
+from explorer.compiler.capture.rules import each, positional, positional_each, table
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue
-from explorer.compiler.capture.values.exceptions import ExceptionValue
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import MISSING, ObjectValue
+from explorer.compiler.capture.values.objects import MISSING, ExceptionValue, ObjectValue
 from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.core.classes import name_in_messages
@@ -38,36 +37,28 @@ def _bool(t: Tracer, value: Value = Constant(False)) -> Value:
     return Constant(t.truth(value))
 
 
-def _number(kind: type) -> Callable[..., Value]:
-    def convert(t: Tracer, value: Value = Constant(0), *rest: Value) -> Value:
-        """A conversion of a known number or text; of a tensor it breaks."""
-        if rest:
-            return Constant(t.python(kind, t.constant_of(value), *map(t.constant_of, rest)))
-        if isinstance(value, (TensorValue, ArrayValue)):
-            return value.method(t, f"__{kind.__name__}__", [], {})
-        if isinstance(value, FloatValue):
-            return value if kind is float else t.computed(kind, value)
-        if isinstance(value, SizeValue):
-            if kind is int and isinstance(value.sym, torch.SymInt):
-                return value
-            if kind is float:
-                return t.on_numbers(torch.sym_float, value)
-            if kind is int and isinstance(value.sym, torch.SymFloat) and isinstance(value, NumberValue):
-                return t.on_numbers(torch.sym_int, value)
-            return Constant(kind(t.specialise(value, value.python_type())))
-        for name in (f"__{kind.__name__}__", "__float__" if kind is complex else "__index__", "__index__"):
-            if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
-                found = value.special(t, name, [])
-                return found if name == f"__{kind.__name__}__" else Constant(kind(t.constant_of(found)))
-        return Constant(t.python(kind, t.constant_of(value)))
-
-    convert.__name__ = kind.__name__
-    return convert
-
-
-positional(int)(_number(int))
-positional(float)(_number(float))
-positional(complex)(_number(complex))
+@positional_each(int, float, complex)
+def _number(kind: Any, t: Tracer, value: Value = Constant(0), *rest: Value) -> Value:
+    """A conversion of a known number or text; of a tensor it breaks."""
+    if rest:
+        return Constant(t.python(kind, t.constant_of(value), *map(t.constant_of, rest)))
+    if isinstance(value, (TensorValue, ArrayValue)):
+        return value.method(t, f"__{kind.__name__}__", [], {})
+    if isinstance(value, FloatValue):
+        return value if kind is float else t.computed(kind, value)
+    if isinstance(value, SizeValue):
+        if kind is int and isinstance(value.sym, torch.SymInt):
+            return value
+        if kind is float:
+            return t.on_numbers(torch.sym_float, value)
+        if kind is int and isinstance(value.sym, torch.SymFloat) and isinstance(value, NumberValue):
+            return t.on_numbers(torch.sym_int, value)
+        return Constant(kind(t.specialise(value, value.python_type())))
+    for name in (f"__{kind.__name__}__", "__float__" if kind is complex else "__index__", "__index__"):
+        if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
+            found = value.special(t, name, [])
+            return found if name == f"__{kind.__name__}__" else Constant(kind(t.constant_of(found)))
+    return Constant(t.python(kind, t.constant_of(value)))
 
 
 def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
@@ -137,10 +128,10 @@ class Printable:
         return self._t.printable(self._t.get_attr(self._value, name))
 
     def __int__(self) -> int:
-        return int(self._t.constant_of(_number(int)(self._t, self._value)))
+        return int(self._t.constant_of(_number(int, self._t, self._value)))
 
     def __float__(self) -> float:
-        return float(self._t.constant_of(_number(float)(self._t, self._value)))
+        return float(self._t.constant_of(_number(float, self._t, self._value)))
 
     def __index__(self) -> int:
         return self._t.index(self._value)
@@ -250,35 +241,29 @@ def _chosen(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
     return found
 
 
-def _extreme(symbol: str, function: Callable[..., Any]) -> Callable[..., Value]:
-    def choose(t: Tracer, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
-        """The smallest or largest; of tensors by comparing, as Python does (which breaks)."""
-        if not args or len(args) > 1 and default is not None:
-            t.python(function, *range(len(args)), **({} if default is None else {"default": 0}))
-        items = t.items(args[0]) if len(args) == 1 else list(args)
-        if not items:
-            if default is not None:
-                return default
-            t.python(function, ())
-        symbolic = any(isinstance(i, SizeValue) for i in items) and all(map(is_number, items))
-        if key is None and symbolic and len({i.python_type() for i in items}) == 1:  # of two types, one is returned
-            torch_function = torch.sym_min if function is min else torch.sym_max
-            return functools.reduce(lambda a, b: t.on_numbers(torch_function, a, b), items)
-        if key is None and all(map(_is_number_tensor, items)) and len({i.fake.dtype for i in items}) == 1:  # type: ignore[attr-defined]
-            return functools.reduce(lambda a, b: _chosen(t, symbol, a, b), items)
-        best, score = items[0], items[0] if key is None else t.call(key, [items[0]], {})
-        for item in items[1:]:
-            other = item if key is None else t.call(key, [item], {})
-            if t.truth(t.compare(symbol, other, score)):
-                best, score = item, other
-        return best
-
-    choose.__name__ = function.__name__
-    return choose
-
-
-positional(min)(_extreme("<", min))
-positional(max)(_extreme(">", max))
+@positional_each(min, max)
+def _extreme(function: Any, t: Tracer, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
+    """The smallest or largest; of tensors by comparing, as Python does (which breaks)."""
+    symbol = "<" if function is min else ">"
+    if not args or len(args) > 1 and default is not None:
+        t.python(function, *range(len(args)), **({} if default is None else {"default": 0}))
+    items = t.items(args[0]) if len(args) == 1 else list(args)
+    if not items:
+        if default is not None:
+            return default
+        t.python(function, ())
+    symbolic = any(isinstance(i, SizeValue) for i in items) and all(map(is_number, items))
+    if key is None and symbolic and len({i.python_type() for i in items}) == 1:  # of two types, one is returned
+        torch_function = torch.sym_min if function is min else torch.sym_max
+        return functools.reduce(lambda a, b: t.on_numbers(torch_function, a, b), items)
+    if key is None and all(map(_is_number_tensor, items)) and len({i.fake.dtype for i in items}) == 1:  # type: ignore[attr-defined]
+        return functools.reduce(lambda a, b: _chosen(t, symbol, a, b), items)
+    best, score = items[0], items[0] if key is None else t.call(key, [items[0]], {})
+    for item in items[1:]:
+        other = item if key is None else t.call(key, [item], {})
+        if t.truth(t.compare(symbol, other, score)):
+            best, score = item, other
+    return best
 
 
 @positional(sum)

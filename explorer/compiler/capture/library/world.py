@@ -24,8 +24,7 @@ from explorer.compiler.capture.rules import breaks, each, existing, positional
 from explorer.compiler.capture.values.arrays import wrap_array
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.exceptions import ExceptionValue, TracebackValue
-from explorer.compiler.capture.values.objects import ObjectValue
+from explorer.compiler.capture.values.objects import ExceptionValue, ObjectValue, TracebackValue
 from explorer.compiler.capture.values.tensor import graph_call
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Returned
@@ -209,12 +208,10 @@ class ArrayDraw:
 _ARRAY_DRAWS = "rand randn random random_sample uniform normal standard_normal randint exponential beta gamma poisson"
 
 
-def _unbound(function: Any) -> Any:
-    """The method without its generator, where this version of NumPy has it apart."""
-    return getattr(function, "__func__", function)
+_DRAWN = (getattr(np.random, name) for name in _ARRAY_DRAWS.split())
 
 
-@each(*(_unbound(getattr(np.random, name)) for name in _ARRAY_DRAWS.split()))
+@each(*(getattr(bound, "__func__", bound) for bound in _DRAWN))  # some versions of NumPy have it without its generator
 def _draw_array(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """An array of NumPy's global generator; a single number breaks."""
     bound = getattr(np.random, function.__name__)

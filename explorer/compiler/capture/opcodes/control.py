@@ -6,15 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.messages import asserted, is_checked_later
 from explorer.compiler.capture.opcodes.operators import OPCODES, is_iterable, is_mapping, raise_not_unpacked, short
 from explorer.compiler.capture.values.base import Frame, Handled, Raised, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, SuperValue
-from explorer.compiler.capture.values.constant import Constant, NumberValue
-from explorer.compiler.capture.values.exceptions import ExceptionValue, TracebackValue
+from explorer.compiler.capture.values.constant import NULL, Constant, NumberValue
 from explorer.compiler.capture.values.iterators import GeneratorValue, IteratorValue
 from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.objects import ExceptionValue, TracebackValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.core.reasons import unsupported

@@ -12,11 +12,10 @@ from typing import Any
 from explorer.compiler.bytecode.normal import NULL_FIRST
 from explorer.compiler.bytecode.ops import OPS
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.resume import ASIDE
 from explorer.compiler.capture.values.base import Cell, Frame, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, SuperValue
-from explorer.compiler.capture.values.constant import Constant, SizeValue
+from explorer.compiler.capture.values.constant import NULL, Constant, SizeValue
 from explorer.compiler.capture.values.functions import BoundMethod, BuiltinValue, CellAside, CellValue, FunctionValue
 from explorer.compiler.capture.values.mappings import DictValue, SetValue
 from explorer.compiler.capture.values.objects import MISSING

@@ -26,8 +26,8 @@ from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tr
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, SizeValue, is_unbacked
 from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.objects import lacks
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
-from explorer.compiler.capture.values.slots import lacks
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake, graph_call, has_tensor, version
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Source, as_tensor, share_no_memory
@@ -352,15 +352,12 @@ def _fold(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value])
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = t.python(function, *plain, **named)
-    return None if isinstance(found, (np.ndarray, list, dict)) or _holds_array(found) else t.from_python(found)
+    arrays = any(isinstance(each, np.ndarray) for each in (found if isinstance(found, tuple) else (found,)))
+    return None if isinstance(found, (list, dict)) or arrays else t.from_python(found)
 
 
 def _plain(value: Value) -> Any:
     return value.real() if isinstance(value, Value) else value
-
-
-def _holds_array(value: Any) -> bool:
-    return isinstance(value, tuple) and any(isinstance(item, np.ndarray) for item in value)
 
 
 @functools.cache

@@ -64,6 +64,7 @@ class Value:
     breaks the graph. Stock counterpart: VariableTracker.
     """
 
+    of_type: type
     source: Source | None = None
     sighted: tuple[Activation, int] | None = None
     """Where steps are recorded: the evaluation of the root frame, and the number of its step before which the value was
@@ -72,7 +73,7 @@ class Value:
     """Whether the trace relies on which object it is: another input that was another object has to be one again."""
 
     def python_type(self) -> type:
-        raise NotImplementedError(type(self).__name__)
+        return self.of_type
 
     def constant(self) -> Any:
         """The Python object, where it is known and immutable (containers of such are made anew). Raises NotConstant."""

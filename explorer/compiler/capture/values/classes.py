@@ -10,8 +10,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, KeysAre
 from explorer.compiler.capture.values.base import Namespace, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, is_plain
-from explorer.compiler.capture.values.objects import DELETED, MISSING, is_library, owner_of
-from explorer.compiler.capture.values.slots import checked, lacks
+from explorer.compiler.capture.values.objects import DELETED, MISSING, checked, is_library, lacks, owner_of
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Attr, Global, Item, Known, Source
@@ -136,11 +135,10 @@ _STEADY = ("torch", "math", "operator", "functools", "itertools", "numpy")
 class UnmadeClass(Value):
     """A class statement that was passed: nothing can be asked of it."""
 
+    of_type = type
+
     def __init__(self, name: str) -> None:
         self.name = name
-
-    def python_type(self) -> type:
-        return type
 
     def describe(self) -> str:
         return f"class {self.name}"
@@ -191,12 +189,11 @@ _OWN = ("torch", "builtins")
 class PyModuleValue(Value):
     """An imported Python module."""
 
+    of_type = types.ModuleType
+
     def __init__(self, module: types.ModuleType, source: Source | None = None) -> None:
         self.module = module
         self.source = source
-
-    def python_type(self) -> type:
-        return types.ModuleType
 
     def constant(self) -> Any:
         return self.module
@@ -239,13 +236,12 @@ class NamespaceValue(Namespace):
     """The globals of a module, by whatever name they are read and written: a global, an attribute of the module, an
     item of its dictionary. What the trace wrote is in `Effects.globals`."""
 
+    of_type = dict
+
     def __init__(self, space: dict[str, Any], source: Known, name: str) -> None:
         self.space = space
         self.source: Known = source
         self.module = name
-
-    def python_type(self) -> type:
-        return dict
 
     def real(self) -> Any:
         return self.space
@@ -347,12 +343,11 @@ class NamespaceValue(Namespace):
 class SuperValue(Value):
     """super(cls, instance or class)."""
 
+    of_type = super
+
     def __init__(self, start: type, bound: Value) -> None:
         self.start = start
         self.bound = bound
-
-    def python_type(self) -> type:
-        return super
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         is_class = isinstance(self.bound, ClassValue) and issubclass(self.bound.cls, self.start)

@@ -125,6 +125,30 @@ def _to_join(t: Tracer, given: Value) -> Value:
     return t.new_list(t.items(iterator))
 
 
+HIDDEN = "___"
+"""How the names of locals begin that compiled bytecode and continuations have for themselves."""
+
+
+class Null(Value):
+    """CPython's empty slot beside a callable, or an unbound local that is put aside."""
+
+    of_type = type(None)
+
+    def describe(self) -> str:
+        return "null"
+
+
+NULL = Null()
+
+
+class Offset(Constant):
+    """Where an exception was raised, for the line that a traceback shows. Reconstructed, it is the function's start:
+    offsets in compiled bytecode are others."""
+
+    def constant(self) -> Any:
+        return 0
+
+
 # ------------------------------------------------------------------------------------------- numbers that are not known
 
 
@@ -193,13 +217,12 @@ class FloatValue(Value):
     The graph takes it as a tensor of no dimension, float64. Stock: specialize_float=False.
     """
 
+    of_type = float
+
     def __init__(self, value: float, source: Source, asked: Tracer) -> None:
         self.value = value
         self.source: Source = source
         self.asked = asked
-
-    def python_type(self) -> type:
-        return float
 
     def known(self, t: Tracer) -> float:
         t.guard(self.source, Equals(self.value), "Python computed with the number, or branched on it")

@@ -24,6 +24,8 @@ from explorer.ir.capture import Attr, Item, Source
 class CellValue(Cell):
     """A closure cell. `given` is the real cell of a function found outside; `root_name` a cell of the root frame."""
 
+    of_type = types.CellType
+
     def __init__(
         self, contents: Value | None = None, *, given: Any = None, source: Source | None = None, root_name: str = ""
     ) -> None:
@@ -32,9 +34,6 @@ class CellValue(Cell):
         self.source = source
         self.root_name = root_name
         self.changed = False
-
-    def python_type(self) -> type:
-        return types.CellType
 
     def load(self, t: Tracer) -> Value | None:
         """What the cell holds; None when it is empty."""
@@ -74,11 +73,10 @@ class CellValue(Cell):
 class CellAside(Value):
     """A cell on the stack while an inlined comprehension has a variable of its own in the cell's place."""
 
+    of_type = types.CellType
+
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
-
-    def python_type(self) -> type:
-        return types.CellType
 
     def reconstruct(self, r: Reconstructor) -> None:
         r.value(self.cell)
@@ -88,6 +86,7 @@ class CellAside(Value):
 class FunctionValue(Value):
     """A function written in Python: one found outside (`given`), or one made by traced code."""
 
+    of_type = types.FunctionType
     code: types.CodeType
     globals: dict[str, Any]
     _: KW_ONLY
@@ -100,9 +99,6 @@ class FunctionValue(Value):
     annotations: Value | None = None
     overlay: dict[str, Value] = field(default_factory=dict)
     _cells: list[Cell] | None = None
-
-    def python_type(self) -> type:
-        return types.FunctionType
 
     def constant(self) -> Any:
         if self.given is None:
@@ -210,13 +206,12 @@ class FunctionValue(Value):
 class BoundMethod(Value):
     """A method bound to an object, or to a class."""
 
+    of_type = types.MethodType
+
     def __init__(self, function: Value, bound: Value, source: Source | None = None) -> None:
         self.function = function
         self.bound = bound
         self.source = source
-
-    def python_type(self) -> type:
-        return types.MethodType
 
     def real(self) -> Any:
         return types.MethodType(self.function.real(), self.bound.real())
@@ -250,13 +245,12 @@ class BoundMethod(Value):
 class BuiltinMethod(Value):
     """A method written in C, bound. `descriptor` is what the type holds under the name, if not the usual one."""
 
+    of_type = types.BuiltinMethodType
+
     def __init__(self, bound: Value, name: str, descriptor: Any = None) -> None:
         self.bound = bound
         self.name = name
         self.descriptor = descriptor
-
-    def python_type(self) -> type:
-        return types.BuiltinMethodType
 
     def real(self) -> Any:
         bound = self.bound.real()
@@ -441,12 +435,11 @@ class WeakReference(ObjectValue):
 class RuntimeNumber(Value):
     """A number that only the running program has: an object's id, a thread's. It is equal to itself."""
 
+    of_type = int
+
     def __init__(self, function: Callable[..., int], args: list[Value]) -> None:
         self.function = function
         self.args = args
-
-    def python_type(self) -> type:
-        return int
 
     def key(self) -> Any:
         return (self.function, *map(IdentityKey, self.args))

@@ -20,10 +20,7 @@ from explorer.ir.capture import Source
 class IteratorValue(Value):
     """What all iterators share."""
 
-    kind: type = object
-
-    def python_type(self) -> type:
-        return self.kind
+    of_type: type = object
 
     def key(self) -> Any:
         return IdentityKey(self)
@@ -60,7 +57,7 @@ class IteratorValue(Value):
         return super().method(t, name, args, kwargs)
 
     def describe(self) -> str:
-        return self.kind.__name__
+        return self.of_type.__name__
 
 
 class SequenceIterator(IteratorValue):
@@ -134,9 +131,6 @@ class DequeIterator(SequenceIterator):
         self.deque = base
         self.turns = base.turns
 
-    def python_type(self) -> type:
-        return type(iter(collections.deque()))
-
     def step(self, t: Tracer) -> Value | None:
         if self.turns != self.deque.turns:
             t.raise_(RuntimeError, "deque mutated during iteration")
@@ -161,7 +155,7 @@ class TakenIterator(IteratorValue):
         self.made_by: tuple[Any, list[Value], dict[str, Value]] | None = None
         """The call that makes it in Python."""
         self.items = items
-        self.kind = kind
+        self.of_type = kind
         self.base = base
         self.source = source
         self.index = 0
@@ -174,7 +168,7 @@ class TakenIterator(IteratorValue):
             t.effects.advance(self)
         if self.base is not None and t.index(self.base.length(t)) != len(self.items):
             what = {"set": "Set changed size", "odi": "OrderedDict mutated"}
-            said = what.get(self.kind.__name__[:3], "dictionary changed size")
+            said = what.get(self.of_type.__name__[:3], "dictionary changed size")
             t.raise_(RuntimeError, f"{said} during iteration")
         if self.index >= len(self.items):
             self.done = True
@@ -187,9 +181,9 @@ class TakenIterator(IteratorValue):
         if self.base is not None:
             resized = r.t.index(self.base.length(r.t)) != len(self.items)
             if resized or r.t.effects.is_changed(getattr(self.base, "base", self.base)):
-                unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.kind.__name__} over what changed its size")
+                unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.of_type.__name__} over what changed its size")
         if self.made_by is None:
-            unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.kind.__name__}")
+            unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.of_type.__name__}")
         r.call(*self.made_by)
         if self.index or self.done:
             name = r.store_new(self)
@@ -254,7 +248,7 @@ class IndexingIterator(IteratorValue):
 class EnumerateIterator(IteratorValue):
     """One from outside is moved on after the graph, and its iterator with it."""
 
-    kind = enumerate
+    of_type = enumerate
 
     def __init__(self, base: Value, index: int, source: Source | None = None) -> None:
         self.base, self.index = base, index
@@ -279,7 +273,7 @@ class EnumerateIterator(IteratorValue):
 
 
 class ZipIterator(IteratorValue):
-    kind = zip
+    of_type = zip
 
     def __init__(self, bases: list[Value], strict: bool, source: Source | None = None) -> None:
         self.bases, self.strict = bases, strict
@@ -313,7 +307,7 @@ class ZipIterator(IteratorValue):
 
 
 class MapIterator(IteratorValue):
-    kind = map
+    of_type = map
 
     def __init__(self, function: Value, bases: list[Value], source: Source | None = None) -> None:
         self.function, self.bases = function, bases
@@ -333,7 +327,7 @@ class MapIterator(IteratorValue):
 
 
 class FilterIterator(IteratorValue):
-    kind = filter
+    of_type = filter
 
     def __init__(self, function: Value, base: Value, source: Source | None = None) -> None:
         self.function, self.base = function, base
@@ -351,7 +345,7 @@ class FilterIterator(IteratorValue):
 
 
 class ChainIterator(IteratorValue):
-    kind = itertools.chain
+    of_type = itertools.chain
 
     def __init__(self, parts: Value) -> None:
         self.parts = parts
@@ -378,7 +372,7 @@ class ChainIterator(IteratorValue):
 
 
 class CountIterator(IteratorValue):
-    kind = itertools.count
+    of_type = itertools.count
 
     def __init__(self, current: Value, by: Value, source: Source | None = None) -> None:
         self.current, self.by = current, by
@@ -402,7 +396,7 @@ class CountIterator(IteratorValue):
 
 
 class RepeatIterator(IteratorValue):
-    kind = itertools.repeat
+    of_type = itertools.repeat
 
     def __init__(self, item: Value, times: int | None) -> None:
         self.item, self.times = item, times
@@ -421,7 +415,7 @@ class RepeatIterator(IteratorValue):
 class CallableIterator(IteratorValue):
     """iter(function, sentinel)."""
 
-    kind = type(iter(int, 1))
+    of_type = type(iter(int, 1))
 
     def __init__(self, function: Value, sentinel: Value) -> None:
         self.function, self.sentinel = function, sentinel
@@ -453,10 +447,10 @@ class GivenIterator(IteratorValue):
         self.given = given
         self.source = source
         self.why = why
-        self.kind = type(given)
+        self.of_type = type(given)
 
     def step(self, t: Tracer) -> Value | None:
-        unsupported(self.why, f"an iterator from outside, a {self.kind.__name__}")
+        unsupported(self.why, f"an iterator from outside, a {self.of_type.__name__}")
 
 
 class GeneratorValue(IteratorValue):
@@ -465,7 +459,7 @@ class GeneratorValue(IteratorValue):
     One that nobody holds any more is closed by Python at once, which runs its `finally` blocks: `lost` takes it then.
     """
 
-    kind: type = types.GeneratorType
+    of_type: type = types.GeneratorType
 
     def __init__(self, frame: Frame, made_by: tuple[Value, list[Value], dict[str, Value]], lost: list[Value]) -> None:
         self.frame = frame
@@ -572,7 +566,7 @@ class GeneratorValue(IteratorValue):
         return self.frame.result if self.frame.result is not None else Constant(None)
 
     def get_attr(self, t: Tracer, name: str) -> Value:
-        if self.kind is not types.GeneratorType:  # an iterator of C whose steps are Python's here
+        if self.of_type is not types.GeneratorType:  # an iterator of C whose steps are Python's here
             return super().get_attr(t, name)
         match name:
             case "send" | "throw" | "close":
@@ -606,8 +600,8 @@ class GeneratorValue(IteratorValue):
     def reconstruct(self, r: Reconstructor) -> None:
         if self.started and not self.done:
             unsupported(reasons.GENERATOR, self.frame.code.qualname)
-        if self.done and self.kind is not types.GeneratorType:
-            unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.kind.__name__} that has ended")
+        if self.done and self.of_type is not types.GeneratorType:
+            unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.of_type.__name__} that has ended")
         r.call_value(*self.made_by)
         if self.done:
             name = r.store_new(self)

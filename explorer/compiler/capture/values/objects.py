@@ -1,12 +1,14 @@
-"""Instances of classes. Stock counterpart: variables/user_defined.py."""
+"""Instances of classes, and exceptions. Stock counterparts: variables/user_defined.py; variables/builder.py,
+ExceptionVariable."""
 
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, IsObject
@@ -20,7 +22,6 @@ from explorer.compiler.capture.values.base import (
     type_name,
 )
 from explorer.compiler.capture.values.constant import Constant, is_plain
-from explorer.compiler.capture.values.slots import checked, lacks
 from explorer.core.classes import is_written_in_c, name_in_messages
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Source
@@ -230,7 +231,7 @@ class ObjectValue(Value):
     def own(self, t: Tracer, name: str) -> Value | None:
         """What the instance's own dictionary holds, read."""
         found = self.held(name)
-        if found is None and name not in self.overlay and self.source is not None and _has_dict(self.given):
+        if found is None and name not in self.overlay and self.source is not None and _dict_of(self.given) is not None:
             t.guard(self.source, Has(name, False, "attribute"), "the object itself does not have it")
         return t.wrap(found.source, found.given) if isinstance(found, Lazy) else found
 
@@ -466,10 +467,6 @@ def set_in_dict(owner: Any, name: str, value: Any) -> None:
     object.__getattribute__(owner, "__dict__")[name] = value
 
 
-def _has_dict(given: Any) -> bool:
-    return _dict_of(given) is not None
-
-
 def _dict_of(given: Any) -> dict[str, Any] | None:
     """The instance's own dictionary; of a threading.local this thread's."""
     if isinstance(given, threading.local):
@@ -479,3 +476,223 @@ def _dict_of(given: Any) -> dict[str, Any] | None:
     except AttributeError:
         return None
     return found
+
+
+# --------------------------------------------------------------------------------------- what Python demands of methods
+#
+# What Python demands of the methods that it calls itself, and its words where one is missing or answers wrongly.
+
+
+LACKS: dict[str, str] = {
+    "__iter__": "'{}' object is not iterable",
+    "__next__": "'{}' object is not an iterator",
+    "__call__": "'{}' object is not callable",
+    "__getitem__": "'{}' object is not subscriptable",
+    "__setitem__": "'{}' object does not support item assignment",
+    "__delitem__": "'{}' object doesn't support item deletion"
+    if sys.version_info < (3, 14)
+    else "'{}' object does not support item deletion",
+    "__len__": "object of type '{}' has no len()",
+    "__contains__": "'{}' object is not a container",
+    "__neg__": "bad operand type for unary -: '{}'",
+    "__pos__": "bad operand type for unary +: '{}'",
+    "__invert__": "bad operand type for unary ~: '{}'",
+    "__abs__": "bad operand type for abs(): '{}'",
+    "__index__": "'{}' object cannot be interpreted as an integer",
+    "__hash__": "unhashable type: '{}'",
+    "__reversed__": "'{}' object is not reversible",
+    "__round__": "type {} doesn't define __round__ method",
+    "__trunc__": "type {} doesn't define __trunc__ method",
+    "__enter__": "'{}' object does not support the context manager protocol",
+    "__exit__": "'{}' object does not support the context manager protocol (missed __exit__ method)",
+}
+"""TypeError's message where a type has no such method, or has None in its place."""
+
+RETURNS: dict[str, tuple[type, str]] = {
+    "__bool__": (bool, "__bool__ should return bool, returned {got}"),
+    "__index__": (int, "__index__ returned non-int (type {got})"),
+    "__hash__": (int, "__hash__ method should return an integer"),
+    "__str__": (str, "__str__ returned non-string (type {got})"),
+    "__repr__": (str, "__repr__ returned non-string (type {got})"),
+    "__format__": (str, "__format__ must return a str, not {got}"),
+    "__int__": (int, "__int__ returned non-int (type {got})"),
+    "__float__": (float, "{owner}.__float__ returned non-float (type {got})"),
+    "__complex__": (complex, "__complex__ returned non-complex (type {got})"),
+    "__bytes__": (bytes, "__bytes__ returned non-bytes (type {got})"),
+    "__init__": (type(None), "__init__() should return None, not '{got}'"),
+}
+"""The type that Python requires of a method's result, and TypeError's message for another."""
+
+
+def lacks(t: Tracer, owner: type, name: str) -> NoReturn:
+    """Raise what Python does where it needs a method that the type has not."""
+    message = LACKS.get(name)
+    if message is None:
+        t.raise_(AttributeError, f"'{type_name(owner)}' object has no attribute '{name}'")
+    t.raise_(TypeError, message.format(type_name(owner)))
+
+
+def checked(t: Tracer, owner: type, name: str, found: Value) -> Value:
+    """The result of a method that Python called itself; raises what Python does for one of the wrong kind."""
+    kind = found.python_type()
+    if name in RETURNS:
+        wanted, message = RETURNS[name]
+        if not issubclass(kind, wanted):
+            t.raise_(TypeError, message.format(owner=owner.__name__, got=kind.__name__))
+        if name == "__hash__" and isinstance(found, Constant):
+            number = int(found.value)
+            in_range = number if -(1 << 63) <= number < 1 << 63 else hash(number)
+            return Constant(-2 if in_range == -1 else in_range)
+    elif name == "__iter__" and not t.is_iterator(found):
+        t.raise_(TypeError, f"iter() returned non-iterator of type '{name_in_messages(kind)}'")
+    elif name == "__len__":
+        return _length(t, found)
+    return found
+
+
+def _length(t: Tracer, found: Value) -> Value:
+    if not isinstance(found, Constant):
+        if not issubclass(found.python_type(), int):
+            found = Constant(t.index(found))
+        elif t.truth(t.compare("<", found, Constant(0))):
+            t.raise_(ValueError, "__len__() should return >= 0")
+    if isinstance(found, Constant):
+        number = t.index(found)
+        if number < 0:
+            t.raise_(ValueError, "__len__() should return >= 0")
+        if number > sys.maxsize:
+            t.raise_(OverflowError, "cannot fit 'int' into an index-sized integer")
+        return Constant(number)
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------------- exceptions
+
+
+class ExceptionValue(ObjectValue):
+    """An exception instance."""
+
+    def __init__(self, cls: type, args: list[Value], source: Source | None = None, given: Any = MISSING) -> None:
+        super().__init__(cls, source, given)
+        self.args = args
+        self.cause: Value | None = None
+        self.left_inlined = False
+        """Whether it was raised in an inlined function, which is a frame of its own in eager's traceback."""
+
+    def find(self, t: Tracer, name: str) -> Value | None:
+        if name == "args":
+            return t.new_tuple(self.args)
+        if name == "value" and issubclass(self.cls, StopIteration):
+            return self.args[0] if self.args else Constant(None)
+        if name == "__traceback__" and name not in self.overlay:
+            self.tell_traceback_is_read(t)
+            unsupported(reasons.ATTRIBUTE, "the traceback of an exception, which only a real frame has")
+        if name in _LINKS:
+            return self.overlay.get(name) or self._link(t, name)
+        if name == "with_traceback" and not t.overrides(self.cls, name):
+            return t.host(lambda args, kwargs: self)
+        return super().find(t, name)
+
+    def kept_in_c(self, t: Tracer, name: str) -> Value:
+        """What the class's constructor made of the arguments."""
+        if issubclass(self.cls, BaseExceptionGroup):
+            return self.args[0] if name == "message" else t.new_tuple(t.items(self.args[1]))
+        if name in ("name", "obj"):
+            if issubclass(self.cls, AttributeError) and sys.version_info >= (3, 12):
+                return super().kept_in_c(t, name)  # Python tells it of a failed assignment too
+            return Constant(None)
+        return t.from_python(getattr(self._base(t), name))
+
+    def _base(self, t: Tracer) -> BaseException:
+        """An exception of Python's own class that this one derives from, with the same arguments."""
+        base = next(b for b in self.cls.__mro__ if b.__module__ == "builtins")
+        made: BaseException = base(*map(t.constant_of, self.args))
+        return made
+
+    def tell_traceback_is_read(self, t: Tracer) -> None:
+        if self.left_inlined:
+            t.tape.whole = "the program reads a traceback that leads into an inlined function"
+
+    def _link(self, t: Tracer, name: str) -> Value:
+        """What links the exception to others, where the program has not set it."""
+        if self.source is not None and hasattr(self.given, name):
+            return t.wrap(Attr(self.source, name), getattr(self.given, name))
+        return Constant("__cause__" in self.overlay) if name == "__suppress_context__" else Constant(None)
+
+    def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
+        if name in _LINKS and value is not None:
+            self.overlay[name] = value
+            return
+        super().set_attr(t, name, value)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__init__":
+            if kwargs.keys() - _ADDED:
+                t.raise_(TypeError, f"{self.cls.__name__}() takes no keyword arguments")
+            self.args = list(args)
+            self.overlay |= kwargs
+            return Constant(None)
+        if name == "add_note":
+            notes = self.overlay.get("__notes__") or t.new_list([])
+            self.overlay["__notes__"] = notes
+            notes.method(t, "append", args, kwargs)
+            return Constant(None)
+        if name == "__str__":
+            return Constant(str(self._base(t)))
+        if name == "__repr__":
+            return Constant(f"{self.cls.__name__}({', '.join(repr(t.constant_of(a)) for a in self.args)})")
+        return super().method(t, name, args, kwargs)
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        makers = (getattr(self.cls, name) for name in ("__init__", "__new__"))
+        if self.overlay.keys() - _LINKS or any(hasattr(maker, "__code__") for maker in makers):
+            r.instance(self, self.args)
+        else:
+            r.call(self.cls, self.args)
+        order = ("__cause__", "__context__", "__suppress_context__", "__notes__")
+        links = [name for name in order if name in self.overlay]
+        if links:
+            made = r.store_new(self)
+            for name in links:  # setting __cause__ sets __suppress_context__
+                r.value(self.overlay[name])
+                r.emit("LOAD_FAST", made)
+                r.emit("STORE_ATTR", name)
+            r.emit("LOAD_FAST", made)
+
+
+def tell_attribute(error: Value, value: Value, name: str) -> None:
+    """Tell an AttributeError of a failed read, as Python does, what was read of what."""
+    if isinstance(error, ExceptionValue) and issubclass(error.cls, AttributeError) and error.source is None:
+        if not error.overlay.keys() & {"name", "obj"}:
+            error.overlay |= {"name": Constant(name), "obj": value}
+
+
+def class_made(t: Tracer, cls: Any, args: list[Value]) -> type:
+    """The class of what `cls.__new__(cls, *args)` makes, where that depends on the arguments; raises what it raises."""
+
+    def stand_in(value: Value) -> Any:
+        if isinstance(value, ExceptionValue):
+            held: Any = value.cls
+            return held.__new__(held)
+        is_sequence = issubclass(cls, BaseExceptionGroup) and issubclass(value.python_type(), (list, tuple))
+        return [stand_in(item) for item in t.items(value)] if is_sequence else t.constant_of(value)
+
+    return type(t.python(maker_of(cls), cls, *map(stand_in, args)))
+
+
+class TracebackValue(ObjectValue):
+    """The traceback of an exception, of which nothing is known: only a real frame has it."""
+
+    def __init__(self, error: Value) -> None:
+        super().__init__(types.TracebackType)
+        self.error = error
+
+    def find(self, t: Tracer, name: str) -> Value | None:
+        return self.error.get_attr(t, "__traceback__")
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        self.error.get_attr(r.t, "__traceback__")
+
+
+_ADDED = frozenset({"name", "obj", "path", "name_from"})
+_LINKS = frozenset({"__traceback__", "__cause__", "__context__", "__suppress_context__", "__notes__"})

@@ -19,15 +19,14 @@ from explorer.ir.capture import Source
 class SliceValue(Value):
     """slice(start, stop, step)."""
 
+    of_type = slice
+
     def __init__(self, start: Value, stop: Value, step: Value) -> None:
         self.start, self.stop, self.step = start, stop, step
 
     @property
     def parts(self) -> tuple[Value, Value, Value]:
         return self.start, self.stop, self.step
-
-    def python_type(self) -> type:
-        return slice
 
     def key(self) -> Any:
         if slice.__hash__ is None:  # before Python 3.12

@@ -730,11 +730,10 @@ SIZE = ("size", "nbytes", "__len__")
 class StorageValue(Value):
     """tensor.untyped_storage(), of which a program may ask how large it is."""
 
+    of_type = torch.UntypedStorage
+
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
-
-    def python_type(self) -> type:
-        return torch.UntypedStorage
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         if name == "device":
