@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+import inspect
 import types
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from explorer.compiler.bytecode import build
 from explorer.compiler.bytecode.encode import encode
-from explorer.ir.bytecode import Handler, Instruction
+from explorer.ir.bytecode import Code, Handler, Instruction
+
+
+def function(
+    frame: str,
+    name: str,
+    arguments: Sequence[str],
+    instructions: Iterable[Instruction],
+    *,
+    filename: str,
+    first_line: int,
+    cells: Sequence[str] = (),
+    frees: Sequence[str] = (),
+    handlers: Iterable[Handler] = (),
+) -> Code:
+    """The body of a plain function: positional arguments only, no defaults; other locals are those that it names."""
+    numbered = build.number(frame, instructions)
+    captured = {*cells, *frees}
+    named = [i.arg for i in numbered if i.op.endswith(("_FAST", "_FAST_AND_CLEAR")) and i.arg not in captured]
+    return Code(
+        name=name,
+        qualname=name,
+        filename=filename,
+        first_line=first_line,
+        arg_count=len(arguments),
+        positional_only=0,
+        keyword_only=0,
+        flags=inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS | (inspect.CO_NESTED if frees else 0),
+        locals=tuple(dict.fromkeys((*arguments, *named))),
+        cells=tuple(cells),
+        frees=tuple(frees),
+        instructions=numbered,
+        handlers=tuple(handlers),
+    )
 
 
 def made(
@@ -18,7 +53,7 @@ def made(
     **more: Any,
 ) -> types.FunctionType:
     """The function with that body."""
-    body = build.function("r0", name, arguments, instructions, filename="<made>", first_line=1, **more)
+    body = function("r0", name, arguments, instructions, filename="<made>", first_line=1, **more)
     return types.FunctionType(encode(body), {} if scope is None else scope)
 
 
@@ -52,7 +87,7 @@ def calls() -> None:
 
 def stack_moves() -> None:
     values = [build.load_const(n) for n in range(4)]
-    copied = [build.copy(2), *build.bury(5)]
+    copied = [build.instruction("COPY", 2), *build.bury(5)]
     shapes = {"bury": build.bury(3), "swap": [build.swap(2)], "copy": copied}
     found = {
         name: made(name, [], [*values, *moves, build.build_tuple(4 + (name == "copy")), build.return_value()])()
@@ -62,7 +97,7 @@ def stack_moves() -> None:
 
 
 def closures_and_cells() -> None:
-    inner = build.function(
+    inner = function(
         "r1",
         "inner",
         ["y"],
@@ -104,7 +139,7 @@ def loop_whose_end_is_reached_from_above_and_loop_that_ends_backward() -> None:
             build.instruction("GET_ITER"),
             build.label("loop"),
             build.instruction("FOR_ITER", None, "end"),
-            build.copy(1),
+            build.instruction("COPY", 1),
             build.instruction("LIST_APPEND", 3),
             build.load_fast("stop"),
             build.instruction("COMPARE_OP", "=="),

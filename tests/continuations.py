@@ -31,8 +31,7 @@ from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.encode import encode
 from explorer.compiler.bytecode.flow import bound, flow, liveness, stack_depths
 from explorer.compiler.bytecode.ops import OPS
-from explorer.compiler.capture.called_by_bytecode import progress
-from explorer.compiler.capture.resume import Continuation, Slot, as_its_own_cells, error_in, split
+from explorer.compiler.capture.resume import Continuation, Slot, as_its_own_cells, error_in, progress, split
 from explorer.ir.bytecode import Code, Instruction
 
 _NEVER = frozenset(

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from explorer.compiler.capture.called_by_bytecode import progress
 from explorer.compiler.capture.guards import (
     AllDistinct,
     Equals,
@@ -23,6 +22,7 @@ from explorer.compiler.capture.guards import (
     TensorMatch,
     instance_dict,
 )
+from explorer.compiler.capture.resume import progress
 from explorer.ir.capture import AsTensor, Attr, Frame, Global, Guard, Item, Local, Size, Source, TypeOf, read
 
 Locals = dict[str, Any]

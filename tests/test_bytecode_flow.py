@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import bytecode_roundtrip as roundtrip
-from bytecode_bodies import CHECKS, made
+from bytecode_bodies import CHECKS, function, made
 from explorer.compiler.bytecode import build
 from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.encode import encode
@@ -88,7 +88,7 @@ def test_depths() -> None:
 
 def test_unequal_depths_are_refused() -> None:
     done = build.label("done")
-    body = build.function(
+    body = function(
         "r0",
         "f",
         ["x"],
@@ -146,7 +146,7 @@ def test_ids_and_origins() -> None:
 
 
 def test_unreachable_code_is_left_out() -> None:
-    body = build.function(
+    body = function(
         "r0",
         "f",
         [],

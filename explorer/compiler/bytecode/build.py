@@ -1,4 +1,4 @@
-"""Constructors for fresh instructions, and what makes a `Code` of them: compiled bytecode and continuations.
+"""Constructors for the fresh instructions of compiled bytecode and continuations.
 
 They carry the ambient origins and no id; `number` gives ids. A label is a NOP that has its id from the start:
 
@@ -8,7 +8,6 @@ They carry the ambient origins and no id; `number` gives ids. A label is a NOP t
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,7 +15,7 @@ from typing import Any, Literal
 
 from explorer.compiler.bytecode.normal import NULL_FIRST, OPS
 from explorer.core.origin import origins
-from explorer.ir.bytecode import Code, Handler, Instruction, Span
+from explorer.ir.bytecode import Instruction, Span
 
 FunctionAttribute = Literal["defaults", "kwdefaults", "annotations", "closure"]
 
@@ -51,10 +50,6 @@ return_value: Callable[[], Instruction] = partial(instruction, "RETURN_VALUE")
 raise_top: Callable[[], Instruction] = partial(instruction, "RAISE_VARARGS", 1)
 
 
-def copy(position: int = 1) -> Instruction:
-    return instruction("COPY", position)
-
-
 def swap(position: int = 2) -> Instruction:
     return instruction("SWAP", position)
 
@@ -82,15 +77,12 @@ def call_stacked(count: int, keywords: Sequence[str] = ()) -> list[Instruction]:
 
 
 def call_method(
-    load_object: Sequence[Instruction],
-    name: str,
-    arguments: Iterable[Sequence[Instruction]] = (),
-    keywords: Sequence[str] = (),
+    load_object: Sequence[Instruction], name: str, arguments: Iterable[Sequence[Instruction]] = ()
 ) -> list[Instruction]:
     """Push the result of `object.name(...)`."""
     given = list(arguments)
     pushed = [step for argument in given for step in argument]
-    return [*load_object, instruction("LOAD_METHOD", name), *pushed, instruction("CALL", (len(given), tuple(keywords)))]
+    return [*load_object, instruction("LOAD_METHOD", name), *pushed, instruction("CALL", (len(given), ()))]
 
 
 def make_function(
@@ -135,36 +127,3 @@ def number(frame: str, instructions: Iterable[Instruction]) -> tuple[Instruction
             free += 1
         numbered.append(i)
     return tuple(numbered)
-
-
-def function(
-    frame: str,
-    name: str,
-    arguments: Sequence[str],
-    instructions: Iterable[Instruction],
-    *,
-    filename: str,
-    first_line: int,
-    cells: Sequence[str] = (),
-    frees: Sequence[str] = (),
-    handlers: Iterable[Handler] = (),
-) -> Code:
-    """The body of a plain function: positional arguments only, no defaults; other locals are those that it names."""
-    numbered = number(frame, instructions)
-    captured = {*cells, *frees}
-    named = [i.arg for i in numbered if i.op.endswith(("_FAST", "_FAST_AND_CLEAR")) and i.arg not in captured]
-    return Code(
-        name=name,
-        qualname=name,
-        filename=filename,
-        first_line=first_line,
-        arg_count=len(arguments),
-        positional_only=0,
-        keyword_only=0,
-        flags=inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS | (inspect.CO_NESTED if frees else 0),
-        locals=tuple(dict.fromkeys((*arguments, *named))),
-        cells=tuple(cells),
-        frees=tuple(frees),
-        instructions=numbered,
-        handlers=tuple(handlers),
-    )

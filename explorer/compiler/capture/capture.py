@@ -330,15 +330,11 @@ def described_inputs(
     found = []
     for source in sources:
         value = held[source] if source in held else ir.read(source, frame.locals, frame.globals)
-        first = objects.setdefault(id(value), source.name) if _has_identity(value) else source.name
+        has_identity = value is not None and not isinstance(value, (bool, int, float, complex, str, bytes, type))
+        first = objects.setdefault(id(value), source.name) if has_identity else source.name
         same_as = first if first != source.name else ""
         found.append(described(source.name, value, _role(source, code), names.get(source, ""), same_as))
     return tuple(found)
-
-
-def _has_identity(value: Any) -> bool:
-    """Whether two names of it are more than two equal values."""
-    return value is not None and not isinstance(value, (bool, int, float, complex, str, bytes, type))
 
 
 def _role(source: ir.Source, code: Code) -> str:

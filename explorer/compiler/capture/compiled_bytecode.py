@@ -19,11 +19,19 @@ from explorer.compiler.bytecode import build
 from explorer.compiler.bytecode.encode import encode
 from explorer.compiler.bytecode.flow import argument_count, comes_back, handlers_by_position, liveness
 from explorer.compiler.capture import guards, hook, reasons
-from explorer.compiler.capture.called_by_bytecode import run_continuations
 from explorer.compiler.capture.effects import Change
 from explorer.compiler.capture.late_refusals import refuses_late, unused_refusals
 from explorer.compiler.capture.reconstruct import Reconstruction
-from explorer.compiler.capture.resume import TEMP, Continuation, Slot, as_its_own_cells, error_in, restored, split
+from explorer.compiler.capture.resume import (
+    TEMP,
+    Continuation,
+    Slot,
+    as_its_own_cells,
+    error_in,
+    restored,
+    run_continuations,
+    split,
+)
 from explorer.compiler.capture.saved_inputs import AfterDraws, Before, BeforeDrawing, CountedBeforeDrawing, Drawn
 from explorer.compiler.capture.shapes import of_compile
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
@@ -218,10 +226,7 @@ def _hold(r: Reconstruction, value: Value) -> str:
 def _prepare(t: Tracer, r: Reconstruction, change: Change) -> Any:
     target = change.value
     if change.kind == "attribute":
-        r.value(target)
-        base = r.temp()
-        r.emit("STORE_FAST", base)
-        return base, _hold(r, target.overlay[change.name])
+        return _hold(r, target), _hold(r, target.overlay[change.name])
     if change.kind == "deleted":
         return _hold(r, target)
     if change.kind == "cell":

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from explorer.compiler.capture import hook
-from explorer.compiler.capture.called_by_bytecode import progress
+from explorer.compiler.capture.resume import progress
 from explorer.core.text import count
 from explorer.ir.capture import (
     AsTensor,

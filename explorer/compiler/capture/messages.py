@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.compiler.capture import hook, reasons
-from explorer.compiler.capture.called_by_bytecode import OURS, log, warn, warn_caller
+from explorer.compiler.capture.resume import OURS, log, warn, warn_caller
 from explorer.compiler.capture.rules import breaks, each, existing, positional
 from explorer.compiler.capture.values.base import Frame, Raised, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue

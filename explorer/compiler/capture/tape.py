@@ -238,8 +238,7 @@ class Tape:
     def _at_inputs(self) -> Any:
         if self._last_input is not None:
             return self.graph.inserting_after(self._last_input)
-        first = next(iter(self.graph.nodes), None)
-        return self.graph.inserting_before(first) if first is not None else self.graph.inserting_before(None)
+        return self.graph.inserting_before(next(iter(self.graph.nodes), None))
 
     def _unique(self, text: str) -> str:
         text = re.sub(r"_(modules|parameters|buffers)\b", "", text)

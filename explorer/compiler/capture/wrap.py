@@ -18,8 +18,7 @@ import numpy as np
 import torch
 
 from explorer.compiler.capture import guards, hook, reasons
-from explorer.compiler.capture.called_by_bytecode import progress
-from explorer.compiler.capture.resume import STACK
+from explorer.compiler.capture.resume import STACK, progress
 from explorer.compiler.capture.values import functions, iterators
 from explorer.compiler.capture.values.arrays import is_numpys, wrap_array
 from explorer.compiler.capture.values.base import Tracer, Value

@@ -168,7 +168,7 @@ def _combined(function: Any, t: Tracer, *args: Value, **kwargs: Value) -> Value:
         if function is itertools.product and "repeat" in options:
             pools = many * options["repeat"]
         made.append(TupleValue([pool[i] for pool, i in zip(pools, indices, strict=False)]))
-    found = iterators.TakenIterator(list(made), function)  # type: ignore[arg-type]
+    found = iterators.TakenIterator(list(made), function)
     pools_given: list[Value] = [TupleValue(items) for items in many]
     found.made_by = (function, [*pools_given, *map(Constant, rest)], kwargs)
     return found

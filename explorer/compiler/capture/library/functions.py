@@ -332,12 +332,7 @@ def _isinstance(t: Tracer, value: Value, classes: Value) -> Value:
     """Of the value's type."""
     wanted = _classes(t, classes)
     given = getattr(value, "given", None)
-    if (
-        isinstance(value, ObjectValue)
-        and value.given is not MISSING
-        or isinstance(value, TensorValue)
-        and given is not None
-    ):
+    if isinstance(value, ObjectValue) and given is not MISSING or isinstance(value, TensorValue) and given is not None:
         return Constant(t.python(isinstance, given, wanted))
     if isinstance(value, TensorValue):
         like = torch.empty(0, dtype=value.fake.dtype, device="cpu" if value.fake.device.type == "cpu" else "meta")

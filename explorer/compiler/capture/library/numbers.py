@@ -181,11 +181,9 @@ def _abs(t: Tracer, value: Value) -> Value:
         return t.computed(abs, value)
     if isinstance(value, SizeValue):
         return t.on_numbers(operator.abs, value)
-    return (
-        value.special(t, "__abs__", [])
-        if isinstance(value, ObjectValue)
-        else Constant(t.python(abs, t.constant_of(value)))
-    )
+    if isinstance(value, ObjectValue):
+        return value.special(t, "__abs__", [])
+    return Constant(t.python(abs, t.constant_of(value)))
 
 
 @each(round, math.floor, math.ceil, math.trunc)

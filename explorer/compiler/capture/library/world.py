@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.called_by_bytecode import as_it_was, traceback_of
 from explorer.compiler.capture.guards import UNSET, IsObject, is_unset
+from explorer.compiler.capture.resume import as_it_was, traceback_of
 from explorer.compiler.capture.rules import breaks, each, existing, positional
 from explorer.compiler.capture.values.arrays import wrap_array
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value

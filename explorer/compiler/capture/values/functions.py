@@ -146,12 +146,10 @@ class FunctionValue(Value):
                 t.raise_(AttributeError, f"'function' object has no attribute '{name}'")
             if name == "__code__":
                 return t.wrap(t.known_source(found, fixed=True), found)
-            if name == "__dict__":
+            if name in ("__dict__", "__closure__"):
                 unsupported(reasons.ATTRIBUTE, f"function.{name}")
             if name == "__globals__":
                 return t.namespace(self.globals)
-            if name == "__closure__":
-                unsupported(reasons.ATTRIBUTE, f"function.{name}")
             if isinstance(found, types.MethodWrapperType):
                 return t.builtin_method(self, name)
             return t.wrap(Attr(source, name), found)

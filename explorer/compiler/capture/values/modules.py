@@ -173,9 +173,4 @@ def calls_forward(module: torch.nn.Module) -> bool:
 
 _MODULE_CALL = torch.nn.Module.__dict__["__call__"]
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_GLOBAL_HOOKS = (
-    "_global_forward_hooks",
-    "_global_forward_pre_hooks",
-    "_global_backward_hooks",
-    "_global_backward_pre_hooks",
-)
+_GLOBAL_HOOKS = tuple(f"_global{name}" for name in _HOOKS)
