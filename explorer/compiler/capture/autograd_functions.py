@@ -320,10 +320,7 @@ class HandleValue(ObjectValue):
         return Constant(None)
 
     def reconstruct(self, r: Reconstructor) -> None:
-        r.value(self.tensor)
-        r.emit("LOAD_ATTR", self.name)
-        r.value(self.hook)
-        r.call_pushed(1)
+        r.method(self.tensor, self.name, [self.hook])
 
 
 def register_hook(t: Tracer, tensor: TensorValue, name: str, hook: Value) -> Value:

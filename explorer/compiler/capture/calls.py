@@ -449,11 +449,6 @@ class Calls(Tracer, Protocol):
     def raise_value(self, cls: type, args: list[Value]) -> NoReturn:
         raise Raised(ExceptionValue(cls, args))
 
-    def raise_from(self, cls: type, message: str, cause: Value) -> NoReturn:
-        error = ExceptionValue(cls, [Constant(message)])
-        error.overlay |= {"__cause__": cause, "__context__": cause}
-        raise Raised(error)
-
     def raise_(self, cls: type, message: str, **facts: Value) -> NoReturn:
         error = ExceptionValue(cls, [Constant(message)])
         error.overlay |= facts

@@ -490,10 +490,6 @@ class DataModel(Tracer, Protocol):
             return value.special(self, "__iter__", [])
         return value.iterate(self)
 
-    def is_iterator(self, value: Value) -> bool:
-        """Whether Python's loops would take the value."""
-        return self.look_up(value.python_type(), "__next__") not in (MISSING, None)
-
     def items(self, value: Value) -> list[Value]:
         """All items of an iterable, in order."""
         if isinstance(value, SequenceValue) and not self.overrides(value.cls, "__iter__"):

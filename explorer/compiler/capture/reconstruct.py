@@ -187,10 +187,6 @@ class Reconstruction:
             self.value(argument)
         self.body += build.call_stacked(len(args) + len(named), tuple(named))
 
-    def call_pushed(self, count: int) -> None:
-        """Call what lies under as many arguments."""
-        self.body += build.call_stacked(count)
-
     def call_on_output(self, function: Any, node: fx.Node) -> None:
         """Push function(what the graph returned for a node)."""
         self.constant(function)
@@ -204,11 +200,13 @@ class Reconstruction:
             self.value(argument)
         self.body += build.call_stacked(len(args) + len(kwargs), tuple(kwargs))
 
-    def method(self, base: Value, name: str) -> None:
-        """Push base.name()."""
+    def method(self, base: Value, name: str, args: Sequence[Value] = ()) -> None:
+        """Push base.name(*args)."""
         self.value(base)
         self.emit("LOAD_ATTR", name)
-        self.body += build.call_stacked(0)
+        for argument in args:
+            self.value(argument)
+        self.body += build.call_stacked(len(args))
 
     def switch(self, settings: Iterable[Switched]) -> None:
         for setting, key, value in settings:

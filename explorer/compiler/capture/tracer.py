@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -414,10 +414,6 @@ class Evaluator(Calls, DataModel):
             self.unshared[id(each)] = (base.fake, version(base.fake), copy.fake, version(copy.fake))
         self.kept += [base, copy]
 
-    def wraps_numpy(self) -> bool:
-        """Whether the code is inside a function that torch.compiler.wrap_numpy made."""
-        return any(f.code.name == "wrap" and f.code.filename.endswith("external_utils.py") for f in self.frames)
-
     def load_local(self, frame: Frame, name: str) -> Value:
         found = self.bound_local(frame, name)
         if found is None:
@@ -519,10 +515,6 @@ class Evaluator(Calls, DataModel):
                     found = self.wrapped[id(given)] = self._root_cells[name]
             self.kept.append(given)
         return found
-
-    def overlay_or(self, value: Any, name: str, otherwise: Callable[[], Value]) -> Value:
-        overlay = getattr(value, "overlay", {})
-        return overlay[name] if name in overlay else otherwise()
 
     def printable(self, value: Value) -> Any:
         """The value for str.format and %: itself where it is known, else what asks the program for its text."""

@@ -533,7 +533,8 @@ class GeneratorValue(IteratorValue):
             self.done = True
             self._let_go()
             if issubclass(raised.value.python_type(), StopIteration):
-                t.raise_from(RuntimeError, "generator raised StopIteration", raised.value)
+                links = {"__cause__": raised.value, "__context__": raised.value}
+                t.raise_(RuntimeError, "generator raised StopIteration", **links)
             raise
         finally:
             self.running = False

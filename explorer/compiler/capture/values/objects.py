@@ -543,7 +543,7 @@ def checked(t: Tracer, owner: type, name: str, found: Value) -> Value:
             number = int(found.value)
             in_range = number if -(1 << 63) <= number < 1 << 63 else hash(number)
             return Constant(-2 if in_range == -1 else in_range)
-    elif name == "__iter__" and not t.is_iterator(found):
+    elif name == "__iter__" and t.look_up(kind, "__next__") in (MISSING, None):
         t.raise_(TypeError, f"iter() returned non-iterator of type '{name_in_messages(kind)}'")
     elif name == "__len__":
         return _length(t, found)

@@ -205,7 +205,9 @@ class TensorValue(Value):
                 unsupported(reasons.ATTRIBUTE, "tensor.grad of a tensor made here")
             return Constant(None)
         assert self.source is not None
-        return t.overlay_or(self, "grad", lambda: t.wrap(Attr(self.source, "grad"), self.given.grad))  # type: ignore[arg-type, union-attr]
+        if "grad" in self.overlay:
+            return self.overlay["grad"]
+        return t.wrap(Attr(self.source, "grad"), self.given.grad)
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
         if name == "grad" and self.given is not None and value is not None:
