@@ -325,3 +325,62 @@ def test_jagged_tensors_of_other_offsets_do_not_go_together():
         call(x, y)
     record = explorer.explore(torch.add, time=False)(x, z)
     assert "against eager" in str(record) and "differs" not in str(record)
+
+
+class Log(torch.overrides.TorchFunctionMode):
+    """What it is told of, as eager tells it: the function and the classes of the arguments."""
+
+    def __init__(self):
+        super().__init__()
+        self.told = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.told.append((getattr(func, "__qualname__", str(func)), *sorted(cls.__name__ for cls in types)))
+        return func(*args, **(kwargs or {}))
+
+
+def logged(expression):
+    space = {"torch": torch, "F": torch.nn.functional, "Log": Log, "Plain": Plain}
+    exec(f"def f(x):\n    with Log() as log:\n        y = {expression}\n    return log.told, y", space)
+    return space["f"]
+
+
+SEEN_BY_MODES = """
+2 * x | 1 - x | 2 / x | x // 2 | x % 2 | 2 ** x | -x | x < 1 | x != 1 | x.bool() & x.bool() | x[0, 1] | list(x) | len(x)
+x.shape | x.ndim | x.stride() | x.dtype | x.requires_grad | x.grad | x.T | x.nbytes | x.storage_offset() | x.sin()
+torch.zeros(2) | torch.tensor([1, 2]) | torch.as_tensor(x) | torch.randn(2) | torch.where(x > 0, x, x) | x.split(1)
+x.detach() | x.numpy() | x.requires_grad_(False) | x.add_(1) | F.dropout(x, 0.0) | F.softmax(x, -1)
+x.as_subclass(torch.Tensor) | x.as_subclass(Plain) * 2 | torch.nn.Linear(3, 2)(x) | torch.func.vmap(torch.sin)(x)
+torch.einsum("ij,kj->ik", x, x) | sum([x, x]) | max(x.sum(), x.mean()) | f"{x.dtype}" | x.untyped_storage().nbytes()
+"""
+
+
+@pytest.mark.parametrize("cls", [torch.Tensor, Plain], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("expression", filter(None, map(str.strip, SEEN_BY_MODES.replace("\n", "|").split("|"))))
+def test_a_mode_is_told_of_the_same_calls(expression, cls):
+    found = []
+    for compile in (lambda function: function, explorer.compile):
+        torch.manual_seed(0)
+        told, y = compile(logged(expression))((torch.arange(6.0).reshape(2, 3) + 1).as_subclass(cls))
+        found.append((told, type(y), y))
+    assert found[0][:2] == found[1][:2]
+    if isinstance(y, torch.Tensor):
+        torch.testing.assert_close(found[0][2], found[1][2])
+
+
+class Adding(torch.overrides.TorchFunctionMode):
+    """Adds for every product, however it is written, and says that every tensor has seven rows."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func == torch.Tensor.shape.__get__:
+            return (7,)
+        return (torch.add if func in (torch.mul, torch.Tensor.mul) else func)(*args, **(kwargs or {}))
+
+
+def test_a_mode_without_side_effects_is_part_of_the_graph():
+    def f(x):
+        with Adding():
+            return x * 3, 3 * x, x.mul(3), torch.mul(x, 3), x - x.shape[0]
+
+    x = torch.arange(1.0, 4.0)
+    torch.testing.assert_close(explorer.compile(f, fullgraph=True)(x), f(x))

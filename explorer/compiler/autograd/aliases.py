@@ -214,7 +214,6 @@ def extent(value: Tensor) -> tuple[int, int]:
     return at * value.element_size(), (at + reach + 1) * value.element_size() - 1
 
 
-functorch: Any = torch._C._functorch
 Values = Sequence[Any]
 
 
@@ -416,7 +415,7 @@ def written_inputs(captured: Graph) -> list[int]:
     """Positions of the inputs that a call may change: those that share a storage with an argument of such a call."""
     given = [info(node).value for node in captured.inputs]
     reached = {
-        _unwrapped(argument).untyped_storage()._cdata
+        storage_of(argument)
         for node in captured.graph.nodes
         if writes(node)
         for each in node.all_input_nodes
@@ -424,13 +423,6 @@ def written_inputs(captured: Graph) -> list[int]:
         if isinstance(argument, Tensor)
     }
     return [i for i, v in enumerate(given) if isinstance(v, Tensor) and v.untyped_storage()._cdata in reached]
-
-
-def _unwrapped(tensor: Tensor) -> Tensor:
-    """The tensor without the levels of torch.func's transforms around it, which have no storage to ask for."""
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = functorch.get_unwrapped(tensor)
-    return tensor
 
 
 def unless_overlapping(captured: Graph, call: Callable[..., Any], written: Sequence[int]) -> Callable[..., Any]:

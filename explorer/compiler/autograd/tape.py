@@ -253,7 +253,9 @@ class Tape(TorchDispatchMode):
 
 
 def storage_of(value: torch.Tensor) -> int:
-    """The identity of the memory that `value` lies in."""
+    """The identity of the memory that `value` lies in, without the levels of torch.func's transforms around it."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(value):
+        value = torch._C._functorch.get_unwrapped(value)
     identity: int = value.untyped_storage()._cdata
     return identity
 

@@ -250,7 +250,7 @@ class Calls(Tracer, Protocol):
 
     def rule_for(self, function: Any) -> Rule | None:
         try:
-            return CALLS.get(function)
+            return None if self.torch_state.modes and is_graph_function(function) else CALLS.get(function)
         except TypeError:
             return None
 

@@ -5,18 +5,20 @@ Stock counterpart: variables/torch_function.py.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from explorer.compiler.capture import reasons
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
+from explorer.core.reasons import unsupported
 
 PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """The classes of tensors that override nothing."""
@@ -67,15 +69,18 @@ def overridden(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     if not modes and not asked:
         return None
     function, args = _public(kind, target, args)
-    if not callable(function) or function in _IGNORED:
+    if not callable(function) or not modes and function in _IGNORED:
         return None
     given = [t.from_python(function), TupleValue([ClassValue(v.python_type()) for v in asked]), TupleValue(args)]
     if modes:
-        mode = t.torch_state.modes.pop()
+        mode, before = t.torch_state.modes.pop(), t.effects.version
         try:
             found = t.call(t.get_attr(mode, "__torch_function__"), [*given, t.new_dict(kwargs)], {})
         finally:
             t.torch_state.modes.append(mode)
+        if t.effects.version != before:
+            t.tape.whole = "a TorchFunctionMode with side effects sees more calls in eager than those in the graph"
+            unsupported(reasons.FRAME_BREAK, t.tape.whole)
         if not _is_refusal(found):
             return found
     for value in asked:
@@ -97,20 +102,30 @@ def _public(kind: str, target: Any, args: list[Value]) -> tuple[Any, list[Value]
         return getattr(torch.Tensor, target), args
     if target is getattr and isinstance(args[1], Constant):
         return getattr(torch.Tensor, args[1].value).__get__, args[:1]
-    if target in _METHODS:
-        method = getattr(torch.Tensor, _METHODS[target])
-        if issubclass(args[0].python_type(), torch.Tensor):
-            return method, args
-        return getattr(torch.Tensor, f"__r{method.__name__.strip('_')}__"), args[::-1]
+    if getattr(target, "__module__", "") == "_operator" and len(args) <= 3:
+        tensors = tuple(issubclass(each.python_type(), torch.Tensor) for each in args)
+        return _method_of(target, tensors), args if tensors[0] else args[::-1]
     return target, args
 
 
-_METHODS = {
-    operator.getitem: "__getitem__", operator.setitem: "__setitem__", operator.add: "add", operator.sub: "sub",
-    operator.mul: "mul", operator.truediv: "div", operator.floordiv: "__floordiv__", operator.mod: "__mod__",
-    operator.pow: "__pow__", operator.matmul: "__matmul__", operator.and_: "__and__", operator.or_: "__or__",
-    operator.xor: "__xor__", operator.neg: "neg", operator.invert: "__invert__", operator.lt: "__lt__",
-    operator.le: "__le__", operator.eq: "__eq__", operator.ne: "__ne__", operator.gt: "__gt__", operator.ge: "__ge__",
-    operator.iadd: "__iadd__", operator.isub: "__isub__", operator.imul: "__imul__", operator.itruediv: "__idiv__",
-}  # fmt: skip
-"""The methods that Python's operators call."""
+class _FirstCall(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise _Seen(function)
+
+
+class _Seen(Exception):
+    """Carries the function that a mode was told of."""
+
+
+@functools.cache
+def _method_of(function: Callable[..., Any], tensors: tuple[bool, ...]) -> Any:
+    """The method of torch.Tensor that one of Python's operators calls, asked of torch itself."""
+    try:
+        with _FirstCall():
+            function(*(STAND_IN if tensor else 1 for tensor in tensors))
+    except _Seen as seen:
+        return seen.args[0]
+    return function
+
+
+STAND_IN = torch.zeros(())

@@ -126,6 +126,9 @@ class TensorValue(Value):
             return self.overlay[name]
         if self.cls not in PLAIN and (found := self._of_class(t, name)) is not None:
             return found
+        if t.torch_state.modes and isinstance(getattr(torch.Tensor, name, None), types.GetSetDescriptorType):
+            if (found := overridden(t, "call_function", getattr, [self, Constant(name)], {})) is not None:
+                return found
         if name == "shape":
             return self.method(t, "size", [], {})
         if name == "nbytes":
@@ -210,6 +213,8 @@ class TensorValue(Value):
         return t.wrap(Attr(self.source, "grad"), self.given.grad)
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
+        if t.torch_state.modes and hasattr(torch.Tensor, name):
+            unsupported(reasons.ATTRIBUTE, f"setting tensor.{name} under a TorchFunctionMode")
         if name == "grad" and self.given is not None and value is not None:
             t.effects.set_attr(self, name, value)
             return
@@ -236,7 +241,8 @@ class TensorValue(Value):
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "as_subclass":
             return self.as_class(t, t.constant_of(args[0] if args else kwargs["cls"]))
-        if self.cls not in PLAIN and overrides_torch(t, self.cls) and hasattr(torch.Tensor, name):
+        asks = t.torch_state.modes or self.cls not in PLAIN and overrides_torch(t, self.cls)
+        if asks and hasattr(torch.Tensor, name):
             found = overridden(t, "call_method", name, [self, *args], kwargs)
             if found is not None:
                 return found
@@ -328,7 +334,7 @@ class TensorValue(Value):
         if dispatches(cls) or not issubclass(cls, torch.Tensor):
             unsupported(reasons.TENSOR_SUBCLASS, f"a tensor as a {cls.__name__}")
         with torch._C.DisableTorchFunctionSubclass():
-            made = graph_call(t, "call_function", torch.ops.aten.alias.default, [self], {})
+            made = recorded(t, "call_function", torch.ops.aten.alias.default, [self], {})
         made.cls = cls  # type: ignore[attr-defined]
         return made
 
@@ -398,6 +404,8 @@ class TensorValue(Value):
         unsupported(reasons.DATA_DEPENDENT_BRANCH, "in a tensor")
 
     def length(self, t: Tracer) -> Value:
+        if t.torch_state.modes and (found := overridden(t, "call_method", "__len__", [self], {})) is not None:
+            return found
         if self.fake.dim() == 0:
             t.raise_(TypeError, "len() of a 0-d tensor")
         return t.from_python(self.fake.shape[0])
@@ -579,6 +587,11 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
         kwargs = {name: value for name, value in kwargs.items() if name != "from"}
     if (found := overridden(t, kind, target, args, kwargs)) is not None:
         return found
+    return recorded(t, kind, target, args, kwargs)
+
+
+def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """The same, where neither a mode nor a class of the program is asked."""
     if any(isinstance(v, (FloatValue, SizeValue)) for v in (*args, *kwargs.values())):
         args = [t.float_of(a) for a in args]
         kwargs = {name: t.float_of(value) for name, value in kwargs.items()}
