@@ -238,3 +238,43 @@ def test_other_data_after_writes_to_the_first(given: str, mode: Any) -> None:
         return fn
 
     like_eager(make, lambda: torch.arange(6.0).view(2, 3))
+
+
+VMAP = torch.func.vmap
+TRANSFORMS = {
+    "vmap": lambda y: VMAP(lambda q: q * 2)(y),
+    "a view": lambda y: VMAP(lambda q: q.view(-1))(y),
+    "a number in two levels": lambda y: VMAP(VMAP(lambda q: 2 - (q + 1) / 3))(y),
+    "an integer to a float": lambda y: VMAP(VMAP(lambda q: q.int() * 2.5))(y),
+    "grad": lambda y: torch.func.grad(lambda q: (q.reshape(-1) ** 2).sum())(y),
+    "jacfwd": lambda y: torch.func.jacfwd(lambda q: (q + 1) * 2)(y),
+    "hessian": lambda y: torch.func.hessian(lambda q: ((q + 1) ** 2).sum())(y),
+}
+
+
+@pytest.mark.parametrize("mode", [contextlib.nullcontext, torch.no_grad])
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_a_transform_of_what_was_written(transform: str, mode: Any) -> None:
+    """Below its levels, whether results share memory is asked as elsewhere; grad mode is put back."""
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        with mode():
+            x.add_(1)
+            return TRANSFORMS[transform](x)
+
+    like_eager(lambda: fn, lambda: torch.arange(6.0).view(2, 3))
+    record = explorer.explore(fn, time=False)(torch.arange(6.0).view(2, 3).half())
+    assert not record.errors and record.data.timing is not None and record.data.timing.accuracy is not None
+    assert not record.data.timing.accuracy.first_mismatch
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_zero_tensor_has_no_memory_to_read(grad: bool) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2 + 1).sin() + x.sum()
+
+    compiled = explorer.compile(fn)
+    for given in (torch.ones(3), torch._efficientzerotensor(3).requires_grad_(grad), torch.ones(3)):
+        assert torch.equal(compiled(given), fn(given))
+    record = explorer.explore(fn, time=False)(torch._efficientzerotensor(3))
+    assert "a zero tensor, which has no memory" in record.text()

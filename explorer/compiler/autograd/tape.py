@@ -195,6 +195,9 @@ class Tape(TorchDispatchMode):
     def _record(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func._schema.is_mutable:
             raise Unsupported(Why(reasons.MUTABLE_OPERATOR, str(func)))
+        if args and isinstance(args[0], (int, float, complex)) and _is_of_tensors(func):
+            with self:  # torch hands a tensor that was a number over as that number
+                args = (aten.scalar_tensor.default(args[0], dtype=_DTYPE_OF[type(args[0])]), *args[1:])
         result = func(*args, **kwargs)
         many = isinstance(result, (tuple, list))
         tensors = [v for v in result if isinstance(v, torch.Tensor)] if many else [result]
@@ -274,6 +277,16 @@ def has_memory(value: Any) -> bool:
 def _is_complex(args: tuple[Any, ...]) -> bool:
     given = (part for value in args for part in (value if isinstance(value, (tuple, list)) else (value,)))
     return any(isinstance(each, torch.Tensor) and each.is_complex() and each.device.type == "cpu" for each in given)
+
+
+_DTYPE_OF = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+
+
+@functools.cache
+def _is_of_tensors(func: OpOverload) -> bool:
+    """Whether the first argument is a tensor and the only one."""
+    kinds = [isinstance(each.type, torch.TensorType) for each in func._schema.arguments]
+    return kinds[:1] == [True] and not any(kinds[1:])
 
 
 @functools.cache

@@ -231,6 +231,8 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
         given = as_tensor(given)  # type: ignore[assignment]
     if given.layout is not torch.strided or given.is_quantized or given.is_nested:
         unsupported(reasons.SPARSE, f"{source.name} is {given.layout}")
+    if given._is_zerotensor():
+        unsupported(reasons.SPARSE, f"{source.name} is a zero tensor, which has no memory")
     if torch.is_inference(given) and not torch.is_inference_mode_enabled():
         unsupported(reasons.SPARSE, f"{source.name} is an inference tensor")
     made = TensorValue(source=place, given=real)

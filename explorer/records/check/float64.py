@@ -66,10 +66,11 @@ class Float64Run(TorchDispatchMode):
         leaves = [leaf for leaf in flat if isinstance(leaf, Tensor)]
         draws = _draws(func)
         self.drew = self.drew or draws
-        follows = all(map(_is_plain, leaves)) and any(map(_is_inexact, leaves)) and not draws
+        followable = all(_is_plain(leaf) or leaf._is_zerotensor() for leaf in leaves)
+        follows = followable and any(map(_is_inexact, leaves)) and not draws
         if follows:
             for leaf in leaves:
-                if _is_inexact(leaf):
+                if _is_inexact(leaf) and _is_plain(leaf):
                     self._shadow(leaf)  # before the operator writes
         written = [leaf for leaf in written_arguments(func, args, kwargs) if _is_plain(leaf)]
         before = [leaf.clone() if not _is_inexact(leaf) else leaf for leaf in written] if follows else []
@@ -102,6 +103,8 @@ class Float64Run(TorchDispatchMode):
                 return NARROW.get(value, value)
             if not isinstance(value, Tensor):
                 return value
+            if value._is_zerotensor():
+                return value.to(NARROW.get(value.dtype, value.dtype))
             if not _is_inexact(value):
                 return before[id(value)].clone() if id(value) in before else value
             found = self._view(value, run)
@@ -194,7 +197,7 @@ def _is_inexact(tensor: Tensor) -> bool:
 
 def _is_plain(tensor: Tensor) -> bool:
     plain = type(tensor) in (Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
-    return plain and not tensor.is_meta and not tensor.is_quantized
+    return plain and not tensor.is_meta and not tensor.is_quantized and not tensor._is_zerotensor()
 
 
 def _real(dtype: torch.dtype) -> torch.dtype:

@@ -184,7 +184,7 @@ class Objects:
     def bytes(self) -> int:
         """Of the tensors, each storage once."""
         strided = (tensor for tensor in self.tensors.values() if tensor.layout is torch.strided)
-        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in strided}
+        storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in strided}
         return sum(storages.values())
 
 

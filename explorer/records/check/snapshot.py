@@ -716,10 +716,10 @@ def _of_place(place: Binding) -> Kept:
 def _memory(state: State) -> Iterator[Memory]:
     seen: set[int] = set()
     for path, tensor in state.tensors.items():
-        if tensor.layout is not torch.strided or tensor.is_meta:
-            if not tensor.is_meta:
-                raise NotIsolated(f"{path} is a tensor of layout {tensor.layout}, whose memory is not one piece")
+        if tensor.is_meta or tensor._is_zerotensor():
             continue
+        if tensor.layout is not torch.strided:
+            raise NotIsolated(f"{path} is a tensor of layout {tensor.layout}, whose memory is not one piece")
         try:
             storage = tensor.untyped_storage()
             key = storage._cdata
