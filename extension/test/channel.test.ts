@@ -7,7 +7,7 @@ const running = (stage: string): ToPage => ({ type: "running", compile: "f0", st
 const stagesOf = (heard: readonly ToPage[]) => heard.map(each => (each.type === "running" ? each.stage : each.type));
 
 test("one who listens late hears what was said before, once and in order", () => {
-  const channel = new Channel();
+  const channel = Channel();
   const early: ToPage[] = [];
   const late: ToPage[] = [];
   channel.listen(message => early.push(message));
@@ -21,7 +21,7 @@ test("one who listens late hears what was said before, once and in order", () =>
 
 test("what a whole record holds is not said again", () => {
   for (const whole of [{ type: "done" }, { type: "record", record: {} }] as ToPage[]) {
-    const channel = new Channel();
+    const channel = Channel();
     channel.hear(running("decode"));
     channel.hear(whole);
     channel.hear(running("again"));
@@ -32,7 +32,7 @@ test("what a whole record holds is not said again", () => {
 });
 
 test("one who has left hears nothing", () => {
-  const channel = new Channel();
+  const channel = Channel();
   const heard: ToPage[] = [];
   channel.listen(message => heard.push(message))();
   channel.hear(running("decode"));

@@ -23,11 +23,11 @@ function storage(): Storage {
 
 test("what was set up is remembered by place", () => {
   const kept = storage();
-  new Memory("a.ipynb", kept).remember("height", 500);
-  new Memory("a.ipynb", kept).remember("layout", ["x"]);
-  assert.equal(new Memory("a.ipynb", kept).recall("height"), 500);
-  assert.deepEqual(new Memory("a.ipynb", kept).recall("layout"), ["x"]);
-  assert.equal(new Memory("b.ipynb", kept).recall("height"), undefined);
+  Memory("a.ipynb", kept).remember("height", 500);
+  Memory("a.ipynb", kept).remember("layout", ["x"]);
+  assert.equal(Memory("a.ipynb", kept).recall("height"), 500);
+  assert.deepEqual(Memory("a.ipynb", kept).recall("layout"), ["x"]);
+  assert.equal(Memory("b.ipynb", kept).recall("height"), undefined);
 });
 
 test("places not used for longest are forgotten, and what is not ours is left alone", () => {
@@ -36,7 +36,7 @@ test("places not used for longest are forgotten, and what is not ours is left al
   for (let n = 0; n < 250; n++) {
     const key = `torch-explorer:${n}.ipynb`;
     if (n < 249) kept.setItem(key, JSON.stringify({ used: n, values: { height: n } }));
-    else new Memory(`${n}.ipynb`, kept).remember("height", n);
+    else Memory(`${n}.ipynb`, kept).remember("height", n);
   }
   const left = Object.keys(kept);
   assert.equal(left.length, 201);
@@ -48,9 +48,9 @@ test("storage that was tampered with, or is denied, is as if nothing was kept", 
   const kept = storage();
   for (const text of ["{", "null", "[]", '{"values":3}', '{"values":[1]}']) {
     kept.setItem("torch-explorer:a", text);
-    assert.equal(new Memory("a", kept).recall("height"), undefined);
+    assert.equal(Memory("a", kept).recall("height"), undefined);
   }
-  const denied = new Memory("a", null);
+  const denied = Memory("a", null);
   denied.remember("height", 1);
   assert.equal(denied.recall("height"), undefined);
 });

@@ -23,7 +23,7 @@ function host(live: Live | null, files: [string, string | Blob][] = []): Host {
   };
 }
 
-const labels = (live: Live | null, cut: boolean) => new Saving({} as HTMLElement, host(live)).whole({ title: "step", cut }).map(each => each.label);
+const labels = (live: Live | null, cut: boolean) => Saving({} as HTMLElement, host(live)).whole({ title: "step", cut }).map(each => each.label);
 
 test("what is saved is all of the record, or said to be a part", () => {
   assert.deepEqual(labels(kernel, false), ["This record (.explore.json)", "Everything as one page (.html)"]);
@@ -33,7 +33,7 @@ test("what is saved is all of the record, or said to be a part", () => {
 
 test("all of a record that was cut comes from the kernel, once", async () => {
   const files: [string, string | Blob][] = [];
-  new Saving({} as HTMLElement, host(kernel, files)).whole({ title: "step", cut: true })[0]?.run();
+  Saving({} as HTMLElement, host(kernel, files)).whole({ title: "step", cut: true })[0]?.run();
   assert.deepEqual(sent, [{ type: "keep" }]);
   for (let n = 0; n < 2; n++) [...listeners].forEach(listener => listener({ type: "kept", packed: btoa("whole") }));
   await new Promise(setImmediate);

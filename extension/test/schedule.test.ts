@@ -29,7 +29,7 @@ const half: HalfData = {
   },
 };
 const explain = (first: string, second: string) => {
-  const { together, headline, statements } = new Pairs(half, id => id).explain(first, second);
+  const { together, headline, statements } = Pairs(half, id => id).explain(first, second);
   return { together, headline, standings: statements.map(each => each.standing), texts: statements.map(each => each.text), codes: statements.map(each => each.why?.code) };
 };
 
@@ -62,7 +62,7 @@ test("kernels between which no verdict is listed: what the schedule says of all 
   assert.deepEqual([found.texts, found.codes, found.standings], [["k0 with k2:"], ["refuse.nothing_shared"], ["recorded"]]);
   assert.match(explain("a", "nothing").texts[0] ?? "", /No step of the schedule runs nothing/);
   const old = { ...half, schedule: { items: [item("k0", "a", "b"), item("k1", "c")], fusions: [] } };
-  for (const other of ["b", "c"]) assert.deepEqual(new Pairs(old, id => id).explain("a", other).statements.map(each => each.standing), ["unknown"]);
+  for (const other of ["b", "c"]) assert.deepEqual(Pairs(old, id => id).explain("a", other).statements.map(each => each.standing), ["unknown"]);
 });
 
 test("operations are called by what they compute and the lines that ask for it", () => {

@@ -17,7 +17,7 @@ test("every kind of thing in a record can be found, in the pane that shows it", 
 });
 
 test("all words must be there, in any case and order", () => {
-  const search = new Search(sample);
+  const search = Search(sample);
   const labels = (query: string) => search.find(query).flatMap(group => group.entries.map(each => each.label));
   assert.ok(labels("RELU torch").includes("return torch.relu(y).sum(-1)"));
   assert.deepEqual(labels("relu nowhere"), []);
@@ -25,7 +25,7 @@ test("all words must be there, in any case and order", () => {
 });
 
 test("an element that several stages print is found once", () => {
-  const nodes = new Search(sample).find("mul", 100).find(group => group.name === "Nodes");
+  const nodes = Search(sample).find("mul", 100).find(group => group.name === "Nodes");
   const keys = (nodes?.entries ?? []).map(each => each.what);
   assert.ok(keys.length > 0);
   assert.equal(new Set(keys).size, keys.length);
@@ -34,7 +34,7 @@ test("an element that several stages print is found once", () => {
 test("what begins with the query comes first, and what is not listed is counted", () => {
   const text = ["x = add", "add = 1", "padding", "add two"].join("\n");
   const record = { ...sample, compiles: [], reasons: [], sources: [{ file: "a/m.py", first_line: 5, text }] };
-  const [group] = new Search(record).find("add", 3);
+  const [group] = Search(record).find("add", 3);
   assert.deepEqual(group?.entries.map(each => each.label), ["add = 1", "add two", "x = add"]);
   assert.equal(group?.found, 4);
   assert.deepEqual(group?.entries.map(each => each.what)[0], "|a/m.py:6");

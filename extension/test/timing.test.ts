@@ -133,7 +133,7 @@ test("why the time outside the kernels is not told", () => {
 // ---------------------------------------------------------------------------------------------------------- runs
 
 test("samples stream in, and the result takes their place", () => {
-  const runs = new Runs();
+  const runs = Runs();
   runs.take({ type: "running", compile: "", stage: "", what: "timing eager" });
   runs.take({ type: "samples", run: "", name: "eager", seconds: [1, 2] });
   runs.take({ type: "samples", run: "", name: "eager", seconds: [3] });
@@ -146,7 +146,7 @@ test("samples stream in, and the result takes their place", () => {
 });
 
 test("a run with other sizes stands beside the record's own", () => {
-  const runs = new Runs();
+  const runs = Runs();
   runs.recorded(timed(1, null));
   const id = runs.start({ x: [8, 8] });
   runs.take({ type: "samples", run: id, name: "explorer", seconds: [2] });
@@ -159,7 +159,7 @@ test("a run with other sizes stands beside the record's own", () => {
 });
 
 test("a run that was stopped, that failed, or whose kernel went away", () => {
-  const runs = new Runs();
+  const runs = Runs();
   const first = runs.start({});
   runs.take({ type: "done", run: first, error: "it was stopped" });
   assert.deepEqual([runs.find(first)?.state, runs.find(first)?.error], ["failed", "it was stopped"]);
@@ -174,7 +174,7 @@ test("a run that was stopped, that failed, or whose kernel went away", () => {
 // --------------------------------------------------------------------------------------------------------- sizes
 
 test("equal sizes move together, ones stay", () => {
-  const sizes = new Sizes([{ name: "x", dtype: "float32", shape: [64, 128, 1] }, { name: "w", dtype: "bfloat16", shape: [128, 1] }]);
+  const sizes = Sizes([{ name: "x", dtype: "float32", shape: [64, 128, 1] }, { name: "w", dtype: "bfloat16", shape: [128, 1] }]);
   assert.equal(sizes.bytes, 64 * 128 * 4 + 128 * 2);
   sizes.set({ argument: "x", dim: 1 }, 256);
   assert.deepEqual(sizes.shapes.value, { x: [64, 256, 1], w: [256, 1] });

@@ -4,19 +4,23 @@
 import type { ToPage } from "../viewer/protocol";
 import type { Dispose } from "../viewer/signal";
 
-export class Channel {
-  readonly #listeners = new Set<(message: ToPage) => void>();
-  #said: ToPage[] = [];
+export function Channel() {
+  const listeners = new Set<(message: ToPage) => void>();
+  let said: ToPage[] = [];
 
-  listen(listener: (message: ToPage) => void): Dispose {
-    this.#said.forEach(listener);
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+  function listen(listener: (message: ToPage) => void): Dispose {
+    said.forEach(listener);
+    listeners.add(listener);
+    return () => listeners.delete(listener);
   }
 
-  hear(message: ToPage): void {
-    if (message.type === "record" || message.type === "done") this.#said = [];
-    else if (message.type !== "kept" && message.type !== "made") this.#said.push(message);
-    this.#listeners.forEach(listener => listener(message));
+  function hear(message: ToPage): void {
+    if (message.type === "record" || message.type === "done") said = [];
+    else if (message.type !== "kept" && message.type !== "made") said.push(message);
+    listeners.forEach(listener => listener(message));
   }
+
+  return { listen, hear };
 }
+
+export type Channel = ReturnType<typeof Channel>;

@@ -37,7 +37,7 @@ abstract class View extends Widget {
   /** `place` is the notebook or file that what a person sets up is remembered with. */
   constructor(readonly place: string) {
     super();
-    this.#memory = new Memory(place);
+    this.#memory = Memory(place);
     styled(style);
     this.addClass("ex-lab");
     const handle = heightHandle(this.#box, pixels => this.#memory.remember("height", pixels));

@@ -30,7 +30,7 @@ export class ExplorerModel extends DOMWidgetModel {
     super.initialize(attributes, options);
     // Kept here, not in fields: Backbone calls this before a subclass's fields are set.
     let disconnect: Dispose = () => undefined;
-    const channel = new Channel();
+    const channel = Channel();
     const live: Live = {
       listen: listener => channel.listen(listener),
       send: message => this.send(message as unknown as Backbone.ObjectHash, {}),

@@ -13,44 +13,34 @@ interface Kept {
   readonly values: { readonly [name: string]: Json };
 }
 
-export class Memory {
-  readonly #place: string;
-  readonly #storage: Storage | null;
+export function Memory(place: string, storage: Storage | null = available()) {
+  const recall = (name: string): Json | undefined => read().values[name];
+  const read = (): Kept => parsed(storage?.getItem(PREFIX + place) ?? null);
 
-  constructor(place: string, storage: Storage | null = available()) {
-    this.#place = place;
-    this.#storage = storage;
-  }
-
-  recall(name: string): Json | undefined {
-    return this.#read().values[name];
-  }
-
-  remember(name: string, value: Json): void {
-    if (!this.#storage) return;
-    const kept: Kept = { used: Date.now(), values: { ...this.#read().values, [name]: value } };
-    this.#forget();
+  function remember(name: string, value: Json): void {
+    if (!storage) return;
+    const kept: Kept = { used: Date.now(), values: { ...read().values, [name]: value } };
+    forget();
     try {
-      this.#storage.setItem(PREFIX + this.#place, JSON.stringify(kept));
+      storage.setItem(PREFIX + place, JSON.stringify(kept));
     } catch (error) {
       if (!(error instanceof DOMException)) throw error;
       console.warn(`torch-explorer: the browser's storage is full, so ${name} will not be remembered`, error);
     }
   }
 
-  #read(): Kept {
-    return parsed(this.#storage?.getItem(PREFIX + this.#place) ?? null);
-  }
-
-  #forget(): void {
-    const storage = this.#storage;
+  function forget(): void {
     if (!storage) return;
-    const others = Object.keys(storage).filter(key => key.startsWith(PREFIX) && key !== PREFIX + this.#place);
+    const others = Object.keys(storage).filter(key => key.startsWith(PREFIX) && key !== PREFIX + place);
     if (others.length < MOST) return;
     const used = (key: string) => parsed(storage.getItem(key)).used;
     others.sort((a, b) => used(b) - used(a)).slice(MOST - 1).forEach(key => storage.removeItem(key));
   }
+
+  return { recall, remember };
 }
+
+export type Memory = ReturnType<typeof Memory>;
 
 function parsed(text: string | null): Kept {
   const empty: Kept = { used: 0, values: {} };

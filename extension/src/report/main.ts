@@ -24,7 +24,7 @@ async function main(): Promise<void> {
 }
 
 function host(): Host {
-  const memory = new Memory(location.pathname);
+  const memory = Memory(location.pathname);
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   const dark = new Signal(scheme.matches);
   on(scheme, "change", () => (dark.value = scheme.matches));

@@ -109,24 +109,28 @@ export type Pattern = "plain" | "hatched" | "dotted" | "crossed" | "barred";
 let drawn = 0;
 
 /** The patterns of one drawing: `fill(pattern, colour class)` gives what to draw a filled mark from. */
-export class Patterns {
-  readonly definitions = svg("defs");
-  readonly #name = `ex-pattern-${++drawn}`;
-  readonly #made = new Set<Pattern>();
+export function Patterns() {
+  const definitions = svg("defs");
+  const name = `ex-pattern-${++drawn}`;
+  const made = new Set<Pattern>();
 
   /** The overlay for a mark, to be drawn over its colour: null for a plain one. */
-  fill(pattern: Pattern): string | null {
+  function fill(pattern: Pattern): string | null {
     if (pattern === "plain") return null;
-    const id = `${this.#name}-${pattern}`;
-    if (!this.#made.has(pattern)) {
-      this.#made.add(pattern);
+    const id = `${name}-${pattern}`;
+    if (!made.has(pattern)) {
+      made.add(pattern);
       const lines = { hatched: "M-1 7 L7 -1 M-1 1 L1 -1 M5 7 L7 5", crossed: "M0 0 L6 6 M6 0 L0 6", barred: "M3 0 L3 6", dotted: "" }[pattern];
       const mark = pattern === "dotted" ? svg("circle.ex-dots", { cx: 3, cy: 3, r: 1 }) : svg("path.ex-hatch", { d: lines });
-      this.definitions.append(svg("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse" }, mark));
+      definitions.append(svg("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse" }, mark));
     }
     return `url(#${id})`;
   }
+
+  return { definitions, fill };
 }
+
+export type Patterns = ReturnType<typeof Patterns>;
 
 /** Something in a drawing that stands for an element. Its name is said, and told on hovering, whatever text it shows. */
 export function mark(name: string, look: string, ...shown: readonly (Node | null)[]): SVGGElement {
@@ -143,7 +147,7 @@ export function sample(...inside: readonly SVGElement[]): SVGSVGElement {
 
 /** What a look and its pattern stand for. */
 export function legendEntry({ look, pattern, says }: { readonly look: string; readonly pattern: Pattern; readonly says: string }): HTMLElement {
-  const patterns = new Patterns();
+  const patterns = Patterns();
   const shown = block(patterns, pattern, 1, 1, 20, 10, look);
   return h("span", sample(patterns.definitions, shown), says);
 }

@@ -48,117 +48,103 @@ const MORE = 5000;
 /** Characters that a column of the table as text is padded to. */
 const WIDEST = 200;
 
-export class DataTable<Row> {
-  readonly element: HTMLElement;
-  readonly #table: HTMLElement;
-  readonly #head = h("tr");
-  readonly #body = h("tbody");
-  readonly #more = h("div.ex-more");
-  readonly #linked: Linked;
-  #rows: readonly Row[] = [];
-  #sorted: { readonly column: Column<Row>; readonly down: boolean } | null = null;
-  #shown = SHOWN;
-  #rowOf = new Map<Element, Row>();
-  readonly #caption: string;
-  #columns: readonly Column<Row>[];
-  readonly #how: Rows<Row>;
-
-  constructor(caption: string, columns: readonly Column<Row>[], selection: Selection, how: Rows<Row> = {}) {
-    this.#caption = caption;
-    this.#columns = columns;
-    this.#how = how;
-    this.#table = h(
-      "table.ex-table.ex-data", h("caption.ex-hidden", caption), h("thead", this.#head), this.#body,
-    );
-    this.element = h("div.ex-wide", this.#table, this.#more);
-    this.#linked = new Linked(this.element, selection, (_, mark) => {
-      const row = this.#rowOf.get(mark);
-      if (row !== undefined) this.#how.chosen?.(row);
-    });
-  }
-
-  get isEmpty(): boolean {
-    return this.#rows.length === 0;
-  }
+export function DataTable<Row>(
+  caption: string, columns: readonly Column<Row>[], selection: Selection, how: Rows<Row> = {},
+) {
+  const head = h("tr");
+  const body = h("tbody");
+  const more = h("div.ex-more");
+  let shownRows: readonly Row[] = [];
+  let sorting: { readonly column: Column<Row>; readonly down: boolean } | null = null;
+  let limit = SHOWN;
+  let rowOf = new Map<Element, Row>();
+  let shownColumns: readonly Column<Row>[];
+  const isEmpty = (): boolean => shownRows.length === 0;
+  const dispose = () => linked.dispose();
+  shownColumns = columns;
+  const table = h(
+    "table.ex-table.ex-data", h("caption.ex-hidden", caption), h("thead", head), body,
+  );
+  const element = h("div.ex-wide", table, more);
+  const linked = Linked(element, selection, (_, mark) => {
+    const row = rowOf.get(mark);
+    if (row !== undefined) how.chosen?.(row);
+  });
 
   /** Shows these rows, in the order that was chosen before. */
-  show(rows: readonly Row[], columns = this.#columns): void {
-    this.#rows = rows;
-    this.#columns = columns;
-    if (this.#sorted && !columns.includes(this.#sorted.column)) {
-      const name = this.#sorted.column.name;
+  function show(rows: readonly Row[], columns = shownColumns): void {
+    shownRows = rows;
+    shownColumns = columns;
+    if (sorting && !columns.includes(sorting.column)) {
+      const name = sorting.column.name;
       const column = columns.find(each => each.name === name);
-      this.#sorted = column ? { column, down: this.#sorted.down } : null;
+      sorting = column ? { column, down: sorting.down } : null;
     }
-    this.#render();
+    render();
   }
 
-  reveal(of: Key): boolean {
-    const has = (row: Row) => this.#how.keys?.(row).includes(of) ?? false;
-    const at = this.#rows.length > this.#shown ? this.#inOrder().findIndex(has) : -1;
-    if (at >= this.#shown && at < MORE) {
-      this.#shown = MORE;
-      this.#render();
+  function reveal(of: Key): boolean {
+    const has = (row: Row) => how.keys?.(row).includes(of) ?? false;
+    const at = shownRows.length > limit ? inOrder().findIndex(has) : -1;
+    if (at >= limit && at < MORE) {
+      limit = MORE;
+      render();
     }
-    return this.#linked.reveal(of);
+    return linked.reveal(of);
   }
 
   /** The table as text, its columns aligned. */
-  text(): string {
-    const cells = [this.#columns.map(each => each.name), ...this.#inOrder().map(row => this.#columns.map(each => each.text(row)))];
-    const widths = this.#columns.map((_, n) => Math.min(most(cells.map(row => row[n]?.length ?? 0)), WIDEST));
+  function text(): string {
+    const cells = [shownColumns.map(each => each.name), ...inOrder().map(row => shownColumns.map(each => each.text(row)))];
+    const widths = shownColumns.map((_, n) => Math.min(most(cells.map(row => row[n]?.length ?? 0)), WIDEST));
     const line = (row: readonly string[]) =>
-      row.map((cell, n) => (this.#columns[n]?.numeric ? cell.padStart(widths[n] ?? 0) : cell.padEnd(widths[n] ?? 0))).join("  ").trimEnd();
-    return [this.#caption, "", ...cells.map(line), ""].join("\n");
+      row.map((cell, n) => (shownColumns[n]?.numeric ? cell.padStart(widths[n] ?? 0) : cell.padEnd(widths[n] ?? 0))).join("  ").trimEnd();
+    return [caption, "", ...cells.map(line), ""].join("\n");
   }
 
-  dispose(): void {
-    this.#linked.dispose();
+  function inOrder(): readonly Row[] {
+    const order = sorting?.column.order;
+    return sorting && order ? sortedBy(shownRows, order, sorting.down) : shownRows;
   }
 
-  #inOrder(): readonly Row[] {
-    const order = this.#sorted?.column.order;
-    return this.#sorted && order ? sortedBy(this.#rows, order, this.#sorted.down) : this.#rows;
-  }
-
-  #render(): void {
-    this.#table.hidden = this.isEmpty;
-    fill(this.#head, ...this.#columns.map(each => this.#heading(each)));
-    const rows = this.#inOrder();
-    const shown = rows.slice(0, this.#shown);
-    this.#linked.clear();
-    this.#rowOf = new Map();
-    const held = placeOfFocus(this.#body);
-    fill(this.#body, ...shown.map(row => this.#row(row)));
+  function render(): void {
+    table.hidden = isEmpty();
+    fill(head, ...shownColumns.map(each => heading(each)));
+    const rows = inOrder();
+    const shown = rows.slice(0, limit);
+    linked.clear();
+    rowOf = new Map();
+    const held = placeOfFocus(body);
+    fill(body, ...shown.map(row => rowElement(row)));
     held?.();
-    fill(this.#more);
+    fill(more);
     if (shown.length < rows.length) {
       const open = () => {
-        this.#shown += MORE;
-        this.#render();
+        limit += MORE;
+        render();
       };
       const left = rows.length - shown.length;
-      this.#more.append(button("ex-link", left <= MORE ? `Show all ${rows.length}` : `Show ${MORE} more of ${rows.length}`, open));
+      more.append(button("ex-link", left <= MORE ? `Show all ${rows.length}` : `Show ${MORE} more of ${rows.length}`, open));
     }
   }
 
-  #row(row: Row): HTMLElement {
-    const cells = this.#columns.map(each => h("td", { class: each.numeric ? "ex-number" : undefined }, each.cell?.(row) ?? each.text(row)));
-    const element = h("tr", { class: this.#how.look?.(row) || undefined }, ...cells);
-    const [own, ...also] = this.#how.keys?.(row) ?? [];
-    if (own !== undefined) this.#linked.add(element, own, ...also);
-    this.#rowOf.set(element, row);
+  function rowElement(row: Row): HTMLElement {
+    const cells = shownColumns.map(each => h("td", { class: each.numeric ? "ex-number" : undefined }, each.cell?.(row) ?? each.text(row)));
+    const element = h("tr", { class: how.look?.(row) || undefined }, ...cells);
+    const [own, ...also] = how.keys?.(row) ?? [];
+    if (own !== undefined) linked.add(element, own, ...also);
+    rowOf.set(element, row);
     return element;
   }
 
-  #heading(column: Column<Row>): HTMLElement {
-    const sorted = this.#sorted?.column === column ? this.#sorted : null;
+  function heading(column: Column<Row>): HTMLElement {
+    const sorted = sorting?.column === column ? sorting : null;
     const attributes = { scope: "col", class: column.numeric ? "ex-number" : undefined, title: column.title };
     if (!column.order) return h("th", attributes, column.name);
     const sort = () => {
-      this.#sorted = sorted ? (sorted.down === !!column.numeric ? { column, down: !sorted.down } : null) : { column, down: !!column.numeric };
-      this.#render();
-      this.#head.querySelectorAll("button")[this.#columns.filter(each => each.order).indexOf(column)]?.focus();
+      sorting = sorted ? (sorted.down === !!column.numeric ? { column, down: !sorted.down } : null) : { column, down: !!column.numeric };
+      render();
+      head.querySelectorAll("button")[shownColumns.filter(each => each.order).indexOf(column)]?.focus();
     };
     const mark = sorted ? (sorted.down ? " ▾" : " ▴") : "";
     return h(
@@ -166,7 +152,11 @@ export class DataTable<Row> {
       button("ex-sort", column.name + mark, sort),
     );
   }
+
+  return { element, show, reveal, text, dispose, get isEmpty() { return isEmpty(); } };
 }
+
+export type DataTable<Row> = ReturnType<typeof DataTable<Row>>;
 
 const FOCUSABLE = "button, input, select, a";
 

@@ -9,32 +9,30 @@ export interface Facet {
   readonly count: number;
 }
 
-export class Facets {
-  readonly element: HTMLElement;
-  readonly #chosen: Signal<readonly string[]>;
+export function Facets(label: string, chosen: Signal<readonly string[]>) {
+  const element = h("div.ex-facets", { role: "group", "aria-label": label });
 
-  constructor(label: string, chosen: Signal<readonly string[]>) {
-    this.#chosen = chosen;
-    this.element = h("div.ex-facets", { role: "group", "aria-label": label });
-  }
-
-  show(facets: readonly Facet[]): void {
-    const focused = this.element.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.facet : undefined;
-    fill(this.element, ...facets.map(each => {
-      const made = button("ex-facet", each.label, () => this.#toggle(each.id), {
-        "data-facet": each.id, "aria-pressed": String(this.#chosen.value.includes(each.id)),
+  function show(facets: readonly Facet[]): void {
+    const focused = element.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.facet : undefined;
+    fill(element, ...facets.map(each => {
+      const made = button("ex-facet", each.label, () => toggle(each.id), {
+        "data-facet": each.id, "aria-pressed": String(chosen.value.includes(each.id)),
       });
       made.append(h("span.ex-count", String(each.count)));
       return made;
     }));
-    if (focused !== undefined) named(this.element, "data-facet", focused)?.focus();
+    if (focused !== undefined) named(element, "data-facet", focused)?.focus();
   }
 
-  #toggle(id: string): void {
-    const now = this.#chosen.value;
-    this.#chosen.value = now.includes(id) ? now.filter(each => each !== id) : [...now, id];
+  function toggle(id: string): void {
+    const now = chosen.value;
+    chosen.value = now.includes(id) ? now.filter(each => each !== id) : [...now, id];
   }
+
+  return { element, show };
 }
+
+export type Facets = ReturnType<typeof Facets>;
 
 /** How many rows there are of each, the most frequent first. */
 export function facetsOf<Row>(rows: readonly Row[], id: (row: Row) => string, label: (row: Row) => string): Facet[] {

@@ -16,75 +16,67 @@ export interface Activity {
   readonly since: number;
 }
 
-export class Follower {
-  readonly activity = new Signal<Activity | null>(null);
+export function Follower(model: Model, live: Readable<Live | null>, now: () => number = () => performance.now()) {
+  const activity = new Signal<Activity | null>(null);
   /** How what was asked for last ended, where it ended badly. */
-  readonly ended = new Signal<Done | null>(null);
-  readonly abilities = new Signal<Abilities | null>(null);
-  readonly end: Dispose;
+  const ended = new Signal<Done | null>(null);
+  const abilities = new Signal<Abilities | null>(null);
   /** Stages that ended and are not shown yet. */
-  #waiting: StageDone[] = [];
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #shownAt = Number.NEGATIVE_INFINITY;
-  readonly #model: Model;
-  readonly #now: () => number;
+  let waiting: StageDone[] = [];
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let shownAt = Number.NEGATIVE_INFINITY;
+  let leave: Dispose = () => undefined;
+  const unwatch = live.watch(connected => {
+    leave();
+    leave = () => undefined;
+    activity.value = null;
+    abilities.value = null;
+    if (!connected) return;
+    leave = connected.listen(message => take(message));
+    connected.send({ type: "hello" });
+  });
+  const end = () => {
+    unwatch();
+    leave();
+    clearTimeout(timer);
+  };
 
-  constructor(model: Model, live: Readable<Live | null>, now: () => number = () => performance.now()) {
-    this.#model = model;
-    this.#now = now;
-    let leave: Dispose = () => undefined;
-    const unwatch = live.watch(connected => {
-      leave();
-      leave = () => undefined;
-      this.activity.value = null;
-      this.abilities.value = null;
-      if (!connected) return;
-      leave = connected.listen(message => this.#take(message));
-      connected.send({ type: "hello" });
-    });
-    this.end = () => {
-      unwatch();
-      leave();
-      clearTimeout(this.#timer);
-    };
+  function flush(): void {
+    clearTimeout(timer);
+    timer = undefined;
+    if (waiting.length === 0) return;
+    shownAt = now();
+    model.addStages(waiting);
+    waiting = [];
   }
 
-  #flush(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    if (this.#waiting.length === 0) return;
-    this.#shownAt = this.#now();
-    this.#model.addStages(this.#waiting);
-    this.#waiting = [];
-  }
-
-  #take(message: ToPage): void {
-    if (message.type !== "stage" && message.type !== "running") this.#flush();
+  function take(message: ToPage): void {
+    if (message.type !== "stage" && message.type !== "running") flush();
     switch (message.type) {
       case "record":
-        this.#model.record.value = message.record;
+        model.record.value = message.record;
         break;
       case "stage":
-        this.#waiting.push(message);
-        if (this.#now() - this.#shownAt >= GAP) this.#flush();
-        else this.#timer ??= setTimeout(() => this.#flush(), GAP);
+        waiting.push(message);
+        if (now() - shownAt >= GAP) flush();
+        else timer ??= setTimeout(() => flush(), GAP);
         break;
       case "timed":
         // A run with other sizes is shown beside the record's own, and does not take its place.
-        if (message.run === "") this.#model.addTiming(message.timing);
+        if (message.run === "") model.addTiming(message.timing);
         break;
       case "running":
-        this.ended.value = null;
-        this.activity.value = {
-          compile: message.compile, stage: message.stage, what: message.what ?? "", since: this.#now(),
+        ended.value = null;
+        activity.value = {
+          compile: message.compile, stage: message.stage, what: message.what ?? "", since: now(),
         };
         break;
       case "done":
-        this.activity.value = null;
-        this.ended.value = message.error && !message.run?.startsWith("edit") ? message : null;
+        activity.value = null;
+        ended.value = message.error && !message.run?.startsWith("edit") ? message : null;
         break;
       case "abilities":
-        this.abilities.value = message;
+        abilities.value = message;
         break;
       case "samples":
       case "edited":
@@ -92,4 +84,8 @@ export class Follower {
         break; // The timing pane, edits.ts and the one who saves listen for themselves.
     }
   }
+
+  return { activity, ended, abilities, end };
 }
+
+export type Follower = ReturnType<typeof Follower>;

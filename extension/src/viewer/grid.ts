@@ -117,11 +117,11 @@ export class Grid {
     this.#splits = [];
     const columns = layout.columns.map((column, x) => {
       const cells = column.cells.map(cell => this.#cell(cell.tabs, cell.active));
-      const split = new Split(cells, "horizontal", shares => (this.layout.value = withCellShares(this.layout.value, x, shares)));
+      const split = Split(cells, "horizontal", shares => (this.layout.value = withCellShares(this.layout.value, x, shares)));
       this.#splits.push(of => split.size((of.columns[x]?.cells ?? []).map(each => each.share)));
       return h("div.ex-column", ...split.elements);
     });
-    const split = new Split(columns, "vertical", shares => (this.layout.value = withColumnShares(this.layout.value, shares)));
+    const split = Split(columns, "vertical", shares => (this.layout.value = withColumnShares(this.layout.value, shares)));
     this.#splits.push(of => split.size(of.columns.map(each => each.share)));
     fill(this.element, ...split.elements);
     if (columns.length === 0) this.element.append(this.#nothing());

@@ -3,7 +3,7 @@
 import { button, fill, h } from "./dom";
 import type { Context } from "./pane";
 import type { CompileData, HalfData } from "./record";
-import { type Dispose, type Readable, Signal } from "./signal";
+import { type Readable, Signal } from "./signal";
 import { halfName } from "./stages";
 
 export interface Looked {
@@ -11,55 +11,42 @@ export interface Looked {
   readonly half: HalfData;
 }
 
-export class HalfChoice {
+export function HalfChoice(context: Context) {
   /** Hidden where there is but one half. */
-  readonly element = h("div.ex-choices", { role: "group", "aria-label": "Half" });
-  readonly #found = new Signal<Looked | null>(null);
-  readonly #wanted = new Signal("");
-  readonly #disposers: Dispose[];
-  readonly #context: Context;
-
-  constructor(context: Context) {
-    this.#context = context;
-    const follow = () => this.#follow();
-    this.#disposers = [
-      context.stage.watch(id => {
-        const half = this.#compile?.stages?.find(each => each.id === id)?.half;
-        if (half) this.#wanted.value = half;
-      }),
-      context.looked.watch(follow), this.#wanted.watch(follow),
-    ];
-  }
-
-  get looked(): Readable<Looked | null> {
-    return this.#found;
-  }
+  const element = h("div.ex-choices", { role: "group", "aria-label": "Half" });
+  const found = new Signal<Looked | null>(null);
+  const wanted = new Signal("");
+  const dispose = () => disposers.forEach(dispose => dispose());
+  const compileNow = (): CompileData | undefined => context.looked.value;
+  const disposers = [
+    context.stage.watch(id => {
+      const half = compileNow()?.stages?.find(each => each.id === id)?.half;
+      if (half) wanted.value = half;
+    }),
+    context.looked.watch(follow), wanted.watch(follow),
+  ];
 
   /** Looks at the half that has an element, where one does. */
-  showWith(has: (half: HalfData) => boolean): void {
-    const half = this.#found.value && has(this.#found.value.half) ? null : this.#compile?.halves?.find(has);
-    if (half) this.#wanted.value = half.name;
+  function showWith(has: (half: HalfData) => boolean): void {
+    const half = found.value && has(found.value.half) ? null : compileNow()?.halves?.find(has);
+    if (half) wanted.value = half.name;
   }
 
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-  }
-
-  get #compile(): CompileData | undefined {
-    return this.#context.looked.value;
-  }
-
-  #follow(): void {
-    const compile = this.#compile;
+  function follow(): void {
+    const compile = compileNow();
     const halves = compile?.halves ?? [];
-    const half = halves.find(each => each.name === this.#wanted.value) ?? halves[0];
-    const before = this.#found.value;
-    if (compile && half && (before?.compile !== compile || before.half !== half)) this.#found.value = { compile, half };
-    else if (!compile || !half) this.#found.value = null;
-    this.element.hidden = halves.length < 2;
-    fill(this.element, ...halves.map(each => {
+    const half = halves.find(each => each.name === wanted.value) ?? halves[0];
+    const before = found.value;
+    if (compile && half && (before?.compile !== compile || before.half !== half)) found.value = { compile, half };
+    else if (!compile || !half) found.value = null;
+    element.hidden = halves.length < 2;
+    fill(element, ...halves.map(each => {
       const name = compile ? halfName(compile, each.name) || each.name : each.name;
-      return button("ex-choice", name, () => (this.#wanted.value = each.name), { "aria-pressed": String(each === half) });
+      return button("ex-choice", name, () => (wanted.value = each.name), { "aria-pressed": String(each === half) });
     }));
   }
+
+  return { element, showWith, dispose, looked: found as Readable<Looked | null> };
 }
+
+export type HalfChoice = ReturnType<typeof HalfChoice>;

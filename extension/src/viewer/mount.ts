@@ -60,17 +60,17 @@ export function mount(root: HTMLElement, record: unknown, host: Host): Viewer {
 
 /** Shows two records stage by stage. */
 export function mountDiff(root: HTMLElement, before: unknown, after: unknown, host: Host): Mounted {
-  return mounted(root, () => [readRecord(before), readRecord(after)] as const, records => new DiffShell(root, ...records, host));
+  return mounted(root, () => [readRecord(before), readRecord(after)] as const, records => DiffShell(root, ...records, host));
 }
 
 /** Shows capture methods beside each other. */
 function mountMethods(root: HTMLElement, value: unknown, host: Host): Mounted {
-  return mounted(root, () => fitting<MethodsData>(value, "comparison", "methods", METHODS_VERSION, MethodsKind), ([data, damage]) => new MethodsShell(root, data, host, damage));
+  return mounted(root, () => fitting<MethodsData>(value, "comparison", "methods", METHODS_VERSION, MethodsKind), ([data, damage]) => MethodsShell(root, data, host, damage));
 }
 
 /** Shows the records of the ranks of one job. */
 function mountRanks(root: HTMLElement, value: unknown, host: Host): Mounted {
-  return mounted(root, () => fitting<RanksData>(value, "job", "ranks", RANKS_VERSION, RanksKind), ([data, damage]) => new RanksShell(root, data, host, damage));
+  return mounted(root, () => fitting<RanksData>(value, "job", "ranks", RANKS_VERSION, RanksKind), ([data, damage]) => RanksShell(root, data, host, damage));
 }
 
 /** Shows whatever of these something is. */

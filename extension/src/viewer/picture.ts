@@ -43,7 +43,7 @@ export class Picture<Row> {
   ) {
     this.#title = title;
     this.#shown = shown;
-    this.#linked = new Linked(this.#canvas, selection, chosen);
+    this.#linked = Linked(this.#canvas, selection, chosen);
     const { element, end } = choices(`${title}: shown as`, Object.entries(WAYS), shown);
     this.#choices = element;
     this.element = part(title, [...tools, this.#choices], this.#canvas, table.element);

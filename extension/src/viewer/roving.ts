@@ -2,32 +2,33 @@
 
 type Mark = HTMLElement | SVGElement;
 
-export class Roving {
-  #order: Mark[] = [];
+export function Roving() {
+  let order: Mark[] = [];
+  const clear = () => (order = []);
 
-  add(mark: Mark): void {
-    mark.setAttribute("tabindex", this.#order.length === 0 ? "0" : "-1");
-    this.#order.push(mark);
-  }
-
-  clear(): void {
-    this.#order = [];
+  function add(mark: Mark): void {
+    mark.setAttribute("tabindex", order.length === 0 ? "0" : "-1");
+    order.push(mark);
   }
 
   /** Tab comes back to the mark that had the focus last. */
-  focused(mark: Mark): void {
-    for (const each of this.#order) if (each.tabIndex === 0 && each !== mark) each.setAttribute("tabindex", "-1");
+  function focused(mark: Mark): void {
+    for (const each of order) if (each.tabIndex === 0 && each !== mark) each.setAttribute("tabindex", "-1");
     mark.setAttribute("tabindex", "0");
   }
 
   /** Moves the focus from a mark where the key asks for it; whether it did. */
-  key(event: KeyboardEvent, from: Mark): boolean {
-    const at = this.#order.indexOf(from);
+  function key(event: KeyboardEvent, from: Mark): boolean {
+    const at = order.indexOf(from);
     const to = {
-      ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, Home: 0, End: this.#order.length - 1,
+      ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, Home: 0, End: order.length - 1,
     }[event.key];
-    const next = at < 0 || to === undefined ? undefined : this.#order[to];
+    const next = at < 0 || to === undefined ? undefined : order[to];
     next?.focus();
     return next !== undefined;
   }
+
+  return { add, clear, focused, key };
 }
+
+export type Roving = ReturnType<typeof Roving>;

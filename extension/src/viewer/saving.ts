@@ -45,42 +45,36 @@ export function program(host: Host, name: string, compile: string, id: string): 
   return { kind: "py", name, make: () => made(host, `repro("${id}", "${compile}")`, "program", compile, id) };
 }
 
-export class Saving {
-  readonly #root: HTMLElement;
-  readonly #host: Host;
+export function Saving(root: HTMLElement, host: Host) {
+  const saveOne = ({ name, kind, make }: Export) => save(`${name}.${kind}`, KINDS[kind][0], make);
 
-  constructor(root: HTMLElement, host: Host) {
-    this.#root = root;
-    this.#host = host;
-  }
-
-  whole(record: { readonly title: string; readonly cut?: boolean }, what = "record", suffix = "explore.json"): Item[] {
+  function whole(record: { readonly title: string; readonly cut?: boolean }, what = "record", suffix = "explore.json"): Item[] {
     const name = fileName(record.title);
-    const { report } = this.#host;
-    const live = record.cut ? this.#host.live.value : null;
+    const { report } = host;
+    const live = record.cut ? host.live.value : null;
     return [
-      ...(live ? [{ label: `All of this ${what}, from the kernel (.${suffix}.gz)`, run: () => this.#save(`${name}.${suffix}.gz`, "application/gzip", () => kept(live)) }] : []),
-      { label: `This ${what}${record.cut ? ", shortened" : ""} (.${suffix})`, run: () => this.#host.download(`${name}.${suffix}`, "application/json", JSON.stringify(record)) },
+      ...(live ? [{ label: `All of this ${what}, from the kernel (.${suffix}.gz)`, run: () => save(`${name}.${suffix}.gz`, "application/gzip", () => kept(live)) }] : []),
+      { label: `This ${what}${record.cut ? ", shortened" : ""} (.${suffix})`, run: () => host.download(`${name}.${suffix}`, "application/json", JSON.stringify(record)) },
       {
         label: record.cut ? "One page, shortened (.html)" : "Everything as one page (.html)",
         unavailable: report ? undefined : `This place cannot make one; use to_html("FILE.html") of the ${what} in Python`,
-        run: () => report && this.#save(`${name}.html`, "text/html", () => report.call(this.#host)),
+        run: () => report && save(`${name}.html`, "text/html", () => report.call(host)),
       },
     ];
   }
 
-  items(exports: readonly Export[]): Item[] {
-    return exports.map(each => ({ label: `Save ${each.name} as ${KINDS[each.kind][1]}`, run: () => this.export(each) }));
+  function items(exports: readonly Export[]): Item[] {
+    return exports.map(each => ({ label: `Save ${each.name} as ${KINDS[each.kind][1]}`, run: () => saveOne(each) }));
   }
 
-  export({ name, kind, make }: Export): void {
-    this.#save(`${name}.${kind}`, KINDS[kind][0], make);
-  }
-
-  #save(name: string, mime: string, make: () => Promise<string | Blob>): void {
+  function save(name: string, mime: string, make: () => Promise<string | Blob>): void {
     void make().then(
-      contents => this.#host.download(name, mime, contents),
-      (error: unknown) => openDialog(this.#root, `${name} could not be made`, false, h("p", error instanceof Error ? error.message : String(error))),
+      contents => host.download(name, mime, contents),
+      (error: unknown) => openDialog(root, `${name} could not be made`, false, h("p", error instanceof Error ? error.message : String(error))),
     );
   }
+
+  return { whole, items, saveOne };
 }
+
+export type Saving = ReturnType<typeof Saving>;

@@ -26,19 +26,15 @@ export interface Group {
   readonly found: number;
 }
 
-export class Search {
-  readonly #entries: readonly (readonly [lowered: string, entry: Entry])[];
-
-  constructor(record: RecordData) {
-    this.#entries = [...entriesOf(record)].map(entry => [(entry.sought ?? entry.label).toLowerCase(), entry] as const);
-  }
+export function Search(record: RecordData) {
+  const entries = [...entriesOf(record)].map(entry => [(entry.sought ?? entry.label).toLowerCase(), entry] as const);
 
   /** What holds every word of the query, grouped, those first that begin with it; at most `most` of each group. */
-  find(query: string, most = 8): readonly Group[] {
+  function find(query: string, most = 8): readonly Group[] {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
     if (words.length === 0) return [];
     const groups = new Map<string, Entry[]>();
-    for (const [lowered, entry] of this.#entries) {
+    for (const [lowered, entry] of entries) {
       if (!words.every(word => lowered.includes(word))) continue;
       const group = groups.get(entry.group);
       if (group) group.push(entry);
@@ -51,7 +47,11 @@ export class Search {
       return { name, found: found.length, entries: ranked.slice(0, most).map(([, , entry]) => entry) };
     });
   }
+
+  return { find };
 }
+
+export type Search = ReturnType<typeof Search>;
 
 /** Everything that can be found, in the order of the chain. */
 export function* entriesOf(record: RecordData): Iterable<Entry> {

@@ -8,56 +8,41 @@ import { type Entry, Search } from "./search";
 import type { RecordData } from "./record";
 import type { Readable } from "./signal";
 
-export class SearchBox {
-  readonly element: HTMLElement;
-  readonly #input: HTMLInputElement;
-  readonly #list: HTMLElement;
-  readonly #said: HTMLElement;
-  #search: Search | null = null;
-  #options: readonly (readonly [HTMLElement, Entry])[] = [];
-  #at = -1;
-  readonly #unwatch: () => void;
-  readonly #name: string;
-  readonly #chosen: (entry: Entry) => void;
+export function SearchBox(name: string, record: Readable<RecordData>, chosen: (entry: Entry) => void) {
+  let search: Search | null = null;
+  let shownOptions: readonly (readonly [HTMLElement, Entry])[] = [];
+  let at = -1;
+  const dispose = () => unwatch();
+  const input = h("input.ex-search", {
+    type: "search", placeholder: "Search all panes  ( / )", role: "combobox", "aria-label": "Search all panes",
+    "aria-expanded": "false", "aria-controls": `${name}-found`, "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
+  });
+  const list = h("div.ex-found", { id: `${name}-found`, role: "listbox", popover: "manual", "aria-label": "Found" });
+  const said = h("span.ex-hidden", { role: "status" });
+  const element = h("div.ex-searchbox", input, list, said);
+  const unwatch = record.watch(() => (search = null));
+  on(input, "input", () => show(record.value));
+  on(input, "focus", () => show(record.value));
+  on(input, "blur", () => hide());
+  on(input, "keydown", event => key(event));
+  on(list, "pointerdown", event => event.preventDefault());
 
-  constructor(name: string, record: Readable<RecordData>, chosen: (entry: Entry) => void) {
-    this.#name = name;
-    this.#chosen = chosen;
-    this.#input = h("input.ex-search", {
-      type: "search", placeholder: "Search all panes  ( / )", role: "combobox", "aria-label": "Search all panes",
-      "aria-expanded": "false", "aria-controls": `${name}-found`, "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
-    });
-    this.#list = h("div.ex-found", { id: `${name}-found`, role: "listbox", popover: "manual", "aria-label": "Found" });
-    this.#said = h("span.ex-hidden", { role: "status" });
-    this.element = h("div.ex-searchbox", this.#input, this.#list, this.#said);
-    this.#unwatch = record.watch(() => (this.#search = null));
-    on(this.#input, "input", () => this.#show(record.value));
-    on(this.#input, "focus", () => this.#show(record.value));
-    on(this.#input, "blur", () => this.#hide());
-    on(this.#input, "keydown", event => this.#key(event));
-    on(this.#list, "pointerdown", event => event.preventDefault());
+  function focus(): void {
+    input.focus();
+    input.select();
   }
 
-  focus(): void {
-    this.#input.focus();
-    this.#input.select();
-  }
-
-  dispose(): void {
-    this.#unwatch();
-  }
-
-  #show(record: RecordData): void {
-    const query = this.#input.value.trim();
-    if (!query) return this.#hide();
-    this.#search ??= new Search(record);
-    const groups = this.#search.find(query);
+  function show(record: RecordData): void {
+    const query = input.value.trim();
+    if (!query) return hide();
+    search ??= Search(record);
+    const groups = search.find(query);
     const options: (readonly [HTMLElement, Entry])[] = [];
     const shown = groups.map(group => {
       const rows = group.entries.map(entry => {
-        const row = h("div.ex-hit", { role: "option", id: `${this.#name}-hit-${options.length}`, "aria-selected": "false" },
+        const row = h("div.ex-hit", { role: "option", id: `${name}-hit-${options.length}`, "aria-selected": "false" },
           h("span.ex-hit-label", entry.label), h("span.ex-hit-detail", entry.detail));
-        on(row, "click", () => this.#choose(entry));
+        on(row, "click", () => choose(entry));
         options.push([row, entry]);
         return row;
       });
@@ -66,47 +51,51 @@ export class SearchBox {
       return h("div", { role: "group", "aria-label": head }, h("div.ex-hit-head", { "aria-hidden": "true" }, head), ...rows);
     });
     const total = sum(groups, group => group.found);
-    this.#said.textContent = total === 0 ? "Nothing found" : count(total, "hit");
+    said.textContent = total === 0 ? "Nothing found" : count(total, "hit");
     const nothing = h("div.ex-hint", { role: "option", "aria-disabled": "true", "aria-selected": "false" }, `Nothing in this record holds “${query}”.`);
-    fill(this.#list, ...(total === 0 ? [nothing] : shown));
-    this.#options = options;
-    this.#at = -1;
-    this.#move(0);
-    aria(this.#input, "expanded", "true");
-    if (!this.#list.matches(":popover-open")) this.#list.showPopover();
-    below(this.#list, this.#input);
+    fill(list, ...(total === 0 ? [nothing] : shown));
+    shownOptions = options;
+    at = -1;
+    move(0);
+    aria(input, "expanded", "true");
+    if (!list.matches(":popover-open")) list.showPopover();
+    below(list, input);
   }
 
-  #hide(): void {
-    aria(this.#input, "expanded", "false");
-    this.#input.removeAttribute("aria-activedescendant");
-    if (this.#list.matches(":popover-open")) this.#list.hidePopover();
+  function hide(): void {
+    aria(input, "expanded", "false");
+    input.removeAttribute("aria-activedescendant");
+    if (list.matches(":popover-open")) list.hidePopover();
   }
 
-  #move(to: number): void {
-    this.#options[this.#at]?.[0].setAttribute("aria-selected", "false");
-    this.#at = Math.max(0, Math.min(to, this.#options.length - 1));
-    const row = this.#options[this.#at]?.[0];
+  function move(to: number): void {
+    shownOptions[at]?.[0].setAttribute("aria-selected", "false");
+    at = Math.max(0, Math.min(to, shownOptions.length - 1));
+    const row = shownOptions[at]?.[0];
     if (!row) return;
     aria(row, "selected", "true");
     row.scrollIntoView({ block: "nearest" });
-    aria(this.#input, "activedescendant", row.id);
+    aria(input, "activedescendant", row.id);
   }
 
-  #choose(entry: Entry): void {
-    this.#hide();
-    this.#chosen(entry);
+  function choose(entry: Entry): void {
+    hide();
+    chosen(entry);
   }
 
-  #key(event: KeyboardEvent): void {
-    const open = this.#list.matches(":popover-open");
-    if (event.key === "ArrowDown" && open) this.#move(this.#at + 1);
-    else if (event.key === "ArrowUp" && open) this.#move(this.#at - 1);
+  function key(event: KeyboardEvent): void {
+    const open = list.matches(":popover-open");
+    if (event.key === "ArrowDown" && open) move(at + 1);
+    else if (event.key === "ArrowUp" && open) move(at - 1);
     else if (event.key === "Enter" && open) {
-      const entry = this.#options[this.#at]?.[1];
-      if (entry) this.#choose(entry);
-    } else if (event.key === "Escape" && open) this.#hide();
+      const entry = shownOptions[at]?.[1];
+      if (entry) choose(entry);
+    } else if (event.key === "Escape" && open) hide();
     else return;
     taken(event);
   }
+
+  return { element, focus, dispose };
 }
+
+export type SearchBox = ReturnType<typeof SearchBox>;

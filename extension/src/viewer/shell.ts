@@ -61,14 +61,14 @@ export class Shell {
     this.#host = host;
     this.#kinds = kinds;
     this.#selection = new Selection(model.links);
-    this.#saving = new Saving(root, host);
+    this.#saving = Saving(root, host);
     this.#choose();
-    const follower = (this.#follower = new Follower(model, host.live));
+    const follower = (this.#follower = Follower(model, host.live));
     this.#edits = new Edits(model, host.live);
     const context = this.#contextOf("");
-    const status = new Status(context, follower);
-    this.#stages = new StageList(context, this.#name, context.setting<boolean>("unchanged", false), follower.activity);
-    this.#search = new SearchBox(this.#name, model.record, entry => {
+    const status = Status(context, follower);
+    this.#stages = StageList(context, this.#name, context.setting<boolean>("unchanged", false), follower.activity);
+    this.#search = SearchBox(this.#name, model.record, entry => {
       if (entry.pane === "") this.#reason(entry.what);
       else this.show(entry.pane, entry.what);
     });
@@ -78,7 +78,7 @@ export class Shell {
     const header = h("header.ex-header");
     const strip = h("div");
     const body = h("div.ex-body", this.#stages.element);
-    const trail = new Trail(context);
+    const trail = Trail(context);
     fill(root, header, strip, status.element, body, trail.element);
     this.#grid = new Grid(body, this.#name, layout, {
       kinds,
@@ -171,7 +171,7 @@ export class Shell {
       abilities: this.#follower.abilities, edits: this.#edits,
       setting: <T extends Json>(name: string, initial: T) => this.#setting(tab ? `${tab}.${name}` : name, initial),
       show: (id, what) => this.show(id, what),
-      save: what => this.#saving.export(what),
+      save: what => this.#saving.saveOne(what),
       reason: code => this.#reason(code),
     };
   }

@@ -6,67 +6,59 @@ import { resized } from "./layout";
 
 const STEP = 0.03;
 
-export class Split {
+export function Split(
+  parts: readonly HTMLElement[], orientation: "horizontal" | "vertical", resize: (shares: readonly number[]) => void,
+) {
+  let current: readonly number[] = [];
+  const across = (): boolean => orientation === "vertical";
+  const borders = parts.slice(1).map((_, at) => border(at));
   /** The parts and the borders between them. */
-  readonly elements: readonly HTMLElement[];
-  readonly #borders: readonly HTMLElement[];
-  #shares: readonly number[] = [];
-  readonly #parts: readonly HTMLElement[];
-  readonly #orientation: "horizontal" | "vertical";
-  readonly #resize: (shares: readonly number[]) => void;
-
-  constructor(parts: readonly HTMLElement[], orientation: "horizontal" | "vertical", resize: (shares: readonly number[]) => void) {
-    this.#parts = parts;
-    this.#orientation = orientation;
-    this.#resize = resize;
-    this.#borders = parts.slice(1).map((_, at) => this.#border(at));
-    this.elements = parts.flatMap((part, n) => [...(n > 0 ? [this.#borders[n - 1] as HTMLElement] : []), part]);
-  }
+  const elements = parts.flatMap((part, n) => [...(n > 0 ? [borders[n - 1] as HTMLElement] : []), part]);
 
   /** Gives each part its share of the whole. */
-  size(shares: readonly number[]): void {
-    this.#shares = shares;
-    this.#parts.forEach((part, n) => (part.style.flexGrow = String(this.#shares[n])));
+  function size(shares: readonly number[]): void {
+    current = shares;
+    parts.forEach((part, n) => (part.style.flexGrow = String(current[n])));
     let before = 0;
-    this.#borders.forEach((border, n) => {
-      before += this.#shares[n] ?? 0;
+    borders.forEach((border, n) => {
+      before += current[n] ?? 0;
       aria(border, "valuenow", Math.round(100 * before));
     });
   }
 
-  get #across(): boolean {
-    return this.#orientation === "vertical";
-  }
-
-  #border(at: number): HTMLElement {
+  function border(at: number): HTMLElement {
     const border = h("div.ex-splitter", {
-      role: "separator", tabindex: 0, "aria-orientation": this.#orientation,
-      "aria-label": this.#across ? "Border between columns" : "Border between rows", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 50,
+      role: "separator", tabindex: 0, "aria-orientation": orientation,
+      "aria-label": across() ? "Border between columns" : "Border between rows", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 50,
     });
     on(border, "keydown", event => {
       const by = { ArrowLeft: -STEP, ArrowUp: -STEP, ArrowRight: STEP, ArrowDown: STEP }[event.key];
       if (by === undefined) return;
       taken(event);
-      this.#resize(resized(this.#shares, at, by));
+      resize(resized(current, at, by));
     });
-    on(border, "dblclick", () => this.#resize(this.#shares.map(() => 1 / this.#shares.length)));
-    on(border, "pointerdown", down => this.#drag(border, at, down));
+    on(border, "dblclick", () => resize(current.map(() => 1 / current.length)));
+    on(border, "pointerdown", down => drag(border, at, down));
     return border;
   }
 
-  #drag(border: HTMLElement, at: number, down: PointerEvent): void {
-    const whole = sum(this.#parts, part => (this.#across ? part.offsetWidth : part.offsetHeight));
-    const place = (event: PointerEvent) => (this.#across ? event.clientX : event.clientY);
-    const started = this.#shares;
-    const move = (event: PointerEvent) => this.#resize(resized(started, at, (place(event) - place(down)) / whole));
+  function drag(border: HTMLElement, at: number, down: PointerEvent): void {
+    const whole = sum(parts, part => (across() ? part.offsetWidth : part.offsetHeight));
+    const place = (event: PointerEvent) => (across() ? event.clientX : event.clientY);
+    const started = current;
+    const move = (event: PointerEvent) => resize(resized(started, at, (place(event) - place(down)) / whole));
     border.setPointerCapture(down.pointerId);
     on(border, "lostpointercapture", on(border, "pointermove", move), { once: true });
   }
+
+  return { elements, size };
 }
+
+export type Split = ReturnType<typeof Split>;
 
 /** Parts and the borders between them, of these shares until a border is moved. */
 export function divided(parts: readonly HTMLElement[], orientation: "horizontal" | "vertical", shares: readonly number[]): readonly HTMLElement[] {
-  const split: Split = new Split(parts, orientation, moved => split.size(moved));
+  const split: Split = Split(parts, orientation, moved => split.size(moved));
   split.size(shares);
   return split.elements;
 }

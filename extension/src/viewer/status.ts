@@ -21,68 +21,64 @@ export function notesOf(record: RecordData, of = "this record"): HTMLElement[] {
   return record.notes?.length ? [notice("told", `Notes on ${of}:`, record.notes.join("\n"))] : [];
 }
 
-export class Status {
-  readonly element = h("div.ex-status");
-  readonly #activity = h("div.ex-activity");
-  readonly #spoken = h("span.ex-hidden", { role: "status" });
-  readonly #notices = h("div.ex-notices");
-  readonly #disposers: Dispose[] = [];
-  #timer: ReturnType<typeof setInterval> | undefined;
-  readonly #context: Context;
-  readonly #follower: Follower;
+export function Status(context: Context, follower: Follower) {
+  const element = h("div.ex-status");
+  const activityBox = h("div.ex-activity");
+  const spoken = h("span.ex-hidden", { role: "status" });
+  const noticeBox = h("div.ex-notices");
+  const disposers: Dispose[] = [];
+  let timer: ReturnType<typeof setInterval> | undefined;
+  element.append(activityBox, noticeBox, spoken);
+  disposers.push(
+    follower.activity.watch(activity => follow(activity)),
+    follower.ended.watch(notices), context.host.live.watch(notices), context.model.record.watch(notices), context.compile.watch(notices),
+  );
 
-  constructor(context: Context, follower: Follower) {
-    this.#context = context;
-    this.#follower = follower;
-    this.element.append(this.#activity, this.#notices, this.#spoken);
-    const notices = () => this.#showNotices();
-    this.#disposers.push(
-      follower.activity.watch(activity => this.#follow(activity)),
-      follower.ended.watch(notices), context.host.live.watch(notices), context.model.record.watch(notices), context.compile.watch(notices),
-    );
+  function dispose(): void {
+    clearInterval(timer);
+    disposers.forEach(dispose => dispose());
   }
 
-  dispose(): void {
-    clearInterval(this.#timer);
-    this.#disposers.forEach(dispose => dispose());
-  }
-
-  #follow(activity: Activity | null): void {
-    clearInterval(this.#timer);
-    this.#activity.hidden = activity === null;
-    this.#spoken.textContent = activity ? doing(activity) : "";
+  function follow(activity: Activity | null): void {
+    clearInterval(timer);
+    activityBox.hidden = activity === null;
+    spoken.textContent = activity ? doing(activity) : "";
     if (!activity) return;
     const elapsed = h("span.ex-elapsed");
-    const live = this.#context.host.live.value;
-    const stop = live && button("ex-button", "Stop", () => (this.#follower.abilities.value?.stop ? live.send({ type: "stop" }) : live.interrupt()));
-    fill(this.#activity, h("span.ex-spinner", { "aria-hidden": "true" }), doing(activity), elapsed, ...(stop ? [stop] : []));
+    const live = context.host.live.value;
+    const stop = live && button("ex-button", "Stop", () => (follower.abilities.value?.stop ? live.send({ type: "stop" }) : live.interrupt()));
+    fill(activityBox, h("span.ex-spinner", { "aria-hidden": "true" }), doing(activity), elapsed, ...(stop ? [stop] : []));
     const tick = () => (elapsed.textContent = `for ${((performance.now() - activity.since) / 1000).toFixed(1)} s`);
     tick();
-    this.#timer = setInterval(tick, TICK);
+    timer = setInterval(tick, TICK);
   }
 
-  #showNotices(): void {
-    const record = this.#context.model.record.value;
-    const compile = this.#context.looked.value;
+  function notices(): void {
+    const record = context.model.record.value;
+    const compile = context.looked.value;
     const rows: HTMLElement[] = [];
     const add = (...given: Parameters<typeof notice>) => rows.push(notice(...given));
-    const ended = this.#follower.ended.value?.error;
+    const ended = follower.ended.value?.error;
     if (ended) add("failed", `It did not finish: ${ended}`, "What had been recorded by then is shown. Run the cell again for the rest.");
     const failed = compile?.stages?.find(each => each.error);
     if (compile?.error) add("failed", `The compile of ${compile.title} ${compile.raises ? "raises" : "failed"}.`, compile.error.split("\n", 1)[0] ?? "");
     else if (failed) add("failed", `Stage ${failed.name} failed.`, failed.error ?? "");
     const fallback = compile?.fallback;
     if (fallback) {
-      const link = button("ex-link", "Why, and what to do", () => this.#context.reason(fallback.code));
+      const link = button("ex-link", "Why, and what to do", () => context.reason(fallback.code));
       add("warned", "Compiled code is not what ran: this graph runs eagerly.", `${fallback.title}${fallback.detail ? `: ${fallback.detail}` : ""}.`, link);
     }
-    const live = record.cut && this.#context.host.live.value;
-    const load = () => void kept(live as Live).then(openedRecord).then(whole => (this.#context.model.record.value = whole), (error: unknown) => {
-      this.#notices.append(notice("failed", "The rest could not be loaded:", error instanceof Error ? error.message : String(error)));
+    const live = record.cut && context.host.live.value;
+    const load = () => void kept(live as Live).then(openedRecord).then(whole => (context.model.record.value = whole), (error: unknown) => {
+      noticeBox.append(notice("failed", "The rest could not be loaded:", error instanceof Error ? error.message : String(error)));
     });
-    fill(this.#notices, ...rows, ...(live ? [button("ex-action", "Load all of this record from the kernel", load)] : []), ...notesOf(record));
+    fill(noticeBox, ...rows, ...(live ? [button("ex-action", "Load all of this record from the kernel", load)] : []), ...notesOf(record));
   }
+
+  return { element, dispose };
 }
+
+export type Status = ReturnType<typeof Status>;
 
 function doing({ compile, stage, what }: Activity): string {
   if (!stage) return what || "Working";

@@ -12,7 +12,6 @@ import { type Colour, colourClass } from "./palette";
 import { Ruler } from "./ruler";
 import type { Model } from "./model";
 import type { Selection } from "./selection";
-import type { Dispose } from "./signal";
 import { type Kind, quotes, tokens } from "./syntax";
 
 export interface Row {
@@ -62,222 +61,202 @@ function inOneLine(row: Row): Row {
 
 const EMPTY: Rows = { rows: [], language: "text", label: "" };
 
-export class TextView {
-  readonly view: EditorView;
-  #given: Rows = EMPTY;
-  #shown: Rows = EMPTY;
-  #inside: readonly string[] = [];
-  #lines: ReadonlyMap<Key, number> | null = null;
-  readonly #ruler = new Ruler();
-  readonly #lineStyles = new Map<string, Decoration>();
-  readonly #disposers: Dispose[];
-  #ownPin: Key | null = null;
-  #current = -1;
-  #pointed = -1;
-  readonly #context: { readonly selection: Selection; readonly model: Pick<Model, "links"> };
+/** `marked`: a column of marks stands beside the numbers; called where a number is clicked, or "b" pressed on its line. */
+export function TextView(
+  into: HTMLElement, context: { readonly selection: Selection; readonly model: Pick<Model, "links"> }, marked?: true | ((line: Key) => void),
+) {
+  let last: Rows = EMPTY;
+  let shown: Rows = EMPTY;
+  let inside: readonly string[] = [];
+  let lines: ReadonlyMap<Key, number> | null = null;
+  const ruler = new Ruler();
+  const lineStyles = new Map<string, Decoration>();
+  let ownPin: Key | null = null;
+  let current = -1;
+  let pointed = -1;
+  const text = (): string => shown.rows.map(row => row.text).join("\n");
+  const rowAt = (line: number): Row | undefined => shown.rows[line];
+  const key = (line: number): Key | null => rowAt(line)?.stands?.[0] ?? null;
+  /** The line that the keyboard is on. */
+  const caret = (): number => caretIn(view);
+  const caretIn = ({ state }: EditorView): number => state.doc.lineAt(state.selection.main.head).number - 1;
+  const view = new EditorView({ parent: into, state: state(marked) });
+  view.dom.append(ruler.element);
+  const { selection } = context;
+  const disposers = [
+    selection.chain.watch(() => relight()),
+    selection.pinned.watch(pinned => {
+      if (pinned !== null && pinned !== ownPin) reveal(pinned, true);
+      ownPin = null;
+    }),
+  ];
 
-  /** `marked`: a column of marks stands beside the numbers; called where a number is clicked, or "b" pressed on its line. */
-  constructor(into: HTMLElement, context: { readonly selection: Selection; readonly model: Pick<Model, "links"> }, marked?: true | ((line: Key) => void)) {
-    this.#context = context;
-    this.view = new EditorView({ parent: into, state: this.#state(marked) });
-    this.view.dom.append(this.#ruler.element);
-    const { selection } = context;
-    this.#disposers = [
-      selection.chain.watch(() => this.#relight()),
-      selection.pinned.watch(pinned => {
-        if (pinned !== null && pinned !== this.#ownPin) this.reveal(pinned, true);
-        this.#ownPin = null;
-      }),
-    ];
-  }
-
-  show(given: Rows): void {
-    if (given === this.#given) return;
-    this.#given = given;
+  function show(given: Rows): void {
+    if (given === last) return;
+    last = given;
     const rows = { ...given, rows: given.rows.map(inOneLine) };
-    const sameText = rows.rows.length === this.#shown.rows.length && rows.rows.every((row, n) => row.text === this.#shown.rows[n]?.text);
-    this.#shown = rows;
-    this.#lines = null;
-    this.#lineStyles.clear();
-    this.#pointed = -1;
-    this.#inside = rows.language === "python" || rows.language === "triton" ? quotesOf(rows.rows) : [];
+    const sameText = rows.rows.length === shown.rows.length && rows.rows.every((row, n) => row.text === shown.rows[n]?.text);
+    shown = rows;
+    lines = null;
+    lineStyles.clear();
+    pointed = -1;
+    inside = rows.language === "python" || rows.language === "triton" ? quotesOf(rows.rows) : [];
     if (sameText) {
-      this.view.dispatch({ effects: replaced.of(null) });
+      view.dispatch({ effects: replaced.of(null) });
     } else {
       const text = rows.rows.map(row => row.text).join("\n");
-      this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text }, selection: { anchor: 0 }, effects: replaced.of(null) });
-      this.view.scrollDOM.scrollTo(0, 0);
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: 0 }, effects: replaced.of(null) });
+      view.scrollDOM.scrollTo(0, 0);
     }
-    this.#rule();
+    rule();
   }
 
   /** Marks one line as the one that something is at (-1: none), and brings it into view. */
-  setCurrent(line: number): void {
-    if (line === this.#current) return;
-    this.#current = line;
-    this.view.dispatch({ effects: [relit.of(null), ...(line >= 0 ? [this.#scrolling(line)] : [])] });
+  function setCurrent(line: number): void {
+    if (line === current) return;
+    current = line;
+    view.dispatch({ effects: [relit.of(null), ...(line >= 0 ? [scrolling(line)] : [])] });
   }
 
   /** Brings an element into view: its own line, or else the first of its chain. `gently`: not where one is seen already. */
-  reveal(what: Key, gently = false): boolean {
-    const line = this.#lineOf(what);
+  function reveal(what: Key, gently = false): boolean {
+    const line = lineOf(what);
     if (line === undefined) return false;
-    if (gently && this.#isSeen(line)) return true;
-    this.view.dispatch({ effects: this.#scrolling(line) });
+    if (gently && isSeen(line)) return true;
+    view.dispatch({ effects: scrolling(line) });
     return true;
   }
 
   /** Brings a line (from 0) into view. */
-  scrollTo(line: number): void {
-    this.view.dispatch({ effects: EditorView.scrollIntoView(this.#position(line), { y: "start" }) });
+  function scrollTo(line: number): void {
+    view.dispatch({ effects: EditorView.scrollIntoView(position(line), { y: "start" }) });
   }
 
-  get text(): string {
-    return this.#shown.rows.map(row => row.text).join("\n");
+  function dispose(): void {
+    disposers.forEach(dispose => dispose());
+    ruler.dispose();
+    view.destroy();
   }
 
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-    this.#ruler.dispose();
-    this.view.destroy();
-  }
-
-  #lineOf(what: Key): number | undefined {
-    this.#lines ??= new Map([...this.#shown.rows.entries()].reverse().flatMap(([n, row]) => (row.stands ?? []).map(key => [key, n] as const)));
-    const own = this.#lines.get(what);
+  function lineOf(what: Key): number | undefined {
+    lines ??= new Map([...shown.rows.entries()].reverse().flatMap(([n, row]) => (row.stands ?? []).map(key => [key, n] as const)));
+    const own = lines.get(what);
     if (own !== undefined) return own;
-    const links = this.#context.model.links.value;
+    const links = context.model.links.value;
     let first: number | undefined;
     for (const key of links.chain(what)) {
-      const line = this.#lines.get(key);
+      const line = lines.get(key);
       if (line !== undefined && (first === undefined || line < first)) first = line;
     }
     return first;
   }
 
-  #isSeen(line: number): boolean {
-    const block = this.view.lineBlockAt(this.#position(line));
-    const { scrollTop, clientHeight } = this.view.scrollDOM;
+  function isSeen(line: number): boolean {
+    const block = view.lineBlockAt(position(line));
+    const { scrollTop, clientHeight } = view.scrollDOM;
     return block.top >= scrollTop && block.bottom <= scrollTop + clientHeight;
   }
 
-  #scrolling(line: number): StateEffect<unknown> {
-    return EditorView.scrollIntoView(this.#position(line), { y: "nearest", yMargin: this.view.scrollDOM.clientHeight / 3 });
+  function scrolling(line: number): StateEffect<unknown> {
+    return EditorView.scrollIntoView(position(line), { y: "nearest", yMargin: view.scrollDOM.clientHeight / 3 });
   }
 
-  #position(line: number): number {
-    const { doc } = this.view.state;
+  function position(line: number): number {
+    const { doc } = view.state;
     return doc.line(Math.max(1, Math.min(line + 1, doc.lines))).from;
   }
 
-  #relight(): void {
-    this.view.dispatch({ effects: relit.of(null) });
-    this.#rule();
+  function relight(): void {
+    view.dispatch({ effects: relit.of(null) });
+    rule();
   }
 
-  #rule(): void {
-    const chain = this.#context.selection.chain.value;
-    const { rows } = this.#shown;
-    const seen = this.view.contentHeight <= this.view.scrollDOM.clientHeight;
+  function rule(): void {
+    const chain = context.selection.chain.value;
+    const { rows } = shown;
+    const seen = view.contentHeight <= view.scrollDOM.clientHeight;
     const lit = chain.size === 0 || seen ? [] : rows.flatMap((row, n) => (row.stands?.some(key => chain.has(key)) ? [n] : []));
-    this.#ruler.show(lit, rows.length);
+    ruler.show(lit, rows.length);
   }
 
-  #row(line: number): Row | undefined {
-    return this.#shown.rows[line];
-  }
-
-  #key(line: number): Key | null {
-    return this.#row(line)?.stands?.[0] ?? null;
-  }
-
-  #lineAt(event: Event): number {
+  function lineAt(event: Event): number {
     const element = event.target instanceof Element ? event.target.closest(".cm-line") : null;
-    if (!element || !this.view.contentDOM.contains(element)) return -1;
-    return this.view.state.doc.lineAt(this.view.posAtDOM(element)).number - 1;
+    if (!element || !view.contentDOM.contains(element)) return -1;
+    return view.state.doc.lineAt(view.posAtDOM(element)).number - 1;
   }
 
-  #point(line: number): void {
-    if (line === this.#pointed) return;
-    this.#pointed = line;
-    this.#context.selection.hovered.value = this.#key(line);
+  function point(line: number): void {
+    if (line === pointed) return;
+    pointed = line;
+    context.selection.hovered.value = key(line);
   }
 
-  #pin(line: number): void {
-    const what = this.#key(line);
+  function pin(line: number): void {
+    const what = key(line);
     if (what === null) return;
-    this.#ownPin = what;
-    this.#context.selection.pin(what);
+    ownPin = what;
+    context.selection.pin(what);
   }
 
-  /** The line that the keyboard is on. */
-  get #caret(): number {
-    return this.#caretIn(this.view);
-  }
-
-  #caretIn({ state }: EditorView): number {
-    return state.doc.lineAt(state.selection.main.head).number - 1;
-  }
-
-  #step(by: number): boolean {
-    const line = Math.max(0, Math.min(this.#caret + by, this.view.state.doc.lines - 1));
-    const at = this.#position(line);
-    this.view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "nearest", yMargin: 20 }) });
-    this.#pointed = -1;
-    this.#point(line);
+  function step(by: number): boolean {
+    const line = Math.max(0, Math.min(caret() + by, view.state.doc.lines - 1));
+    const at = position(line);
+    view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "nearest", yMargin: 20 }) });
+    pointed = -1;
+    point(line);
     return true;
   }
 
-  #state(marked?: true | ((line: Key) => void)): EditorState {
+  function state(marked?: true | ((line: Key) => void)): EditorState {
     const choose = (line: number) => {
-      const what = this.#key(line);
+      const what = key(line);
       if (typeof marked !== "function" || what === null) return false;
       marked(what);
       return true;
     };
-    const page = () => Math.max(1, Math.floor(this.view.scrollDOM.clientHeight / this.view.defaultLineHeight) - 1);
-    const all = () => this.view.state.doc.lines;
+    const page = () => Math.max(1, Math.floor(view.scrollDOM.clientHeight / view.defaultLineHeight) - 1);
+    const all = () => view.state.doc.lines;
     const extensions: Extension[] = [
       EditorState.readOnly.of(true),
       EditorView.editable.of(false),
       EditorView.editorAttributes.of({ class: "ex-textview" }),
-      EditorView.contentAttributes.of(() => ({ tabindex: "0", "aria-label": this.#shown.label })),
+      EditorView.contentAttributes.of(() => ({ tabindex: "0", "aria-label": shown.label })),
       keymap.of([
-        { key: "ArrowDown", run: () => this.#step(1) },
-        { key: "ArrowUp", run: () => this.#step(-1) },
-        { key: "PageDown", run: () => this.#step(page()) },
-        { key: "PageUp", run: () => this.#step(-page()) },
-        { key: "Home", run: () => this.#step(-all()) },
-        { key: "End", run: () => this.#step(all()) },
-        { key: "b", run: () => choose(this.#caret) },
-        { key: "Enter", run: () => (this.#pin(this.#caret), true) },
-        { key: " ", run: () => (this.#pin(this.#caret), true) },
+        { key: "ArrowDown", run: () => step(1) },
+        { key: "ArrowUp", run: () => step(-1) },
+        { key: "PageDown", run: () => step(page()) },
+        { key: "PageUp", run: () => step(-page()) },
+        { key: "Home", run: () => step(-all()) },
+        { key: "End", run: () => step(all()) },
+        { key: "b", run: () => choose(caret()) },
+        { key: "Enter", run: () => (pin(caret()), true) },
+        { key: " ", run: () => (pin(caret()), true) },
       ]),
       EditorView.domEventHandlers({
-        mousemove: event => this.#point(this.#lineAt(event)),
-        mouseleave: () => this.#point(-1),
+        mousemove: event => point(lineAt(event)),
+        mouseleave: () => point(-1),
         click: event => {
-          const chosen = this.view.dom.ownerDocument.getSelection();
-          const line = this.#lineAt(event);
+          const chosen = view.dom.ownerDocument.getSelection();
+          const line = lineAt(event);
           if (line >= 0 && (!chosen || chosen.isCollapsed)) {
-            this.view.dispatch({ selection: { anchor: this.#position(line) } });
-            this.#pin(line);
+            view.dispatch({ selection: { anchor: position(line) } });
+            pin(line);
           }
         },
-        focus: () => this.#relight(),
+        focus: () => relight(),
         blur: () => {
-          this.#pointed = -1;
-          this.#context.selection.hovered.value = null;
-          this.#relight();
+          pointed = -1;
+          context.selection.hovered.value = null;
+          relight();
         },
       }),
-      painted(view => this.#coloured(view), update => has(update, replaced)),
-      painted(view => this.#lit(view), update => has(update, replaced) || has(update, relit) || update.selectionSet),
+      painted(view => coloured(view), update => has(update, replaced)),
+      painted(view => lit(view), update => has(update, replaced) || has(update, relit) || update.selectionSet),
     ];
     const numbers = gutter({
       class: "ex-numbers",
       lineMarker: (view, block) => {
-        const number = this.#row(view.state.doc.lineAt(block.from).number - 1)?.number;
+        const number = rowAt(view.state.doc.lineAt(block.from).number - 1)?.number;
         return number ? new NumberMarker(number) : null;
       },
       lineMarkerChange: update => has(update, replaced),
@@ -286,7 +265,7 @@ export class TextView {
     const marks = gutter({
       class: "ex-marks",
       lineMarker: (view, block) => {
-        const found = this.#row(view.state.doc.lineAt(block.from).number - 1)?.marks;
+        const found = rowAt(view.state.doc.lineAt(block.from).number - 1)?.marks;
         return found?.length ? new Marks(found) : null;
       },
       lineMarkerChange: update => has(update, replaced),
@@ -295,50 +274,54 @@ export class TextView {
   }
 
   /** The rows in view, so that painting costs the same in a text of any length. */
-  *#inView(view: EditorView): Iterable<[row: Row, n: number, from: number]> {
+  function* inView(view: EditorView): Iterable<[row: Row, n: number, from: number]> {
     for (const { from, to } of view.visibleRanges) {
       for (let at = from; at <= to; ) {
         const line = view.state.doc.lineAt(at);
-        const row = this.#row(line.number - 1);
+        const row = rowAt(line.number - 1);
         if (row) yield [row, line.number - 1, line.from];
         at = line.to + 1;
       }
     }
   }
 
-  #coloured(view: EditorView): DecorationSet {
+  function coloured(view: EditorView): DecorationSet {
     const builder = new RangeSetBuilder<Decoration>();
-    for (const [row, n, from] of this.#inView(view)) {
+    for (const [row, n, from] of inView(view)) {
       if (row.style === "heading" || row.style === "source") continue;
-      for (const token of tokens(row.text, this.#shown.language, this.#inside[n])) builder.add(from + token.from, from + token.to, tokenStyle(token.kind));
+      for (const token of tokens(row.text, shown.language, inside[n])) builder.add(from + token.from, from + token.to, tokenStyle(token.kind));
     }
     return builder.finish();
   }
 
-  #lit(view: EditorView): DecorationSet {
+  function lit(view: EditorView): DecorationSet {
     const builder = new RangeSetBuilder<Decoration>();
-    const pinned = this.#context.selection.pinned.value;
-    const caret = view.hasFocus ? this.#caretIn(view) : -1;
-    for (const [row, n, from] of this.#inView(view)) {
+    const pinned = context.selection.pinned.value;
+    const caret = view.hasFocus ? caretIn(view) : -1;
+    for (const [row, n, from] of inView(view)) {
       const classes = [
-        "ex-row", colourClass(row.colour ?? null), row.style ? `ex-row-${row.style}` : "", this.#context.selection.look(row.stands ?? []),
-        pinned !== null && row.stands?.includes(pinned) ? "ex-pinned" : "", n === this.#current ? "ex-current" : "", n === caret ? "ex-caret" : "",
+        "ex-row", colourClass(row.colour ?? null), row.style ? `ex-row-${row.style}` : "", context.selection.look(row.stands ?? []),
+        pinned !== null && row.stands?.includes(pinned) ? "ex-pinned" : "", n === current ? "ex-current" : "", n === caret ? "ex-caret" : "",
       ];
-      builder.add(from, from, this.#lineStyle(phrase(classes, " "), row.note, row.title));
+      builder.add(from, from, lineStyle(phrase(classes, " "), row.note, row.title));
     }
     return builder.finish();
   }
 
   /** One decoration for all lines that look the same: comparing them is then comparing references. */
-  #lineStyle(look: string, note: string | undefined, title: string | undefined): Decoration {
-    return entry(this.#lineStyles, JSON.stringify([look, note, title]), () => {
+  function lineStyle(look: string, note: string | undefined, title: string | undefined): Decoration {
+    return entry(lineStyles, JSON.stringify([look, note, title]), () => {
       const attributes: { [name: string]: string } = {};
       if (note) attributes["data-note"] = note;
       if (title) attributes.title = title;
       return Decoration.line({ class: look, attributes });
     });
   }
+
+  return { view, show, setCurrent, reveal, scrollTo, dispose, get text() { return text(); } };
 }
+
+export type TextView = ReturnType<typeof TextView>;
 
 /** A heading between stretches of a file ends whatever string was open. */
 function quotesOf(rows: readonly Row[]): string[] {

@@ -8,52 +8,41 @@ import type { Links } from "./links";
 import type { Context } from "./pane";
 import { mnemonic } from "./panes/code/intel";
 import { type FileNames, place } from "./sources";
-import type { Dispose } from "./signal";
 
 const MOST_NAMED = 8;
 
-export class Trail {
-  readonly element = h("footer.ex-trail");
-  readonly #disposers: Dispose[];
-  readonly #context: Context;
-
-  constructor(context: Context) {
-    this.#context = context;
-    const render = () => this.#render();
-    const { selection, model } = context;
-    this.#disposers = [selection.hovered.watch(render), selection.pinned.watch(render), model.links.watch(render), context.compile.watch(render)];
-  }
-
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-  }
+export function Trail(context: Context) {
+  const element = h("footer.ex-trail");
+  const dispose = () => disposers.forEach(dispose => dispose());
+  const { selection, model } = context;
+  const disposers = [selection.hovered.watch(render), selection.pinned.watch(render), model.links.watch(render), context.compile.watch(render)];
 
   /** What a machine instruction does. */
-  #meaning(what: Key): string {
-    const { record } = this.#context.model;
+  function meaning(what: Key): string {
+    const { record } = context.model;
     const [, name, line = 0] = /^(.*):asm:(\d+)$/.exec(parts(what).id) ?? [];
-    const kernels = this.#context.model.compile(parts(what).compile)?.halves?.flatMap(half => half.kernels ?? []);
+    const kernels = context.model.compile(parts(what).compile)?.halves?.flatMap(half => half.kernels ?? []);
     const text = kernels?.find(each => each.function === name)?.lowered?.["asm"]?.lines[+line - 1]?.[0];
     return own(record.value.mnemonics ?? {}, mnemonic(text ?? ""))?.[0] ?? "";
   }
 
-  #render(): void {
-    const { hovered, pinned } = this.#context.selection;
+  function render(): void {
+    const { hovered, pinned } = context.selection;
     const what = hovered.value ?? pinned.value;
     const free = button("ex-link", "unpin (Esc)", () => (pinned.value = null));
     if (what === null) {
-      fill(this.element, h("span.ex-hint-inline", "Hover over anything to see what caused it and what it became; click to pin."));
+      fill(element, h("span.ex-hint-inline", "Hover over anything to see what caused it and what it became; click to pin."));
       return;
     }
-    const links = this.#context.model.links.value;
-    const files = this.#context.model.files.value;
+    const links = context.model.links.value;
+    const files = context.model.files.value;
     const { causes, effects } = chainInWords(links, what, files);
     const programs = links.programsOf(what);
-    const go = programs.includes(this.#context.compile.value) ? [] : programs.slice(0, MOST_NAMED).map(id =>
-      button("ex-link", `in ${id}`, () => (this.#context.compile.value = id)));
+    const go = programs.includes(context.compile.value) ? [] : programs.slice(0, MOST_NAMED).map(id =>
+      button("ex-link", `in ${id}`, () => (context.compile.value = id)));
     const guessed = links.inferred(what);
-    const means = this.#meaning(what);
-    fill(this.element,
+    const means = meaning(what);
+    fill(element,
       h("strong", nameOf(what, files)),
       ...(means ? [h("span", means)] : []),
       h("span", causes),
@@ -62,7 +51,11 @@ export class Trail {
       ...(pinned.value === null ? [] : [h("span.ex-trail-pin", pinned.value === what ? "pinned " : `pinned: ${nameOf(pinned.value, files)} `, free)]),
     );
   }
+
+  return { element, dispose };
 }
+
+export type Trail = ReturnType<typeof Trail>;
 
 /** An element's name as a person reads it. */
 export function nameOf(what: Key, files: FileNames): string {

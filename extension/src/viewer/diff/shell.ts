@@ -15,44 +15,45 @@ import { DiffView } from "./view";
 const NARROW = 720;
 let mounted = 0;
 
-export class DiffShell {
-  readonly #disposers: Dispose[] = [];
-  #view: DiffView | null = null;
-  readonly #root: HTMLElement;
+/** `first` says which compiles to begin with; the first ones where it is absent, or says so of none. */
+export function DiffShell(
+  root: HTMLElement, before: RecordData, after: RecordData, host: Host, first?: (pair: CompilePair) => boolean,
+) {
+  const disposers: Dispose[] = [];
+  let view: DiffView | null = null;
+  const name = `ex-diff-page${++mounted}`;
+  const pairs = compilePairs(before, after);
+  const [mode, endMode] = remembered<string>(host, "diff.mode", root.clientWidth < NARROW ? "unified" : "split");
+  const [folded, endFolded] = remembered<boolean>(host, "diff.folded", false);
+  const saving = Saving(root, host);
+  const chooser = h("select.ex-select", { "aria-label": "Compiles compared" }, ...pairs.map((pair, n) =>
+    h("option", { value: n }, `${pair.before ? `${pair.before.id} ${pair.before.title}` : "nothing"} → ${pair.after ? `${pair.after.id} ${pair.after.title}` : "nothing"}`)));
+  const [old, fresh] = before.title === after.title ? [`${before.title} (before)`, `${after.title} (after)`] : [before.title, after.title];
+  const badge = (record: RecordData) => h("span.ex-badge", phrase([record.engine, record.target], " · "));
+  const header = h(
+    "header.ex-header",
+    h("div.ex-title", h("h1", `${old} → ${fresh}`), badge(before), ...(before.engine === after.engine && before.target === after.target ? [] : [badge(after)])), pairs.length > 1 ? chooser : null,
+    h("div.ex-tools", menuButton("Save as a file", "Save", () => saving.items(view?.exports() ?? []))),
+  );
+  const body = h("div.ex-body");
+  fill(root, header, h("div.ex-status", ...notesOf(before, old), ...notesOf(after, fresh)), body);
+  const show = () => {
+    view?.dispose();
+    const pair = pairs[Number(chooser.value || 0)] ?? {};
+    view = new DiffView(name, { name: old, record: before }, { name: fresh, record: after }, pair, { mode, folded });
+    fill(body, view.element);
+  };
+  on(chooser, "change", show);
+  if (first) chooser.value = String(Math.max(0, pairs.findIndex(first)));
+  show();
+  disposers.push(endMode, endFolded, host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => view?.dispose());
 
-  /** `first` says which compiles to begin with; the first ones where it is absent, or says so of none. */
-  constructor(root: HTMLElement, before: RecordData, after: RecordData, host: Host, first?: (pair: CompilePair) => boolean) {
-    this.#root = root;
-    const name = `ex-diff-page${++mounted}`;
-    const pairs = compilePairs(before, after);
-    const [mode, endMode] = remembered<string>(host, "diff.mode", root.clientWidth < NARROW ? "unified" : "split");
-    const [folded, endFolded] = remembered<boolean>(host, "diff.folded", false);
-    const saving = new Saving(root, host);
-    const chooser = h("select.ex-select", { "aria-label": "Compiles compared" }, ...pairs.map((pair, n) =>
-      h("option", { value: n }, `${pair.before ? `${pair.before.id} ${pair.before.title}` : "nothing"} → ${pair.after ? `${pair.after.id} ${pair.after.title}` : "nothing"}`)));
-    const [old, fresh] = before.title === after.title ? [`${before.title} (before)`, `${after.title} (after)`] : [before.title, after.title];
-    const badge = (record: RecordData) => h("span.ex-badge", phrase([record.engine, record.target], " · "));
-    const header = h(
-      "header.ex-header",
-      h("div.ex-title", h("h1", `${old} → ${fresh}`), badge(before), ...(before.engine === after.engine && before.target === after.target ? [] : [badge(after)])), pairs.length > 1 ? chooser : null,
-      h("div.ex-tools", menuButton("Save as a file", "Save", () => saving.items(this.#view?.exports() ?? []))),
-    );
-    const body = h("div.ex-body");
-    fill(root, header, h("div.ex-status", ...notesOf(before, old), ...notesOf(after, fresh)), body);
-    const show = () => {
-      this.#view?.dispose();
-      const pair = pairs[Number(chooser.value || 0)] ?? {};
-      this.#view = new DiffView(name, { name: old, record: before }, { name: fresh, record: after }, pair, { mode, folded });
-      fill(body, this.#view.element);
-    };
-    on(chooser, "change", show);
-    if (first) chooser.value = String(Math.max(0, pairs.findIndex(first)));
-    show();
-    this.#disposers.push(endMode, endFolded, host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => this.#view?.dispose());
+  function dispose(): void {
+    disposers.forEach(dispose => dispose());
+    fill(root);
   }
 
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-    fill(this.#root);
-  }
+  return { dispose };
 }
+
+export type DiffShell = ReturnType<typeof DiffShell>;

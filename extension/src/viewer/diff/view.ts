@@ -179,7 +179,7 @@ export class DiffView {
   #column(side: Side, rows: readonly Row[], stage: StagePair, name = side.name): [HTMLElement, TextView] {
     const body = h("div.ex-body-text");
     const box = h("section.ex-diff-column", { "aria-label": name }, h("h2", name), body);
-    const view = new TextView(body, side);
+    const view = TextView(body, side);
     view.show({ rows, language: this.#language(stage), label: `${stage.id} of ${name}` });
     return [box, view];
   }

@@ -27,78 +27,66 @@ export interface Shared {
   readonly files: FileNames;
 }
 
-export class MethodColumn {
-  readonly element: HTMLElement;
-  readonly #choices: HTMLElement;
-  readonly #body = h("div.ex-body-text");
-  readonly #names: readonly string[];
-  readonly #method: MethodData;
-  readonly #shared: Shared;
-  #chosen: string;
-  #shown: TextView | DataTable<OperationCallData> | null = null;
-
-  constructor(method: MethodData, shared: Shared, close: () => void) {
-    this.#method = method;
-    this.#shared = shared;
-    this.#choices = h("div.ex-choices", { role: "group", "aria-label": `${method.name}: shown` });
-    const views = (method.views ?? []).map(each => each.title);
-    const operations = method.name === EAGER && shared.data.operations?.length ? [OPERATIONS] : [];
-    this.#names = [...operations, ...views, ABOUT];
-    this.#chosen = this.#names[0] ?? ABOUT;
-    this.element = h(
-      "section.ex-column", { "aria-label": method.name },
-      h("div.ex-bar",
-        h("h2", method.name), this.#choices,
-        h("div.ex-tools", button("ex-button", "×", close, { "aria-label": `Close ${method.name}`, title: "Close" }))),
-      h("div.ex-facts-line", summary(method)),
-      this.#body,
-    );
-    this.#render();
-  }
+export function MethodColumn(method: MethodData, shared: Shared, close: () => void) {
+  const body = h("div.ex-body-text");
+  let chosen: string;
+  let shownAs: TextView | DataTable<OperationCallData> | null = null;
+  const dispose = () => shownAs?.dispose();
+  const of = method;
+  const choices = h("div.ex-choices", { role: "group", "aria-label": `${method.name}: shown` });
+  const views = (method.views ?? []).map(each => each.title);
+  const operations = method.name === EAGER && shared.data.operations?.length ? [OPERATIONS] : [];
+  const names = [...operations, ...views, ABOUT];
+  chosen = names[0] ?? ABOUT;
+  const element = h(
+    "section.ex-column", { "aria-label": method.name },
+    h("div.ex-bar",
+      h("h2", method.name), choices,
+      h("div.ex-tools", button("ex-button", "×", close, { "aria-label": `Close ${method.name}`, title: "Close" }))),
+    h("div.ex-facts-line", summary(method)),
+    body,
+  );
+  render();
 
   /** What came of an input. */
-  open(input: TriedInputData): void {
-    this.#chosen = ABOUT;
-    this.#render();
-    const card = named(this.#body, "data-input", input.name) ?? this.#body.querySelector<HTMLElement>(".ex-cards");
+  function open(input: TriedInputData): void {
+    chosen = ABOUT;
+    render();
+    const card = named(body, "data-input", input.name) ?? body.querySelector<HTMLElement>(".ex-cards");
     card?.scrollIntoView({ block: "nearest" });
     card?.focus({ preventScroll: true });
   }
 
-  exports(): readonly Export[] {
-    const shown = this.#shown;
-    const text = shown instanceof TextView ? () => shown.text : shown ? () => shown.text() : () => this.#body.innerText;
-    return [{ kind: "txt", name: fileName(`${this.#method.name} ${this.#chosen}`), make: async () => text() }];
+  function exports(): readonly Export[] {
+    const text = () => shownAs?.text ?? body.innerText;
+    const make = async () => [text()].map(each => (typeof each === "string" ? each : each()))[0]!;
+    return [{ kind: "txt", name: fileName(`${of.name} ${chosen}`), make }];
   }
 
-  dispose(): void {
-    this.#shown?.dispose();
-  }
-
-  #render(): void {
-    this.dispose();
-    this.#shown = null;
-    fill(this.#choices, ...this.#names.map(name => button("ex-choice", name, () => {
-        this.#chosen = name;
-        this.#render();
-        this.#choices.querySelector<HTMLElement>("[aria-pressed=true]")?.focus();
-      }, { "aria-pressed": String(name === this.#chosen) })));
-    const view = this.#method.views?.find(each => each.title === this.#chosen);
-    const { data, selection, files, model } = this.#shared;
-    fill(this.#body);
+  function render(): void {
+    dispose();
+    shownAs = null;
+    fill(choices, ...names.map(name => button("ex-choice", name, () => {
+        chosen = name;
+        render();
+        choices.querySelector<HTMLElement>("[aria-pressed=true]")?.focus();
+      }, { "aria-pressed": String(name === chosen) })));
+    const view = of.views?.find(each => each.title === chosen);
+    const { data, selection, files, model } = shared;
+    fill(body);
     if (view) {
-      this.#shown = new TextView(this.#body, this.#shared);
-      this.#shown.show({ rows: textRows(view.text, model.palette.value), language: view.text.language ?? "text", label: `${view.title} of ${this.#method.name}` });
-    } else if (this.#chosen === OPERATIONS) {
-      this.#shown = operationTable(data, selection, files);
-      this.#body.append(h("div.ex-m-scroll", { tabindex: 0, role: "region", "aria-label": "Eager's operations" }, this.#shown.element));
+      shownAs = TextView(body, shared);
+      shownAs.show({ rows: textRows(view.text, model.palette.value), language: view.text.language ?? "text", label: `${view.title} of ${of.name}` });
+    } else if (chosen === OPERATIONS) {
+      shownAs = operationTable(data, selection, files);
+      body.append(h("div.ex-m-scroll", { tabindex: 0, role: "region", "aria-label": "Eager's operations" }, shownAs.element));
     } else {
-      this.#body.append(this.#about());
+      body.append(about());
     }
   }
 
-  #about(): HTMLElement {
-    const method = this.#method;
+  function about(): HTMLElement {
+    const method = of;
     const made = !outcome(method);
     const code = (text: string) => h("pre.ex-m-said", text);
     const facts: [name: string, what: (Node | string)[]][] = [
@@ -116,12 +104,12 @@ export class MethodColumn {
       ["to load it", method.runs_without_python ? [method.runs_without_python] : []],
     ];
     const list = facts.filter(([, what]) => what.length > 0).flatMap(([name, what]) => [h("dt", name), h("dd", ...what)]);
-    const cards = this.#shared.data.inputs.flatMap(input => this.#card(input));
+    const cards = shared.data.inputs.flatMap(input => card(input));
     return h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": `About ${method.name}` }, h("dl.ex-facts.ex-m-facts", ...list), ...cards);
   }
 
-  #card(input: TriedInputData): HTMLElement[] {
-    const verdict = verdictOn(this.#method, input);
+  function card(input: TriedInputData): HTMLElement[] {
+    const verdict = verdictOn(of, input);
     if (!verdict) return [];
     const error = verdict.error ? `largest difference ${verdict.error.toPrecision(3)}` : "";
     const facts = [["the input", `${input.change}: ${input.arguments}`], ["eager gives", input.expected ?? ""], ["this", phrase([verdict.detail, error], "; ")]] as const;
@@ -131,4 +119,8 @@ export class MethodColumn {
       h("h3", `${told(verdict)}: ${input.name}`), h("dl.ex-facts", ...rows),
     )];
   }
+
+  return { element, open, exports, dispose };
 }
+
+export type MethodColumn = ReturnType<typeof MethodColumn>;

@@ -10,7 +10,7 @@ import type { MethodsData, OperationCallData } from "./data";
 
 export function operationTable({ operations = [] }: MethodsData, selection: Selection, files: FileNames): DataTable<OperationCallData> {
   const total = operations.reduce((sum, each) => sum + each.seconds, 0);
-  const table = new DataTable<OperationCallData>("Eager's operations in the order in which they ran", [
+  const table = DataTable<OperationCallData>("Eager's operations in the order in which they ran", [
     figure("#", each => operations.indexOf(each) + 1),
     { name: "operation", text: each => each.name, cell: each => h("code", each.name), order: each => each.name },
     figure("time", each => each.seconds, seconds, "Median time, including Python overhead"),

@@ -22,57 +22,48 @@ const VERSIONS: readonly string[] = ["torch", "python"];
 const NARROW = 720;
 const ROW_PIXELS = 31;
 
-export class MethodsShell {
-  readonly #root: HTMLElement;
-  readonly #host: Host;
-  readonly #shared: Shared;
-  readonly #shown: Signal<readonly string[]>;
-  readonly #columns = h("div.ex-columns");
-  readonly #open = new Map<string, MethodColumn>();
-  readonly #disposers: Dispose[] = [];
+/** `damage` says what of the data was of the wrong kind and is left out. */
+export function MethodsShell(root: HTMLElement, data: MethodsData, host: Host, damage = "") {
+  const columns = h("div.ex-columns");
+  const open = new Map<string, MethodColumn>();
+  const disposers: Dispose[] = [];
+  // Lines are the only elements here, and nothing stands between them and what was made for them.
+  const links = new Signal(new Links({ compiles: [] }));
+  const palette = new Palette(links.value, programLines(data));
+  const selection = new Selection(links);
+  const shared = { data, selection, model: { links, palette: new Signal(palette) }, files: new FileNames(data.sources) };
+  const shown = new Signal(wanted());
+  const table = verdictTable(data, selection, {
+    shown: () => shown.value,
+    toggle: method => toggle(method),
+    open: (method, input) => {
+      if (!shown.value.includes(method.name)) toggle(method);
+      open.get(method.name)?.open(input);
+    },
+  });
+  const [program, source] = programColumn(shared);
+  const body = stacked(verdictsPart(table, data.timing ?? ""), h("div.ex-cell", columns));
+  const notice = damage ? h("div.ex-notice.ex-warned", { role: "note" }, h("strong", "⚠ Left out, since it is damaged:"), h("span", damage)) : null;
+  fill(root, header(table), ...(notice ? [notice] : []), body);
+  disposers.push(
+    shown.watch(names => arrange(program, names)), shown.watch(() => table.show(data.methods)),
+    onChange(shown, names => host.remember("methods.shown", names)),
+    host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
+    on(root, "keydown", event => key(event)), () => table.dispose(), () => source.dispose(),
+  );
 
-  /** `damage` says what of the data was of the wrong kind and is left out. */
-  constructor(root: HTMLElement, data: MethodsData, host: Host, damage = "") {
-    this.#root = root;
-    this.#host = host;
-    // Lines are the only elements here, and nothing stands between them and what was made for them.
-    const links = new Signal(new Links({ compiles: [] }));
-    const palette = new Palette(links.value, programLines(data));
-    const selection = new Selection(links);
-    this.#shared = { data, selection, model: { links, palette: new Signal(palette) }, files: new FileNames(data.sources) };
-    this.#shown = new Signal(this.#wanted());
-    const table = verdictTable(data, selection, {
-      shown: () => this.#shown.value,
-      toggle: method => this.#toggle(method),
-      open: (method, input) => {
-        if (!this.#shown.value.includes(method.name)) this.#toggle(method);
-        this.#open.get(method.name)?.open(input);
-      },
-    });
-    const [program, source] = programColumn(this.#shared);
-    const body = this.#stacked(verdictsPart(table, data.timing ?? ""), h("div.ex-cell", this.#columns));
-    const notice = damage ? h("div.ex-notice.ex-warned", { role: "note" }, h("strong", "⚠ Left out, since it is damaged:"), h("span", damage)) : null;
-    fill(root, this.#header(table), ...(notice ? [notice] : []), body);
-    this.#disposers.push(
-      this.#shown.watch(names => this.#arrange(program, names)), this.#shown.watch(() => table.show(data.methods)),
-      onChange(this.#shown, names => host.remember("methods.shown", names)),
-      host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
-      on(root, "keydown", event => this.#key(event)), () => table.dispose(), () => source.dispose(),
-    );
+  function dispose(): void {
+    disposers.forEach(dispose => dispose());
+    for (const each of open.values()) each.dispose();
+    fill(root);
   }
 
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-    for (const each of this.#open.values()) each.dispose();
-    fill(this.#root);
-  }
-
-  #header(table: DataTable<MethodData>): HTMLElement {
-    const { data } = this.#shared;
-    const saving = new Saving(this.#root, this.#host);
+  function header(table: DataTable<MethodData>): HTMLElement {
+    const { data } = shared;
+    const saving = Saving(root, host);
     const verdicts: Export = { kind: "txt", name: "verdicts", make: async () => table.text() };
     const items = () => [
-      ...saving.whole(data, "comparison", "methods.json"), ...saving.items([verdicts, ...[...this.#open.values()].flatMap(each => each.exports())]),
+      ...saving.whole(data, "comparison", "methods.json"), ...saving.items([verdicts, ...[...open.values()].flatMap(each => each.exports())]),
     ];
     const versions = Object.entries(data.environment).filter(([name]) => VERSIONS.includes(name)).map(([name, value]) => h("span.ex-badge", `${name} ${value}`));
     return h(
@@ -82,46 +73,50 @@ export class MethodsShell {
   }
 
   /** The table above the columns, with a border between that can be moved; as high as it needs at first. */
-  #stacked(top: HTMLElement, bottom: HTMLElement): HTMLElement {
-    const share = Math.min(0.5, ((this.#shared.data.methods.length + 3) * ROW_PIXELS) / Math.max(this.#root.clientHeight, 1));
+  function stacked(top: HTMLElement, bottom: HTMLElement): HTMLElement {
+    const share = Math.min(0.5, ((shared.data.methods.length + 3) * ROW_PIXELS) / Math.max(root.clientHeight, 1));
     return h("div.ex-column.ex-m-rows", ...divided([top, bottom], "horizontal", [share, 1 - share]));
   }
 
-  #key(event: KeyboardEvent): void {
-    const { pinned } = this.#shared.selection;
+  function key(event: KeyboardEvent): void {
+    const { pinned } = shared.selection;
     if (event.key !== "Escape" || pinned.value === null) return;
     pinned.value = null;
     event.preventDefault();
   }
 
   /** What was shown in this place before, as far as it is there; as many as there is room for. */
-  #wanted(): readonly string[] {
-    const { data } = this.#shared;
-    const kept: Json | undefined = this.#host.recall("methods.shown");
+  function wanted(): readonly string[] {
+    const { data } = shared;
+    const kept: Json | undefined = host.recall("methods.shown");
     const there = (Array.isArray(kept) ? (kept as readonly Json[]) : []).filter(name => data.methods.some(each => each.name === name)) as string[];
     const first = there.length ? there : firstShown(data);
-    return this.#root.clientWidth < NARROW ? first.slice(0, 1) : first;
+    return root.clientWidth < NARROW ? first.slice(0, 1) : first;
   }
 
-  #toggle({ name }: MethodData): void {
-    const { value } = this.#shown;
-    this.#shown.value = value.includes(name) ? value.filter(each => each !== name) : [...value, name];
+  function toggle({ name }: MethodData): void {
+    const { value } = shown;
+    shown.value = value.includes(name) ? value.filter(each => each !== name) : [...value, name];
   }
 
   /** The program and the methods shown, in columns whose borders can be moved. */
-  #arrange(program: HTMLElement, names: readonly string[]): void {
-    for (const [name, column] of this.#open) {
+  function arrange(program: HTMLElement, names: readonly string[]): void {
+    for (const [name, column] of open) {
       if (names.includes(name)) continue;
       column.dispose();
-      this.#open.delete(name);
+      open.delete(name);
     }
-    for (const method of this.#shared.data.methods) {
-      if (names.includes(method.name) && !this.#open.has(method.name)) this.#open.set(method.name, new MethodColumn(method, this.#shared, () => this.#toggle(method)));
+    for (const method of shared.data.methods) {
+      if (names.includes(method.name) && !open.has(method.name)) open.set(method.name, MethodColumn(method, shared, () => toggle(method)));
     }
-    const parts = [program, ...names.flatMap(name => this.#open.get(name)?.element ?? [])];
-    fill(this.#columns, ...divided(parts, "vertical", parts.map(() => 1 / parts.length)));
+    const parts = [program, ...names.flatMap(name => open.get(name)?.element ?? [])];
+    fill(columns, ...divided(parts, "vertical", parts.map(() => 1 / parts.length)));
   }
+
+  return { dispose };
 }
+
+export type MethodsShell = ReturnType<typeof MethodsShell>;
 
 function verdictsPart(table: DataTable<MethodData>, timing: string): HTMLElement {
   const said = h("p.ex-hint", timing ? `${LEGEND} Times: ${timing}.` : LEGEND);
@@ -131,7 +126,7 @@ function verdictsPart(table: DataTable<MethodData>, timing: string): HTMLElement
 function programColumn(shared: Shared): readonly [HTMLElement, TextView] {
   const { data, model } = shared;
   const text = h("div.ex-body-text");
-  const view = new TextView(text, shared);
+  const view = TextView(text, shared);
   view.show({ rows: sourceRows(data, model.palette.value), language: "python", label: "The program" });
   const said = data.sources.length ? "Hover over a line, or pin it by a click, to see what each method made of it." : "Its source is not known.";
   return [h("section.ex-column", { "aria-label": "The program" }, h("div.ex-bar", h("h2", "Program")), h("div.ex-facts-line", said), text), view];

@@ -78,7 +78,7 @@ export function verdictTable(data: MethodsData, selection: Selection, choices: C
     figure("time per call", each => each.seconds, seconds, "Median; methods are timed alternately"),
     figure("capture time", each => each.capture_seconds, seconds, "Includes the first call for methods that capture on the first call"),
   ];
-  return new DataTable(`What came of each method on ${count(data.inputs.length, "input")}, beside eager`, columns, selection, { look: each => (outcome(each) ? "ex-m-none" : "") });
+  return DataTable(`What came of each method on ${count(data.inputs.length, "input")}, beside eager`, columns, selection, { look: each => (outcome(each) ? "ex-m-none" : "") });
 }
 
 /** A method without a program says so once, under the first input. */

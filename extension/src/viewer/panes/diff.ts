@@ -11,103 +11,92 @@ import { TITLES } from "./titles";
 export const diff: PaneKind = {
   id: "diff",
   title: TITLES.diff,
-  open: (into, context) => new Diff(into, context),
+  open: (into, context) => Diff(into, context),
 };
 
 const BEFORE = "before the edit";
 let opened = 0;
 
-class Diff implements Pane {
-  readonly #name = `ex-diff${++opened}`;
-  readonly #other = h("select.ex-select", { "aria-label": "Compare with" });
-  readonly #from = h("label", "From ", this.#other);
-  readonly #said = h("span");
-  readonly #body = h("div.ex-body-text");
-  readonly #wishes;
-  readonly #disposers: (() => void)[];
+function Diff(into: HTMLElement, context: Context): Pane {
+  const name = `ex-diff${++opened}`;
+  const other = h("select.ex-select", { "aria-label": "Compare with" });
+  const from = h("label", "From ", other);
+  const said = h("span");
+  const body = h("div.ex-body-text");
   /** Records from files. */
-  #loaded: Version[] = [];
-  #choices: readonly (readonly [label: string, version: Version, compile: CompileData])[] = [];
-  #chosen = "";
-  #view: DiffView | null = null;
-  readonly #context: Context;
+  let loaded: Version[] = [];
+  let choices: readonly (readonly [label: string, version: Version, compile: CompileData])[] = [];
+  let chosen = "";
+  let view: DiffView | null = null;
+  const reveal = (): boolean => false;
+  const exports = () => view?.exports() ?? [];
+  const file = h("input.ex-hidden", { type: "file", accept: ".json,.gz", "aria-label": "A record's file", tabindex: -1 });
+  const open = button("ex-button", "Open a record…", () => file.click());
+  into.append(h("div.ex-pane", h("div.ex-bar", from, said, open, file), body));
+  const wishes = { mode: context.setting<string>("mode", into.clientWidth < 700 ? "unified" : "split"), folded: context.setting<boolean>("folded", false) };
+  on(other, "change", () => {
+    chosen = other.value;
+    render();
+  });
+  on(file, "change", () => void load(file.files?.[0]));
+  const disposers = [
+    context.edits.before.watch(record => {
+      loaded = loaded.filter(each => each.name !== BEFORE);
+      if (record) compare({ name: BEFORE, record });
+      render();
+    }),
+    context.model.record.watch(() => render()), context.compile.watch(() => render()),
+  ];
 
-  constructor(into: HTMLElement, context: Context) {
-    this.#context = context;
-    const file = h("input.ex-hidden", { type: "file", accept: ".json,.gz", "aria-label": "A record's file", tabindex: -1 });
-    const open = button("ex-button", "Open a record…", () => file.click());
-    into.append(h("div.ex-pane", h("div.ex-bar", this.#from, this.#said, open, file), this.#body));
-    this.#wishes = { mode: context.setting<string>("mode", into.clientWidth < 700 ? "unified" : "split"), folded: context.setting<boolean>("folded", false) };
-    on(this.#other, "change", () => {
-      this.#chosen = this.#other.value;
-      this.#render();
-    });
-    on(file, "change", () => void this.#load(file.files?.[0]));
-    this.#disposers = [
-      context.edits.before.watch(record => {
-        this.#loaded = this.#loaded.filter(each => each.name !== BEFORE);
-        if (record) this.#compare({ name: BEFORE, record });
-        this.#render();
-      }),
-      context.model.record.watch(() => this.#render()), context.compile.watch(() => this.#render()),
-    ];
+  function dispose(): void {
+    disposers.forEach(dispose => dispose());
+    view?.dispose();
   }
 
-  reveal(): boolean {
-    return false;
-  }
-
-  exports() {
-    return this.#view?.exports() ?? [];
-  }
-
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-    this.#view?.dispose();
-  }
-
-  async #load(file: File | undefined): Promise<void> {
+  async function load(file: File | undefined): Promise<void> {
     if (!file) return;
     try {
       const record = await openedRecord(file);
-      this.#compare({ name: `${record.title} (${file.name})`, record });
-      this.#render();
+      compare({ name: `${record.title} (${file.name})`, record });
+      render();
     } catch (error) {
-      this.#said.textContent = `${file.name} could not be opened: ${error instanceof Error ? error.message : String(error)}`;
+      said.textContent = `${file.name} could not be opened: ${error instanceof Error ? error.message : String(error)}`;
     }
   }
 
-  #compare(version: Version): void {
-    this.#loaded = [...this.#loaded, version];
-    const [first] = compilePairs(version.record, this.#context.model.record.value);
-    this.#chosen = `${this.#loaded.length}/${first?.before?.id ?? ""}`;
+  function compare(version: Version): void {
+    loaded = [...loaded, version];
+    const [first] = compilePairs(version.record, context.model.record.value);
+    chosen = `${loaded.length}/${first?.before?.id ?? ""}`;
   }
 
-  #render(): void {
-    const record = this.#context.model.record.value;
-    const own = this.#context.looked.value;
-    const versions: Version[] = [{ name: record.title, record }, ...this.#loaded];
-    this.#choices = versions.flatMap((version, n) =>
+  function render(): void {
+    const record = context.model.record.value;
+    const own = context.looked.value;
+    const versions: Version[] = [{ name: record.title, record }, ...loaded];
+    choices = versions.flatMap((version, n) =>
       version.record.compiles.filter(each => each !== own).map(each => [`${n}/${each.id}`, version, each] as const));
-    fill(this.#other, ...versions.map((version, n) =>
+    fill(other, ...versions.map((version, n) =>
       h("optgroup", { label: n === 0 ? "this record" : version.name },
-        ...this.#choices.filter(([, of]) => of === version).map(([value, , each]) => h("option", { value }, `${each.id} ${each.title}${each.engine === "stock" ? " (stock)" : ""}`)))));
-    if (!this.#choices.some(([label]) => label === this.#chosen)) this.#chosen = this.#choices[0]?.[0] ?? "";
-    this.#other.value = this.#chosen;
-    this.#from.hidden = this.#choices.length === 0;
-    this.#view?.dispose();
-    this.#view = null;
-    const [, version, compile] = this.#choices.find(([label]) => label === this.#chosen) ?? [];
+        ...choices.filter(([, of]) => of === version).map(([value, , each]) => h("option", { value }, `${each.id} ${each.title}${each.engine === "stock" ? " (stock)" : ""}`)))));
+    if (!choices.some(([label]) => label === chosen)) chosen = choices[0]?.[0] ?? "";
+    other.value = chosen;
+    from.hidden = choices.length === 0;
+    view?.dispose();
+    view = null;
+    const [, version, compile] = choices.find(([label]) => label === chosen) ?? [];
     if (!own || !version || !compile) {
-      this.#said.textContent = own ? "This record has one compile: open another record to compare it with." : "There is no compile yet.";
-      fill(this.#body);
+      said.textContent = own ? "This record has one compile: open another record to compare it with." : "There is no compile yet.";
+      fill(body);
       return;
     }
-    this.#said.textContent = `to ${own.id} ${own.title}`;
+    said.textContent = `to ${own.id} ${own.title}`;
     const [before, after] = [named(version, compile), named({ name: record.title, record }, own)];
-    this.#view = new DiffView(this.#name, before, after, { before: compile, after: own }, this.#wishes);
-    fill(this.#body, this.#view.element);
+    view = new DiffView(name, before, after, { before: compile, after: own }, wishes);
+    fill(body, view.element);
   }
+
+  return { reveal, exports, dispose };
 }
 
 function named(version: Version, compile: CompileData): Version {

@@ -30,7 +30,7 @@ export const source: PaneKind = {
     edit.element.hidden = true;
     const bar = h("div.ex-bar", places, shields, fold, pencil);
     into.append(h("div.ex-pane", bar, edit.element, nothing, body));
-    const view = new TextView(body, context, line => {
+    const view = TextView(body, context, line => {
       const { breakpoint } = context;
       const [place, at] = [placeOf(context, line), stopsAt(breakpoint.value)];
       const left = at.includes(place) ? at.filter(each => each !== place) : [...at, place];

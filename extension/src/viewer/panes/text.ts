@@ -26,7 +26,7 @@ export const text: PaneKind = {
     const nothing = h("p.ex-hint");
     const card = h("div.ex-step", { role: "status" });
     const pane = h("div.ex-pane");
-    const view = new TextView(body, context);
+    const view = TextView(body, context);
     const rewrites = () => context.looked.value?.rewrites ?? [];
     let rows: readonly Row[] = [];
     const walk = new Walk(pane, context.setting<string>("breakpoint", ""), {

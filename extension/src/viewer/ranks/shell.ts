@@ -16,83 +16,73 @@ import { divided } from "../split";
 import type { RankCompileData, RankData, RanksData } from "./data";
 import { absentText, LEGEND, missingText, partingText, resultText } from "./words";
 
-export class RanksShell {
-  readonly #root: HTMLElement;
-  readonly #host: Host;
-  readonly #data: RanksData;
-  readonly #pair: readonly [HTMLSelectElement, HTMLSelectElement];
-  readonly #place = h("div.ex-cell");
-  readonly #disposers: Dispose[] = [];
-  #diff: DiffShell | null = null;
+/** `damage` says what of the data was of the wrong kind and is left out. */
+export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damage = "") {
+  const place = h("div.ex-cell");
+  const disposers: Dispose[] = [];
+  let diff: DiffShell | null = null;
+  const choice = (label: string) => h("select.ex-select", { "aria-label": label }, ...data.ranks.map((each, n) => h("option", { value: n }, each.name)));
+  const pair = [choice("Compare from"), choice("Compare to")];
+  const selection = new Selection(new Signal(new Links({ compiles: [] })));
+  const compiles = DataTable<RankCompileData>("Compiles by rank", columns(), selection);
+  const ranks = DataTable<RankData>("Each rank in numbers", COLUMNS, selection);
+  compiles.show(data.compiles);
+  ranks.show(data.ranks);
+  const notices = [missingText(data), damage && `Left out, since it is damaged: ${damage}`].filter(Boolean)
+    .map(text => h("div.ex-notice.ex-warned", { role: "note" }, h("strong", "⚠"), h("span", text)));
+  const saving = Saving(root, host);
+  const tables = [compiles, ranks].map((each, n) => ({ kind: "txt" as const, name: n === 0 ? "compiles" : "ranks", make: async () => each.text() }));
+  const header = h(
+    "header.ex-header", h("div.ex-title", h("h1", data.title), h("span.ex-badge", count(data.ranks.length, "rank"))),
+    h("div.ex-tools", menuButton("Save as a file", "Save", () => [...saving.whole(data, "job", "ranks.json"), ...saving.items(tables)])),
+  );
+  const top = h("div.ex-cell", h(
+    "div.ex-m-scroll.ex-r-compiles", { tabindex: 0, role: "region", "aria-label": "What the ranks compiled" },
+    compiles.element, h("p.ex-hint", LEGEND), ranks.element,
+  ));
+  const bottom = h("div.ex-cell", h("div.ex-bar", h("label", "From ", pair[0]), h("label", "to ", pair[1])), place);
+  fill(root, header, ...notices, h("div.ex-column.ex-m-rows", ...divided([top, bottom], "horizontal", [0.4, 0.6])));
+  for (const select of pair) on(select, "change", () => compare());
+  disposers.push(host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => compiles.dispose(), () => ranks.dispose());
+  first();
 
-  /** `damage` says what of the data was of the wrong kind and is left out. */
-  constructor(root: HTMLElement, data: RanksData, host: Host, damage = "") {
-    this.#root = root;
-    this.#host = host;
-    this.#data = data;
-    const choice = (label: string) => h("select.ex-select", { "aria-label": label }, ...data.ranks.map((each, n) => h("option", { value: n }, each.name)));
-    this.#pair = [choice("Compare from"), choice("Compare to")];
-    const selection = new Selection(new Signal(new Links({ compiles: [] })));
-    const compiles = new DataTable<RankCompileData>("Compiles by rank", this.#columns(), selection);
-    const ranks = new DataTable<RankData>("Each rank in numbers", COLUMNS, selection);
-    compiles.show(data.compiles);
-    ranks.show(data.ranks);
-    const notices = [missingText(data), damage && `Left out, since it is damaged: ${damage}`].filter(Boolean)
-      .map(text => h("div.ex-notice.ex-warned", { role: "note" }, h("strong", "⚠"), h("span", text)));
-    const saving = new Saving(root, host);
-    const tables = [compiles, ranks].map((each, n) => ({ kind: "txt" as const, name: n === 0 ? "compiles" : "ranks", make: async () => each.text() }));
-    const header = h(
-      "header.ex-header", h("div.ex-title", h("h1", data.title), h("span.ex-badge", count(data.ranks.length, "rank"))),
-      h("div.ex-tools", menuButton("Save as a file", "Save", () => [...saving.whole(data, "job", "ranks.json"), ...saving.items(tables)])),
-    );
-    const top = h("div.ex-cell", h(
-      "div.ex-m-scroll.ex-r-compiles", { tabindex: 0, role: "region", "aria-label": "What the ranks compiled" },
-      compiles.element, h("p.ex-hint", LEGEND), ranks.element,
-    ));
-    const bottom = h("div.ex-cell", h("div.ex-bar", h("label", "From ", this.#pair[0]), h("label", "to ", this.#pair[1])), this.#place);
-    fill(root, header, ...notices, h("div.ex-column.ex-m-rows", ...divided([top, bottom], "horizontal", [0.4, 0.6])));
-    for (const select of this.#pair) on(select, "change", () => this.#compare());
-    this.#disposers.push(host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => compiles.dispose(), () => ranks.dispose());
-    this.#first();
-  }
-
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-    this.#diff?.dispose();
-    fill(this.#root);
+  function dispose(): void {
+    disposers.forEach(dispose => dispose());
+    diff?.dispose();
+    fill(root);
   }
 
   /** Opens on the first compile that differs. */
-  #first(): void {
-    const found = this.#data.compiles.find(each => each.partings?.length);
+  function first(): void {
+    const found = data.compiles.find(each => each.partings?.length);
     const parting = found?.partings?.[0];
-    if (found && parting) this.#show(found.kinds.findIndex(Boolean), parting.rank, found);
-    else this.#show(0, Math.min(1, this.#data.ranks.length - 1));
+    if (found && parting) show(found.kinds.findIndex(Boolean), parting.rank, found);
+    else show(0, Math.min(1, data.ranks.length - 1));
   }
 
-  #show(before: number, after: number, compile?: RankCompileData): void {
-    [before, after].forEach((rank, n) => ((this.#pair[n] as HTMLSelectElement).value = String(rank)));
-    this.#compare(compile);
+  function show(before: number, after: number, compile?: RankCompileData): void {
+    [before, after].forEach((rank, n) => ((pair[n] as HTMLSelectElement).value = String(rank)));
+    compare(compile);
   }
 
-  #compare(compile?: RankCompileData): void {
-    const [before, after] = this.#pair.map(each => Number(each.value)) as [number, number];
-    const [old, fresh] = [this.#record(before), this.#record(after)];
-    this.#diff?.dispose();
-    this.#diff = null;
-    if (!old || !fresh || before === after) return fill(this.#place, h("p.ex-hint", "Choose two ranks to see them stage by stage."));
+  function compare(compile?: RankCompileData): void {
+    const [before, after] = pair.map(each => Number(each.value)) as [number, number];
+    const [old, fresh] = [record(before), record(after)];
+    diff?.dispose();
+    diff = null;
+    if (!old || !fresh || before === after) return fill(place, h("p.ex-hint", "Choose two ranks to see them stage by stage."));
     const first = compile && ((pair: CompilePair) => pair.before?.id === compile.ids[before] && pair.after?.id === compile.ids[after]);
-    this.#diff = new DiffShell(this.#place, old, fresh, this.#host, first);
+    diff = DiffShell(place, old, fresh, host, first);
   }
 
   /** The record of a rank, called by its rank. */
-  #record(rank: number): RecordData | undefined {
-    const record = this.#data.records[rank];
-    return record && { ...record, title: this.#data.ranks[rank]?.name ?? record.title };
+  function record(rank: number): RecordData | undefined {
+    const record = data.records[rank];
+    return record && { ...record, title: data.ranks[rank]?.name ?? record.title };
   }
 
-  #columns(): Column<RankCompileData>[] {
-    const { ranks } = this.#data;
+  function columns(): Column<RankCompileData>[] {
+    const { ranks } = data;
     return [
       { name: "compile", text: each => each.title, order: each => each.title },
       ...ranks.map((rank, n): Column<RankCompileData> => ({
@@ -101,12 +91,16 @@ export class RanksShell {
       {
         name: "where they first differ", text: each => [absentText(each, ranks), ...(each.partings ?? []).map(one => partingText(one, ranks))].filter(Boolean).join("; "),
         cell: each => h("span", absentText(each, ranks), ...(each.partings ?? []).map(one =>
-          h("span.ex-r-parting", button("ex-reason", partingText(one, ranks), () => this.#show(each.kinds.findIndex(Boolean), one.rank, each)),
+          h("span.ex-r-parting", button("ex-reason", partingText(one, ranks), () => show(each.kinds.findIndex(Boolean), one.rank, each)),
             h("code", `− ${one.before}`), h("code", `+ ${one.after}`), one.also?.length ? `and in ${one.also.join(", ")}` : ""))),
       },
     ];
   }
+
+  return { dispose };
 }
+
+export type RanksShell = ReturnType<typeof RanksShell>;
 
 const number = (name: string, of: (rank: RankData) => number): Column<RankData> => figure(name, of, value => value.toLocaleString("en"));
 

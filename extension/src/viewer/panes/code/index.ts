@@ -18,158 +18,146 @@ import { TITLES } from "../titles";
 export const code: PaneKind = {
   id: "code",
   title: TITLES.code,
-  open: (into, context) => new Code(into, context),
+  open: (into, context) => Code(into, context),
 };
 
-class Code implements Pane {
-  readonly #chooser = h("select.ex-select", { "aria-label": "Kernel or wrapper" });
-  readonly #kinds = h("div.ex-kinds", { role: "radiogroup", "aria-label": "Language" });
-  readonly #facts = h("div.ex-facts-line");
+function Code(into: HTMLElement, context: Context): Pane {
+  const chooser = h("select.ex-select", { "aria-label": "Kernel or wrapper" });
+  const kinds = h("div.ex-kinds", { role: "radiogroup", "aria-label": "Language" });
+  const facts = h("div.ex-facts-line");
   /** Intel's syntax instead of AT&T's. */
-  readonly #syntax = button("ex-button", "Intel syntax", () => (this.#intel.value = !this.#intel.value));
-  readonly #nothing = h("p.ex-hint");
-  readonly #body = h("div.ex-body-text");
-  readonly #view: TextView;
-  readonly #kind;
-  readonly #intel;
-  readonly #disposers: (() => void)[];
-  #units: readonly Unit[] = [];
-  #unit: Unit | undefined;
-  #shownCompile = "";
-  readonly #context: Context;
+  const syntax = button("ex-button", "Intel syntax", () => (inIntel.value = !inIntel.value));
+  const nothing = h("p.ex-hint");
+  const body = h("div.ex-body-text");
+  let units: readonly Unit[] = [];
+  let shownUnit: Unit | undefined;
+  let shownCompile = "";
+  const current = (): CompileData | undefined => context.looked.value;
+  const bar = h("div.ex-bar", chooser, kinds, syntax);
+  into.append(h("div.ex-pane", bar, facts, nothing, body));
+  const language = context.setting<string>("kind", "");
+  const inIntel = context.setting<boolean>("intel", false);
+  const view = TextView(body, context);
+  on(chooser, "change", () => {
+    shownUnit = units.find(each => each.id === chooser.value);
+    render();
+  });
+  const { selection, looked, stage } = context;
+  const disposers = [
+    looked.watch(() => reload()), onChange(language, () => render()), onChange(inIntel, () => render()),
+    onChange(stage, () => followStage()),
+    onChange(selection.pinned, pinned => {
+      if (pinned !== null && !holdsNone(pinned)) reveal(pinned);
+    }),
+  ];
 
-  constructor(into: HTMLElement, context: Context) {
-    this.#context = context;
-    const bar = h("div.ex-bar", this.#chooser, this.#kinds, this.#syntax);
-    into.append(h("div.ex-pane", bar, this.#facts, this.#nothing, this.#body));
-    this.#kind = context.setting<string>("kind", "");
-    this.#intel = context.setting<boolean>("intel", false);
-    this.#view = new TextView(this.#body, context);
-    on(this.#chooser, "change", () => {
-      this.#unit = this.#units.find(each => each.id === this.#chooser.value);
-      this.#render();
-    });
-    const { selection, looked, stage } = context;
-    this.#disposers = [
-      looked.watch(() => this.#reload()), onChange(this.#kind, () => this.#render()), onChange(this.#intel, () => this.#render()),
-      onChange(stage, () => this.#followStage()),
-      onChange(selection.pinned, pinned => {
-        if (pinned !== null && !this.#holdsNone(pinned)) this.reveal(pinned);
-      }),
-    ];
-  }
-
-  reveal(what: string): boolean {
-    const compile = this.#compile;
-    const spot = compile && spotOf(this.#units, compile.id, this.#context.model.links.value, what, this.#spot);
+  function reveal(what: string): boolean {
+    const compile = current();
+    const spot = compile && spotOf(units, compile.id, context.model.links.value, what, here());
     if (!spot) return false;
-    if (spot.unit !== this.#unit || spot.kind !== this.#spot?.kind) {
-      this.#unit = spot.unit;
-      this.#kind.value = spot.kind;
-      this.#render();
+    if (spot.unit !== shownUnit || spot.kind !== here()?.kind) {
+      shownUnit = spot.unit;
+      language.value = spot.kind;
+      render();
     }
-    return this.#view.reveal(what) || (this.#view.scrollTo(0), true);
+    return view.reveal(what) || (view.scrollTo(0), true);
   }
 
-  exports() {
-    const spot = this.#spot;
+  function exports() {
+    const spot = here();
     if (!spot) return [];
     const { kernel, id } = spot.unit;
     const name = fileName(`${kernel?.function ?? id} ${spot.kind}`);
-    return [{ kind: "txt" as const, name, make: async () => this.#view.text }, ...(kernel ? [this.#program(kernel)] : [])];
+    return [{ kind: "txt" as const, name, make: async () => view.text }, ...(kernel ? [programOf(kernel)] : [])];
   }
 
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-    this.#view.dispose();
+  function dispose(): void {
+    disposers.forEach(dispose => dispose());
+    view.dispose();
   }
 
-  #program({ function: name, id }: KernelData): Export {
-    return program(this.#context.host, fileName(name), this.#shownCompile, id);
+  function programOf({ function: name, id }: KernelData): Export {
+    return program(context.host, fileName(name), shownCompile, id);
   }
 
-  get #compile(): CompileData | undefined {
-    return this.#context.looked.value;
-  }
-
-  get #spot(): Spot | undefined {
-    const unit = this.#unit;
+  function here(): Spot | undefined {
+    const unit = shownUnit;
     if (!unit) return undefined;
-    return { unit, kind: unit.texts.has(this.#kind.value) ? this.#kind.value : ([...unit.texts.keys()][0] ?? "") };
+    return { unit, kind: unit.texts.has(language.value) ? language.value : ([...unit.texts.keys()][0] ?? "") };
   }
 
   /** Whether a pinned element is of another compile, so that nothing of it is here. */
-  #holdsNone(pinned: string): boolean {
-    const own = `${this.#shownCompile}|`;
-    return ![...this.#context.model.links.value.chain(pinned)].some(each => each.startsWith(own));
+  function holdsNone(pinned: string): boolean {
+    const own = `${shownCompile}|`;
+    return ![...context.model.links.value.chain(pinned)].some(each => each.startsWith(own));
   }
 
-  #reload(): void {
-    const compile = this.#compile;
-    this.#units = compile ? unitsOf(compile) : [];
-    const kept = compile?.id === this.#shownCompile ? this.#units.find(each => each.id === this.#unit?.id) : undefined;
-    this.#unit = kept ?? firstUnit(this.#units);
-    this.#shownCompile = compile?.id ?? "";
-    this.#render();
+  function reload(): void {
+    const compile = current();
+    units = compile ? unitsOf(compile) : [];
+    const kept = compile?.id === shownCompile ? units.find(each => each.id === shownUnit?.id) : undefined;
+    shownUnit = kept ?? firstUnit(units);
+    shownCompile = compile?.id ?? "";
+    render();
   }
 
-  #followStage(): void {
-    const stage = this.#compile?.stages?.find(each => each.id === this.#context.stage.value);
-    if (!stage?.half || !["generate", "build"].includes(stage.name) || stage.half === this.#unit?.half.name) return;
-    this.#unit = firstUnit(this.#units, stage.half) ?? this.#unit;
-    this.#render();
+  function followStage(): void {
+    const stage = current()?.stages?.find(each => each.id === context.stage.value);
+    if (!stage?.half || !["generate", "build"].includes(stage.name) || stage.half === shownUnit?.half.name) return;
+    shownUnit = firstUnit(units, stage.half) ?? shownUnit;
+    render();
   }
 
-  #render(): void {
-    const [compile, spot] = [this.#compile, this.#spot];
-    this.#nothing.hidden = spot !== undefined;
-    this.#body.hidden = spot === undefined;
-    this.#chooser.hidden = spot === undefined;
-    this.#facts.hidden = spot === undefined;
-    const { mnemonics } = this.#context.model.record.value;
-    this.#syntax.hidden = spot?.kind !== "asm" || !mnemonics;
-    aria(this.#syntax, "pressed", this.#intel.value);
+  function render(): void {
+    const [compile, spot] = [current(), here()];
+    nothing.hidden = spot !== undefined;
+    body.hidden = spot === undefined;
+    chooser.hidden = spot === undefined;
+    facts.hidden = spot === undefined;
+    const { mnemonics } = context.model.record.value;
+    syntax.hidden = spot?.kind !== "asm" || !mnemonics;
+    aria(syntax, "pressed", inIntel.value);
     if (!spot || !compile) {
-      this.#nothing.textContent = whyNone("code", compile);
-      fill(this.#kinds);
+      nothing.textContent = whyNone("code", compile);
+      fill(kinds);
       return;
     }
-    const halves = [...new Set(this.#units.map(each => each.half))];
-    fill(this.#chooser, ...halves.map(half =>
+    const halves = [...new Set(units.map(each => each.half))];
+    fill(chooser, ...halves.map(half =>
       h("optgroup", { label: halfName(compile, half.name) || compile.title },
-        ...this.#units.filter(each => each.half === half).map(each => h("option", { value: each.id, selected: each === spot.unit }, each.label)))));
-    fill(this.#kinds, ...[...spot.unit.texts.keys()].map(kind => this.#kindButton(kind, spot)));
-    fill(this.#facts, ...this.#factsOf(spot.unit));
+        ...units.filter(each => each.half === half).map(each => h("option", { value: each.id, selected: each === spot.unit }, each.label)))));
+    fill(kinds, ...[...spot.unit.texts.keys()].map(kind => kindButton(kind, spot)));
+    fill(facts, ...factsOf(spot.unit));
     const text = spot.unit.texts.get(spot.kind);
     const label = `${own(KINDS, spot.kind) ?? spot.kind} of ${spot.unit.label}`;
     const remarks = spot.unit.kernel?.remarks ?? {};
-    const rows = rowsOf(text, compile, this.#context.model, true).map((row, n) => {
+    const rows = rowsOf(text, compile, context.model, true).map((row, n) => {
       const said = own(remarks, text?.lines[n]?.[1] ?? "");
       if (said) return { ...row, note: said };
-      return mnemonics && this.#intel.value && spot.kind === "asm" ? { ...row, text: intel(row.text, mnemonics) } : row;
+      return mnemonics && inIntel.value && spot.kind === "asm" ? { ...row, text: intel(row.text, mnemonics) } : row;
     });
-    this.#view.show({ rows, language: text?.language ?? "text", label });
+    view.show({ rows, language: text?.language ?? "text", label });
   }
 
-  #kindButton(kind: string, spot: Spot): HTMLElement {
+  function kindButton(kind: string, spot: Spot): HTMLElement {
     const chosen = kind === spot.kind;
-    const made = button("ex-button", own(KINDS, kind) ?? kind, () => this.#choose(kind), { role: "radio", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1 });
+    const made = button("ex-button", own(KINDS, kind) ?? kind, () => choose(kind), { role: "radio", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1 });
     on(made, "keydown", event => {
       const all = [...spot.unit.texts.keys()];
       const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
       if (by === undefined) return;
       event.preventDefault();
-      this.#choose(all[(all.indexOf(kind) + by + all.length) % all.length] ?? kind);
+      choose(all[(all.indexOf(kind) + by + all.length) % all.length] ?? kind);
     });
     return made;
   }
 
-  #choose(kind: string): void {
-    this.#kind.value = kind;
-    this.#kinds.querySelector<HTMLElement>("[aria-checked=true]")?.focus();
+  function choose(kind: string): void {
+    language.value = kind;
+    kinds.querySelector<HTMLElement>("[aria-checked=true]")?.focus();
   }
 
-  #factsOf({ half, kernel }: Unit): HTMLElement[] {
+  function factsOf({ half, kernel }: Unit): HTMLElement[] {
     const { facts = [], loops = [] } = kernel ?? {};
     const measured = kernel
       ? [kernel.bytes && `${bytes(kernel.bytes)} moved`, kernel.flops && scaled(kernel.flops, "FLOP"), kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a call`]
@@ -181,10 +169,12 @@ class Code implements Pane {
     if (kernel) {
       const said = h("pre");
       const tell = (text: string) => (said.textContent = text);
-      const ask = () => void made(this.#context.host, `throughput("${kernel.id}")`, "throughput", this.#shownCompile, kernel.id).then(tell, (error: Error) => tell(error.message));
-      lines.push(button("ex-link", "Save as a program", () => this.#context.save(this.#program(kernel))));
+      const ask = () => void made(context.host, `throughput("${kernel.id}")`, "throughput", shownCompile, kernel.id).then(tell, (error: Error) => tell(error.message));
+      lines.push(button("ex-link", "Save as a program", () => context.save(programOf(kernel))));
       if (kernel.lowered?.["asm"]) lines.push(button("ex-link", "Throughput", ask), said);
     }
     return lines;
   }
+
+  return { reveal, exports, dispose };
 }

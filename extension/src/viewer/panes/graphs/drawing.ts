@@ -56,8 +56,8 @@ export class Drawing {
   /** `name` begins the ids of its elements. */
   constructor(name: string, hooks: Hooks) {
     this.#hooks = hooks;
-    this.#layers = new Layers(name);
-    this.#minimap = new Minimap((x, y) => {
+    this.#layers = Layers(name);
+    this.#minimap = Minimap((x, y) => {
       const { width, height } = this.#seen;
       this.#to({ ...this.#camera, x: x - width / 2, y: y - height / 2 });
     });

@@ -10,84 +10,80 @@ import { boxElement, frameElement, lineElement, tieElement } from "./svg";
 const SLICE = 5;
 const MOST_KEPT = 2500;
 
-export class Layers {
-  readonly #groups = { frames: svg("g"), lines: svg("g"), lit: svg("g"), boxes: svg("g"), ties: svg("g") };
-  readonly #world = svg("g", ...Object.values(this.#groups));
-  readonly element = svg("svg.ex-g-svg", this.#world);
-  readonly #elements = new Map<Mark | Line, SVGElement>();
-  #covered: Rectangle | null = null;
-  readonly #name: string;
+/** `name` begins the ids of its elements. */
+export function Layers(name: string) {
+  const groups = { frames: svg("g"), lines: svg("g"), lit: svg("g"), boxes: svg("g"), ties: svg("g") };
+  const world = svg("g", ...Object.values(groups));
+  const element = svg("svg.ex-g-svg", world);
+  const elements = new Map<Mark | Line, SVGElement>();
+  let covered: Rectangle | null = null;
+  const of = (mark: Mark): SVGElement | undefined => elements.get(mark);
 
-  /** `name` begins the ids of its elements. */
-  constructor(name: string) {
-    this.#name = name;
-  }
-
-  clear(): void {
-    for (const group of Object.values(this.#groups)) fill(group);
-    this.#elements.clear();
-    this.#covered = null;
-  }
-
-  of(mark: Mark): SVGElement | undefined {
-    return this.#elements.get(mark);
+  function clear(): void {
+    for (const group of Object.values(groups)) fill(group);
+    elements.clear();
+    covered = null;
   }
 
   /** Moves what is seen into view. */
-  look(seen: Rectangle, scale: number): void {
-    this.#world.setAttribute("transform", `scale(${scale}) translate(${-seen.x} ${-seen.y})`);
+  function look(seen: Rectangle, scale: number): void {
+    world.setAttribute("transform", `scale(${scale}) translate(${-seen.x} ${-seen.y})`);
   }
 
   /** Makes what is missing; "later" where some of it was put off to the next frame, "nothing" where all was there. */
-  cover(scene: Scene, seen: Rectangle): "done" | "later" | "nothing" {
+  function cover(scene: Scene, seen: Rectangle): "done" | "later" | "nothing" {
     const wide: Rectangle = { x: seen.x - seen.width / 2, y: seen.y - seen.height / 2, width: 2 * seen.width, height: 2 * seen.height };
-    if (this.#covered && within(seen, this.#covered) && seen.width * 3 > this.#covered.width) return "nothing";
-    if (this.#elements.size > MOST_KEPT) this.#drop(wide);
+    if (covered && within(seen, covered) && seen.width * 3 > covered.width) return "nothing";
+    if (elements.size > MOST_KEPT) drop(wide);
     const started = performance.now();
     let done = true;
     const make = (what: Mark | Line, bounds: Rectangle, into: SVGElement, element: () => SVGElement): boolean => {
-      if (this.#elements.has(what) || !overlap(bounds, wide)) return false;
+      if (elements.has(what) || !overlap(bounds, wide)) return false;
       if (performance.now() - started > SLICE && !overlap(bounds, seen)) return (done = false);
       const made = element();
       into.append(made);
-      this.#elements.set(what, made);
+      elements.set(what, made);
       return true;
     };
     let frames = false;
     scene.marks.forEach((mark, n) => {
-      const id = `${this.#name}-${n}`;
-      if (mark.open) frames = make(mark, mark, this.#groups.frames, () => frameElement(mark, id)) || frames;
-      else make(mark, mark, this.#groups.boxes, () => boxElement(mark, id));
+      const id = `${name}-${n}`;
+      if (mark.open) frames = make(mark, mark, groups.frames, () => frameElement(mark, id)) || frames;
+      else make(mark, mark, groups.boxes, () => boxElement(mark, id));
     });
-    for (const line of scene.lines) make(line, line.bounds, this.#groups.lines, () => lineElement(line));
+    for (const line of scene.lines) make(line, line.bounds, groups.lines, () => lineElement(line));
     // Outer frames lie below inner ones.
-    if (frames) this.#groups.frames.append(...scene.marks.flatMap(mark => (mark.open ? (this.#elements.get(mark) ?? []) : [])));
-    if (done) this.#covered = wide;
+    if (frames) groups.frames.append(...scene.marks.flatMap(mark => (mark.open ? (elements.get(mark) ?? []) : [])));
+    if (done) covered = wide;
     return done ? "done" : "later";
   }
 
   /** Gives elements the look of what is lit, and takes it from what was. */
-  dress(before: Lit | null, { hot, current, lines }: Lit, ties: readonly Tie[]): void {
-    for (const mark of before?.hot ?? []) if (!hot.has(mark)) this.#elements.get(mark)?.classList.remove("ex-hot");
-    for (const mark of hot) this.#elements.get(mark)?.classList.add("ex-hot");
-    if (before?.current && before.current !== current) this.#elements.get(before.current)?.classList.remove("ex-current");
-    if (current) this.#elements.get(current)?.classList.add("ex-current");
-    fill(this.#groups.lit, ...[...lines].filter(line => this.#elements.has(line)).map(line => {
+  function dress(before: Lit | null, { hot, current, lines }: Lit, ties: readonly Tie[]): void {
+    for (const mark of before?.hot ?? []) if (!hot.has(mark)) elements.get(mark)?.classList.remove("ex-hot");
+    for (const mark of hot) elements.get(mark)?.classList.add("ex-hot");
+    if (before?.current && before.current !== current) elements.get(before.current)?.classList.remove("ex-current");
+    if (current) elements.get(current)?.classList.add("ex-current");
+    fill(groups.lit, ...[...lines].filter(line => elements.has(line)).map(line => {
       const element = lineElement(line, true);
       element.classList.add("ex-hot");
       return element;
     }));
-    fill(this.#groups.ties, ...ties.map(tieElement));
+    fill(groups.ties, ...ties.map(tieElement));
   }
 
-  #drop(wide: Rectangle): void {
-    for (const [what, element] of this.#elements) {
+  function drop(wide: Rectangle): void {
+    for (const [what, element] of elements) {
       if (overlap("bounds" in what ? what.bounds : what, wide)) continue;
       element.remove();
-      this.#elements.delete(what);
+      elements.delete(what);
     }
   }
+
+  return { element, clear, of, look, cover, dress };
 }
+
+export type Layers = ReturnType<typeof Layers>;
 
 const MARGIN = 20;
 

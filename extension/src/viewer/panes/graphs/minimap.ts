@@ -8,54 +8,54 @@ import type { Scene } from "./scene";
 const WIDTH = 110;
 const HEIGHT = 150;
 
-export class Minimap {
-  readonly element: HTMLElement;
-  readonly #canvas = h("canvas");
-  readonly #view = h("div.ex-g-seen");
-  #scale = 1;
-  #size = { width: 0, height: 0 };
+export function Minimap(to: (x: number, y: number) => void) {
+  const canvas = h("canvas");
+  const view = h("div.ex-g-seen");
+  let ownScale = 1;
+  let ownSize = { width: 0, height: 0 };
+  const element = h("div.ex-g-minimap", { "aria-hidden": "true" }, canvas, view);
+  const go = (event: PointerEvent) => {
+    const box = canvas.getBoundingClientRect();
+    to((event.clientX - box.left) / ownScale, (event.clientY - box.top) / ownScale);
+  };
+  on(element, "pointerdown", event => {
+    element.setPointerCapture(event.pointerId);
+    go(event);
+  });
+  on(element, "pointermove", event => {
+    if (element.hasPointerCapture(event.pointerId)) go(event);
+  });
 
-  constructor(to: (x: number, y: number) => void) {
-    this.element = h("div.ex-g-minimap", { "aria-hidden": "true" }, this.#canvas, this.#view);
-    const go = (event: PointerEvent) => {
-      const box = this.#canvas.getBoundingClientRect();
-      to((event.clientX - box.left) / this.#scale, (event.clientY - box.top) / this.#scale);
-    };
-    on(this.element, "pointerdown", event => {
-      this.element.setPointerCapture(event.pointerId);
-      go(event);
-    });
-    on(this.element, "pointermove", event => {
-      if (this.element.hasPointerCapture(event.pointerId)) go(event);
-    });
-  }
-
-  show(scene: Scene, colours: Colours): void {
-    this.#size = { width: scene.width, height: scene.height };
+  function show(scene: Scene, colours: Colours): void {
+    ownSize = { width: scene.width, height: scene.height };
     if (!scene.width || !scene.height) return;
-    this.#scale = Math.min(WIDTH / scene.width, HEIGHT / scene.height);
+    ownScale = Math.min(WIDTH / scene.width, HEIGHT / scene.height);
     const ratio = window.devicePixelRatio || 1;
-    const [width, height] = [Math.max(scene.width * this.#scale, 4), Math.max(scene.height * this.#scale, 4)];
-    Object.assign(this.#canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
-    Object.assign(this.#canvas.style, { width: `${width}px`, height: `${height}px` });
-    const context = this.#canvas.getContext("2d");
+    const [width, height] = [Math.max(scene.width * ownScale, 4), Math.max(scene.height * ownScale, 4)];
+    Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
+    Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+    const context = canvas.getContext("2d");
     if (!context) return;
-    context.setTransform(ratio * this.#scale, 0, 0, ratio * this.#scale, 0, 0);
-    const least = 1 / this.#scale;
+    context.setTransform(ratio * ownScale, 0, 0, ratio * ownScale, 0, 0);
+    const least = 1 / ownScale;
     for (const mark of scene.marks) {
       context.fillStyle = colours.of(mark.open ? "--ex-g-frame" : mark.colour || mark.bars[0]?.[0] || "--ex-fg2");
       context.fillRect(mark.x, mark.y, Math.max(mark.width, least), Math.max(mark.height, least));
     }
   }
 
-  seen({ x, y, width, height }: Rectangle): void {
-    const [size, scale] = [this.#size, this.#scale];
+  function seen({ x, y, width, height }: Rectangle): void {
+    const [size, scale] = [ownSize, ownScale];
     const all = x <= 0 && y <= 0 && x + width >= size.width && y + height >= size.height;
-    this.element.hidden = all || !size.width;
+    element.hidden = all || !size.width;
     const [left, top] = [Math.max(x, 0), Math.max(y, 0)];
-    Object.assign(this.#view.style, {
+    Object.assign(view.style, {
       left: `${left * scale}px`, top: `${top * scale}px`,
       width: `${Math.max(0, Math.min(x + width, size.width) - left) * scale}px`, height: `${Math.max(0, Math.min(y + height, size.height) - top) * scale}px`,
     });
   }
+
+  return { element, show, seen };
 }
+
+export type Minimap = ReturnType<typeof Minimap>;

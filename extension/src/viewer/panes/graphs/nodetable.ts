@@ -14,20 +14,16 @@ interface NodeRow {
   readonly state: State;
 }
 
-export class NodeTable {
-  readonly table: DataTable<NodeRow>;
-  #part: Omit<Part, "x" | "y" | "placement"> | null = null;
+export function NodeTable(selection: Selection, chosen: (vertex: number) => void) {
+  let shownPart: Omit<Part, "x" | "y" | "placement"> | null = null;
+  const table = DataTable<NodeRow>("Nodes", [], selection, {
+    keys: row => [key(shownPart?.subject.compile.id ?? "", row.state.nodes.get(row.vertex)!.data.id)],
+    chosen: row => chosen(row.vertex),
+    look: row => (shownPart?.changes.get(row.vertex) ? `ex-g-${shownPart.changes.get(row.vertex)}` : ""),
+  });
 
-  constructor(selection: Selection, chosen: (vertex: number) => void) {
-    this.table = new DataTable<NodeRow>("Nodes", [], selection, {
-      keys: row => [key(this.#part?.subject.compile.id ?? "", row.state.nodes.get(row.vertex)!.data.id)],
-      chosen: row => chosen(row.vertex),
-      look: row => (this.#part?.changes.get(row.vertex) ? `ex-g-${this.#part.changes.get(row.vertex)}` : ""),
-    });
-  }
-
-  show(part: Omit<Part, "x" | "y" | "placement">): void {
-    this.#part = part;
+  function show(part: Omit<Part, "x" | "y" | "placement">): void {
+    shownPart = part;
     const { subject, view, changes } = part;
     const state = subject.state(view);
     const rows: NodeRow[] = [...state.nodes.keys()].map(vertex => ({ vertex, state }));
@@ -35,10 +31,10 @@ export class NodeTable {
       const before = subject.state(view.before);
       for (const [vertex, sign] of changes) if (sign === "removed") rows.push({ vertex, state: before });
     }
-    this.table.show(rows.sort((a, b) => a.vertex - b.vertex), this.#columns(part));
+    table.show(rows.sort((a, b) => a.vertex - b.vertex), columns(part));
   }
 
-  #columns({ subject, view, changes, saved }: Omit<Part, "x" | "y" | "placement">): Column<NodeRow>[] {
+  function columns({ subject, view, changes, saved }: Omit<Part, "x" | "y" | "placement">): Column<NodeRow>[] {
     const data = (row: NodeRow) => row.state.nodes.get(row.vertex)!.data;
     const homes = (row: NodeRow) => subject.kernels.of(data(row).id, view.kind)?.homes ?? [];
     const time = (row: NodeRow) => {
@@ -73,4 +69,8 @@ export class NodeTable {
     columns.push(figure("Users", row => row.state.nodes.get(row.vertex)!.users.length));
     return columns;
   }
+
+  return { table, show };
 }
+
+export type NodeTable = ReturnType<typeof NodeTable>;

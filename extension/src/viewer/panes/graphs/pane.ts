@@ -47,7 +47,7 @@ export class GraphsPane implements Pane {
   #read: Reading | null = null;
   #view: View | undefined;
   #scene: Scene | null = null;
-  readonly #openings = new Openings();
+  readonly #openings = Openings();
   #drawnFor = "";
   #drawnState = "";
   /** Why the graph is not drawn; "" where it is. */
@@ -58,7 +58,7 @@ export class GraphsPane implements Pane {
   constructor(into: HTMLElement, context: Context) {
     this.#context = context;
     this.#settings = settingsOf(context);
-    this.#toolbar = new Toolbar(this.#settings, id => this.#choose(id), open => this.#openAll(open), () => this.#nextChange());
+    this.#toolbar = Toolbar(this.#settings, id => this.#choose(id), open => this.#openAll(open), () => this.#nextChange());
     this.#drawing = new Drawing(`ex-g${++made}`, {
       hovered: (mark, x, y) => this.#hovered(mark, x, y),
       chosen: mark => this.#chosen(mark),
@@ -66,19 +66,19 @@ export class GraphsPane implements Pane {
       toggled: mark => this.#toggled(mark),
       left: mark => this.#left(mark),
     });
-    this.#tip = new Card(context, null);
-    this.#card = new Card(context, () => {
+    this.#tip = Card(context, null);
+    this.#card = Card(context, () => {
       this.#drawing.setCurrent(null);
       this.#card.show(null);
     });
     this.#drawing.element.append(this.#tip.element, this.#card.element);
-    this.#table = new NodeTable(context.selection, vertex => this.#near(vertex));
+    this.#table = NodeTable(context.selection, vertex => this.#near(vertex));
     const text = h("div.ex-body-text");
-    this.#list = new KeptList(context, id => this.reveal(key(context.compile.value, id)));
+    this.#list = KeptList(context, id => this.reveal(key(context.compile.value, id)));
     this.#bodies = { drawing: this.#drawing.element, table: h("div.ex-g-scroll", { tabindex: 0, "aria-label": "Nodes" }, this.#table.table.element), text };
     this.#body = h("div.ex-g-body", h("div.ex-g-main", ...Object.values(this.#bodies)), this.#list.element);
     into.append(h("div.ex-pane.ex-graphs", this.#toolbar.element, this.#said, this.#empty, this.#body, this.#legend));
-    this.#text = new TextView(text, context, true);
+    this.#text = TextView(text, context, true);
     this.#watch();
   }
 

@@ -52,53 +52,45 @@ export interface Offer {
   readonly eager: boolean;
 }
 
-export class Toolbar {
-  readonly element: HTMLElement;
-  readonly #views = h("select.ex-select", { "aria-label": "Graph" });
-  readonly #back: HTMLButtonElement;
-  readonly #on: HTMLButtonElement;
-  readonly #next: HTMLElement;
-  #offer: Offer | null = null;
-  readonly #disposers: Dispose[] = [];
+export function Toolbar(
+  settings: Settings, choose: (id: string) => void, all: (open: boolean) => void, change: () => void,
+) {
+  const viewSelect = h("select.ex-select", { "aria-label": "Graph" });
+  let offered: Offer | null = null;
+  const disposers: Dispose[] = [];
+  const dispose = () => disposers.forEach(dispose => dispose());
+  const step = (by: number) => () => {
+    const option = viewSelect.options[viewSelect.selectedIndex + by];
+    if (option) choose(option.value);
+  };
+  const back = tool("◂", "The graph before", step(-1));
+  const turned = tool("▸", "The graph after", step(1));
+  on(viewSelect, "change", () => choose(viewSelect.value));
+  const next = button("ex-button", "Next change", change, { title: "Go to the next node that the pass changed" });
+  const shown = choices("Shown as", Object.entries(SHOWN), settings.shown);
+  const more = menuButton("Groups, colours and marks", "View", () => items(settings, all), "View");
+  const element = h("div.ex-bar", h("span.ex-g-stepper", back, viewSelect, turned), shown.element, next, more);
+  disposers.push(shown.end);
 
-  constructor(settings: Settings, choose: (id: string) => void, all: (open: boolean) => void, change: () => void) {
-    const step = (by: number) => () => {
-      const option = this.#views.options[this.#views.selectedIndex + by];
-      if (option) choose(option.value);
-    };
-    this.#back = tool("◂", "The graph before", step(-1));
-    this.#on = tool("▸", "The graph after", step(1));
-    on(this.#views, "change", () => choose(this.#views.value));
-    this.#next = button("ex-button", "Next change", change, { title: "Go to the next node that the pass changed" });
-    const shown = choices("Shown as", Object.entries(SHOWN), settings.shown);
-    const more = menuButton("Groups, colours and marks", "View", () => this.#items(settings, all), "View");
-    this.element = h("div.ex-bar", h("span.ex-g-stepper", this.#back, this.#views, this.#on), shown.element, this.#next, more);
-    this.#disposers.push(shown.end);
-  }
-
-  offer(offer: Offer): void {
-    const { views, view, did, changed } = (this.#offer = offer);
+  function offer(offer: Offer): void {
+    const { views, view, did, changed } = (offered = offer);
     const options = views.map(each => {
       const what = phrase([[each.title, "captured"].includes(each.kind) ? "" : each.kind, did.get(each.id) ?? ""], ", ");
       return h("option", { value: each.id }, each.title + (what && ` (${what})`));
     });
-    this.element.hidden = views.length === 0;
-    fill(this.#views, ...options);
-    this.#views.value = view?.id ?? "";
-    this.#back.disabled = this.#views.selectedIndex <= 0;
-    this.#on.disabled = this.#views.selectedIndex >= views.length - 1;
-    this.#next.hidden = !changed;
+    element.hidden = views.length === 0;
+    fill(viewSelect, ...options);
+    viewSelect.value = view?.id ?? "";
+    back.disabled = viewSelect.selectedIndex <= 0;
+    turned.disabled = viewSelect.selectedIndex >= views.length - 1;
+    next.hidden = !changed;
   }
 
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-  }
-
-  #items({ shown, by, colouring, changes, kept, beside, legend }: Settings, all: (open: boolean) => void): Item[] {
+  function items({ shown, by, colouring, changes, kept, beside, legend }: Settings, all: (open: boolean) => void): Item[] {
     const one = <T extends string>(labels: { readonly [name in T]: string }, chosen: Signal<T>) =>
       (Object.entries(labels) as [T, string][]).map(([name, label]): Item => ({ label, checked: chosen.value === name, run: () => (chosen.value = name) }));
     const toggle = (label: string, signal: Signal<boolean>): Item => ({ label, checked: signal.value, run: () => (signal.value = !signal.value) });
-    const { view, kept: saved, eager } = this.#offer ?? {};
+    const { view, kept: saved, eager } = offered ?? {};
     return [
       ...(shown.value === "drawing" ? [
         ...one(GROUPINGS, by), { label: "Open all groups, as far as the picture stays readable", run: () => all(true) }, { label: "Close all groups", run: () => all(false) },
@@ -109,4 +101,8 @@ export class Toolbar {
       ...(eager ? [toggle("Eager's autograd graph beside this one", beside)] : []),
     ];
   }
+
+  return { element, offer, dispose };
 }
+
+export type Toolbar = ReturnType<typeof Toolbar>;

@@ -19,171 +19,157 @@ import { TITLES } from "../titles";
 export const guards: PaneKind = {
   id: "guards",
   title: TITLES.guards,
-  open: (into, context) => new GuardsPane(into, context),
+  open: (into, context) => GuardsPane(into, context),
 };
 
 const MARKS: { readonly [outcome in Outcome]: string } = { holds: "✓ holds", fails: "✕ fails", undecided: "? undecided" };
 const LOOKS: { readonly [outcome in Outcome]: string } = { holds: "ex-yes", fails: "ex-no", undecided: "ex-unsure" };
 const ORDER: { readonly [outcome in Outcome]: number } = { fails: 0, undecided: 1, holds: 2 };
 
-class GuardsPane implements Pane {
-  readonly #table: DataTable<Decision>;
-  readonly #outcomes: Facets;
-  readonly #properties: Facets;
-  readonly #owners: Facets;
-  readonly #filters: { readonly outcomes: Signal<readonly string[]>; readonly owners: Signal<readonly string[]>; readonly properties: Signal<readonly string[]>; readonly words: Signal<string> };
-  readonly #words: HTMLInputElement;
-  readonly #answer = h("div.ex-answer", { role: "status" });
-  readonly #fields = h("div");
-  readonly #counted = h("p.ex-say");
-  readonly #empty = h("div.ex-empty");
-  readonly #body: HTMLElement;
-  #seen: ReadonlyMap<string, InputData> = new Map();
-  #changed = new Map<string, InputData>();
-  #state: GlobalStateData | null = null;
-  #shown: CompileData | undefined;
-  readonly #disposers: Dispose[] = [];
-  readonly #context: Context;
+function GuardsPane(into: HTMLElement, context: Context): Pane {
+  const answer = h("div.ex-answer", { role: "status" });
+  const fields = h("div");
+  const counted = h("p.ex-say");
+  const empty = h("div.ex-empty");
+  let seen: ReadonlyMap<string, InputData> = new Map();
+  let changed = new Map<string, InputData>();
+  let stateGiven: GlobalStateData | null = null;
+  let shown: CompileData | undefined;
+  const disposers: Dispose[] = [];
+  const described = (): Call => ({ inputs: new Map([...seen, ...changed]), state: stateGiven });
+  const placeOf = ({ span }: GuardData): string => span ? context.model.files.value.place(span.file, span.line) : "";
+  const filters = {
+    outcomes: context.setting<readonly string[]>("outcomes", []),
+    owners: context.setting<readonly string[]>("owners", []),
+    properties: context.setting<readonly string[]>("properties", []),
+    words: new Signal(""),
+  };
+  const table = DataTable<Decision>("Guards", [], context.selection, {
+    keys: each => keysOf(each.guard), look: each => `ex-guard-${each.outcome}`,
+  });
+  const outcomeFacets = Facets("Show only these outcomes", filters.outcomes);
+  const ownerFacets = Facets("Show only guards about these", filters.owners);
+  const propertyFacets = Facets("Show only guards of these kinds", filters.properties);
+  const words = h("input.ex-field", { type: "search", placeholder: "Guard, source or line", "aria-label": "Filter guards by words", oninput: () => (filters.words.value = words.value) });
+  const all = button("ex-action", "Reset", () => resetAll());
+  const body = h(
+    "div.ex-guards",
+    h(
+      "div.ex-main",
+      part("Guards", [words], outcomeFacets.element, ownerFacets.element, propertyFacets.element, counted, table.element),
+    ),
+    h("section.ex-picture.ex-describe", h("header", h("h2", "Try another call"), all), answer, fields),
+  );
+  into.append(empty, h("div.ex-pad", body));
+  const filtered = () => decideAll();
+  disposers.push(
+    context.compile.watch(() => render()), context.model.record.watch(() => render()),
+    filters.outcomes.watch(filtered), filters.owners.watch(filtered), filters.properties.watch(filtered), filters.words.watch(filtered),
+  );
 
-  constructor(into: HTMLElement, context: Context) {
-    this.#context = context;
-    this.#filters = {
-      outcomes: context.setting<readonly string[]>("outcomes", []),
-      owners: context.setting<readonly string[]>("owners", []),
-      properties: context.setting<readonly string[]>("properties", []),
-      words: new Signal(""),
-    };
-    this.#table = new DataTable<Decision>("Guards", [], context.selection, {
-      keys: each => this.#keysOf(each.guard), look: each => `ex-guard-${each.outcome}`,
-    });
-    this.#outcomes = new Facets("Show only these outcomes", this.#filters.outcomes);
-    this.#owners = new Facets("Show only guards about these", this.#filters.owners);
-    this.#properties = new Facets("Show only guards of these kinds", this.#filters.properties);
-    this.#words = h("input.ex-field", { type: "search", placeholder: "Guard, source or line", "aria-label": "Filter guards by words", oninput: () => (this.#filters.words.value = this.#words.value) });
-    const all = button("ex-action", "Reset", () => this.#resetAll());
-    this.#body = h(
-      "div.ex-guards",
-      h(
-        "div.ex-main",
-        part("Guards", [this.#words], this.#outcomes.element, this.#owners.element, this.#properties.element, this.#counted, this.#table.element),
-      ),
-      h("section.ex-picture.ex-describe", h("header", h("h2", "Try another call"), all), this.#answer, this.#fields),
-    );
-    into.append(this.#empty, h("div.ex-pad", this.#body));
-    const filtered = () => this.#decideAll();
-    this.#disposers.push(
-      context.compile.watch(() => this.#render()), context.model.record.watch(() => this.#render()),
-      this.#filters.outcomes.watch(filtered), this.#filters.owners.watch(filtered), this.#filters.properties.watch(filtered), this.#filters.words.watch(filtered),
-    );
-  }
-
-  reveal(what: Key): boolean {
+  function reveal(what: Key): boolean {
     const { id } = parts(what);
-    if (this.#shown?.guards?.some(each => each.id === id)) this.#clearFilters();
-    return this.#table.reveal(what);
+    if (shown?.guards?.some(each => each.id === id)) clearFilters();
+    return table.reveal(what);
   }
 
-  exports(): readonly Export[] {
-    const name = `${this.#shown?.id ?? ""}-guards`;
-    return this.#body.hidden ? [] : [{ kind: "txt", name, make: async () => this.#table.text() }];
+  function exports(): readonly Export[] {
+    const name = `${shown?.id ?? ""}-guards`;
+    return body.hidden ? [] : [{ kind: "txt", name, make: async () => table.text() }];
   }
 
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-    this.#table.dispose();
+  function dispose(): void {
+    disposers.forEach(dispose => dispose());
+    table.dispose();
   }
 
-  get #call(): Call {
-    return { inputs: new Map([...this.#seen, ...this.#changed]), state: this.#state };
-  }
-
-  #keysOf(guard: GuardData): Key[] {
-    const id = (of: string) => key(this.#context.compile.value, of);
+  function keysOf(guard: GuardData): Key[] {
+    const id = (of: string) => key(context.compile.value, of);
     const cause = guard.cause && syntheticReason(guard.cause) === null ? [id(guard.cause)] : [];
     return [...cause, id(guard.id), ...(guard.span ? [id(`${guard.span.file}:${guard.span.line}`)].filter(each => isSourceLine(parts(each).id)) : [])];
   }
 
-  #render(): void {
-    const compile = this.#context.looked.value;
+  function render(): void {
+    const compile = context.looked.value;
     const there = (compile?.guards ?? []).length > 0;
-    this.#empty.hidden = there;
-    this.#body.hidden = !there;
+    empty.hidden = there;
+    body.hidden = !there;
     if (!compile || !there) {
-      this.#shown = undefined;
-      fill(this.#empty, h("p", (compile?.id.startsWith("g") ? "A graph that was given has no guards: there is no frame whose inputs could change." : whyNone("guard", compile))));
+      shown = undefined;
+      fill(empty, h("p", (compile?.id.startsWith("g") ? "A graph that was given has no guards: there is no frame whose inputs could change." : whyNone("guard", compile))));
       return;
     }
-    if (compile !== this.#shown) {
-      const again = this.#shown?.id === compile.id && this.#shown.guards?.length === compile.guards?.length;
-      this.#shown = compile;
-      this.#seen = seenBy(compile);
-      if (!again) this.#resetAll();
+    if (compile !== shown) {
+      const again = shown?.id === compile.id && shown.guards?.length === compile.guards?.length;
+      shown = compile;
+      seen = seenBy(compile);
+      if (!again) resetAll();
     }
-    this.#decideAll();
+    decideAll();
   }
 
-  #resetAll(): void {
-    this.#changed = new Map();
-    this.#state = this.#shown?.guards?.find(each => each.state)?.state ?? null;
-    this.#showForm();
-    this.#decideAll();
+  function resetAll(): void {
+    changed = new Map();
+    stateGiven = shown?.guards?.find(each => each.state)?.state ?? null;
+    showForm();
+    decideAll();
   }
 
-  #showForm(): void {
-    const inputs = [...this.#seen.values()].sort((a, b) => interest(a) - interest(b));
+  function showForm(): void {
+    const inputs = [...seen.values()].sort((a, b) => interest(a) - interest(b));
     const open = inputs.filter(each => interest(each) < 2).length;
-    fill(this.#fields, form(inputs, open, this.#state, source => this.#changed.has(source), {
+    fill(fields, form(inputs, open, stateGiven, source => changed.has(source), {
       input: input => {
-        this.#changed.set(input.source, input);
-        this.#decideAll();
+        changed.set(input.source, input);
+        decideAll();
       },
       state: state => {
-        this.#state = state;
-        this.#decideAll();
+        stateGiven = state;
+        decideAll();
       },
       reset: source => {
-        this.#changed.delete(source);
-        this.#decideAll();
+        changed.delete(source);
+        decideAll();
       },
     }));
   }
 
-  #decideAll(): void {
-    const compile = this.#shown;
+  function decideAll(): void {
+    const compile = shown;
     if (!compile) return;
-    const call = this.#call;
+    const call = described();
     const all = decide(compile.guards ?? [], call);
-    fill(this.#answer, ...this.#told(outlook(this.#context.model.record.value, compile, call), compile));
-    this.#showTable(all);
+    fill(answer, ...told(outlook(context.model.record.value, compile, call), compile));
+    showTable(all);
   }
 
-  #showTable(all: readonly Decision[]): void {
-    const { outcomes, owners, properties, words } = this.#filters;
+  function showTable(all: readonly Decision[]): void {
+    const { outcomes, owners, properties, words } = filters;
     const passes = (chosen: readonly string[], id: string) => chosen.length === 0 || chosen.includes(id);
     const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
     const place = ({ guard }: Decision) => (guard.of_torch ? 2 : guard.source.startsWith("L[") ? 0 : 1);
-    const said = ({ guard, how }: Decision) => `${guard.words ?? ""} ${guard.expression} ${guard.why} ${this.#place(guard)} ${guard.cause ?? ""} ${how.join(" ")}`.toLowerCase();
+    const said = ({ guard, how }: Decision) => `${guard.words ?? ""} ${guard.expression} ${guard.why} ${placeOf(guard)} ${guard.cause ?? ""} ${how.join(" ")}`.toLowerCase();
     const rows = all
       .filter(each => passes(outcomes.value, each.outcome) && passes(properties.value, each.guard.property) && passes(owners.value, owner(each.guard)))
       .filter(each => asked.every(word => said(each).includes(word)))
       .sort((a, b) => Number(b.outcome === "fails") - Number(a.outcome === "fails") || place(a) - place(b));
-    this.#outcomes.show(facetsOf(all, each => each.outcome, each => MARKS[each.outcome]));
-    this.#owners.show(all.some(each => each.guard.of_torch) ? facetsOf(all, each => owner(each.guard), each => owner(each.guard)) : []);
-    this.#properties.show(facetsOf(all, each => each.guard.property, each => each.guard.property.replace("_", " ")));
-    this.#counted.textContent = rows.length === all.length ? "" : `${rows.length} of ${count(all.length, "guard")} shown`;
-    this.#counted.hidden = rows.length === all.length;
-    this.#table.show(rows, this.#columns());
+    outcomeFacets.show(facetsOf(all, each => each.outcome, each => MARKS[each.outcome]));
+    ownerFacets.show(all.some(each => each.guard.of_torch) ? facetsOf(all, each => owner(each.guard), each => owner(each.guard)) : []);
+    propertyFacets.show(facetsOf(all, each => each.guard.property, each => each.guard.property.replace("_", " ")));
+    counted.textContent = rows.length === all.length ? "" : `${rows.length} of ${count(all.length, "guard")} shown`;
+    counted.hidden = rows.length === all.length;
+    table.show(rows, columns());
   }
 
-  #clearFilters(): void {
-    this.#filters.outcomes.value = [];
-    this.#filters.owners.value = [];
-    this.#filters.properties.value = [];
-    this.#words.value = this.#filters.words.value = "";
+  function clearFilters(): void {
+    filters.outcomes.value = [];
+    filters.owners.value = [];
+    filters.properties.value = [];
+    words.value = filters.words.value = "";
   }
 
-  #columns(): Column<Decision>[] {
-    const costs = new Map(this.#context.looked.value?.guard_costs?.map(each => [each.source, each.seconds]));
+  function columns(): Column<Decision>[] {
+    const costs = new Map(context.looked.value?.guard_costs?.map(each => [each.source, each.seconds]));
     const cost = ({ guard }: Decision) => (costs.has(guard.source) ? seconds(costs.get(guard.source) ?? 0) : "");
     return [
       {
@@ -202,23 +188,23 @@ class GuardsPane implements Pane {
       { name: "Kind", text: each => each.guard.property.replace("_", " "), order: each => each.guard.property },
       ...(costs.size ? [{ name: "Cost", numeric: true, title: "What a call saves without the checks of its source, measured", text: cost, order: (each: Decision) => costs.get(each.guard.source) ?? null }] : []),
       {
-        name: "From", text: each => phrase([this.#place(each.guard), each.guard.cause], " "), order: each => each.guard.span?.line ?? null,
-        cell: ({ guard }) => h("div.ex-from", this.#place(guard) ? h("code", this.#place(guard)) : null, this.#cause(guard)),
+        name: "From", text: each => phrase([placeOf(each.guard), each.guard.cause], " "), order: each => each.guard.span?.line ?? null,
+        cell: ({ guard }) => h("div.ex-from", placeOf(guard) ? h("code", placeOf(guard)) : null, cause(guard)),
       },
     ];
   }
 
-  #cause(guard: GuardData): HTMLElement | null {
+  function cause(guard: GuardData): HTMLElement | null {
     if (!guard.cause) return null;
     const reason = syntheticReason(guard.cause);
     if (reason !== null) return h("span.ex-count", reason);
-    const compile = this.#shown;
+    const compile = shown;
     const instruction = compile?.codes?.flatMap(each => each.instructions).find(each => each.id === guard.cause);
-    const open = () => this.#context.show("bytecode", key(this.#context.compile.value, guard.cause ?? ""));
+    const open = () => context.show("bytecode", key(context.compile.value, guard.cause ?? ""));
     return button("ex-reason", instruction ? `${instruction.op} ${instruction.arg}`.trim() : guard.cause, open, { title: guard.cause });
   }
 
-  #told({ candidates, accepts, dynamic, refused }: Outlook, compile: CompileData): HTMLElement[] {
+  function told({ candidates, accepts, dynamic, refused }: Outlook, compile: CompileData): HTMLElement[] {
     const failing = (of: readonly Decision[]) => of.filter(each => each.outcome === "fails").length;
     const open = (of: readonly Decision[]) => of.filter(each => each.outcome === "undecided").length;
     const own = candidates.find(each => each.compile === compile);
@@ -227,7 +213,7 @@ class GuardsPane implements Pane {
       ? (accepts === compile ? `The code of ${compile.id} would run` : `No recompile: ${accepts.id}, another compile of this frame, accepts it`)
       : refused ? "It would run eagerly" : "It would be recompiled";
     const said: string[] = [];
-    const always = this.#context.model.record.value.config["dynamic"] === "True";
+    const always = context.model.record.value.config["dynamic"] === "True";
     if (accepts) {
       if (undecided > 0) said.push(`${count(undecided, "guard")} of ${accepts.id} cannot be evaluated from the values given; ${undecided === 1 ? "it" : "they"} held when it was made.`);
     } else if (refused) {
@@ -240,16 +226,14 @@ class GuardsPane implements Pane {
     if (own && own.compile !== accepts) said.push(`${count(failing(own.decisions), "guard")} of ${compile.id} would fail; all are listed below.`);
     const others = candidates.length > 1
       ? [h("ul.ex-list", ...candidates.map(each => h(
-          "li", button("ex-link", each.compile.id, () => (this.#context.compile.value = each.compile.id)),
+          "li", button("ex-link", each.compile.id, () => (context.compile.value = each.compile.id)),
           `: ${failing(each.decisions) ? `${count(failing(each.decisions), "guard")} would fail` : "none would fail"}${open(each.decisions) ? `, ${open(each.decisions)} not decided here` : ""}`,
         )))]
       : [];
     return [h("p", { class: accepts ? "ex-yes" : "ex-no" }, h("strong", headline)), ...said.map(each => h("p", each)), ...others];
   }
 
-  #place({ span }: GuardData): string {
-    return span ? this.#context.model.files.value.place(span.file, span.line) : "";
-  }
+  return { reveal, exports, dispose };
 }
 
 function owner(guard: GuardData): string {

@@ -31,7 +31,7 @@ export function drawLives(half: HalfData, plan: Plan, compile: string, width: nu
   const x = (step: number) => LEFT + step * column;
   const top = CURVE + HEAD;
   const height = top + rows.length * ROW + 4;
-  const patterns = new Patterns();
+  const patterns = Patterns();
   const heads = headings(half, plan, compile, x, column, height, linked);
   const bars = rows.flatMap((row, n) => {
     const y = top + n * ROW;
@@ -136,7 +136,7 @@ export function drawPool(half: HalfData, plan: Plan, compile: string, width: num
   const column = (width - RIGHT - LEFT) / (plan.steps + 1);
   const x = (step: number) => LEFT + step * column;
   const scale = linear(0, pool, height - 6, 6, 4);
-  const patterns = new Patterns();
+  const patterns = Patterns();
   const marks = places.flatMap(place => place.lives.filter(each => !isAlias(each)).map(life => {
     const upper = scale(place.offset + place.bytes);
     const tall = Math.max(scale(place.offset) - upper, 1.5);

@@ -20,95 +20,82 @@ import { TITLES } from "../titles";
 export const memory: PaneKind = {
   id: "memory",
   title: TITLES.memory,
-  open: (into, context) => new MemoryPane(into, context),
+  open: (into, context) => MemoryPane(into, context),
 };
 
 /** Buffers: more of them are a table, in which one can find something. */
 const MOST_DRAWN = 1000;
 
-class MemoryPane implements Pane {
-  readonly #choice: HalfChoice;
-  readonly #lives: Picture<BufferData>;
-  readonly #pool: Picture<BufferData>;
-  readonly #kept: KeptList;
-  readonly #said = h("p.ex-say");
-  readonly #legend = legend();
-  readonly #empty = h("div.ex-empty");
-  readonly #body: HTMLElement;
-  readonly #disposers: Dispose[] = [];
-  readonly #context: Context;
+function MemoryPane(into: HTMLElement, context: Context): Pane {
+  const said = h("p.ex-say");
+  const legendBelow = legend();
+  const empty = h("div.ex-empty");
+  const disposers: Dispose[] = [];
+  const keyOf = (id: string): Key => key(context.compile.value, id);
+  const choice = HalfChoice(context);
+  const rows = { keys: (each: BufferData) => [keyOf(each.name)] };
+  const table = DataTable<BufferData>("Buffers", [], context.selection, rows);
+  const slots = DataTable<BufferData>("Buffers in the pool", [], context.selection, rows);
+  const lives = new Picture("Memory in use, and what lives where", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined, choice.element);
+  const pool = new Picture("The pool, to scale", slots, context.selection, context.setting<Shown>("pool", "drawing"));
+  const kept = KeptList(context);
+  lives.element.insertBefore(said, lives.element.children[1] ?? null);
+  lives.element.append(legendBelow);
+  const body = h("div.ex-pad", lives.element, pool.element, kept.element);
+  into.append(empty, body);
+  disposers.push(choice.looked.watch(looked => render(looked)));
 
-  constructor(into: HTMLElement, context: Context) {
-    this.#context = context;
-    this.#choice = new HalfChoice(context);
-    const rows = { keys: (each: BufferData) => [this.#key(each.name)] };
-    const table = new DataTable<BufferData>("Buffers", [], context.selection, rows);
-    const slots = new DataTable<BufferData>("Buffers in the pool", [], context.selection, rows);
-    this.#lives = new Picture("Memory in use, and what lives where", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined, this.#choice.element);
-    this.#pool = new Picture("The pool, to scale", slots, context.selection, context.setting<Shown>("pool", "drawing"));
-    this.#kept = new KeptList(context);
-    this.#lives.element.insertBefore(this.#said, this.#lives.element.children[1] ?? null);
-    this.#lives.element.append(this.#legend);
-    this.#body = h("div.ex-pad", this.#lives.element, this.#pool.element, this.#kept.element);
-    into.append(this.#empty, this.#body);
-    this.#disposers.push(this.#choice.looked.watch(looked => this.#render(looked)));
-  }
-
-  reveal(what: Key): boolean {
+  function reveal(what: Key): boolean {
     const { compile, id } = parts(what);
-    if (compile !== this.#context.compile.value) return false;
-    this.#choice.showWith(half => (half.buffers ?? []).some(each => each.name === id && each.kind !== "input"));
-    return this.#lives.reveal(what);
+    if (compile !== context.compile.value) return false;
+    choice.showWith(half => (half.buffers ?? []).some(each => each.name === id && each.kind !== "input"));
+    return lives.reveal(what);
   }
 
-  exports(): readonly Export[] {
-    const half = this.#choice.looked.value?.half;
+  function exports(): readonly Export[] {
+    const half = choice.looked.value?.half;
     const name = half?.name ?? "memory";
-    return [...this.#lives.exports(`${name}-memory`), ...(half?.memory?.pool ? this.#pool.exports(`${name}-pool`) : [])];
+    return [...lives.exports(`${name}-memory`), ...(half?.memory?.pool ? pool.exports(`${name}-pool`) : [])];
   }
 
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-    for (const each of [this.#choice, this.#lives, this.#pool, this.#kept]) each.dispose();
+  function dispose(): void {
+    disposers.forEach(dispose => dispose());
+    for (const each of [choice, lives, pool, kept]) each.dispose();
   }
 
-  #key(id: string): Key {
-    return key(this.#context.compile.value, id);
-  }
-
-  #render(looked: Looked | null): void {
+  function render(looked: Looked | null): void {
     const half = looked?.half;
     const made = (half?.buffers ?? []).filter(each => each.kind !== "input" && each.kind !== "constant");
     const there = half?.memory || made.length > 0;
-    this.#empty.hidden = !!there;
-    this.#body.hidden = !there;
+    empty.hidden = !!there;
+    body.hidden = !there;
     if (!looked || !half || !there) {
-      fill(this.#empty, h("p", whyNone("memory plan", this.#context.looked.value)));
+      fill(empty, h("p", whyNone("memory plan", context.looked.value)));
       return;
     }
-    const columns = this.#columns(half);
-    this.#kept.show(looked.compile);
-    this.#kept.element.hidden = !looked.compile.saved?.length;
+    const columns = columnsOf(half);
+    kept.show(looked.compile);
+    kept.element.hidden = !looked.compile.saved?.length;
     if (!half.memory) {
-      this.#said.textContent = `The record has no memory plan of ${half.name}: where its buffers live, and for how long, is not told.`;
-      this.#lives.table.show(made, columns.filter(each => ["Buffer", "Type", "A buffer because"].includes(each.name)));
-      this.#lives.show(() => null, false);
-      this.#pool.element.hidden = this.#legend.hidden = true;
+      said.textContent = `The record has no memory plan of ${half.name}: where its buffers live, and for how long, is not told.`;
+      lives.table.show(made, columns.filter(each => ["Buffer", "Type", "A buffer because"].includes(each.name)));
+      lives.show(() => null, false);
+      pool.element.hidden = legendBelow.hidden = true;
       return;
     }
-    this.#legend.hidden = false;
+    legendBelow.hidden = false;
     const plan = planOf(half);
     const few = made.length <= MOST_DRAWN;
-    fill(this.#said, ...this.#summary(half, plan), few ? "" : " Too many to draw.");
-    this.#lives.table.show((half.buffers ?? []).filter(each => each.where), columns);
-    this.#lives.show((width, linked) => drawLives(half, plan, looked.compile.id, width, linked), plan.places.length > 0 && few);
+    fill(said, ...summary(half, plan), few ? "" : " Too many to draw.");
+    lives.table.show((half.buffers ?? []).filter(each => each.where), columns);
+    lives.show((width, linked) => drawLives(half, plan, looked.compile.id, width, linked), plan.places.length > 0 && few);
     const pooled = plan.places.filter(each => each.kind === "pool").flatMap(each => each.lives);
-    this.#pool.element.hidden = pooled.length === 0;
-    this.#pool.table.show(pooled, [offsetColumn(), ...columns.filter(each => ["Buffer", "Size", "Alive", "There because"].includes(each.name))]);
-    this.#pool.show((width, linked) => drawPool(half, plan, looked.compile.id, width, linked), few);
+    pool.element.hidden = pooled.length === 0;
+    pool.table.show(pooled, [offsetColumn(), ...columns.filter(each => ["Buffer", "Size", "Alive", "There because"].includes(each.name))]);
+    pool.show((width, linked) => drawPool(half, plan, looked.compile.id, width, linked), few);
   }
 
-  #summary(half: HalfData, plan: Plan): string[] {
+  function summary(half: HalfData, plan: Plan): string[] {
     const found = half.memory;
     if (!found) return [];
     const { peak_before: before, peak_after: after, pool } = found;
@@ -122,7 +109,7 @@ class MemoryPane implements Pane {
     return said;
   }
 
-  #columns(half: HalfData): Column<BufferData>[] {
+  function columnsOf(half: HalfData): Column<BufferData>[] {
     const items = half.schedule?.items ?? [];
     const step = (at: number | undefined) => items[at ?? 0]?.id ?? "returned";
     const place = (each: BufferData) => {
@@ -143,20 +130,22 @@ class MemoryPane implements Pane {
         name: "Alive", text: each => (each.first === each.last ? step(each.first) : `${step(each.first)} – ${step(each.last)}`),
         order: each => each.first ?? 0,
       },
-      this.#reasonColumn("A buffer because", each => each.why),
-      this.#reasonColumn("There because", each => each.where_why),
+      reasonColumn("A buffer because", each => each.why),
+      reasonColumn("There because", each => each.where_why),
     ];
   }
 
-  #reasonColumn(name: string, of: (each: BufferData) => BufferData["why"]): Column<BufferData> {
+  function reasonColumn(name: string, of: (each: BufferData) => BufferData["why"]): Column<BufferData> {
     return {
       name, text: each => becauseText(of(each)), order: each => of(each)?.title ?? null,
       cell: each => {
         const why = of(each);
-        return why ? because(why, this.#context) : "";
+        return why ? because(why, context) : "";
       },
     };
   }
+
+  return { reveal, exports, dispose };
 }
 
 function offsetColumn(): Column<BufferData> {

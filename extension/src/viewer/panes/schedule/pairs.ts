@@ -15,75 +15,68 @@ export interface Explanation {
   readonly statements: readonly Statement[];
 }
 
-export class Pairs {
-  readonly #homes = new Map<string, ItemData>();
-  readonly #fusions: readonly FusionData[];
-  readonly #otherwise: WhyData | null | undefined;
-  readonly #named: (id: string) => string;
+/** `named`: what a person calls an operation. */
+export function Pairs(half: HalfData, named: (id: string) => string) {
+  const homes = new Map<string, ItemData>();
+  for (const item of half.schedule?.items ?? []) for (const id of item.operations) homes.set(id, item);
+  const fusions = half.schedule?.fusions ?? [];
+  const otherwise = half.schedule?.otherwise;
 
-  /** `named`: what a person calls an operation. */
-  constructor(half: HalfData, named: (id: string) => string) {
-    this.#named = named;
-    for (const item of half.schedule?.items ?? []) for (const id of item.operations) this.#homes.set(id, item);
-    this.#fusions = half.schedule?.fusions ?? [];
-    this.#otherwise = half.schedule?.otherwise;
-  }
-
-  explain(first: string, second: string): Explanation {
-    const [one, other] = [this.#homes.get(first), this.#homes.get(second)];
+  function explain(first: string, second: string): Explanation {
+    const [one, other] = [homes.get(first), homes.get(second)];
     if (!one || !other) {
       const missing = one ? second : first;
       return apart("Not in this schedule", [{ standing: "inferred", text: `No step of the schedule runs ${missing}.` }]);
     }
     if (first === second) return { together: true, headline: "The same operation", statements: [] };
-    return one === other ? this.#together(first, second, one) : this.#apart(first, second, one, other);
+    return one === other ? whyTogether(first, second, one) : whyApart(first, second, one, other);
   }
 
-  #together(first: string, second: string, item: ItemData): Explanation {
+  function whyTogether(first: string, second: string, item: ItemData): Explanation {
     const headline = `Fused, in ${item.id}`;
-    const own = this.#verdict(first, second);
-    if (own) return { together: true, headline, statements: [this.#recorded(own)] };
-    const path = this.#joined(first, second, new Set(item.operations));
+    const own = verdict(first, second);
+    if (own) return { together: true, headline, statements: [verdictSaid(own)] };
+    const path = joined(first, second, new Set(item.operations));
     if (path) {
       const text = "Not fused directly: both were fused with other operations, which brought them into one kernel.";
-      return { together: true, headline, statements: [{ standing: "inferred", text }, ...path.map(each => this.#recorded(each))] };
+      return { together: true, headline, statements: [{ standing: "inferred", text }, ...path.map(each => verdictSaid(each))] };
     }
     const text = `Both are in ${item.id}, and the record holds no verdict that joined them.`;
     return { together: true, headline, statements: [{ standing: "unknown", text }] };
   }
 
-  #apart(first: string, second: string, one: ItemData, other: ItemData): Explanation {
+  function whyApart(first: string, second: string, one: ItemData, other: ItemData): Explanation {
     const headline = `Not fused: in ${one.id} and ${other.id}`;
-    const own = this.#verdict(first, second);
-    if (own) return apart(headline, [this.#recorded(own)]);
+    const own = verdict(first, second);
+    if (own) return apart(headline, [verdictSaid(own)]);
     const excluded = [one, other].flatMap(each => (each.why ? [recorded(`${each.id} with any other:`, each.why)] : []));
     if (excluded.length > 0) return apart(headline, excluded);
-    const between = this.#fusions.filter(each => this.#links(each, one, other));
+    const between = fusions.filter(each => links(each, one, other));
     if (between.length > 0) {
       const text = `These two were not tried with each other. Their kernels were, through ${between.length === 1 ? "this pair" : "these pairs"}:`;
-      return apart(headline, [{ standing: "inferred", text }, ...between.map(each => this.#recorded(each))]);
+      return apart(headline, [{ standing: "inferred", text }, ...between.map(each => verdictSaid(each))]);
     }
-    if (this.#otherwise) return apart(headline, [recorded(`${one.id} with ${other.id}:`, this.#otherwise)]);
+    if (otherwise) return apart(headline, [recorded(`${one.id} with ${other.id}:`, otherwise)]);
     return apart(headline, [{ standing: "unknown", text: `The record holds no verdict on ${one.id} and ${other.id}.` }]);
   }
 
-  #recorded({ first, second, why }: FusionData): Statement {
-    return recorded(`${this.#named(first)} with ${this.#named(second)}:`, why);
+  function verdictSaid({ first, second, why }: FusionData): Statement {
+    return recorded(`${named(first)} with ${named(second)}:`, why);
   }
 
-  #verdict(first: string, second: string): FusionData | undefined {
+  function verdict(first: string, second: string): FusionData | undefined {
     const both = (each: FusionData) => (each.first === first && each.second === second) || (each.first === second && each.second === first);
-    return this.#fusions.find(both);
+    return fusions.find(both);
   }
 
-  #links(each: FusionData, one: ItemData, other: ItemData): boolean {
-    const [a, b] = [this.#homes.get(each.first), this.#homes.get(each.second)];
+  function links(each: FusionData, one: ItemData, other: ItemData): boolean {
+    const [a, b] = [homes.get(each.first), homes.get(each.second)];
     return (a === one && b === other) || (a === other && b === one);
   }
 
   /** The fewest verdicts that joined two operations through others of the same kernel. */
-  #joined(first: string, second: string, members: ReadonlySet<string>): FusionData[] | null {
-    const edges = this.#fusions.filter(each => each.ok && members.has(each.first) && members.has(each.second));
+  function joined(first: string, second: string, members: ReadonlySet<string>): FusionData[] | null {
+    const edges = fusions.filter(each => each.ok && members.has(each.first) && members.has(each.second));
     const reached = new Map<string, readonly FusionData[]>([[first, []]]);
     for (const [at, path] of reached) {
       if (at === second) return [...path];
@@ -94,7 +87,11 @@ export class Pairs {
     }
     return null;
   }
+
+  return { explain };
 }
+
+export type Pairs = ReturnType<typeof Pairs>;
 
 function recorded(text: string, why: WhyData): Statement {
   return { standing: "recorded", text, why };

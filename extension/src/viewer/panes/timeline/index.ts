@@ -16,7 +16,7 @@ import { most } from "../../gather";
 export const timeline: PaneKind = {
   id: "timeline",
   title: TITLES.timeline,
-  open: (into, context) => new TimelinePane(into, context),
+  open: (into, context) => TimelinePane(into, context),
 };
 
 const ROW = 24;
@@ -30,95 +30,84 @@ const LOOKS: { readonly [part in Part]: { readonly look: string; readonly patter
   other: { look: "ex-tone-7", pattern: "plain", says: "other" },
 };
 
-class TimelinePane implements Pane {
-  readonly #picture: Picture<Row>;
-  readonly #zoom = new Signal<readonly [number, number] | null>(null);
-  readonly #waits: Signal<boolean>;
-  readonly #roving = new Roving();
-  readonly #said = h("p.ex-say");
-  readonly #whole = button("ex-action", "Whole", () => (this.#zoom.value = null));
-  readonly #empty = h("div.ex-empty", h("p", "Nothing was compiled yet."));
-  readonly #body: HTMLElement;
-  #marks = new Map<SVGElement, Span>();
-  readonly #disposers: Dispose[] = [];
-  readonly #context: Context;
+function TimelinePane(into: HTMLElement, context: Context): Pane {
+  const zoom = new Signal<readonly [number, number] | null>(null);
+  const roving = Roving();
+  const said = h("p.ex-say");
+  const whole = button("ex-action", "Whole", () => (zoom.value = null));
+  const empty = h("div.ex-empty", h("p", "Nothing was compiled yet."));
+  let marks = new Map<SVGElement, Span>();
+  const disposers: Dispose[] = [];
+  const reveal = (): boolean => false;
+  const waits = context.setting<boolean>("waits", false);
+  const table = DataTable<Row>("Compile time by stage", [
+    { name: "Compile", text: row => row.compile.id, order: row => row.compile.id },
+    {
+      name: "Stage", text: row => (row.stage ? "  ".repeat(1 + row.stage.depth) : row.build ? "    " : row.from === null ? "  " : "") + row.name,
+      cell: row => (row.stage ? button("ex-reason", row.name, () => look(row)) : row.from !== null ? h("strong", row.name) : row.name),
+    },
+    figure("Began", row => row.from, seconds),
+    figure("Took", row => row.seconds, seconds),
+    figure("Share", row => row.seconds / Math.max(row.compile.seconds, 1e-12), percent),
+    { name: "Note", text: row => row.note },
+  ], context.selection);
+  const waiting = h("input", { type: "checkbox", checked: waits.value, onchange: () => (waits.value = waiting.checked) });
+  const picture = new Picture(
+    "Compile time", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined,
+    whole, h("label.ex-check", waiting, "with the time between compiles"),
+  );
+  picture.element.insertBefore(said, picture.element.children[1] ?? null);
+  picture.element.append(legend());
+  const body = h("div.ex-pad", picture.element);
+  into.append(empty, body);
+  const { element } = picture;
+  on(element, "click", event => clicked(event));
+  on(element, "dblclick", event => zoomTo(spanOf(event.target)));
+  on(element, "focusin", event => {
+    const focused = markOf(event.target);
+    if (focused) roving.focused(focused);
+  });
+  on(element, "keydown", event => key(event));
+  disposers.push(
+    context.model.record.watch(() => render()),
+    zoom.watch(() => render()),
+    waits.watch(() => render()),
+    context.stage.watch(() => showCurrent()),
+  );
 
-  constructor(into: HTMLElement, context: Context) {
-    this.#context = context;
-    this.#waits = context.setting<boolean>("waits", false);
-    const table = new DataTable<Row>("Compile time by stage", [
-      { name: "Compile", text: row => row.compile.id, order: row => row.compile.id },
-      {
-        name: "Stage", text: row => (row.stage ? "  ".repeat(1 + row.stage.depth) : row.build ? "    " : row.from === null ? "  " : "") + row.name,
-        cell: row => (row.stage ? button("ex-reason", row.name, () => this.#look(row)) : row.from !== null ? h("strong", row.name) : row.name),
-      },
-      figure("Began", row => row.from, seconds),
-      figure("Took", row => row.seconds, seconds),
-      figure("Share", row => row.seconds / Math.max(row.compile.seconds, 1e-12), percent),
-      { name: "Note", text: row => row.note },
-    ], context.selection);
-    const waiting = h("input", { type: "checkbox", checked: this.#waits.value, onchange: () => (this.#waits.value = waiting.checked) });
-    this.#picture = new Picture(
-      "Compile time", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined,
-      this.#whole, h("label.ex-check", waiting, "with the time between compiles"),
-    );
-    this.#picture.element.insertBefore(this.#said, this.#picture.element.children[1] ?? null);
-    this.#picture.element.append(legend());
-    this.#body = h("div.ex-pad", this.#picture.element);
-    into.append(this.#empty, this.#body);
-    const { element } = this.#picture;
-    on(element, "click", event => this.#clicked(event));
-    on(element, "dblclick", event => this.#zoomTo(this.#spanOf(event.target)));
-    on(element, "focusin", event => {
-      const focused = this.#markOf(event.target);
-      if (focused) this.#roving.focused(focused);
-    });
-    on(element, "keydown", event => this.#key(event));
-    this.#disposers.push(
-      context.model.record.watch(() => this.#render()),
-      this.#zoom.watch(() => this.#render()),
-      this.#waits.watch(() => this.#render()),
-      context.stage.watch(() => this.#showCurrent()),
-    );
+  function exports(): readonly Export[] {
+    if (body.hidden) return [];
+    const name = `${context.model.record.value.title.replace(/\W+/g, "_")}-timeline`;
+    return [...picture.exports(name), { kind: "json", name, make: () => made(context.host, 'trace("FILE.json")', "trace") }];
   }
 
-  reveal(): boolean {
-    return false;
+  function dispose(): void {
+    disposers.forEach(dispose => dispose());
+    picture.dispose();
   }
 
-  exports(): readonly Export[] {
-    if (this.#body.hidden) return [];
-    const name = `${this.#context.model.record.value.title.replace(/\W+/g, "_")}-timeline`;
-    return [...this.#picture.exports(name), { kind: "json", name, make: () => made(this.#context.host, 'trace("FILE.json")', "trace") }];
-  }
-
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-    this.#picture.dispose();
-  }
-
-  #render(): void {
-    const record = this.#context.model.record.value;
+  function render(): void {
+    const record = context.model.record.value;
     const found = timelineOf(record);
-    this.#empty.hidden = found.spans.length > 0;
-    this.#body.hidden = found.spans.length === 0;
+    empty.hidden = found.spans.length > 0;
+    body.hidden = found.spans.length === 0;
     if (found.spans.length === 0) return;
-    this.#whole.hidden = this.#zoom.value === null;
-    this.#said.textContent = summary(found);
-    this.#picture.table.show(tableOf(record));
-    this.#picture.show(width => this.#draw(found, width));
-    this.#showCurrent();
+    whole.hidden = zoom.value === null;
+    said.textContent = summary(found);
+    picture.table.show(tableOf(record));
+    picture.show(width => draw(found, width));
+    showCurrent();
   }
 
-  #draw(found: Timeline, width: number): SVGSVGElement {
-    this.#roving.clear();
-    this.#marks = new Map();
-    const at = (moment: number) => (this.#waits.value ? moment : compilingBefore(found.busy, moment));
+  function draw(found: Timeline, width: number): SVGSVGElement {
+    roving.clear();
+    marks = new Map();
+    const at = (moment: number) => (waits.value ? moment : compilingBefore(found.busy, moment));
     const all = most(found.spans.map(each => at(each.from + each.seconds)), 1e-9);
-    const [from, to] = this.#zoom.value ?? [0, all];
+    const [from, to] = zoom.value ?? [0, all];
     const x = linear(from, to, 8, width - 34, Math.floor(width / 120));
     const bottom = found.rows * ROW + 4;
-    const patterns = new Patterns();
+    const patterns = Patterns();
     const bars = found.spans.flatMap(span => {
       const [start, end] = [at(span.from), at(span.from + span.seconds)];
       if (end < from || start > to) return [];
@@ -128,15 +117,15 @@ class TimelinePane implements Pane {
       const y = span.row * ROW;
       const failed = span.stage?.error || (!span.stage && span.compile.error);
       const name = `${span.name}: ${seconds(span.seconds)}${failed ? ", failed" : ""}`;
-      const builds = this.#builds(span);
+      const builds = buildsOf(span);
       const label = fitted(`${failed ? "✗ " : ""}${span.name} ${seconds(span.seconds)}${builds}`, wide - 8) || fitted(span.name, wide - 6);
       const bar = mark(
         name + builds, `ex-span${span.stage ? "" : " ex-whole"}${failed ? " ex-failed" : ""}`,
         block(patterns, span.stage ? pattern : "plain", left, y, wide, BAR, span.stage ? look : "ex-tone-none"),
         svg("text.ex-span-name", { x: left + 4, y: y + 14.5 }, label),
       );
-      this.#marks.set(bar, span);
-      this.#roving.add(bar);
+      marks.set(bar, span);
+      roving.add(bar);
       return [bar];
     });
     const axis = across(x, bottom, bottom, seconds);
@@ -144,7 +133,7 @@ class TimelinePane implements Pane {
   }
 
   /** What a build stage ran: the tools, and whether their work was found in the cache. */
-  #builds(span: Span): string {
+  function buildsOf(span: Span): string {
     const half = span.stage?.name === "build" ? span.compile.halves?.find(each => each.name === span.stage?.half) : undefined;
     const builds = half?.builds ?? [];
     if (builds.length === 0) return "";
@@ -153,57 +142,59 @@ class TimelinePane implements Pane {
     return ` (${tools}${cached === builds.length ? ", from the cache" : cached > 0 ? `, ${cached} of ${builds.length} from the cache` : ""})`;
   }
 
-  #showCurrent(): void {
-    for (const [mark, span] of this.#marks) {
-      mark.classList.toggle("ex-current", span.stage !== undefined && span.stage.id === this.#context.stage.value && span.compile.id === this.#context.compile.value);
+  function showCurrent(): void {
+    for (const [mark, span] of marks) {
+      mark.classList.toggle("ex-current", span.stage !== undefined && span.stage.id === context.stage.value && span.compile.id === context.compile.value);
     }
   }
 
-  #markOf(target: EventTarget | null): SVGElement | null {
+  function markOf(target: EventTarget | null): SVGElement | null {
     const mark = target instanceof Element ? target.closest<SVGElement>(".ex-span") : null;
-    return mark && this.#marks.has(mark) ? mark : null;
+    return mark && marks.has(mark) ? mark : null;
   }
 
-  #spanOf(target: EventTarget | null): Span | undefined {
-    const mark = this.#markOf(target);
-    return mark ? this.#marks.get(mark) : undefined;
+  function spanOf(target: EventTarget | null): Span | undefined {
+    const mark = markOf(target);
+    return mark ? marks.get(mark) : undefined;
   }
 
-  #clicked(event: Event): void {
-    const span = this.#spanOf(event.target);
-    if (span) this.#look(span);
+  function clicked(event: Event): void {
+    const span = spanOf(event.target);
+    if (span) look(span);
   }
 
-  #look({ compile, stage }: Pick<Span, "compile" | "stage">): void {
-    this.#context.compile.value = compile.id;
-    if (stage) this.#context.stage.value = stage.id;
+  function look({ compile, stage }: Pick<Span, "compile" | "stage">): void {
+    context.compile.value = compile.id;
+    if (stage) context.stage.value = stage.id;
   }
 
-  #zoomTo(span: Span | undefined): void {
+  function zoomTo(span: Span | undefined): void {
     if (!span) return;
-    const { busy } = timelineOf(this.#context.model.record.value);
-    const at = (moment: number) => (this.#waits.value ? moment : compilingBefore(busy, moment));
+    const { busy } = timelineOf(context.model.record.value);
+    const at = (moment: number) => (waits.value ? moment : compilingBefore(busy, moment));
     const [from, to] = [at(span.from), at(span.from + span.seconds)];
-    if (to > from) this.#zoomBeside(span, [from, to]);
+    if (to > from) zoomBeside(span, [from, to]);
   }
 
   /** What was focused is focused again in the drawing that is made anew. */
-  #zoomBeside(span: Span, to: readonly [number, number] | null): void {
-    this.#zoom.value = to;
+  function zoomBeside(span: Span, to: readonly [number, number] | null): void {
+    zoom.value = to;
     const same = (each: Span) => each.compile === span.compile && each.stage === span.stage;
-    [...this.#marks].find(([, each]) => same(each))?.[0].focus();
+    [...marks].find(([, each]) => same(each))?.[0].focus();
   }
 
-  #key(event: KeyboardEvent): void {
-    const mark = this.#markOf(event.target);
-    const span = this.#spanOf(event.target);
+  function key(event: KeyboardEvent): void {
+    const mark = markOf(event.target);
+    const span = spanOf(event.target);
     if (!mark || !span || event.altKey || event.ctrlKey || event.metaKey) return;
-    if (event.key === "Enter" || event.key === " ") this.#look(span);
-    else if (event.key === "z") this.#zoomTo(span);
-    else if (event.key === "Escape" && this.#zoom.value) this.#zoomBeside(span, null);
-    else if (!this.#roving.key(event, mark)) return;
+    if (event.key === "Enter" || event.key === " ") look(span);
+    else if (event.key === "z") zoomTo(span);
+    else if (event.key === "Escape" && zoom.value) zoomBeside(span, null);
+    else if (!roving.key(event, mark)) return;
     taken(event);
   }
+
+  return { reveal, exports, dispose };
 }
 
 function summary({ spans, busy }: Timeline): string {

@@ -32,7 +32,7 @@ export function drawBars({ costs, overhead, machine, all }: Spent, width: number
   const figures = width < 480 ? 110 : 250;
   const rest = sum(others, each => each.seconds ?? 0);
   const x = linear(0, Math.max(timed[0]?.seconds ?? 0, overhead ?? 0), left, width - figures);
-  const patterns = new Patterns();
+  const patterns = Patterns();
   const rows: SVGElement[] = listed.map((cost, n) => {
     const spent = cost.seconds ?? 0;
     const found = machine ? performance(cost, machine) : null;

@@ -21,141 +21,127 @@ import { least, most } from "../../gather";
 export const timing: PaneKind = {
   id: "timing",
   title: TITLES.timing,
-  open: (into, context) => new TimingPane(into, context),
+  open: (into, context) => TimingPane(into, context),
 };
 
-class TimingPane implements Pane {
-  readonly #runs = new Runs();
-  readonly #chosen = new Signal<string | null>(null);
-  readonly #strips: Picture<SamplesData>;
-  readonly #bars: Picture<Cost>;
-  readonly #roofline: Picture<Cost>;
-  readonly #runTable: DataTable<Run>;
-  readonly #retime: Retime;
-  readonly #runPart: HTMLElement;
-  readonly #accuracyPart = h("section.ex-picture");
-  readonly #method = h("p.ex-say");
-  readonly #untimed = h("p.ex-say");
-  readonly #kernelsSay = h("p.ex-say");
-  readonly #otherSizes = h("p.ex-say", "These are from the record's own run, with its sizes.");
-  readonly #roofSay = h("p.ex-say");
-  readonly #more = h("button.ex-link", { type: "button" });
-  #all = false;
-  #drawn = false;
-  readonly #disposers: Dispose[] = [];
-  readonly #context: Context;
+function TimingPane(into: HTMLElement, context: Context): Pane {
+  const runs = Runs();
+  const chosen = new Signal<string | null>(null);
+  const accuracyPart = h("section.ex-picture");
+  const methodSay = h("p.ex-say");
+  const untimed = h("p.ex-say");
+  const kernelsSay = h("p.ex-say");
+  const otherSizes = h("p.ex-say", "These are from the record's own run, with its sizes.");
+  const roofSay = h("p.ex-say");
+  const more = h("button.ex-link", { type: "button" });
+  let all = false;
+  let drawn = false;
+  const disposers: Dispose[] = [];
+  /** Samples come many times a second; what they change is drawn once a frame. */
+  let waiting = false;
+  const reveal = (what: Key): boolean => bars.reveal(what);
+  const { selection, model, host } = context;
+  const link = { keys: (each: Cost) => [key(each.compile, each.id)] };
+  const strips = new Picture("A whole call", DataTable<SamplesData>("Seconds of a call", contestantColumns(), selection), selection, context.setting<Shown>("calls", "drawing"));
+  const bars = new Picture("Kernel by kernel", DataTable<Cost>("Kernels and library calls", [], selection, link), selection, context.setting<Shown>("kernels", "drawing"));
+  const roofline = new Picture("Roofline", DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Shown>("roofline", "drawing"));
+  const runTable = DataTable<Run>("Runs", [], selection);
+  const runPart = part("Runs", [], runTable.element);
+  const retime = Retime(() => model.record.value.created.replace("T", " ").replace(/\+00:00$/, " UTC"), {
+    retime: shapes => {
+      chosen.value = runs.start(shapes);
+      host.live.value?.send({ type: "retime", run: chosen.value, shapes });
+    },
+    stop: () => host.live.value?.send({ type: "stop", run: runs.running?.id ?? "" }),
+  });
+  strips.element.append(methodSay);
+  strips.element.insertBefore(untimed, strips.element.children[1] ?? null);
+  bars.element.insertBefore(kernelsSay, bars.element.children[1] ?? null);
+  bars.element.append(more, otherSizes);
+  roofline.element.insertBefore(roofSay, roofline.element.children[1] ?? null);
+  on(more, "click", () => {
+    all = !all;
+    showKernels();
+  });
+  const beside = (...parts: readonly HTMLElement[]) => h("div.ex-two", ...parts);
+  into.append(h("div.ex-pad", beside(strips.element, accuracyPart), runPart, retime.element, beside(bars.element, roofline.element)));
+  let leave: Dispose = () => undefined;
+  disposers.push(
+    model.record.watch(record => {
+      runs.recorded(record.timing);
+      showKernels();
+    }),
+    runs.all.watch(() => soon()),
+    chosen.watch(() => soon()),
+    context.abilities.watch(() => showRetime()),
+    host.live.watch(live => {
+      showRetime();
+      leave();
+      leave = live?.listen(message => runs.take(message)) ?? (() => undefined);
+      if (!live) runs.lost();
+    }),
+    () => leave(),
+  );
+  showRun();
 
-  constructor(into: HTMLElement, context: Context) {
-    this.#context = context;
-    const { selection, model, host } = context;
-    const link = { keys: (each: Cost) => [key(each.compile, each.id)] };
-    this.#strips = new Picture("A whole call", new DataTable<SamplesData>("Seconds of a call", this.#contestantColumns(), selection), selection, context.setting<Shown>("calls", "drawing"));
-    this.#bars = new Picture("Kernel by kernel", new DataTable<Cost>("Kernels and library calls", [], selection, link), selection, context.setting<Shown>("kernels", "drawing"));
-    this.#roofline = new Picture("Roofline", new DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Shown>("roofline", "drawing"));
-    this.#runTable = new DataTable<Run>("Runs", [], selection);
-    this.#runPart = part("Runs", [], this.#runTable.element);
-    this.#retime = new Retime(() => model.record.value.created.replace("T", " ").replace(/\+00:00$/, " UTC"), {
-      retime: shapes => {
-        this.#chosen.value = this.#runs.start(shapes);
-        host.live.value?.send({ type: "retime", run: this.#chosen.value, shapes });
-      },
-      stop: () => host.live.value?.send({ type: "stop", run: this.#runs.running?.id ?? "" }),
-    });
-    this.#strips.element.append(this.#method);
-    this.#strips.element.insertBefore(this.#untimed, this.#strips.element.children[1] ?? null);
-    this.#bars.element.insertBefore(this.#kernelsSay, this.#bars.element.children[1] ?? null);
-    this.#bars.element.append(this.#more, this.#otherSizes);
-    this.#roofline.element.insertBefore(this.#roofSay, this.#roofline.element.children[1] ?? null);
-    on(this.#more, "click", () => {
-      this.#all = !this.#all;
-      this.#showKernels();
-    });
-    const beside = (...parts: readonly HTMLElement[]) => h("div.ex-two", ...parts);
-    into.append(h("div.ex-pad", beside(this.#strips.element, this.#accuracyPart), this.#runPart, this.#retime.element, beside(this.#bars.element, this.#roofline.element)));
-    let leave: Dispose = () => undefined;
-    this.#disposers.push(
-      model.record.watch(record => {
-        this.#runs.recorded(record.timing);
-        this.#showKernels();
-      }),
-      this.#runs.all.watch(() => this.#soon()),
-      this.#chosen.watch(() => this.#soon()),
-      context.abilities.watch(() => this.#showRetime()),
-      host.live.watch(live => {
-        this.#showRetime();
-        leave();
-        leave = live?.listen(message => this.#runs.take(message)) ?? (() => undefined);
-        if (!live) this.#runs.lost();
-      }),
-      () => leave(),
-    );
-    this.#showRun();
-  }
-
-  reveal(what: Key): boolean {
-    return this.#bars.reveal(what);
-  }
-
-  exports(): readonly Export[] {
-    const name = this.#context.model.record.value.title.replace(/\W+/g, "_");
+  function exports(): readonly Export[] {
+    const name = context.model.record.value.title.replace(/\W+/g, "_");
     return [
-      ...(this.#drawn ? this.#strips.exports(`${name}-calls`) : []),
-      ...(costsOf(this.#context.model.record.value).some(each => each.seconds !== null) ? this.#bars.exports(`${name}-kernels`) : []),
-      ...(this.#roofline.element.hidden ? [] : this.#roofline.exports(`${name}-roofline`)),
+      ...(drawn ? strips.exports(`${name}-calls`) : []),
+      ...(costsOf(context.model.record.value).some(each => each.seconds !== null) ? bars.exports(`${name}-kernels`) : []),
+      ...(roofline.element.hidden ? [] : roofline.exports(`${name}-roofline`)),
     ];
   }
 
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-    for (const each of [this.#strips, this.#bars, this.#roofline, this.#runTable]) each.dispose();
+  function dispose(): void {
+    disposers.forEach(dispose => dispose());
+    for (const each of [strips, bars, roofline, runTable]) each.dispose();
   }
 
-  /** Samples come many times a second; what they change is drawn once a frame. */
-  #waiting = false;
-  #soon(): void {
-    if (this.#waiting) return;
-    this.#waiting = true;
+  function soon(): void {
+    if (waiting) return;
+    waiting = true;
     requestAnimationFrame(() => {
-      this.#waiting = false;
-      this.#showRun();
+      waiting = false;
+      showRun();
     });
   }
 
-  #showRetime(): void {
-    const { abilities, host } = this.#context;
-    this.#retime.show(abilities.value, host.live.value !== null);
+  function showRetime(): void {
+    const { abilities, host } = context;
+    retime.show(abilities.value, host.live.value !== null);
   }
 
-  get #run(): Run | undefined {
-    const { value: all } = this.#runs.all;
-    return all.find(each => each.id === this.#chosen.value) ?? all.at(-1);
+  function shownRun(): Run | undefined {
+    const { value: all } = runs.all;
+    return all.find(each => each.id === chosen.value) ?? all.at(-1);
   }
 
-  #showRun(): void {
-    const run = this.#run;
-    const record = this.#context.model.record.value;
+  function showRun(): void {
+    const run = shownRun();
+    const record = context.model.record.value;
     const shown = run ? contestants(run) : [];
-    this.#drawn = shown.some(each => each.samples.length > 0);
-    this.#untimed.textContent = run?.state === "failed" ? `This run did not finish: ${run.error}.` : this.#drawn || run ? "" : whyUntimed(record) + (this.#context.abilities.value?.retime ? " Time again, below, times it now." : "");
-    this.#untimed.hidden = this.#untimed.textContent === "";
-    this.#strips.table.show(shown, this.#contestantColumns(shown));
-    this.#strips.show(width => drawStrips(shown, width), this.#drawn);
+    drawn = shown.some(each => each.samples.length > 0);
+    untimed.textContent = run?.state === "failed" ? `This run did not finish: ${run.error}.` : drawn || run ? "" : whyUntimed(record) + (context.abilities.value?.retime ? " Time again, below, times it now." : "");
+    untimed.hidden = untimed.textContent === "";
+    strips.table.show(shown, contestantColumns(shown));
+    strips.show(width => drawStrips(shown, width), drawn);
     const method = run?.timing?.method ?? record.timing?.method;
-    this.#method.textContent = method && this.#drawn ? `How it was measured: ${method}.` : "";
-    this.#retime.tell(this.#runs.running);
-    this.#otherSizes.hidden = run === undefined || run.id === "";
-    this.#showRuns();
-    this.#showAccuracy([run?.timing?.accuracy, run?.timing?.stock_accuracy].filter(each => !!each), run);
+    methodSay.textContent = method && drawn ? `How it was measured: ${method}.` : "";
+    retime.tell(runs.running);
+    otherSizes.hidden = run === undefined || run.id === "";
+    showRuns();
+    showAccuracy([run?.timing?.accuracy, run?.timing?.stock_accuracy].filter(each => !!each), run);
   }
 
-  #showRuns(): void {
-    const all = this.#runs.all.value;
-    this.#runPart.hidden = all.length < 2;
+  function showRuns(): void {
+    const all = runs.all.value;
+    runPart.hidden = all.length < 2;
     const names = [...new Set(all.flatMap(run => contestants(run).map(each => each.name)))];
     const of = (run: Run, name: string) => contestants(run).find(each => each.name === name);
-    this.#runTable.show(all, [
+    runTable.show(all, [
       {
-        name: "Run", text: run => run.name, cell: run => button("ex-choice", run.name, () => (this.#chosen.value = run.id), { "aria-pressed": String(run === this.#run) }),
+        name: "Run", text: run => run.name, cell: run => button("ex-choice", run.name, () => (chosen.value = run.id), { "aria-pressed": String(run === shownRun()) }),
       },
       { name: "Sizes", text: run => Object.entries(run.shapes).map(([name, sizes]) => `${name} ${sizes.join("×")}`).join(", ") || "as in the record" },
       ...names.map((name): Column<Run> => ({ ...figure(name, run => of(run, name)?.median), text: run => (of(run, name) ? withQuartiles(of(run, name)!) : "") })),
@@ -163,7 +149,7 @@ class TimingPane implements Pane {
     ]);
   }
 
-  #contestantColumns(shown: readonly SamplesData[] = []): Column<SamplesData>[] {
+  function contestantColumns(shown: readonly SamplesData[] = []): Column<SamplesData>[] {
     const eager = shown.find(each => each.name === "eager");
     return [
       { name: "Contestant", text: each => each.name, cell: each => h("strong", each.name) },
@@ -183,16 +169,16 @@ class TimingPane implements Pane {
   }
 
   /** Of each engine that compiled. */
-  #showAccuracy(found: readonly AccuracyData[], run: Run | undefined): void {
+  function showAccuracy(found: readonly AccuracyData[], run: Run | undefined): void {
     if (!found.length || (run && run.id !== "" && !run.timing?.accuracy)) {
-      fill(this.#accuracyPart);
+      fill(accuracyPart);
       return;
     }
-    const parts = found.map(each => h("dl.ex-facts.ex-beside", ...this.#accuracyRows(each, found.length > 1)));
-    fill(this.#accuracyPart, h("header", h("h2", "Accuracy against eager")), ...parts);
+    const parts = found.map(each => h("dl.ex-facts.ex-beside", ...accuracyRows(each, found.length > 1)));
+    fill(accuracyPart, h("header", h("h2", "Accuracy against eager")), ...parts);
   }
 
-  #accuracyRows(accuracy: AccuracyData, named: boolean): readonly HTMLElement[] {
+  function accuracyRows(accuracy: AccuracyData, named: boolean): readonly HTMLElement[] {
     const { largest_absolute: absolute, largest_relative: relative, where, first_parting: first, compared, parting } = accuracy;
     const fact = (name: string, ...value: readonly (Node | string)[]) => [h("dt", name), h("dd", ...value)];
     const rows = [
@@ -204,7 +190,7 @@ class TimingPane implements Pane {
     if (parting && !parting.node) {
       rows.push(...fact("Where", parting.detail ?? "unknown", ...(typeof parting.error === "number" ? [`. ${againstFloat64(parting)}`] : [])));
     } else if (parting) {
-      const open = (pane: string, id: string) => button("ex-link", id, () => this.#context.show(pane, key(parting.compile, id)));
+      const open = (pane: string, id: string) => button("ex-link", id, () => context.show(pane, key(parting.compile, id)));
       rows.push(...fact(
         "First differs at", open("graphs", parting.node), ` in ${parting.compile} ${parting.half}`, ...(parting.kernel ? [", written by ", open("code", parting.kernel)] : []),
         `. ${againstFloat64(parting)}`, parting.detail ? ` ${parting.detail}` : "",
@@ -213,26 +199,26 @@ class TimingPane implements Pane {
     return rows;
   }
 
-  #showKernels(): void {
-    const record = this.#context.model.record.value;
+  function showKernels(): void {
+    const record = context.model.record.value;
     const costs = costsOf(record);
     const machine = record.timing?.machine ?? null;
     const timed = costs.filter(each => each.seconds !== null);
     const overhead = record.timing?.overhead ?? null;
     const total = timed.reduce((sum, each) => sum + (each.seconds ?? 0), 0);
-    this.#bars.element.hidden = costs.length === 0;
-    this.#kernelsSay.textContent = saidOfKernels(record, costs);
-    this.#bars.table.show(costs, this.#costColumns(record, total));
-    this.#bars.show((width, linked) => drawBars({ costs, overhead, machine, all: this.#all }, width, linked), timed.length > 0);
-    this.#more.hidden = timed.length <= 26;
-    this.#more.textContent = this.#all ? "Show the longest only" : `Show all ${timed.length}`;
-    this.#showRoofline(record, costs);
+    bars.element.hidden = costs.length === 0;
+    kernelsSay.textContent = saidOfKernels(record, costs);
+    bars.table.show(costs, costColumns(record, total));
+    bars.show((width, linked) => drawBars({ costs, overhead, machine, all: all }, width, linked), timed.length > 0);
+    more.hidden = timed.length <= 26;
+    more.textContent = all ? "Show the longest only" : `Show all ${timed.length}`;
+    showRoofline(record, costs);
   }
 
-  #showRoofline(record: RecordData, costs: readonly Cost[]): void {
+  function showRoofline(record: RecordData, costs: readonly Cost[]): void {
     const machine = record.timing?.machine;
     const points = machine ? pointsOf(costs, machine) : [];
-    this.#roofline.element.hidden = !machine || points.length === 0;
+    roofline.element.hidden = !machine || points.length === 0;
     if (!machine || points.length === 0) return;
     const moving = costs.filter(each => each.kind === "kernel" && each.flops === 0 && each.seconds !== null).length;
     const above = points.filter(each => each.at.share > 1).length;
@@ -242,12 +228,12 @@ class TimingPane implements Pane {
       costs.some(each => each.kind === "call") ? "Library calls are not here: what they move is not counted." : "",
       above ? `${count(above, "kernel lies", "kernels lie")} above the roof: what ${above === 1 ? "it reads" : "they read"} was probably in a cache, which is faster than memory.` : "",
     ];
-    this.#roofSay.textContent = phrase(said, " ");
-    this.#roofline.table.show(costs.filter(each => each.kind === "kernel" && performance(each, machine) !== null), this.#costColumns(record, 0).filter(each => each.name !== "Share"));
-    this.#roofline.show((width, linked) => drawRoofline(costs, machine, width, linked));
+    roofSay.textContent = phrase(said, " ");
+    roofline.table.show(costs.filter(each => each.kind === "kernel" && performance(each, machine) !== null), costColumns(record, 0).filter(each => each.name !== "Share"));
+    roofline.show((width, linked) => drawRoofline(costs, machine, width, linked));
   }
 
-  #costColumns(record: RecordData, total: number): Column<Cost>[] {
+  function costColumns(record: RecordData, total: number): Column<Cost>[] {
     const machine = record.timing?.machine;
     const found = (each: Cost) => (machine && usable(machine) ? performance(each, machine) : null);
     const several = new Set(record.compiles.flatMap(each => each.halves?.map(half => half.name) ?? [])).size > 1;
@@ -265,6 +251,8 @@ class TimingPane implements Pane {
     ];
     return columns.filter(each => several || each.name !== "Of");
   }
+
+  return { reveal, exports, dispose };
 }
 
 function saidOfKernels(record: RecordData, costs: readonly Cost[]): string {

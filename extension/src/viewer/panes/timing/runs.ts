@@ -21,72 +21,70 @@ export interface Run {
   readonly error: string;
 }
 
-export class Runs {
-  readonly all = new Signal<readonly Run[]>([]);
-  #asked = 0;
+export function Runs() {
+  const all = new Signal<readonly Run[]>([]);
+  let asked = 0;
+  const running = (): Run | undefined => [...all.value].reverse().find(each => each.state === "running");
+  const find = (id: string): Run | undefined => all.value.find(each => each.id === id);
 
   /** The record's own timing: what was measured when it was made. */
-  recorded(timing: TimingData | null | undefined): void {
-    const own = this.find("");
-    if (timing && own?.timing !== timing) this.#put({ ...blank("", {}), timing, state: "ended" });
-    else if (!timing && own?.timing) this.all.value = this.all.value.filter(each => each.id !== "");
+  function recorded(timing: TimingData | null | undefined): void {
+    const own = find("");
+    if (timing && own?.timing !== timing) put({ ...blank("", {}), timing, state: "ended" });
+    else if (!timing && own?.timing) all.value = all.value.filter(each => each.id !== "");
   }
 
   /** A run with other sizes was asked for. Gives its id, which no other page on the same kernel has. */
-  start(shapes: Shapes): string {
-    const name = `run ${++this.#asked}`;
+  function start(shapes: Shapes): string {
+    const name = `run ${++asked}`;
     const id = `${name} ${Math.random().toString(36).slice(2)}`;
-    this.#put({ ...blank(id, shapes, name), doing: "asked for" });
+    put({ ...blank(id, shapes, name), doing: "asked for" });
     return id;
   }
 
-  take(message: ToPage): void {
+  function take(message: ToPage): void {
     switch (message.type) {
       case "samples": {
-        const run = this.find(message.run) ?? (message.run === "" ? blank("", {}) : undefined);
+        const run = find(message.run) ?? (message.run === "" ? blank("", {}) : undefined);
         if (!run || run.timing) return;
         const samples = new Map(run.samples);
         samples.set(message.name, [...(samples.get(message.name) ?? []), ...message.seconds]);
-        this.#put({ ...run, samples, state: "running" });
+        put({ ...run, samples, state: "running" });
         break;
       }
       case "timed": {
-        const run = this.find(message.run) ?? (message.run === "" ? blank("", {}) : undefined);
-        if (run) this.#put({ ...run, timing: message.timing, state: "ended", doing: "" });
+        const run = find(message.run) ?? (message.run === "" ? blank("", {}) : undefined);
+        if (run) put({ ...run, timing: message.timing, state: "ended", doing: "" });
         break;
       }
       case "running": {
-        const run = this.running;
-        if (run) this.#put({ ...run, doing: message.what || message.stage });
+        const run = running();
+        if (run) put({ ...run, doing: message.what || message.stage });
         break;
       }
       case "done": {
-        const run = message.run ? this.find(message.run) : this.running;
+        const run = message.run ? find(message.run) : running();
         if (!run || run.state !== "running") return;
-        this.#put({ ...run, state: message.error || !run.timing ? "failed" : "ended", error: message.error || "it ended without a result", doing: "" });
+        put({ ...run, state: message.error || !run.timing ? "failed" : "ended", error: message.error || "it ended without a result", doing: "" });
         break;
       }
     }
   }
 
   /** The kernel went away: what was under way will not end. */
-  lost(): void {
-    for (const run of this.all.value) if (run.state === "running") this.#put({ ...run, state: "failed", error: "the kernel is gone", doing: "" });
+  function lost(): void {
+    for (const run of all.value) if (run.state === "running") put({ ...run, state: "failed", error: "the kernel is gone", doing: "" });
   }
 
-  get running(): Run | undefined {
-    return [...this.all.value].reverse().find(each => each.state === "running");
+  function put(run: Run): void {
+    const there = all.value.some(each => each.id === run.id);
+    all.value = there ? all.value.map(each => (each.id === run.id ? run : each)) : [...all.value, run];
   }
 
-  find(id: string): Run | undefined {
-    return this.all.value.find(each => each.id === id);
-  }
-
-  #put(run: Run): void {
-    const there = this.all.value.some(each => each.id === run.id);
-    this.all.value = there ? this.all.value.map(each => (each.id === run.id ? run : each)) : [...this.all.value, run];
-  }
+  return { all, recorded, start, take, lost, find, get running() { return running(); } };
 }
+
+export type Runs = ReturnType<typeof Runs>;
 
 function blank(id: string, shapes: Shapes, name = "the record's"): Run {
   return { id, name, shapes, samples: new Map(), timing: null, state: "running", doing: "", error: "" };

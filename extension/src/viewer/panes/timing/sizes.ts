@@ -11,45 +11,36 @@ export interface Dim {
 
 const MOST = 2 ** 24;
 
-export class Sizes {
-  readonly shapes: Signal<Shapes>;
+export function Sizes(args: readonly Argument[]) {
   /** Sizes that were equal at first, and more than 1, keep being equal: most programs ask for it. */
-  readonly tied = new Signal(true);
+  const tied = new Signal(true);
+  const original = (): Shapes => Object.fromEntries(args.map(each => [each.name, each.shape]));
+  const reset = () => (shapes.value = original());
+  const originally = (which: Dim): number => args.find(each => each.name === which.argument)?.shape[which.dim] ?? 1;
+  const shapes = new Signal(original());
 
-  constructor(readonly args: readonly Argument[]) {
-    this.shapes = new Signal(this.original());
-  }
-
-  original(): Shapes {
-    return Object.fromEntries(this.args.map(each => [each.name, each.shape]));
-  }
-
-  set(which: Dim, size: number): void {
+  function set(which: Dim, size: number): void {
     const wanted = Math.min(Math.max(Math.round(size), 1), MOST);
     if (!Number.isFinite(wanted)) return;
-    const original = this.#originally(which);
+    const original = originally(which);
     const moves = (argument: Argument, dim: number) =>
       (argument.name === which.argument && dim === which.dim)
-      || (this.tied.value && original > 1 && argument.shape[dim] === original);
-    this.shapes.value = Object.fromEntries(this.args.map(argument => {
-      const now = this.shapes.value[argument.name] ?? argument.shape;
+      || (tied.value && original > 1 && argument.shape[dim] === original);
+    shapes.value = Object.fromEntries(args.map(argument => {
+      const now = shapes.value[argument.name] ?? argument.shape;
       return [argument.name, now.map((old, dim) => (moves(argument, dim) ? wanted : old))];
     }));
   }
 
-  reset(): void {
-    this.shapes.value = this.original();
-  }
-
   /** Bytes of all arguments at these sizes. */
-  get bytes(): number {
-    return this.args.reduce((sum, each) => sum + bytesOf(each.dtype) * (this.shapes.value[each.name] ?? []).reduce((a, b) => a * b, 1), 0);
+  function bytes(): number {
+    return args.reduce((sum, each) => sum + bytesOf(each.dtype) * (shapes.value[each.name] ?? []).reduce((a, b) => a * b, 1), 0);
   }
 
-  #originally(which: Dim): number {
-    return this.args.find(each => each.name === which.argument)?.shape[which.dim] ?? 1;
-  }
+  return { shapes, tied, original, set, reset, args, get bytes() { return bytes(); } };
 }
+
+export type Sizes = ReturnType<typeof Sizes>;
 
 /** A slider's positions are powers of two, four between each two: from 1 to 16 times the size, at least 4096. */
 export function positions(original: number): number {
