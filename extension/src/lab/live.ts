@@ -4,29 +4,28 @@
 import type { Live } from "../viewer/host";
 import { type Dispose, type Readable, Signal } from "../viewer/signal";
 
-class Lives {
-  readonly #byModel = new Map<string, Signal<Live | null>>();
+function Lives() {
+  const byModel = new Map<string, Signal<Live | null>>();
+  const of = (model: string): Readable<Live | null> => signalOf(model);
 
-  of(model: string): Readable<Live | null> {
-    return this.#signal(model);
-  }
-
-  connect(model: string, live: Live): Dispose {
-    const signal = this.#signal(model);
+  function connect(model: string, live: Live): Dispose {
+    const signal = signalOf(model);
     signal.value = live;
     return () => {
       if (signal.value === live) signal.value = null;
     };
   }
 
-  #signal(model: string): Signal<Live | null> {
-    const found = this.#byModel.get(model);
+  function signalOf(model: string): Signal<Live | null> {
+    const found = byModel.get(model);
     if (found) return found;
     const made = new Signal<Live | null>(null);
-    this.#byModel.set(model, made);
+    byModel.set(model, made);
     return made;
   }
+
+  return { of, connect };
 }
 
 /** One for the page: the widget manager makes models without asking any plugin. */
-export const lives = new Lives();
+export const lives = Lives();

@@ -12,62 +12,58 @@ const PAUSE = 250;
 
 export type Changes = Omit<Edit, "type" | "run" | "time">;
 
-export class Edits {
+export function Edits(model: Model, live: Readable<Live | null>) {
   /** Since the program was explored. */
-  readonly changes = new Signal<Changes>({});
+  const changes = new Signal<Changes>({});
   /** What came of the last change: what is other than before, or (failed) why it could not be compiled. */
-  readonly said = new Signal<{ readonly text: string; readonly failed?: boolean }>({ text: "" });
+  const said = new Signal<{ readonly text: string; readonly failed?: boolean }>({ text: "" });
   /** The record of the program as it was explored, while that of a change is shown. */
-  readonly before = new Signal<RecordData | null>(null);
-  readonly end: Dispose;
-  #run = "";
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  readonly #model: Model;
-  readonly #live: Readable<Live | null>;
+  const before = new Signal<RecordData | null>(null);
+  let run = "";
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let leave: Dispose = () => undefined;
+  const unwatch = live.watch(connected => {
+    leave();
+    leave = connected?.listen(message => take(message)) ?? (() => undefined);
+  });
+  const end = () => {
+    unwatch();
+    leave();
+    clearTimeout(timer);
+  };
 
-  constructor(model: Model, live: Readable<Live | null>) {
-    this.#model = model;
-    this.#live = live;
-    let leave: Dispose = () => undefined;
-    const unwatch = live.watch(connected => {
-      leave();
-      leave = connected?.listen(message => this.#take(message)) ?? (() => undefined);
-    });
-    this.end = () => {
-      unwatch();
-      leave();
-      clearTimeout(this.#timer);
-    };
-  }
-
-  change(changes: Changes): void {
-    this.changes.value = { ...this.changes.value, ...changes };
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.send(), PAUSE);
+  function change(more: Changes): void {
+    changes.value = { ...changes.value, ...more };
+    clearTimeout(timer);
+    timer = setTimeout(() => send(), PAUSE);
   }
 
   /** Has the changes compiled and, with `time`, the changed program run. */
-  send(time = false): void {
-    clearTimeout(this.#timer);
-    this.#run = `edit ${Math.random()}`;
-    this.said.value = { text: time ? "Running…" : "Compiling…" };
-    this.#live.value?.send({ type: "edit", run: this.#run, ...this.changes.value, time });
+  function send(time = false): void {
+    clearTimeout(timer);
+    run = `edit ${Math.random()}`;
+    said.value = { text: time ? "Running…" : "Compiling…" };
+    live.value?.send({ type: "edit", run: run, ...changes.value, time });
   }
 
-  undo(): void {
-    this.changes.value = {};
-    this.send();
+  function undo(): void {
+    changes.value = {};
+    send();
   }
 
-  #take(message: ToPage): void {
-    if (message.type === "record") this.before.value = null;
+  function take(message: ToPage): void {
+    if (message.type === "record") before.value = null;
     else if (message.type === "edited") {
-      this.before.value ??= this.#model.record.value;
-      this.#model.record.value = message.record;
-      if (message.run === this.#run) this.said.value = { text: message.changes.join("\n") || "Compiled: the summary is the same." };
-    } else if (message.type === "done" && message.run === this.#run) {
-      if (message.error) this.said.value = { text: message.error, failed: true };
-      else if (!this.before.value) this.said.value = { text: "" };
+      before.value ??= model.record.value;
+      model.record.value = message.record;
+      if (message.run === run) said.value = { text: message.changes.join("\n") || "Compiled: the summary is the same." };
+    } else if (message.type === "done" && message.run === run) {
+      if (message.error) said.value = { text: message.error, failed: true };
+      else if (!before.value) said.value = { text: "" };
     }
   }
+
+  return { changes, said, before, end, change, send, undo };
 }
+
+export type Edits = ReturnType<typeof Edits>;

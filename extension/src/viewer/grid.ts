@@ -27,134 +27,114 @@ export interface Panes {
 
 const SIDES: readonly [Side, string][] = [["left", "left"], ["right", "right"], ["up", "up"], ["down", "down"]];
 
-export class Grid {
-  readonly element = h("div.ex-columns");
-  readonly #shown = new Map<string, Shown>();
+export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, panes: Panes) {
+  const element = h("div.ex-columns");
+  const shown = new Map<string, Shown>();
   /** Which tabs are where: while that stays, a change of sizes moves borders and nothing else. */
-  #structure = "";
-  #splits: ((of: Layout) => void)[] = [];
-  #front: ReadonlySet<string> = new Set();
+  let built = "";
+  let splits: ((of: Layout) => void)[] = [];
+  let front: ReadonlySet<string> = new Set();
   /** Tabs in front stay in sight where their bar gets narrower, or another theme's letters wider. */
-  readonly #sized = new ResizeObserver(() => this.#seeFronts());
+  const sized = new ResizeObserver(() => seeFronts());
   /** The tab that was used last: what is opened next goes beside it. */
-  #last: string | undefined;
-  readonly #name: string;
-  readonly #panes: Panes;
-
-  constructor(
-    parent: HTMLElement,
-    name: string,
-    readonly layout: Signal<Layout>,
-    panes: Panes,
-  ) {
-    this.#name = name;
-    this.#panes = panes;
-    parent.append(this.element);
-    layout.watch(() => this.#render());
-    on(this.element, "focusin", event => {
-      const cell = (event.target as HTMLElement).closest<HTMLElement>(".ex-cell");
-      if (cell?.dataset.active) this.#last = cell.dataset.active;
-    });
-  }
-
+  let last: string | undefined;
   /** The pane on a tab, opened if need be. */
-  pane(tab: string): Pane | undefined {
-    return this.#shown.get(tab)?.pane;
-  }
+  const paneOn = (tab: string): Pane | undefined => shown.get(tab)?.pane;
+  const openTabs = (): readonly string[] => tabsOf(laid.value);
+  const fronts = (): NodeListOf<HTMLElement> => element.querySelectorAll("[role=tablist] > [aria-selected=true]");
+  const kindOn = (tab: string): PaneKind | undefined => panes.kinds.find(each => each.id === kindOf(tab));
+  parent.append(element);
+  laid.watch(() => render());
+  on(element, "focusin", event => {
+    const cell = (event.target as HTMLElement).closest<HTMLElement>(".ex-cell");
+    if (cell?.dataset.active) last = cell.dataset.active;
+  });
 
   /** Brings a pane to the front, and opens it where it is not there. Where it opens is left to `near`. */
-  open(tab: string, near = this.#last): Pane | undefined {
-    this.layout.value = opened(this.layout.value, tab, near);
-    return this.pane(tab);
-  }
-
-  get openTabs(): readonly string[] {
-    return tabsOf(this.layout.value);
+  function open(tab: string, near = last): Pane | undefined {
+    laid.value = opened(laid.value, tab, near);
+    return paneOn(tab);
   }
 
   /** Puts the focus on a tab, or on the first one where it is gone. */
-  focus(tab: string): void {
-    const own = this.element.querySelector<HTMLElement>(`[role=tab][data-tab="${CSS.escape(tab)}"]`);
-    (own ?? this.element.querySelector<HTMLElement>("[role=tab][aria-selected=true], button"))?.focus();
+  function focusOn(tab: string): void {
+    const own = element.querySelector<HTMLElement>(`[role=tab][data-tab="${CSS.escape(tab)}"]`);
+    (own ?? element.querySelector<HTMLElement>("[role=tab][aria-selected=true], button"))?.focus();
   }
 
-  dispose(): void {
-    this.#sized.disconnect();
-    for (const each of this.#shown.values()) each.pane.dispose();
-    this.#shown.clear();
+  function dispose(): void {
+    sized.disconnect();
+    for (const each of shown.values()) each.pane.dispose();
+    shown.clear();
   }
 
-  #fronts(): NodeListOf<HTMLElement> {
-    return this.element.querySelectorAll("[role=tablist] > [aria-selected=true]");
+  function seeFronts(): void {
+    for (const front of fronts()) nearest(front.parentElement as HTMLElement, front);
   }
 
-  #seeFronts(): void {
-    for (const front of this.#fronts()) nearest(front.parentElement as HTMLElement, front);
+  function change(layout: Layout, focus: string): void {
+    laid.value = layout;
+    focusOn(focus);
   }
 
-  #change(layout: Layout, focus: string): void {
-    this.layout.value = layout;
-    this.focus(focus);
-  }
-
-  #render(): void {
-    const layout = this.layout.value;
+  function render(): void {
+    const layout = laid.value;
     const structure = JSON.stringify(layout.columns.map(column => column.cells.map(cell => [cell.tabs, cell.active])));
-    if (structure !== this.#structure) this.#build(layout);
-    this.#structure = structure;
-    this.#splits.forEach(size => size(layout));
+    if (structure !== built) build(layout);
+    built = structure;
+    splits.forEach(size => size(layout));
   }
 
-  #build(layout: Layout): void {
+  function build(layout: Layout): void {
     const present = new Set(tabsOf(layout));
-    for (const [tab, { pane, panel }] of this.#shown) {
+    for (const [tab, { pane, panel }] of shown) {
       if (present.has(tab)) continue;
       pane.dispose();
       panel.remove();
-      this.#shown.delete(tab);
+      shown.delete(tab);
     }
-    const scrolled = positions(this.element);
-    this.#splits = [];
+    const scrolled = positions(element);
+    splits = [];
     const columns = layout.columns.map((column, x) => {
-      const cells = column.cells.map(cell => this.#cell(cell.tabs, cell.active));
-      const split = Split(cells, "horizontal", shares => (this.layout.value = withCellShares(this.layout.value, x, shares)));
-      this.#splits.push(of => split.size((of.columns[x]?.cells ?? []).map(each => each.share)));
+      const cells = column.cells.map(cell => cellOf(cell.tabs, cell.active));
+      const split = Split(cells, "horizontal", shares => (laid.value = withCellShares(laid.value, x, shares)));
+      splits.push(of => split.size((of.columns[x]?.cells ?? []).map(each => each.share)));
       return h("div.ex-column", ...split.elements);
     });
-    const split = Split(columns, "vertical", shares => (this.layout.value = withColumnShares(this.layout.value, shares)));
-    this.#splits.push(of => split.size(of.columns.map(each => each.share)));
-    fill(this.element, ...split.elements);
-    if (columns.length === 0) this.element.append(this.#nothing());
+    const split = Split(columns, "vertical", shares => (laid.value = withColumnShares(laid.value, shares)));
+    splits.push(of => split.size(of.columns.map(each => each.share)));
+    fill(element, ...split.elements);
+    if (columns.length === 0) element.append(nothing());
     for (const [element, top, left] of scrolled) element.scrollTo(left, top);
-    this.#sized.disconnect();
-    for (const front of this.#fronts()) for (const each of [front, front.parentElement as HTMLElement]) this.#sized.observe(each);
-    this.#seeFronts();
-    const before = this.#front;
-    this.#front = new Set(layout.columns.flatMap(column => column.cells.map(cell => cell.active)));
-    for (const tab of this.#front) {
-      this.#fill(tab);
-      const pane = this.pane(tab);
-      if (pane && !before.has(tab)) this.#panes.fronted(pane);
+    sized.disconnect();
+    for (const front of fronts()) for (const each of [front, front.parentElement as HTMLElement]) sized.observe(each);
+    seeFronts();
+    const before = front;
+    front = new Set(layout.columns.flatMap(column => column.cells.map(cell => cell.active)));
+    for (const tab of front) {
+      fillTab(tab);
+      const pane = paneOn(tab);
+      if (pane && !before.has(tab)) panes.fronted(pane);
     }
   }
 
-  #nothing(): HTMLElement {
-    const items = () => this.#addable(undefined);
+  function nothing(): HTMLElement {
+    const items = () => addable(undefined);
     return h("div.ex-empty", h("p", "No pane is open."), menuButton("Add a pane", "Add a pane", items));
   }
 
   /** Opens a pane when it is first seen, once its place is on the page. */
-  #fill(tab: string): void {
-    const kind = this.#kind(tab);
-    if (!kind || this.#shown.has(tab)) return;
-    const panel = this.element.querySelector<HTMLElement>(`[data-panel="${CSS.escape(tab)}"]`);
-    if (panel) this.#shown.set(tab, { panel, pane: this.#opened(kind, tab, panel) });
+  function fillTab(tab: string): void {
+    const kind = kindOn(tab);
+    if (!kind || shown.has(tab)) return;
+    const panel = element.querySelector<HTMLElement>(`[data-panel="${CSS.escape(tab)}"]`);
+    if (panel) shown.set(tab, { panel, pane: openedPane(kind, tab, panel) });
   }
 
   /** A pane that cannot open says so in its place, and leaves the others alone. */
-  #opened(kind: PaneKind, tab: string, panel: HTMLElement): Pane {
+  function openedPane(kind: PaneKind, tab: string, panel: HTMLElement): Pane {
     try {
-      return this.#panes.open(kind, tab, panel);
+      return panes.open(kind, tab, panel);
     } catch (error) {
       console.error(error);
       const said = error instanceof Error ? error.message : String(error);
@@ -163,36 +143,32 @@ export class Grid {
     }
   }
 
-  #kind(tab: string): PaneKind | undefined {
-    return this.#panes.kinds.find(each => each.id === kindOf(tab));
-  }
-
-  #title(tab: string): string {
+  function titleOn(tab: string): string {
     const number = /~(\d+)$/.exec(tab)?.[1];
-    return (this.#kind(tab)?.title ?? tab) + (number ? ` ${number}` : "");
+    return (kindOn(tab)?.title ?? tab) + (number ? ` ${number}` : "");
   }
 
-  #cell(tabs: readonly string[], active: string): HTMLElement {
-    const id = (tab: string, part: string) => `${this.#name}-${part}-${tab}`;
+  function cellOf(tabs: readonly string[], active: string): HTMLElement {
+    const id = (tab: string, part: string) => `${name}-${part}-${tab}`;
     const buttons = tabs.map(tab => {
       const chosen = tab === active;
-      const made = button("ex-tab", this.#title(tab), () => this.#change(opened(this.layout.value, tab), tab), {
+      const made = button("ex-tab", titleOn(tab), () => change(opened(laid.value, tab), tab), {
         role: "tab", id: id(tab, "tab"), "data-tab": tab, "aria-selected": String(chosen), "aria-controls": id(tab, "panel"), tabindex: chosen ? 0 : -1,
       });
-      on(made, "keydown", event => this.#key(event, tab, tabs));
-      dragged(made, this.element, (target, place) => this.#change(placed(this.layout.value, tab, target, place), tab));
+      on(made, "keydown", event => key(event, tab, tabs));
+      dragged(made, element, (target, place) => change(placed(laid.value, tab, target, place), tab));
       return made;
     });
-    const kind = this.#kind(active);
-    const title = this.#title(active);
+    const kind = kindOn(active);
+    const title = titleOn(active);
     const tools = h(
       "div.ex-tools",
-      menuButton("Add a pane here", "+", () => this.#addable(active)),
-      kind ? tool("?", `What ${title} shows`, () => this.#panes.about(kind), "What am I looking at?") : null,
-      menuButton("Move, save or close this pane", "⋯", () => this.#actions(active), `${title}: move, save or close`),
+      menuButton("Add a pane here", "+", () => addable(active)),
+      kind ? tool("?", `What ${title} shows`, () => panes.about(kind), "What am I looking at?") : null,
+      menuButton("Move, save or close this pane", "⋯", () => actions(active), `${title}: move, save or close`),
     );
     const panels = tabs.map(tab => {
-      const panel = this.#shown.get(tab)?.panel ?? h("div", { "data-panel": tab });
+      const panel = shown.get(tab)?.panel ?? h("div", { "data-panel": tab });
       panel.className = "ex-panel";
       panel.id = id(tab, "panel");
       panel.hidden = tab !== active;
@@ -207,43 +183,47 @@ export class Grid {
     );
   }
 
-  #key(event: KeyboardEvent, tab: string, tabs: readonly string[]): void {
+  function key(event: KeyboardEvent, tab: string, tabs: readonly string[]): void {
     const at = tabs.indexOf(tab);
     const side = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" }[event.key] as Side | undefined;
     const next = { ArrowLeft: at - 1 + tabs.length, ArrowRight: at + 1, Home: 0, End: tabs.length - 1 }[event.key];
     if (side && event.shiftKey) {
-      this.#change(moved(this.layout.value, tab, side), tab);
+      change(moved(laid.value, tab, side), tab);
     } else if (next !== undefined) {
       const to = tabs[next % tabs.length] ?? tab;
-      this.#change(opened(this.layout.value, to), to);
+      change(opened(laid.value, to), to);
     } else if (event.key === "Delete") {
-      this.#change(closed(this.layout.value, tab), tabs[at === 0 ? 1 : at - 1] ?? "");
+      change(closed(laid.value, tab), tabs[at === 0 ? 1 : at - 1] ?? "");
     } else {
       return;
     }
     taken(event);
   }
 
-  #addable(near: string | undefined): Item[] {
-    return this.#panes.kinds.map(kind => ({
-      label: this.openTabs.includes(kind.id) ? `${kind.title} (one more)` : kind.title,
+  function addable(near: string | undefined): Item[] {
+    return panes.kinds.map(kind => ({
+      label: openTabs().includes(kind.id) ? `${kind.title} (one more)` : kind.title,
       run: () => {
-        const tab = another(this.layout.value, kind.id);
-        this.#change(opened(this.layout.value, tab, near), tab);
+        const tab = another(laid.value, kind.id);
+        change(opened(laid.value, tab, near), tab);
       },
     }));
   }
 
-  #actions(tab: string): Item[] {
-    const layout = this.layout.value;
+  function actions(tab: string): Item[] {
+    const layout = laid.value;
     const moves = SIDES.map(([side, word]) => ({
       label: `Move ${word}`,
-      run: () => this.#change(moved(layout, tab, side), tab),
+      run: () => change(moved(layout, tab, side), tab),
       unavailable: moved(layout, tab, side) === layout ? "There is nowhere to move it to" : undefined,
     }));
-    return [...this.#panes.exports(tab), ...moves, { label: "Close", run: () => this.#change(closed(layout, tab), "") }];
+    return [...panes.exports(tab), ...moves, { label: "Close", run: () => change(closed(layout, tab), "") }];
   }
+
+  return { element, pane: paneOn, open, focus: focusOn, dispose, layout: laid, get openTabs() { return openTabs(); } };
 }
+
+export type Grid = ReturnType<typeof Grid>;
 
 /** Where the elements below are scrolled to: moving one in the page forgets it. */
 function positions(of: HTMLElement): [Element, number, number][] {

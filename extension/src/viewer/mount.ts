@@ -111,7 +111,7 @@ function opened(root: HTMLElement, record: RecordData | Error, host: Host): { mo
     return null;
   }
   const model = new Model(record);
-  return { model, shell: new Shell(root, model, host, PANES) };
+  return { model, shell: Shell(root, model, host, PANES) };
 }
 
 function prepared(root: HTMLElement): void {

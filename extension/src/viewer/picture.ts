@@ -20,88 +20,75 @@ export function part(title: string, tools: readonly HTMLElement[], ...body: read
   return h("section.ex-picture", h("header", h("h2", title), ...tools), ...body);
 }
 
-export class Picture<Row> {
-  readonly element: HTMLElement;
-  readonly #canvas = h("div.ex-canvas");
-  readonly #choices: HTMLElement;
-  readonly #linked: Linked;
-  readonly #disposers: Dispose[] = [];
-  #draw: Draw = () => null;
-  #drawable = true;
-  #svg: SVGSVGElement | null = null;
-  #width = 0;
-  readonly #title: string;
-  readonly #shown: Signal<Shown>;
-
-  constructor(
-    title: string,
-    readonly table: DataTable<Row>,
-    selection: Selection,
-    shown: Signal<Shown>,
-    chosen: (of: Key) => void = () => undefined,
-    ...tools: readonly HTMLElement[]
-  ) {
-    this.#title = title;
-    this.#shown = shown;
-    this.#linked = Linked(this.#canvas, selection, chosen);
-    const { element, end } = choices(`${title}: shown as`, Object.entries(WAYS), shown);
-    this.#choices = element;
-    this.element = part(title, [...tools, this.#choices], this.#canvas, table.element);
-    const observer = new ResizeObserver(() => this.#fit());
-    observer.observe(this.#canvas);
-    this.#disposers.push(
-      () => observer.disconnect(), end,
-      shown.watch(() => this.#lay()),
-    );
-  }
+export function Picture<Row>(
+  title: string, table: DataTable<Row>, selection: Selection, shown: Signal<Shown>,
+  chosen: (of: Key) => void = () => undefined, ...tools: readonly HTMLElement[]
+) {
+  const canvas = h("div.ex-canvas");
+  const disposers: Dispose[] = [];
+  let drawn: Draw = () => null;
+  let canDraw = true;
+  let svg: SVGSVGElement | null = null;
+  let drawnFor = 0;
+  const reveal = (of: Key): boolean => canvas.hidden ? table.reveal(of) : linked.reveal(of) || table.reveal(of);
+  const linked = Linked(canvas, selection, chosen);
+  const ways = choices(`${title}: shown as`, Object.entries(WAYS), shown);
+  const waysShown = ways.element;
+  const element = part(title, [...tools, waysShown], canvas, table.element);
+  const observer = new ResizeObserver(() => fit());
+  observer.observe(canvas);
+  disposers.push(
+    () => observer.disconnect(), ways.end,
+    shown.watch(() => lay()),
+  );
 
   /** Shows other facts. Where they cannot be drawn there is the table alone, and nothing where it is empty as well. */
-  show(draw: Draw, drawable = true): void {
-    this.#draw = draw;
-    this.#drawable = drawable;
-    this.#width = 0;
-    this.#lay();
-    this.#fit();
+  function show(draw: Draw, drawable = true): void {
+    drawn = draw;
+    canDraw = drawable;
+    drawnFor = 0;
+    lay();
+    fit();
   }
 
-  reveal(of: Key): boolean {
-    return this.#canvas.hidden ? this.table.reveal(of) : this.#linked.reveal(of) || this.table.reveal(of);
-  }
-
-  exports(name: string): readonly Export[] {
+  function exports(name: string): readonly Export[] {
     const picture = async () => {
-      if (!this.#svg) throw new Error(`${this.#title}: there is nothing to draw`);
-      return standalone(this.#svg);
+      if (!svg) throw new Error(`${title}: there is nothing to draw`);
+      return standalone(svg);
     };
     return [
       { kind: "svg", name, make: picture },
       { kind: "png", name, make: async () => rasterised(await picture()) },
-      { kind: "txt", name, make: async () => this.table.text() },
+      { kind: "txt", name, make: async () => table.text() },
     ];
   }
 
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-    this.#linked.dispose();
-    this.table.dispose();
+  function dispose(): void {
+    disposers.forEach(dispose => dispose());
+    linked.dispose();
+    table.dispose();
   }
 
-  #lay(): void {
-    const drawn = this.#drawable && this.#shown.value === "drawing";
-    this.#canvas.hidden = !drawn;
-    this.table.element.hidden = drawn || (this.table.isEmpty && !this.#drawable);
-    this.#choices.hidden = !this.#drawable;
+  function lay(): void {
+    const drawn = canDraw && shown.value === "drawing";
+    canvas.hidden = !drawn;
+    table.element.hidden = drawn || (table.isEmpty && !canDraw);
+    waysShown.hidden = !canDraw;
   }
 
-  #fit(): void {
-    const width = Math.floor(this.#canvas.clientWidth);
-    if (width === 0 || Math.abs(width - this.#width) < 2) return;
-    this.#width = width;
-    this.#linked.clear();
-    this.#svg = this.#draw(width, this.#linked);
-    fill(this.#canvas, ...(this.#svg ? [this.#svg] : []));
+  function fit(): void {
+    const width = Math.floor(canvas.clientWidth);
+    if (width === 0 || Math.abs(width - drawnFor) < 2) return;
+    drawnFor = width;
+    linked.clear();
+    svg = drawn(width, linked);
+    fill(canvas, ...(svg ? [svg] : []));
   }
+
+  return { element, show, reveal, exports, dispose, table };
 }
+
+export type Picture<Row> = ReturnType<typeof Picture<Row>>;
 
 const STYLES = [
   "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linejoin", "stroke-linecap", "opacity",

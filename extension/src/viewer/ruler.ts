@@ -5,37 +5,34 @@ import { h } from "./dom";
 const WIDTH = 8;
 const LEAST = 2;
 
-export class Ruler {
-  readonly element = h("canvas.ex-ruler", { width: WIDTH, "aria-hidden": "true" });
-  #lines: readonly number[] = [];
-  #of = 1;
-  readonly #sized = new ResizeObserver(() => this.#draw());
-
-  constructor() {
-    this.#sized.observe(this.element);
-  }
+export function Ruler() {
+  const element = h("canvas.ex-ruler", { width: WIDTH, "aria-hidden": "true" });
+  let marked: readonly number[] = [];
+  let total = 1;
+  const sized = new ResizeObserver(() => draw());
+  const dispose = () => sized.disconnect();
+  sized.observe(element);
 
   /** Marks these lines (from 0, ascending) of a text of `of` lines. */
-  show(lines: readonly number[], of: number): void {
-    this.#lines = lines;
-    this.#of = Math.max(1, of);
-    this.#draw();
+  function show(lines: readonly number[], of: number): void {
+    marked = lines;
+    total = Math.max(1, of);
+    draw();
   }
 
-  dispose(): void {
-    this.#sized.disconnect();
-  }
-
-  #draw(): void {
-    const { element } = this;
+  function draw(): void {
     const height = element.clientHeight;
     const drawing = element.getContext("2d");
     if (!drawing || height === 0) return;
     if (element.height !== height) element.height = height;
     drawing.clearRect(0, 0, WIDTH, height);
-    if (this.#lines.length === 0) return;
+    if (marked.length === 0) return;
     drawing.fillStyle = getComputedStyle(element).color;
-    const each = height / this.#of;
-    for (const line of this.#lines) drawing.fillRect(0, Math.floor(line * each), WIDTH, Math.max(LEAST, Math.ceil(each)));
+    const each = height / total;
+    for (const line of marked) drawing.fillRect(0, Math.floor(line * each), WIDTH, Math.max(LEAST, Math.ceil(each)));
   }
+
+  return { element, show, dispose };
 }
+
+export type Ruler = ReturnType<typeof Ruler>;

@@ -69,7 +69,7 @@ export function TextView(
   let shown: Rows = EMPTY;
   let inside: readonly string[] = [];
   let lines: ReadonlyMap<Key, number> | null = null;
-  const ruler = new Ruler();
+  const ruler = Ruler();
   const lineStyles = new Map<string, Decoration>();
   let ownPin: Key | null = null;
   let current = -1;

@@ -29,121 +29,113 @@ type Fact = string | number | false | null | undefined;
 /** Facts by their keys, of a step and what is known at it: one, several, or none. */
 export type Facts<T> = { readonly [key: string]: (of: T, at: number) => Fact | readonly Fact[] };
 
-export class Walk {
-  readonly element: HTMLElement;
-  readonly #slider: HTMLInputElement;
-  readonly #told = h("output.ex-step-told");
-  readonly #by = new Signal("");
-  readonly #query: HTMLInputElement;
-  readonly #chosen = h("span");
-  readonly #map = svg("svg.ex-ticks", { preserveAspectRatio: "none" });
-  #marks: { readonly [name: string]: readonly number[] } = {};
-  #hits: readonly number[] = [];
-  #wrong = "";
-  #last = -1;
-  #note = "";
-  #at = -1;
-  #shown: () => void = () => undefined;
-  readonly #of: Walked;
-  readonly #moves: Moves;
-  readonly end: () => void;
-
-  /** Keys work inside of `pane`; `kept` is the breakpoint. */
-  constructor(pane: HTMLElement, kept: Signal<string>, of: Walked) {
-    this.#of = of;
-    const moves = (this.#moves = { i: ["", of.name.toLowerCase()], ...of.moves, c: ["/", "breakpoint"] });
-    this.#slider = h("input", { type: "range", min: 0, step: 1, "aria-label": of.name, oninput: () => of.go(Number(this.#slider.value)) });
-    this.#query = h("input.ex-select", { type: "search", placeholder: of.example, "aria-label": "Breakpoint", oninput: () => (kept.value = this.#query.value) });
-    this.#by.watch(() => this.#look());
-    this.end = kept.watch(query => {
-      if (this.#query.value !== query) this.#query.value = query;
-      if (query && this.#by.value !== "/") this.#by.value = "/";
-      else this.#look();
-    });
-    this.element = h(
-      "div.ex-walk", { role: "group", "aria-label": `${of.name}s` },
-      tool("◀", "Back ( [ )", () => this.#move(true)), h("div.ex-slider", this.#slider, this.#map),
-      tool("▶", "Forward ( ] )", () => this.#move(false)), this.#told, this.#chosen, this.#query,
-    );
-    on(pane, "keydown", event => {
-      const { key } = event;
-      const letter = key.toLowerCase();
-      const move = own(moves, letter);
-      if (!move && key !== "[" && key !== "]" || event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).matches("input[type=search],select")) return;
-      if (move) this.#by.value = move[0];
-      this.#move(key === "[" || key !== letter);
-      event.preventDefault();
-    });
-  }
+/** Keys work inside of `pane`; `kept` is the breakpoint. */
+export function Walk(pane: HTMLElement, kept: Signal<string>, of: Walked) {
+  const told = h("output.ex-step-told");
+  const by = new Signal("");
+  const chosen = h("span");
+  const map = svg("svg.ex-ticks", { preserveAspectRatio: "none" });
+  let marks: { readonly [name: string]: readonly number[] } = {};
+  let hits: readonly number[] = [];
+  let wrong = "";
+  let lastStep = -1;
+  let noteSaid = "";
+  let standing = -1;
+  let shown: () => void = () => undefined;
+  const moves: Moves = { i: ["", of.name.toLowerCase()], ...of.moves, c: ["/", "breakpoint"] };
+  const slider = h("input", { type: "range", min: 0, step: 1, "aria-label": of.name, oninput: () => of.go(Number(slider.value)) });
+  const queryField = h("input.ex-select", { type: "search", placeholder: of.example, "aria-label": "Breakpoint", oninput: () => (kept.value = queryField.value) });
+  by.watch(() => look());
+  const end = kept.watch(query => {
+    if (queryField.value !== query) queryField.value = query;
+    if (query && by.value !== "/") by.value = "/";
+    else look();
+  });
+  const element = h(
+    "div.ex-walk", { role: "group", "aria-label": `${of.name}s` },
+    tool("◀", "Back ( [ )", () => step(true)), h("div.ex-slider", slider, map),
+    tool("▶", "Forward ( ] )", () => step(false)), told, chosen, queryField,
+  );
+  on(pane, "keydown", event => {
+    const { key } = event;
+    const letter = key.toLowerCase();
+    const move = own(moves, letter);
+    if (!move && key !== "[" && key !== "]" || event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).matches("input[type=search],select")) return;
+    if (move) by.value = move[0];
+    step(key === "[" || key !== letter);
+    event.preventDefault();
+  });
 
   /** There are other steps, up to `last`; `note` is what is to be said of them. */
-  show(last: number, note = ""): void {
-    this.#last = last;
-    this.#note = note;
-    this.element.hidden = last < 0;
-    this.#slider.max = String(Math.max(0, last));
-    this.#marks = this.#of.marks?.() ?? Object.fromEntries(Object.values(this.#moves).flatMap(([to]) => {
-      const hits = to.endsWith(":") && last >= 0 && this.#of.find(to);
+  function show(last: number, note = ""): void {
+    lastStep = last;
+    noteSaid = note;
+    element.hidden = last < 0;
+    slider.max = String(Math.max(0, last));
+    marks = of.marks?.() ?? Object.fromEntries(Object.values(moves).flatMap(([to]) => {
+      const hits = to.endsWith(":") && last >= 0 && of.find(to);
       return Array.isArray(hits) ? [[to.slice(0, -1), hits]] : [];
     }));
-    const labels = Object.entries(this.#moves).flatMap(([letter, [to, label]]) => {
-      const many = own(this.#marks, to.slice(0, -1))?.length;
-      return many === 0 && to !== this.#by.value ? [] : [[to, phrase([label, many], " "), `Go by ${label} (${letter})`] as const];
+    const labels = Object.entries(moves).flatMap(([letter, [to, label]]) => {
+      const many = own(marks, to.slice(0, -1))?.length;
+      return many === 0 && to !== by.value ? [] : [[to, phrase([label, many], " "), `Go by ${label} (${letter})`] as const];
     });
-    this.#shown();
-    const made = choices("Go by", labels, this.#by);
-    this.#shown = made.end;
-    fill(this.#chosen, made.element);
-    this.#look();
+    shown();
+    const made = choices("Go by", labels, by);
+    shown = made.end;
+    fill(chosen, made.element);
+    look();
   }
 
   /** Goes to a step, if there is one. */
-  to(step: number): void {
-    if (step <= this.#last) this.#of.go(step);
-  }
-
-  get at(): number {
-    return this.#at;
-  }
-
-  set at(step: number) {
-    this.#at = step;
-    this.#tell();
+  function to(step: number): void {
+    if (step <= lastStep) of.go(step);
   }
 
   /** What the moves lead to, where they go from hit to hit of a query. */
-  #look(): void {
-    const { value } = this.#by;
-    const query = value === "/" ? this.#query.value : value.endsWith(":") ? value : "";
-    const found = own(this.#marks, query.slice(0, -1)) ?? (query.trim() && this.#last >= 0 ? this.#of.find(query) : []);
-    [this.#hits, this.#wrong] = typeof found === "string" ? [[], found] : [found, ""];
-    aria(this.#query, "invalid", `${!!this.#wrong}`);
-    const bands = Object.entries({ ...this.#marks, ...(own(this.#marks, query.slice(0, -1)) ? {} : { breakpoint: this.#hits }) }).filter(([, steps]) => steps.length);
-    this.#map.setAttribute("viewBox", `0 0 999 ${bands.length}`);
-    this.#map.style.height = `${4 * bands.length}px`;
-    fill(this.#map, ...bands.map(([name, steps], band) => svg(
-      "path", { class: `ex-tick-${name}`, d: [...new Set(steps.map(step => `M${Math.round(999 * step / this.#last) || 0} ${band}v1`))].join("") },
+  function look(): void {
+    const { value } = by;
+    const query = value === "/" ? queryField.value : value.endsWith(":") ? value : "";
+    const found = own(marks, query.slice(0, -1)) ?? (query.trim() && lastStep >= 0 ? of.find(query) : []);
+    [hits, wrong] = typeof found === "string" ? [[], found] : [found, ""];
+    aria(queryField, "invalid", `${!!wrong}`);
+    const bands = Object.entries({ ...marks, ...(own(marks, query.slice(0, -1)) ? {} : { breakpoint: hits }) }).filter(([, steps]) => steps.length);
+    map.setAttribute("viewBox", `0 0 999 ${bands.length}`);
+    map.style.height = `${4 * bands.length}px`;
+    fill(map, ...bands.map(([name, steps], band) => svg(
+      "path", { class: `ex-tick-${name}`, d: [...new Set(steps.map(step => `M${Math.round(999 * step / lastStep) || 0} ${band}v1`))].join("") },
       svg("title", `${name}: ${count(steps.length, "step")}`),
     )));
-    this.#tell();
+    tell();
   }
 
-  #move(back: boolean): void {
-    const { value } = this.#by;
-    const at = this.#at;
+  function step(back: boolean): void {
+    const { value } = by;
+    const at = standing;
     const to = value === "" ? at + (back ? -1 : 1)
-      : /\W$/.test(value) ? (back ? this.#hits.filter(hit => hit < at).pop() : this.#hits.find(hit => hit > at))
-        : this.#of.way?.(Math.max(0, at), value, back);
-    if (to !== undefined && to >= 0) this.#of.go(Math.min(to, this.#last));
+      : /\W$/.test(value) ? (back ? hits.filter(hit => hit < at).pop() : hits.find(hit => hit > at))
+        : of.way?.(Math.max(0, at), value, back);
+    if (to !== undefined && to >= 0) of.go(Math.min(to, lastStep));
   }
 
-  #tell(): void {
-    this.#slider.value = String(Math.max(0, this.#at));
-    const now = this.#at < 0 ? count(this.#last + 1, this.#of.name.toLowerCase()) : `step ${this.#at} of ${this.#last}`;
-    aria(this.#slider, "valuetext", now);
-    this.#told.textContent = phrase([now, this.#note, this.#wrong || (/\W$/.test(this.#by.value) && count(this.#hits.length, "hit"))], "; ");
+  function tell(): void {
+    slider.value = String(Math.max(0, standing));
+    const now = standing < 0 ? count(lastStep + 1, of.name.toLowerCase()) : `step ${standing} of ${lastStep}`;
+    aria(slider, "valuetext", now);
+    told.textContent = phrase([now, noteSaid, wrong || (/\W$/.test(by.value) && count(hits.length, "hit"))], "; ");
   }
+
+  return {
+    element, end, show, to,
+    get at() { return standing; },
+    set at(step: number) {
+      standing = step;
+      tell();
+    },
+  };
 }
+
+export type Walk = ReturnType<typeof Walk>;
 
 /** Where all terms of a query hold, as `facts` tell of each step; what is wrong with it where it is none. */
 export function found<T>(query: string, facts: Facts<T>, steps: Iterable<T>): number[] | string {

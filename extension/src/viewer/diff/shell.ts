@@ -40,7 +40,7 @@ export function DiffShell(
   const show = () => {
     view?.dispose();
     const pair = pairs[Number(chooser.value || 0)] ?? {};
-    view = new DiffView(name, { name: old, record: before }, { name: fresh, record: after }, pair, { mode, folded });
+    view = DiffView(name, { name: old, record: before }, { name: fresh, record: after }, pair, { mode, folded });
     fill(body, view.element);
   };
   on(chooser, "change", show);

@@ -35,157 +35,143 @@ interface Side extends Version {
   readonly selection: Selection;
 }
 
-export class DiffView {
-  readonly element: HTMLElement;
-  readonly #list = h("div.ex-stages", { role: "listbox", tabindex: 0, "aria-label": "Stages compared" });
-  readonly #heading = h("span", { role: "status" });
-  readonly #texts = h("div.ex-diff-texts");
-  readonly #sides: readonly [Side, Side];
-  readonly #stages: readonly StagePair[];
-  readonly #chosen = new Signal(-1);
-  readonly #disposers: Dispose[] = [];
-  #views: TextView[] = [];
-  #starts: readonly number[] = [];
-  #at = -1;
-  readonly #name: string;
-  readonly #pair: CompilePair;
-  readonly #wishes: Wishes;
+export function DiffView(name: string, before: Version, after: Version, pair: CompilePair, wishes: Wishes) {
+  const list = h("div.ex-stages", { role: "listbox", tabindex: 0, "aria-label": "Stages compared" });
+  const heading = h("span", { role: "status" });
+  const texts = h("div.ex-diff-texts");
+  const chosen = new Signal(-1);
+  const disposers: Dispose[] = [];
+  let views: TextView[] = [];
+  let starts: readonly number[] = [];
+  let at = -1;
+  const split = (): boolean => wishes.mode.value !== "unified";
+  const idsOf = name;
+  const [old, fresh] = [new Links(before.record), new Links(after.record)];
+  const lines = [...new Set([...old.programLines(), ...fresh.programLines()])];
+  const sides: readonly [Side, Side] = [side(before, old, lines), side(after, fresh, lines)];
+  const stages = stagePairs(pair, [sides[0].model.files.value, sides[1].model.files.value]);
+  const mode = button("ex-button", "", () => (wishes.mode.value = split() ? "unified" : "split"));
+  const fold = button("ex-button", "Only differences", () => (wishes.folded.value = !wishes.folded.value));
+  const step = (by: number, glyph: string, label: string) =>
+    tool(glyph, label, () => goBy(by));
+  const element = h(
+    "div.ex-diff",
+    h("div.ex-diff-list", list),
+    h("div.ex-pane",
+      h("div.ex-bar", heading, h("div.ex-tools", step(-1, "↑", "Previous difference"), step(1, "↓", "Next difference"), mode, fold)),
+      texts),
+  );
+  disposers.push(
+    couple(sides[0].selection, pair.before?.id ?? "", sides[1].selection, pair.after?.id ?? ""),
+    wishes.mode.watch(() => (mode.textContent = split() ? "One column" : "Two columns")),
+    wishes.folded.watch(on => aria(fold, "pressed", on)),
+    onChange(wishes.mode, () => render()), onChange(wishes.folded, () => render()),
+  );
+  fill(list, option(-1, "Summary", "", "numbers"), ...stages.map((each, n) => option(n, each.name, each.half, each.state)));
+  on(list, "keydown", event => key(event));
+  disposers.push(chosen.watch(() => render()));
 
-  constructor(name: string, before: Version, after: Version, pair: CompilePair, wishes: Wishes) {
-    this.#name = name;
-    this.#pair = pair;
-    this.#wishes = wishes;
-    const [old, fresh] = [new Links(before.record), new Links(after.record)];
-    const lines = [...new Set([...old.programLines(), ...fresh.programLines()])];
-    this.#sides = [side(before, old, lines), side(after, fresh, lines)];
-    this.#stages = stagePairs(pair, [this.#sides[0].model.files.value, this.#sides[1].model.files.value]);
-    const mode = button("ex-button", "", () => (wishes.mode.value = this.#split ? "unified" : "split"));
-    const fold = button("ex-button", "Only differences", () => (wishes.folded.value = !wishes.folded.value));
-    const step = (by: number, glyph: string, label: string) =>
-      tool(glyph, label, () => this.#step(by));
-    this.element = h(
-      "div.ex-diff",
-      h("div.ex-diff-list", this.#list),
-      h("div.ex-pane",
-        h("div.ex-bar", this.#heading, h("div.ex-tools", step(-1, "↑", "Previous difference"), step(1, "↓", "Next difference"), mode, fold)),
-        this.#texts),
-    );
-    this.#disposers.push(
-      couple(this.#sides[0].selection, pair.before?.id ?? "", this.#sides[1].selection, pair.after?.id ?? ""),
-      wishes.mode.watch(() => (mode.textContent = this.#split ? "One column" : "Two columns")),
-      wishes.folded.watch(on => aria(fold, "pressed", on)),
-      onChange(wishes.mode, () => this.#render()), onChange(wishes.folded, () => this.#render()),
-    );
-    fill(this.#list, this.#option(-1, "Summary", "", "numbers"), ...this.#stages.map((each, n) => this.#option(n, each.name, each.half, each.state)));
-    on(this.#list, "keydown", event => this.#key(event));
-    this.#disposers.push(this.#chosen.watch(() => this.#render()));
+  function exports(): readonly Export[] {
+    const stage = stages[chosen.value];
+    return stage ? [{ kind: "txt", name: fileName(`diff ${stage.id}`), make: async () => asText(stage) }] : [];
   }
 
-  exports(): readonly Export[] {
-    const stage = this.#stages[this.#chosen.value];
-    return stage ? [{ kind: "txt", name: fileName(`diff ${stage.id}`), make: async () => this.#asText(stage) }] : [];
+  function dispose(): void {
+    clear();
+    disposers.forEach(dispose => dispose());
+    element.remove();
   }
 
-  dispose(): void {
-    this.#clear();
-    this.#disposers.forEach(dispose => dispose());
-    this.element.remove();
+  function clear(): void {
+    views.forEach(view => view.dispose());
+    views = [];
+    starts = [];
+    at = -1;
+    fill(texts);
   }
 
-  get #split(): boolean {
-    return this.#wishes.mode.value !== "unified";
-  }
-
-  #clear(): void {
-    this.#views.forEach(view => view.dispose());
-    this.#views = [];
-    this.#starts = [];
-    this.#at = -1;
-    fill(this.#texts);
-  }
-
-  #option(n: number, name: string, half: string, state: string): HTMLElement {
-    const pair = this.#stages[n];
+  function option(n: number, name: string, half: string, state: string): HTMLElement {
+    const pair = stages[n];
     const marks: { readonly [state: string]: string } = { same: "= same", renamed: "= but for names", idle: "= changes nothing", changed: "≠ differs", "only before": "− only before", "only after": "+ only after", numbers: "in numbers" };
     const times = pair?.before && pair.after ? `${seconds(pair.before.seconds)} → ${seconds(pair.after.seconds)}` : "";
     return h(
       "div", {
-        role: "option", id: `${this.#name}-pair-${n}`, class: `ex-stage ex-diff-${state.replace(" ", "-")}`, "data-n": n, title: times || undefined,
-        onclick: () => (this.#chosen.value = n),
+        role: "option", id: `${idsOf}-pair-${n}`, class: `ex-stage ex-diff-${state.replace(" ", "-")}`, "data-n": n, title: times || undefined,
+        onclick: () => (chosen.value = n),
       },
       h("span.ex-stage-name", name), h("span.ex-stage-time", marks[state] ?? ""), h("span.ex-stage-note", half),
     );
   }
 
-  #key(event: KeyboardEvent): void {
-    const now = this.#chosen.value;
-    const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: -1, End: this.#stages.length - 1 }[event.key];
+  function key(event: KeyboardEvent): void {
+    const now = chosen.value;
+    const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: -1, End: stages.length - 1 }[event.key];
     if (to === undefined) return;
     taken(event);
-    this.#chosen.value = Math.max(-1, Math.min(to, this.#stages.length - 1));
+    chosen.value = Math.max(-1, Math.min(to, stages.length - 1));
   }
 
-  #step(by: number): void {
-    if (this.#starts.length === 0) return;
-    this.#at = Math.max(0, Math.min(this.#at + by, this.#starts.length - 1));
-    this.#views.forEach(view => view.scrollTo(Math.max(0, (this.#starts[this.#at] ?? 0) - 3)));
+  function goBy(by: number): void {
+    if (starts.length === 0) return;
+    at = Math.max(0, Math.min(at + by, starts.length - 1));
+    views.forEach(view => view.scrollTo(Math.max(0, (starts[at] ?? 0) - 3)));
   }
 
-  #rows(which: 0 | 1, compile: CompileData | undefined, stage: StagePair): Row[] {
+  function rowsOn(which: 0 | 1, compile: CompileData | undefined, stage: StagePair): Row[] {
     const made = which === 0 ? stage.before : stage.after;
     if (!compile || !made) return [];
     if (made.error) return [{ text: `The stage failed: ${made.error}` }];
-    return rowsOf({ lines: linesOf(compile, made) }, compile, this.#sides[which].model);
+    return rowsOf({ lines: linesOf(compile, made) }, compile, sides[which].model);
   }
 
-  #language(stage: StagePair): string {
+  function language(stage: StagePair): string {
     const shown = stage.after?.body ?? stage.before?.body;
     return shown?.language ?? "text";
   }
 
-  #render(): void {
-    for (const option of this.#list.querySelectorAll<HTMLElement>("[role=option]")) {
-      const selected = Number(option.dataset.n) === this.#chosen.value;
+  function render(): void {
+    for (const option of list.querySelectorAll<HTMLElement>("[role=option]")) {
+      const selected = Number(option.dataset.n) === chosen.value;
       aria(option, "selected", selected);
       if (selected) {
-        aria(this.#list, "activedescendant", option.id);
-        nearest(this.#list, option);
+        aria(list, "activedescendant", option.id);
+        nearest(list, option);
       }
     }
-    this.#clear();
-    const stage = this.#stages[this.#chosen.value];
-    if (!stage) return this.#summary();
-    const { before, after } = this.#pair;
-    const [old, fresh] = [this.#rows(0, before, stage), this.#rows(1, after, stage)];
-    const columns = aligned(old, fresh, this.#wishes.folded.value);
+    clear();
+    const stage = stages[chosen.value];
+    if (!stage) return summary();
+    const { before, after } = pair;
+    const [old, fresh] = [rowsOn(0, before, stage), rowsOn(1, after, stage)];
+    const columns = aligned(old, fresh, wishes.folded.value);
     const lines = `${count(columns.removed, "line")} went, ${count(columns.added, "line")} came`;
     const said: { readonly [state: string]: string } = { same: "the same on both sides", renamed: "the same but for names and lines of the program", idle: `changes nothing on either side; before it, ${lines}` };
-    this.#heading.textContent = `${stage.id}: ${said[stage.state] ?? lines}`;
-    if (this.#split) {
-      this.#starts = columns.starts;
-      const made = ([[0, columns.before], [1, columns.after]] as const).map(([which, rows]) => this.#column(this.#sides[which], rows, stage));
-      fill(this.#texts, ...made.map(([box]) => box));
-      this.#views = made.map(([, view]) => view);
-      this.#scrollTogether();
+    heading.textContent = `${stage.id}: ${said[stage.state] ?? lines}`;
+    if (split()) {
+      starts = columns.starts;
+      const made = ([[0, columns.before], [1, columns.after]] as const).map(([which, rows]) => column(sides[which], rows, stage));
+      fill(texts, ...made.map(([box]) => box));
+      views = made.map(([, view]) => view);
+      scrollTogether();
       return;
     }
-    const one = unified(old, fresh, this.#wishes.folded.value);
-    this.#starts = one.starts;
-    const [box, view] = this.#column(this.#sides[1], one.rows, stage, `${this.#sides[0].name} → ${this.#sides[1].name}`);
-    fill(this.#texts, box);
-    this.#views = [view];
+    const one = unified(old, fresh, wishes.folded.value);
+    starts = one.starts;
+    const [box, view] = column(sides[1], one.rows, stage, `${sides[0].name} → ${sides[1].name}`);
+    fill(texts, box);
+    views = [view];
   }
 
-  #column(side: Side, rows: readonly Row[], stage: StagePair, name = side.name): [HTMLElement, TextView] {
+  function column(side: Side, rows: readonly Row[], stage: StagePair, name = side.name): [HTMLElement, TextView] {
     const body = h("div.ex-body-text");
     const box = h("section.ex-diff-column", { "aria-label": name }, h("h2", name), body);
     const view = TextView(body, side);
-    view.show({ rows, language: this.#language(stage), label: `${stage.id} of ${name}` });
+    view.show({ rows, language: language(stage), label: `${stage.id} of ${name}` });
     return [box, view];
   }
 
-  #scrollTogether(): void {
-    const [one, other] = this.#views.map(view => view.view.scrollDOM);
+  function scrollTogether(): void {
+    const [one, other] = views.map(view => view.view.scrollDOM);
     if (!one || !other) return;
     const follow = (from: HTMLElement, to: HTMLElement) => on(from, "scroll", () => {
       if (to.scrollTop !== from.scrollTop) to.scrollTop = from.scrollTop;
@@ -195,27 +181,31 @@ export class DiffView {
     follow(other, one);
   }
 
-  #summary(): void {
-    const [before, after] = this.#sides;
-    const differing = this.#stages.filter(each => differs(each)).length;
-    this.#heading.textContent = `${differing} of ${count(this.#stages.length, "stage")} differ`;
-    const { before: old, after: fresh } = this.#pair;
+  function summary(): void {
+    const [before, after] = sides;
+    const differing = stages.filter(each => differs(each)).length;
+    heading.textContent = `${differing} of ${count(stages.length, "stage")} differ`;
+    const { before: old, after: fresh } = pair;
     const engines = old && fresh && old.engine !== fresh.engine ? [old.engine, fresh.engine] : undefined;
     const rows = facts(before.record, after.record, engines).map(([name, old, fresh]) =>
       h("tr", { class: old === fresh ? "" : "ex-differs" }, h("th", { scope: "row" }, name), h("td", old), h("td", fresh), h("td", old === fresh ? "" : "≠")));
     const head = h("tr", h("th", ""), h("th", before.name), h("th", after.name), h("th", ""));
     const steps = old?.trace && fresh?.trace ? stepChanges(old, fresh) : [];
-    fill(this.#texts, h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Summary" }, h("table.ex-table", h("thead", head), h("tbody", ...rows)),
+    fill(texts, h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Summary" }, h("table.ex-table", h("thead", head), h("tbody", ...rows)),
       ...(steps.length ? [h("h2", `What the capture adds: ${count(steps.length, "difference")}`), h("pre", steps.join("\n"))] : [])));
   }
 
-  #asText(stage: StagePair): string {
-    const { before, after } = this.#pair;
-    const { rows } = unified(this.#rows(0, before, stage), this.#rows(1, after, stage), false);
+  function asText(stage: StagePair): string {
+    const { before, after } = pair;
+    const { rows } = unified(rowsOn(0, before, stage), rowsOn(1, after, stage), false);
     const sign = (row: Row) => (row.style === "removed" ? "-" : row.style === "added" ? "+" : " ");
-    return [`--- ${this.#sides[0].name}`, `+++ ${this.#sides[1].name}`, ...rows.map(row => sign(row) + row.text)].join("\n");
+    return [`--- ${sides[0].name}`, `+++ ${sides[1].name}`, ...rows.map(row => sign(row) + row.text)].join("\n");
   }
+
+  return { element, exports, dispose };
 }
+
+export type DiffView = ReturnType<typeof DiffView>;
 
 function differs({ state }: StagePair): boolean {
   return state !== "same" && state !== "renamed" && state !== "idle";

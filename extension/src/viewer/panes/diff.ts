@@ -92,7 +92,7 @@ function Diff(into: HTMLElement, context: Context): Pane {
     }
     said.textContent = `to ${own.id} ${own.title}`;
     const [before, after] = [named(version, compile), named({ name: record.title, record }, own)];
-    view = new DiffView(name, before, after, { before: compile, after: own }, wishes);
+    view = DiffView(name, before, after, { before: compile, after: own }, wishes);
     fill(body, view.element);
   }
 

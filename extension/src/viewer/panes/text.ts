@@ -29,7 +29,7 @@ export const text: PaneKind = {
     const view = TextView(body, context);
     const rewrites = () => context.looked.value?.rewrites ?? [];
     let rows: readonly Row[] = [];
-    const walk = new Walk(pane, context.setting<string>("breakpoint", ""), {
+    const walk = Walk(pane, context.setting<string>("breakpoint", ""), {
       name: "Rewrite", example: "pass:casts",
       moves: { r: ["replaced:", "replaced"], d: ["dropped:", "dropped"], l: ["lowered:", "lowered"] },
       find: query => find(context.looked.value!, query),

@@ -31,7 +31,7 @@ function Values(into: HTMLElement, context: Context): Pane {
   ], context.selection, { keys: row => [keyOf(row), key(context.compile.value, row.kernel)], look: row => (row.differs || row.nonfinite ? "ex-no" : "ex-yes") });
   const nothing = h("div.ex-empty", h("p", "One call was not run kernel by kernel: explore it with values=True (%%explore --values). It is, where results differ from eager."));
   const pane = h("div.ex-pane");
-  const walk = new Walk(pane, context.setting<string>("breakpoint", ""), {
+  const walk = Walk(pane, context.setting<string>("breakpoint", ""), {
     name: "Write", example: "kernel=k0 error>0.001",
     moves: { n: ["nan:", "not finite"], d: ["differs:", "different from eager"] },
     find: query => found(query, FACTS, written()),

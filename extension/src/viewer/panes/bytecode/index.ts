@@ -49,7 +49,7 @@ function Bytecode(into: HTMLElement, context: Context): Pane {
   const all = (): readonly CodeData[] => current()?.codes ?? [];
   const cursor = (step: number) => (walk.at = context.step.value = step);
   const pane = h("div.ex-pane");
-  const walk = new Walk(pane, context.breakpoint, {
+  const walk = Walk(pane, context.breakpoint, {
     name: "Evaluator step", moves: MOVES, example: "guard:size depth>1",
     go, find: query => (current() ? find(current()!, ops, context.model.files.value, query) : []),
     marks: () => (current() ? marks(current()!, additions) : {}),

@@ -32,303 +32,281 @@ const STEP = 60;
 const GLIDE = 180;
 const EMPTY: Scene = { parts: [], marks: [], lines: [], ties: [], width: 0, height: 0, byKey: new Map() };
 
-export class Drawing {
-  readonly element: HTMLElement;
-  readonly #canvas = h("canvas.ex-g-canvas", { "aria-hidden": "true" });
-  readonly #layers: Layers;
-  readonly #said = h("div.ex-hidden", { "aria-live": "polite" });
-  readonly #scale = h("span.ex-g-scale");
-  readonly #minimap: Minimap;
-  readonly #colours: Colours;
-  readonly #disposers: Dispose[] = [];
-  #scene = EMPTY;
-  #camera: Camera = { x: 0, y: 0, scale: 1 };
-  #view: Extent = { width: 0, height: 0 };
-  #fresh = true;
-  #lit: Lit = { hot: new Set(), current: null, lines: new Set() };
-  #hot: ReadonlySet<Mark> = new Set();
-  #pointed: Mark | null = null;
-  #current: Mark | null = null;
-  #frameAsked = 0;
-  #gliding = 0;
-  readonly #hooks: Hooks;
-
-  /** `name` begins the ids of its elements. */
-  constructor(name: string, hooks: Hooks) {
-    this.#hooks = hooks;
-    this.#layers = Layers(name);
-    this.#minimap = Minimap((x, y) => {
-      const { width, height } = this.#seen;
-      this.#to({ ...this.#camera, x: x - width / 2, y: y - height / 2 });
-    });
-    const controls = h(
-      "div.ex-g-zoom", tool("−", "Smaller (−)", () => this.#zoomBy(1 / ZOOM)), this.#scale,
-      tool("+", "Larger (+)", () => this.#zoomBy(ZOOM)), tool("⤢", "Fit all of it (0)", () => this.fit()),
-    );
-    this.element = h(
-      "div.ex-g-view", {
-        tabindex: 0, role: "application", "aria-roledescription": "graph",
-        "aria-label": "Graph. Arrow keys walk along edges, Enter opens and closes groups, Backspace closes the group around, plus and minus zoom, 0 fits, Shift and arrows move.",
-      },
-      this.#canvas, this.#layers.element, this.#minimap.element, controls, this.#said,
-    );
-    this.#colours = new Colours(this.element);
-    const observer = new ResizeObserver(() => this.#resized());
-    observer.observe(this.element);
-    const key = (event: KeyboardEvent) => this.#key(event);
-    on(this.element, "keydown", key);
-    on(this.element, "blur", () => this.#hooks.walked(null));
-    this.#disposers.push(
-      () => observer.disconnect(),
-      gestures(this.element, {
-        move: (dx, dy) => this.#move(dx, dy),
-        zoom: (x, y, factor) => this.#look(zoomed(this.#camera, x, y, factor)),
-        hover: (x, y) => this.#hover(x, y),
-        leave: () => this.#point(null, 0, 0),
-        click: (x, y) => this.#click(x, y),
-        doubleClick: (x, y) => this.#doubleClick(x, y),
-      }),
-      () => cancelAnimationFrame(this.#frameAsked), () => cancelAnimationFrame(this.#gliding),
-    );
-  }
-
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-  }
+/** `name` begins the ids of its elements. */
+export function Drawing(name: string, hooks: Hooks) {
+  const canvas = h("canvas.ex-g-canvas", { "aria-hidden": "true" });
+  const said = h("div.ex-hidden", { "aria-live": "polite" });
+  const scale = h("span.ex-g-scale");
+  const disposers: Dispose[] = [];
+  let shownScene = EMPTY;
+  let eye: Camera = { x: 0, y: 0, scale: 1 };
+  let extent: Extent = { width: 0, height: 0 };
+  let fresh = true;
+  let lit: Lit = { hot: new Set(), current: null, lines: new Set() };
+  let hotMarks: ReadonlySet<Mark> = new Set();
+  let pointed: Mark | null = null;
+  let atHand: Mark | null = null;
+  let frameAsked = 0;
+  let gliding = 0;
+  const dispose = () => disposers.forEach(dispose => dispose());
+  const fit = () => glide(whole(shownScene, extent));
+  const zoomBy = (factor: number) => look(zoomed(eye, extent.width / 2, extent.height / 2, factor));
+  const under = (x: number, y: number): Mark | null => markAt(shownScene, eye.x + x / eye.scale, eye.y + y / eye.scale);
+  const hover = (x: number, y: number) => point(under(x, y), x, y);
+  const layers = Layers(name);
+  const minimap = Minimap((x, y) => {
+    const { width, height } = seenNow();
+    moveTo({ ...eye, x: x - width / 2, y: y - height / 2 });
+  });
+  const controls = h(
+    "div.ex-g-zoom", tool("−", "Smaller (−)", () => zoomBy(1 / ZOOM)), scale,
+    tool("+", "Larger (+)", () => zoomBy(ZOOM)), tool("⤢", "Fit all of it (0)", () => fit()),
+  );
+  const element = h(
+    "div.ex-g-view", {
+      tabindex: 0, role: "application", "aria-roledescription": "graph",
+      "aria-label": "Graph. Arrow keys walk along edges, Enter opens and closes groups, Backspace closes the group around, plus and minus zoom, 0 fits, Shift and arrows move.",
+    },
+    canvas, layers.element, minimap.element, controls, said,
+  );
+  const colours = new Colours(element);
+  const observer = new ResizeObserver(() => resized());
+  observer.observe(element);
+  on(element, "keydown", key);
+  on(element, "blur", () => hooks.walked(null));
+  disposers.push(
+    () => observer.disconnect(),
+    gestures(element, {
+      move: (dx, dy) => move(dx, dy),
+      zoom: (x, y, factor) => look(zoomed(eye, x, y, factor)),
+      hover: (x, y) => hover(x, y),
+      leave: () => point(null, 0, 0),
+      click: (x, y) => click(x, y),
+      doubleClick: (x, y) => doubleClick(x, y),
+    }),
+    () => cancelAnimationFrame(frameAsked), () => cancelAnimationFrame(gliding),
+  );
 
   /** Shows another scene. `keep` stays where it is in view; without it and without `same`, the view begins anew. */
-  show(scene: Scene, same: boolean, keep?: Item): void {
-    const before = keep && this.#scene.marks.find(mark => mark.item === keep);
+  function show(scene: Scene, same: boolean, keep?: Item): void {
+    const before = keep && shownScene.marks.find(mark => mark.item === keep);
     const after = keep && scene.marks.find(mark => mark.item === keep);
-    const current = this.#current?.item;
-    this.#scene = scene;
-    this.#current = scene.marks.find(mark => mark.item === current) ?? null;
-    this.#pointed = null;
-    this.#hot = new Set();
-    this.#layers.clear();
-    if (before && after) this.#camera = { ...this.#camera, x: this.#camera.x + after.x - before.x, y: this.#camera.y + after.y - before.y };
-    else if (!same) this.#fresh = true;
-    this.#begin();
-    this.#minimap.show(scene, this.#colours);
-    this.#relight();
-    this.#draw();
+    const current = atHand?.item;
+    shownScene = scene;
+    atHand = scene.marks.find(mark => mark.item === current) ?? null;
+    pointed = null;
+    hotMarks = new Set();
+    layers.clear();
+    if (before && after) eye = { ...eye, x: eye.x + after.x - before.x, y: eye.y + after.y - before.y };
+    else if (!same) fresh = true;
+    begin();
+    minimap.show(scene, colours);
+    relight();
+    draw();
   }
 
   /** Lights up what belongs to a chain. */
-  light(chain: ReadonlySet<Key>): void {
+  function light(chain: ReadonlySet<Key>): void {
     const hot = new Set<Mark>();
-    for (const key of chain) for (const mark of this.#scene.byKey.get(key) ?? []) hot.add(mark);
-    this.#hot = hot;
-    this.#relight();
+    for (const key of chain) for (const mark of shownScene.byKey.get(key) ?? []) hot.add(mark);
+    hotMarks = hot;
+    relight();
   }
 
   /** Marks one box as the one that is at hand; null for none. */
-  setCurrent(mark: Mark | null): void {
-    this.#current = mark;
-    this.#said.textContent = mark?.spoken ?? "";
-    this.#relight();
-    this.#name();
+  function setCurrent(mark: Mark | null): void {
+    atHand = mark;
+    said.textContent = mark?.spoken ?? "";
+    relight();
+    nameAtHand();
   }
 
   /** Tells assistive technology which element is at hand, where there is one. */
-  #name(): void {
-    const id = this.#current && this.#layers.of(this.#current)?.id;
-    if (id) aria(this.element, "activedescendant", id);
-    else this.element.removeAttribute("aria-activedescendant");
+  function nameAtHand(): void {
+    const id = atHand && layers.of(atHand)?.id;
+    if (id) aria(element, "activedescendant", id);
+    else element.removeAttribute("aria-activedescendant");
   }
 
-  get at(): Mark | null {
-    return this.#current;
-  }
-
-  reveal(mark: Mark): void {
-    this.#begin();
-    this.#glide(showing(this.#camera, mark, this.#view));
+  function reveal(mark: Mark): void {
+    begin();
+    glide(showing(eye, mark, extent));
   }
 
   /** Moves to the first of some boxes, where none of them is in view. */
-  bringNear(marks: readonly Mark[]): void {
+  function bringNear(marks: readonly Mark[]): void {
     const [first] = marks;
-    const seen = this.#seen;
-    if (first && !marks.some(mark => overlap(mark, seen))) this.reveal(first);
-  }
-
-  fit(): void {
-    this.#glide(whole(this.#scene, this.#view));
+    const seen = seenNow();
+    if (first && !marks.some(mark => overlap(mark, seen))) reveal(first);
   }
 
   /** The colours of the page have changed. */
-  recoloured(): void {
-    this.#colours.forget();
-    this.#minimap.show(this.#scene, this.#colours);
-    this.#draw();
+  function recoloured(): void {
+    colours.forget();
+    minimap.show(shownScene, colours);
+    draw();
   }
 
   /** All of the drawing as one SVG, attached to the page so that its styles can be read; the caller removes it. */
-  complete(): SVGSVGElement {
-    const made = wholeDrawing(this.#scene);
-    this.element.append(made);
+  function complete(): SVGSVGElement {
+    const made = wholeDrawing(shownScene);
+    element.append(made);
     return made;
   }
 
-  #begin(): void {
-    if (!this.#fresh || !this.#view.width || !this.#view.height || !this.#scene.marks.length) return;
-    this.#fresh = false;
-    this.#camera = beginning(this.#scene, this.#view, this.#scene.marks);
+  function begin(): void {
+    if (!fresh || !extent.width || !extent.height || !shownScene.marks.length) return;
+    fresh = false;
+    eye = beginning(shownScene, extent, shownScene.marks);
   }
 
-  #resized(): void {
-    const { clientWidth: width, clientHeight: height } = this.element;
+  function resized(): void {
+    const { clientWidth: width, clientHeight: height } = element;
     if (!width || !height) return;
-    this.#view = { width, height };
+    extent = { width, height };
     const ratio = window.devicePixelRatio || 1;
-    this.#canvas.width = Math.round(width * ratio);
-    this.#canvas.height = Math.round(height * ratio);
-    this.#begin();
-    this.#draw();
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    begin();
+    draw();
   }
 
-  #move(dx: number, dy: number): boolean {
-    const before = this.#camera;
-    this.#look(moved(this.#camera, dx, dy));
-    return this.#camera.x !== before.x || this.#camera.y !== before.y;
+  function move(dx: number, dy: number): boolean {
+    const before = eye;
+    look(moved(eye, dx, dy));
+    return eye.x !== before.x || eye.y !== before.y;
   }
 
-  #zoomBy(factor: number): void {
-    this.#look(zoomed(this.#camera, this.#view.width / 2, this.#view.height / 2, factor));
+  function look(camera: Camera): void {
+    cancelAnimationFrame(gliding);
+    moveTo(camera);
   }
 
-  #look(camera: Camera): void {
-    cancelAnimationFrame(this.#gliding);
-    this.#to(camera);
+  function moveTo(camera: Camera): void {
+    eye = held(camera, shownScene, extent);
+    draw();
   }
 
-  #to(camera: Camera): void {
-    this.#camera = held(camera, this.#scene, this.#view);
-    this.#draw();
-  }
-
-  #glide(to: Camera): void {
-    const from = this.#camera;
-    cancelAnimationFrame(this.#gliding);
+  function glide(to: Camera): void {
+    const from = eye;
+    cancelAnimationFrame(gliding);
     if (from === to) return;
-    if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) return this.#to(to);
+    if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) return moveTo(to);
     const started = performance.now();
     const step = () => {
       const part = Math.min((performance.now() - started) / GLIDE, 1);
-      this.#to(between(from, to, part * (2 - part)));
-      if (part < 1) this.#gliding = requestAnimationFrame(step);
+      moveTo(between(from, to, part * (2 - part)));
+      if (part < 1) gliding = requestAnimationFrame(step);
     };
-    this.#gliding = requestAnimationFrame(step);
+    gliding = requestAnimationFrame(step);
   }
 
-  #draw(): void {
-    if (!this.#frameAsked) this.#frameAsked = requestAnimationFrame(() => this.#paint());
+  function draw(): void {
+    if (!frameAsked) frameAsked = requestAnimationFrame(() => paint());
   }
 
-  #paint(): void {
-    this.#frameAsked = 0;
-    const [camera, scene, seen] = [this.#camera, this.#scene, this.#seen];
-    if (!this.#view.width) return;
-    this.#scale.textContent = `${Math.round(camera.scale * 100)} %`;
-    this.#minimap.seen(seen);
+  function paint(): void {
+    frameAsked = 0;
+    const [camera, scene, seen] = [eye, shownScene, seenNow()];
+    if (!extent.width) return;
+    scale.textContent = `${Math.round(camera.scale * 100)} %`;
+    minimap.seen(seen);
     const far = camera.scale < NEAR || sum(scene.marks, mark => Number(overlap(mark, seen))) > MOST_ELEMENTS;
-    this.#canvas.hidden = !far;
-    this.#layers.element.style.display = far ? "none" : "";
-    if (far) return paintCanvas(this.#canvas, scene, camera, this.#lit, this.#colours);
-    this.#layers.look(seen, camera.scale);
-    const made = this.#layers.cover(scene, seen);
-    if (made === "later") this.#draw();
+    canvas.hidden = !far;
+    layers.element.style.display = far ? "none" : "";
+    if (far) return paintCanvas(canvas, scene, camera, lit, colours);
+    layers.look(seen, camera.scale);
+    const made = layers.cover(scene, seen);
+    if (made === "later") draw();
     if (made === "nothing") return;
-    this.#dress(null);
-    this.#name();
+    dress(null);
+    nameAtHand();
   }
 
   /** What is in view. */
-  get #seen(): Rectangle {
-    const [camera, view] = [this.#camera, this.#view];
+  function seenNow(): Rectangle {
+    const [camera, view] = [eye, extent];
     return { x: camera.x, y: camera.y, width: view.width / camera.scale, height: view.height / camera.scale };
   }
 
-  #relight(): void {
+  function relight(): void {
     const lines = new Set<Line>();
-    const near = this.#pointed ?? this.#current;
-    for (const line of this.#scene.lines) {
+    const near = pointed ?? atHand;
+    for (const line of shownScene.lines) {
       const own = near !== null && (line.from === near || line.to.includes(near));
-      if (own || (this.#hot.has(line.from) && line.to.some(mark => this.#hot.has(mark)))) lines.add(line);
+      if (own || (hotMarks.has(line.from) && line.to.some(mark => hotMarks.has(mark)))) lines.add(line);
     }
-    const before = this.#lit;
-    this.#lit = { hot: this.#hot, current: this.#current, lines };
-    this.#dress(before);
-    if (!this.#canvas.hidden) this.#draw();
+    const before = lit;
+    lit = { hot: hotMarks, current: atHand, lines };
+    dress(before);
+    if (!canvas.hidden) draw();
   }
 
-  #dress(before: Lit | null): void {
-    const near = this.#pointed ?? this.#current;
-    const { hot } = this.#lit;
-    const ties = this.#scene.ties.filter(tie => tie.from === near || tie.to === near || (hot.has(tie.from) && hot.has(tie.to)));
-    this.#layers.dress(before, this.#lit, ties);
+  function dress(before: Lit | null): void {
+    const near = pointed ?? atHand;
+    const { hot } = lit;
+    const ties = shownScene.ties.filter(tie => tie.from === near || tie.to === near || (hot.has(tie.from) && hot.has(tie.to)));
+    layers.dress(before, lit, ties);
   }
 
-  #point(mark: Mark | null, x: number, y: number): void {
-    if (mark === this.#pointed) return;
-    this.#pointed = mark;
-    this.element.classList.toggle("ex-g-pointed", mark !== null);
-    this.#hooks.hovered(mark, x, y);
-    this.#relight();
+  function point(mark: Mark | null, x: number, y: number): void {
+    if (mark === pointed) return;
+    pointed = mark;
+    element.classList.toggle("ex-g-pointed", mark !== null);
+    hooks.hovered(mark, x, y);
+    relight();
   }
 
-  #markAt(x: number, y: number): Mark | null {
-    return markAt(this.#scene, this.#camera.x + x / this.#camera.scale, this.#camera.y + y / this.#camera.scale);
+  function click(x: number, y: number): void {
+    const mark = under(x, y);
+    if (mark && mark.item.kind !== "leaf" && (eye.x + x / eye.scale) - mark.x < 22 && eye.scale > NEAR) return hooks.toggled(mark);
+    setCurrent(mark);
+    hooks.chosen(mark);
   }
 
-  #hover(x: number, y: number): void {
-    this.#point(this.#markAt(x, y), x, y);
+  function doubleClick(x: number, y: number): void {
+    const mark = under(x, y);
+    if (mark && mark.item.kind !== "leaf") hooks.toggled(mark);
   }
 
-  #click(x: number, y: number): void {
-    const mark = this.#markAt(x, y);
-    if (mark && mark.item.kind !== "leaf" && (this.#camera.x + x / this.#camera.scale) - mark.x < 22 && this.#camera.scale > NEAR) return this.#hooks.toggled(mark);
-    this.setCurrent(mark);
-    this.#hooks.chosen(mark);
-  }
-
-  #doubleClick(x: number, y: number): void {
-    const mark = this.#markAt(x, y);
-    if (mark && mark.item.kind !== "leaf") this.#hooks.toggled(mark);
-  }
-
-  #key(event: KeyboardEvent): void {
-    if (event.altKey || event.ctrlKey || event.metaKey || event.target !== this.element) return;
-    const current = this.#current;
+  function key(event: KeyboardEvent): void {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.target !== element) return;
+    const current = atHand;
     const arrow = WAYS[event.key];
-    this.#point(null, 0, 0);
-    if (arrow && (event.shiftKey || !this.#scene.marks.length)) this.#move(-STEP * arrow.dx, -STEP * arrow.dy);
-    else if (arrow) this.#walk(arrow.way);
-    else if (event.key === "+" || event.key === "=") this.#zoomBy(ZOOM);
-    else if (event.key === "-") this.#zoomBy(1 / ZOOM);
-    else if (event.key === "0") this.fit();
-    else if (event.key === "Enter" && current) current.item.kind === "leaf" ? this.#hooks.chosen(current) : this.#hooks.toggled(current);
-    else if (event.key === " " && current) this.#hooks.chosen(current);
-    else if (event.key === "Backspace" && current) this.#hooks.left(current);
-    else if (event.key === "Escape" && current) this.#release();
+    point(null, 0, 0);
+    if (arrow && (event.shiftKey || !shownScene.marks.length)) move(-STEP * arrow.dx, -STEP * arrow.dy);
+    else if (arrow) walk(arrow.way);
+    else if (event.key === "+" || event.key === "=") zoomBy(ZOOM);
+    else if (event.key === "-") zoomBy(1 / ZOOM);
+    else if (event.key === "0") fit();
+    else if (event.key === "Enter" && current) current.item.kind === "leaf" ? hooks.chosen(current) : hooks.toggled(current);
+    else if (event.key === " " && current) hooks.chosen(current);
+    else if (event.key === "Backspace" && current) hooks.left(current);
+    else if (event.key === "Escape" && current) release();
     else return;
     taken(event);
   }
 
-  #walk(way: Way): void {
-    const mark = next(this.#scene, this.#current, way, this.#seen);
+  function walk(way: Way): void {
+    const mark = next(shownScene, atHand, way, seenNow());
     if (!mark) return;
-    this.setCurrent(mark);
-    this.reveal(mark);
-    this.#hooks.walked(mark);
+    setCurrent(mark);
+    reveal(mark);
+    hooks.walked(mark);
   }
 
-  #release(): void {
-    this.setCurrent(null);
-    this.#hooks.chosen(null);
+  function release(): void {
+    setCurrent(null);
+    hooks.chosen(null);
   }
+
+  return {
+    element, dispose, show, light, setCurrent, reveal, bringNear, fit, recoloured, complete,
+    get at() { return atHand; },
+  };
 }
+
+export type Drawing = ReturnType<typeof Drawing>;
 
 const WAYS: { readonly [key: string]: { readonly way: Way; readonly dx: number; readonly dy: number } } = {
   ArrowUp: { way: "up", dx: 0, dy: -1 }, ArrowDown: { way: "down", dx: 0, dy: 1 },

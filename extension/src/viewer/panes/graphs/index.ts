@@ -7,5 +7,5 @@ import { TITLES } from "../titles";
 export const graphs: PaneKind = {
   id: "graphs",
   title: TITLES.graphs,
-  open: (into, context) => new GraphsPane(into, context),
+  open: (into, context) => GraphsPane(into, context),
 };

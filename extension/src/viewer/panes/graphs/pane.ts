@@ -24,321 +24,305 @@ import { Reading } from "./reading";
 import { countsText, type Mark, type Part, type Scene, sceneOf } from "./scene";
 import { savedBy, type Subject } from "./subject";
 import { textOf } from "./text";
-import { type Settings, settingsOf, type Shown, Toolbar } from "./toolbar";
+import { settingsOf, type Shown, Toolbar } from "./toolbar";
 import { type View, WHAT } from "./views";
 
 let made = 0;
 
-export class GraphsPane implements Pane {
-  readonly #settings: Settings;
-  readonly #toolbar: Toolbar;
-  readonly #drawing: Drawing;
-  readonly #table: NodeTable;
-  readonly #text: TextView;
-  readonly #list: KeptList;
-  readonly #tip: Card;
-  readonly #card: Card;
-  readonly #said = h("div.ex-g-said", { role: "status" });
-  readonly #legend = h("div.ex-g-legend", { role: "group", "aria-label": "Legend", tabindex: 0 });
-  readonly #empty = h("div.ex-empty", { role: "note" });
-  readonly #bodies: { readonly [shown in Shown]: HTMLElement };
-  readonly #body: HTMLElement;
-  readonly #disposers: Dispose[] = [];
-  #read: Reading | null = null;
-  #view: View | undefined;
-  #scene: Scene | null = null;
-  readonly #openings = Openings();
-  #drawnFor = "";
-  #drawnState = "";
+export function GraphsPane(into: HTMLElement, context: Context): Pane {
+  const said = h("div.ex-g-said", { role: "status" });
+  const legend = h("div.ex-g-legend", { role: "group", "aria-label": "Legend", tabindex: 0 });
+  const empty = h("div.ex-empty", { role: "note" });
+  const disposers: Dispose[] = [];
+  let reading: Reading | null = null;
+  let looked: View | undefined;
+  let scene: Scene | null = null;
+  const openings = Openings();
+  let drawnFor = "";
+  let drawnState = "";
   /** Why the graph is not drawn; "" where it is. */
-  #tooLarge = "";
-  #ownPin: Key | null = null;
-  readonly #context: Context;
+  let tooLarge = "";
+  let ownPin: Key | null = null;
+  const openIn = (subject: Subject, view: View): Set<Group> => openings.of(subject, view, settings.by.value);
+  const eagerView = (): View | undefined => reading?.eager;
+  const tell = (text: string) => (said.textContent = text);
+  const settings = settingsOf(context);
+  const toolbar = Toolbar(settings, id => choose(id), open => openAll(open), () => nextChange());
+  const drawing = Drawing(`ex-g${++made}`, {
+    hovered: (mark, x, y) => hovered(mark, x, y),
+    chosen: mark => chosen(mark),
+    walked: mark => walked(mark),
+    toggled: mark => toggled(mark),
+    left: mark => left(mark),
+  });
+  const tip = Card(context, null);
+  const card = Card(context, () => {
+    drawing.setCurrent(null);
+    card.show(null);
+  });
+  drawing.element.append(tip.element, card.element);
+  const table = NodeTable(context.selection, vertex => near(vertex));
+  const text = h("div.ex-body-text");
+  const list = KeptList(context, id => reveal(key(context.compile.value, id)));
+  const bodies = { drawing: drawing.element, table: h("div.ex-g-scroll", { tabindex: 0, "aria-label": "Nodes" }, table.table.element), text };
+  const body = h("div.ex-g-body", h("div.ex-g-main", ...Object.values(bodies)), list.element);
+  into.append(h("div.ex-pane.ex-graphs", toolbar.element, said, empty, body, legend));
+  const textView = TextView(text, context, true);
+  watch();
 
-  constructor(into: HTMLElement, context: Context) {
-    this.#context = context;
-    this.#settings = settingsOf(context);
-    this.#toolbar = Toolbar(this.#settings, id => this.#choose(id), open => this.#openAll(open), () => this.#nextChange());
-    this.#drawing = new Drawing(`ex-g${++made}`, {
-      hovered: (mark, x, y) => this.#hovered(mark, x, y),
-      chosen: mark => this.#chosen(mark),
-      walked: mark => this.#walked(mark),
-      toggled: mark => this.#toggled(mark),
-      left: mark => this.#left(mark),
-    });
-    this.#tip = Card(context, null);
-    this.#card = Card(context, () => {
-      this.#drawing.setCurrent(null);
-      this.#card.show(null);
-    });
-    this.#drawing.element.append(this.#tip.element, this.#card.element);
-    this.#table = NodeTable(context.selection, vertex => this.#near(vertex));
-    const text = h("div.ex-body-text");
-    this.#list = KeptList(context, id => this.reveal(key(context.compile.value, id)));
-    this.#bodies = { drawing: this.#drawing.element, table: h("div.ex-g-scroll", { tabindex: 0, "aria-label": "Nodes" }, this.#table.table.element), text };
-    this.#body = h("div.ex-g-body", h("div.ex-g-main", ...Object.values(this.#bodies)), this.#list.element);
-    into.append(h("div.ex-pane.ex-graphs", this.#toolbar.element, this.#said, this.#empty, this.#body, this.#legend));
-    this.#text = TextView(text, context, true);
-    this.#watch();
-  }
-
-  reveal(what: Key): boolean {
+  function reveal(what: Key): boolean {
     const { compile, id } = parts(what);
-    if (compile !== this.#context.compile.value || !this.#read) return false;
-    const read = this.#read;
-    const by = this.#settings.by.value;
-    const views = [this.#view, ...[...read.views].reverse()].filter(view => view !== undefined);
+    if (compile !== context.compile.value || !reading) return false;
+    const read = reading;
+    const by = settings.by.value;
+    const views = [looked, ...[...read.views].reverse()].filter(view => view !== undefined);
     const view = views.find(each => read.find(each, by, id) !== undefined);
     if (!view) return false;
-    if (view !== this.#view) this.#look(view);
-    if (this.#shown === "table") return this.#table.table.reveal(what);
-    if (this.#shown === "text") return this.#text.reveal(what);
-    return this.#goTo(view, read.find(view, by, id)!);
+    if (view !== looked) look(view);
+    if (shownAs() === "table") return table.table.reveal(what);
+    if (shownAs() === "text") return textView.reveal(what);
+    return goTo(view, read.find(view, by, id)!);
   }
 
-  exports(): readonly Export[] {
-    const [view, read] = [this.#view, this.#read];
+  function exports(): readonly Export[] {
+    const [view, read] = [looked, reading];
     if (!view || !read) return [];
     const name = fileName(`${read.compile.id} ${view.title} graph`);
     const text: Export = { kind: "txt", name, make: async () => view.lines.map(([text]) => text).join("\n") };
-    const whole = view.id === view.stage ? [text, program(this.#context.host, name, read.compile.id, view.id)] : [text];
-    if (this.#tooLarge) return whole;
+    const whole = view.id === view.stage ? [text, program(context.host, name, read.compile.id, view.id)] : [text];
+    if (tooLarge) return whole;
     return [
-      { kind: "svg", name, make: async () => this.#picture(Infinity) },
-      { kind: "png", name, make: async () => rasterised(this.#picture(MOST_PIXELS)) },
+      { kind: "svg", name, make: async () => picture(Infinity) },
+      { kind: "png", name, make: async () => rasterised(picture(MOST_PIXELS)) },
       ...whole,
     ];
   }
 
-  dispose(): void {
-    this.#disposers.forEach(dispose => dispose());
-    for (const each of [this.#toolbar, this.#drawing, this.#table.table, this.#text, this.#list]) each.dispose();
+  function dispose(): void {
+    disposers.forEach(dispose => dispose());
+    for (const each of [toolbar, drawing, table.table, textView, list]) each.dispose();
   }
 
-  #watch(): void {
-    const { looked, stage, step, selection, host } = this.#context;
-    const { shown, by, colouring, changes, kept, beside, legend } = this.#settings;
-    const render = () => this.#render();
-    this.#disposers.push(
-      looked.watch(() => this.#reread()), onChange(stage, () => this.#follow()),
-      onChange(step, at => this.#stepped(at)),
+  function watch(): void {
+    const { looked, stage, step, selection, host } = context;
+    const { shown, by, colouring, changes, kept, beside, legend } = settings;
+    const render = () => renderAll();
+    disposers.push(
+      looked.watch(() => reread()), onChange(stage, () => follow()),
+      onChange(step, at => stepped(at)),
       onChange(by, render), onChange(colouring, render), onChange(changes, render), onChange(beside, render),
-      shown.watch(() => this.#lay()), kept.watch(() => this.#lay()), legend.watch(() => this.#lay()),
-      selection.chain.watch(chain => this.#drawing.light(chain)),
-      onChange(selection.pinned, pinned => this.#pinnedElsewhere(pinned)),
-      onChange(host.dark, () => requestAnimationFrame(() => this.#drawing.recoloured())),
+      shown.watch(() => lay()), kept.watch(() => lay()), legend.watch(() => lay()),
+      selection.chain.watch(chain => drawing.light(chain)),
+      onChange(selection.pinned, pinned => pinnedElsewhere(pinned)),
+      onChange(host.dark, () => requestAnimationFrame(() => drawing.recoloured())),
     );
   }
 
-  #reread(): void {
-    const compile = this.#context.looked.value;
+  function reread(): void {
+    const compile = context.looked.value;
     if (!compile) {
-      this.#read = null;
-      this.#view = undefined;
-      return this.#render();
+      reading = null;
+      looked = undefined;
+      return renderAll();
     }
-    const id = this.#read?.compile.id === compile.id ? this.#view?.id : undefined;
-    this.#read = Reading.of(compile, this.#read);
-    this.#view = (id === undefined ? undefined : this.#read.view(id)) ?? this.#read.viewOf(this.#context.stage.value);
-    this.#render();
+    const id = reading?.compile.id === compile.id ? looked?.id : undefined;
+    reading = Reading.of(compile, reading);
+    looked = (id === undefined ? undefined : reading.view(id)) ?? reading.viewOf(context.stage.value);
+    renderAll();
   }
 
-  #follow(): void {
-    if (this.#view?.stage === this.#context.stage.value) return;
-    const view = this.#read?.viewOf(this.#context.stage.value);
-    if (!view || view === this.#view) return;
-    this.#view = view;
-    this.#render();
+  function follow(): void {
+    if (looked?.stage === context.stage.value) return;
+    const view = reading?.viewOf(context.stage.value);
+    if (!view || view === looked) return;
+    looked = view;
+    renderAll();
   }
 
-  #choose(id: string): void {
-    const view = this.#read?.view(id);
-    if (view) this.#look(view);
+  function choose(id: string): void {
+    const view = reading?.view(id);
+    if (view) look(view);
   }
 
-  #look(view: View): void {
-    this.#view = view;
-    this.#render();
-    this.#context.stage.value = view.stage;
+  function look(view: View): void {
+    looked = view;
+    renderAll();
+    context.stage.value = view.stage;
   }
 
   /** What is shown: a graph that is too large to draw, as a table. */
-  get #shown(): Shown {
-    const { value } = this.#settings.shown;
-    return this.#tooLarge && value === "drawing" ? "table" : value;
+  function shownAs(): Shown {
+    const { value } = settings.shown;
+    return tooLarge && value === "drawing" ? "table" : value;
   }
 
-  #subject(view: View): Subject {
-    const subject = this.#read!.subject(view);
-    subject.step = view.kind === "captured" && !view.before ? this.#context.step.value : -1;
+  function subjectOf(view: View): Subject {
+    const subject = reading!.subject(view);
+    subject.step = view.kind === "captured" && !view.before ? context.step.value : -1;
     return subject;
   }
 
   /** What tells the states of a view apart: most steps add no node. */
-  #stateOf(view: View): string {
-    const subject = this.#subject(view);
+  function stateOf(view: View): string {
+    const subject = subjectOf(view);
     return `${subject.step < 0} ${subject.state(view).nodes.size}`;
   }
 
   /** The captured graph grows and shrinks with the steps of capture; what a step adds is at hand. */
-  #stepped(step: number): void {
-    const { made = {} } = this.#read?.compile ?? {};
-    const view = this.#view;
-    if (!this.#scene || view?.kind !== "captured") return;
-    this.#drawing.setCurrent(null);
-    if (this.#drawnState === this.#stateOf(view)) this.#describe();
+  function stepped(step: number): void {
+    const { made = {} } = reading?.compile ?? {};
+    const view = looked;
+    if (!scene || view?.kind !== "captured") return;
+    drawing.setCurrent(null);
+    if (drawnState === stateOf(view)) describe();
     else {
-      this.#drawScene();
-      this.#lay();
+      drawScene();
+      lay();
     }
-    const [fresh = null] = this.#scene.marks.filter(({ node }) => node && made[node.data.id] === step);
-    this.#drawing.setCurrent(fresh);
-    if (fresh) this.#drawing.bringNear([fresh]);
+    const [fresh = null] = scene.marks.filter(({ node }) => node && made[node.data.id] === step);
+    drawing.setCurrent(fresh);
+    if (fresh) drawing.bringNear([fresh]);
   }
 
-  #openIn(subject: Subject, view: View): Set<Group> {
-    return this.#openings.of(subject, view, this.#settings.by.value);
+  function setOpen(subject: Subject, view: View, open: ReadonlySet<Group>, keep?: Item): void {
+    openings.set(subject, view, settings.by.value, open);
+    drawScene(keep);
+    lay();
   }
 
-  #setOpen(subject: Subject, view: View, open: ReadonlySet<Group>, keep?: Item): void {
-    this.#openings.set(subject, view, this.#settings.by.value, open);
-    this.#drawScene(keep);
-    this.#lay();
+  function openItem(subject: Subject, view: View, item: Item): void {
+    const { open, closed } = opening(subject.root(settings.by.value), openIn(subject, view), item);
+    setOpen(subject, view, open, item);
+    if (closed.length) tell(`Closed ${closed.map(group => group.label).join(", ")}: at most ${MOST} boxes show at once.`);
   }
 
-  #open(subject: Subject, view: View, item: Item): void {
-    const { open, closed } = opening(subject.root(this.#settings.by.value), this.#openIn(subject, view), item);
-    this.#setOpen(subject, view, open, item);
-    if (closed.length) this.#tell(`Closed ${closed.map(group => group.label).join(", ")}: at most ${MOST} boxes show at once.`);
-  }
-
-  #openAll(open: boolean): void {
-    for (const part of this.#scene?.parts ?? []) {
-      const by = this.#settings.by.value;
+  function openAll(open: boolean): void {
+    for (const part of scene?.parts ?? []) {
+      const by = settings.by.value;
       const root = part.subject.root(by);
-      this.#openings.set(part.subject, part.view, by, open ? allOpen(root) : new Set([...groupsIn(root)].filter(group => group.kind === "side")));
+      openings.set(part.subject, part.view, by, open ? allOpen(root) : new Set([...groupsIn(root)].filter(group => group.kind === "side")));
     }
-    this.#drawnFor = "";
-    this.#drawScene();
-    this.#lay();
+    drawnFor = "";
+    drawScene();
+    lay();
   }
 
-  #nextChange(): void {
-    const view = this.#view;
+  function nextChange(): void {
+    const view = looked;
     if (!view) return;
-    const subject = this.#subject(view);
+    const subject = subjectOf(view);
     const changed = [...subject.changesOf(view).keys()].sort((a, b) => a - b);
-    const { at } = this.#drawing;
+    const { at } = drawing;
     const from = at?.item.kind === "leaf" ? at.item.vertex : -1;
     const vertex = changed.find(each => each > from) ?? changed[0];
     if (vertex === undefined) return;
-    this.#settings.changes.value = true;
-    this.#settings.shown.value = "drawing";
-    this.#goTo(view, subject.find(this.#settings.by.value, subject.family.vertices[vertex]!.data.id)!);
+    settings.changes.value = true;
+    settings.shown.value = "drawing";
+    goTo(view, subject.find(settings.by.value, subject.family.vertices[vertex]!.data.id)!);
   }
 
   /** Opens what is around an item, and brings it into view. */
-  #goTo(view: View, item: Item): boolean {
-    const subject = this.#subject(view);
-    const open = this.#openIn(subject, view);
-    if (around(item).some(group => !open.has(group))) this.#open(subject, view, item.kind === "leaf" ? item : item.parent!);
-    const mark = this.#scene?.marks.find(each => each.item === item);
+  function goTo(view: View, item: Item): boolean {
+    const subject = subjectOf(view);
+    const open = openIn(subject, view);
+    if (around(item).some(group => !open.has(group))) openItem(subject, view, item.kind === "leaf" ? item : item.parent!);
+    const mark = scene?.marks.find(each => each.item === item);
     if (!mark) return false;
-    this.#drawing.setCurrent(mark);
-    this.#drawing.reveal(mark);
-    this.#card.show(mark);
+    drawing.setCurrent(mark);
+    drawing.reveal(mark);
+    card.show(mark);
     return true;
   }
 
-  #toggled(mark: Mark): void {
+  function toggled(mark: Mark): void {
     const { subject, view } = mark.part;
     const group = mark.item as Group;
-    if (!mark.open) return this.#open(subject, view, group);
-    const open = this.#openIn(subject, view);
+    if (!mark.open) return openItem(subject, view, group);
+    const open = openIn(subject, view);
     open.delete(group);
-    this.#setOpen(subject, view, open, group);
+    setOpen(subject, view, open, group);
   }
 
-  #left(mark: Mark): void {
+  function left(mark: Mark): void {
     const group = mark.item.parent;
     if (!group?.parent) return;
     const { subject, view } = mark.part;
-    const open = this.#openIn(subject, view);
+    const open = openIn(subject, view);
     open.delete(group);
-    this.#setOpen(subject, view, open, group);
-    const frame = this.#scene?.marks.find(each => each.item === group);
+    setOpen(subject, view, open, group);
+    const frame = scene?.marks.find(each => each.item === group);
     if (frame) {
-      this.#drawing.setCurrent(frame);
-      this.#drawing.reveal(frame);
+      drawing.setCurrent(frame);
+      drawing.reveal(frame);
     }
   }
 
-  #hovered(mark: Mark | null, x: number, y: number): void {
-    this.#context.selection.hovered.value = mark?.key ?? null;
-    this.#tip.show(mark === this.#drawing.at ? null : mark);
-    if (mark) this.#tip.place(x, y);
+  function hovered(mark: Mark | null, x: number, y: number): void {
+    context.selection.hovered.value = mark?.key ?? null;
+    tip.show(mark === drawing.at ? null : mark);
+    if (mark) tip.place(x, y);
   }
 
-  #walked(mark: Mark | null): void {
-    this.#context.selection.hovered.value = mark?.key ?? null;
-    if (mark) this.#card.show(mark);
+  function walked(mark: Mark | null): void {
+    context.selection.hovered.value = mark?.key ?? null;
+    if (mark) card.show(mark);
   }
 
-  #chosen(mark: Mark | null): void {
-    this.#card.show(mark);
-    this.#tip.show(null);
+  function chosen(mark: Mark | null): void {
+    card.show(mark);
+    tip.show(null);
     if (!mark?.key) return;
-    this.#ownPin = mark.key;
-    this.#context.selection.pin(mark.key);
+    ownPin = mark.key;
+    context.selection.pin(mark.key);
   }
 
   /** A row of the table was chosen: the drawing will be there when it is shown. */
-  #near(vertex: number): void {
-    const node = this.#view && this.#subject(this.#view).state(this.#view).nodes.get(vertex);
-    const mark = node && this.#scene?.byKey.get(key(this.#context.compile.value, node.data.id))?.[0];
-    if (mark) this.#drawing.setCurrent(mark);
+  function near(vertex: number): void {
+    const node = looked && subjectOf(looked).state(looked).nodes.get(vertex);
+    const mark = node && scene?.byKey.get(key(context.compile.value, node.data.id))?.[0];
+    if (mark) drawing.setCurrent(mark);
   }
 
   /** Moves to what was pinned in another pane, where nothing of it is in view. */
-  #pinnedElsewhere(pinned: Key | null): void {
-    if (pinned === null || pinned === this.#ownPin) {
-      this.#ownPin = null;
+  function pinnedElsewhere(pinned: Key | null): void {
+    if (pinned === null || pinned === ownPin) {
+      ownPin = null;
       return;
     }
-    const chain = this.#context.selection.chain.value;
-    const marks = this.#scene?.marks.filter(mark => !mark.open && [...this.#keysOf(mark)].some(each => chain.has(each))) ?? [];
-    this.#drawing.bringNear(marks);
+    const chain = context.selection.chain.value;
+    const marks = scene?.marks.filter(mark => !mark.open && [...keysOf(mark)].some(each => chain.has(each))) ?? [];
+    drawing.bringNear(marks);
   }
 
-  *#keysOf(mark: Mark): Iterable<Key> {
+  function* keysOf(mark: Mark): Iterable<Key> {
     if (mark.key !== null) yield mark.key;
     if (mark.item.kind === "leaf") return;
     const { compile, family } = mark.part.subject;
     for (const vertex of mark.item.vertices) yield key(compile.id, family.vertices[vertex]!.data.id);
   }
 
-  #render(): void {
-    const [view, read] = [this.#view, this.#read];
-    this.#empty.hidden = view !== undefined && view.graph.nodes.length > 0;
-    this.#body.hidden = !this.#empty.hidden;
-    const changed = view !== undefined && this.#subject(view).changesOf(view).size > 0;
-    const eager = this.#eager() !== undefined && (view?.kind === "joint" || view?.kind === "eager");
-    this.#toolbar.offer({ views: read?.views ?? [], view, did: this.#did(), changed, kept: this.#hasSaved(), eager });
-    this.#tell("");
-    if (!view || !read || !this.#empty.hidden) {
-      fill(this.#empty, h("p", (this.#view ? "This graph has no nodes: there was nothing to compute." : whyNone("graph", this.#read?.compile))));
-      this.#legend.hidden = true;
-      this.#scene = null;
+  function renderAll(): void {
+    const [view, read] = [looked, reading];
+    empty.hidden = view !== undefined && view.graph.nodes.length > 0;
+    body.hidden = !empty.hidden;
+    const changed = view !== undefined && subjectOf(view).changesOf(view).size > 0;
+    const eager = eagerView() !== undefined && (view?.kind === "joint" || view?.kind === "eager");
+    toolbar.offer({ views: read?.views ?? [], view, did: did(), changed, kept: hasSaved(), eager });
+    tell("");
+    if (!view || !read || !empty.hidden) {
+      fill(empty, h("p", (looked ? "This graph has no nodes: there was nothing to compute." : whyNone("graph", reading?.compile))));
+      legend.hidden = true;
+      scene = null;
       return;
     }
-    this.#drawScene();
-    this.#lay();
+    drawScene();
+    lay();
   }
 
-  #did(): Map<string, string> {
+  function did(): Map<string, string> {
     const did = new Map<string, string>();
-    for (const view of this.#read?.views ?? []) {
-      const subject = view.before && this.#read?.known(view);
+    for (const view of reading?.views ?? []) {
+      const subject = view.before && reading?.known(view);
       if (!subject) continue;
       const counts = { added: 0, removed: 0, changed: 0 };
       for (const sign of subject.changesOf(view).values()) counts[sign]++;
@@ -347,94 +331,86 @@ export class GraphsPane implements Pane {
     return did;
   }
 
-  #hasSaved(): boolean {
-    const kind = this.#view?.kind;
-    return Boolean(this.#read?.compile.saved?.length) && (kind === "joint" || kind === "forward" || kind === "backward");
-  }
-
-  #eager(): View | undefined {
-    return this.#read?.eager;
+  function hasSaved(): boolean {
+    const kind = looked?.kind;
+    return Boolean(reading?.compile.saved?.length) && (kind === "joint" || kind === "forward" || kind === "backward");
   }
 
   /** The views that are drawn: eager's beside the joint one, where that is wished. */
-  #drawnViews(): readonly View[] {
-    const [view, read] = [this.#view, this.#read];
+  function drawnViews(): readonly View[] {
+    const [view, read] = [looked, reading];
     if (!view || !read) return [];
-    const eager = this.#eager();
-    if (!this.#settings.beside.value || !eager) return [view];
+    const eager = eagerView();
+    if (!settings.beside.value || !eager) return [view];
     const joint = view.kind === "joint" ? view : view.kind === "eager" ? read.views.find(each => each.kind === "joint") : undefined;
     return joint ? [eager, joint] : [view];
   }
 
-  #partOf(view: View): Omit<Part, "x" | "y" | "placement"> {
-    const subject = this.#subject(view);
+  function partOf(view: View): Omit<Part, "x" | "y" | "placement"> {
+    const subject = subjectOf(view);
     return {
-      subject, view, paint: paintOf(this.#settings.colouring.value, subject.state(view), subject.kernels),
-      changes: this.#settings.changes.value ? subject.changesOf(view) : new Map(), saved: savedBy(subject.compile),
+      subject, view, paint: paintOf(settings.colouring.value, subject.state(view), subject.kernels),
+      changes: settings.changes.value ? subject.changesOf(view) : new Map(), saved: savedBy(subject.compile),
     };
   }
 
-  #drawScene(keep?: Item): void {
-    const by = this.#settings.by.value;
-    const views = this.#drawnViews();
+  function drawScene(keep?: Item): void {
+    const by = settings.by.value;
+    const views = drawnViews();
     let placed: readonly Omit<Part, "x" | "y">[] = [];
-    this.#tooLarge = "";
-    this.#drawnState = this.#view ? this.#stateOf(this.#view) : "";
+    tooLarge = "";
+    drawnState = looked ? stateOf(looked) : "";
     try {
       placed = views.map(view => {
-        const part = this.#partOf(view);
-        return { ...part, placement: part.subject.placement(by, this.#openIn(part.subject, view)) };
+        const part = partOf(view);
+        return { ...part, placement: part.subject.placement(by, openIn(part.subject, view)) };
       });
     } catch (error) {
       if (!(error instanceof TooLarge)) throw error;
-      this.#tooLarge = error.message;
+      tooLarge = error.message;
     }
-    this.#scene = sceneOf(placed, this.#context.model.palette.value);
-    const drawn = placed.map(({ subject, view }) => this.#openings.name(subject, view, by)).join(" | ");
-    this.#drawing.show(this.#scene, drawn === this.#drawnFor, keep);
-    this.#drawnFor = drawn;
-    this.#drawing.light(this.#context.selection.chain.value);
-    fill(this.#legend, ...legendOf(this.#scene));
-    this.#card.show(this.#drawing.at);
-    this.#tip.show(null);
+    scene = sceneOf(placed, context.model.palette.value);
+    const drawn = placed.map(({ subject, view }) => openings.name(subject, view, by)).join(" | ");
+    drawing.show(scene, drawn === drawnFor, keep);
+    drawnFor = drawn;
+    drawing.light(context.selection.chain.value);
+    fill(legend, ...legendOf(scene));
+    card.show(drawing.at);
+    tip.show(null);
   }
 
   /** Shows the one of drawing, table and text that is wished for. */
-  #lay(): void {
-    const { kept } = this.#settings;
-    const shown = this.#shown;
-    for (const [name, body] of Object.entries(this.#bodies)) body.hidden = name !== shown;
-    this.#legend.hidden = !this.#settings.legend.value || shown !== "drawing" || !this.#empty.hidden;
-    this.#list.element.hidden = !kept.value || !this.#hasSaved();
-    if (!this.#view || !this.#read || !this.#empty.hidden) return;
-    if (!this.#list.element.hidden) this.#list.show(this.#read.compile);
-    if (shown === "table") this.#table.show(this.#partOf(this.#view));
-    if (shown === "text") this.#text.show(textOf(this.#partOf(this.#view), this.#context.model));
-    this.#describe();
+  function lay(): void {
+    const { kept } = settings;
+    const shown = shownAs();
+    for (const [name, body] of Object.entries(bodies)) body.hidden = name !== shown;
+    legend.hidden = !settings.legend.value || shown !== "drawing" || !empty.hidden;
+    list.element.hidden = !kept.value || !hasSaved();
+    if (!looked || !reading || !empty.hidden) return;
+    if (!list.element.hidden) list.show(reading.compile);
+    if (shown === "table") table.show(partOf(looked));
+    if (shown === "text") textView.show(textOf(partOf(looked), context.model));
+    describe();
   }
 
-  #describe(): void {
-    const view = this.#view;
+  function describe(): void {
+    const view = looked;
     if (!view) return;
-    const did = view.before && this.#settings.changes.value ? `. Against ${view.before.title}: ${this.#told(view)}` : "";
-    const instead = this.#tooLarge && this.#settings.shown.value === "drawing" ? `Too large to draw: ${this.#tooLarge}. Here is the table. ` : "";
-    const subject = this.#subject(view);
+    const did = view.before && settings.changes.value ? `. Against ${view.before.title}: ${told(view)}` : "";
+    const instead = tooLarge && settings.shown.value === "drawing" ? `Too large to draw: ${tooLarge}. Here is the table. ` : "";
+    const subject = subjectOf(view);
     const soFar = subject.step < 0 ? "" : `${subject.state(view).nodes.size} of `;
-    this.#tell(`${instead}${soFar}${count(view.graph.nodes.length, "node")}${soFar && `, up to step ${subject.step} (Escape: all)`}: ${WHAT[view.kind]}${did}`);
+    tell(`${instead}${soFar}${count(view.graph.nodes.length, "node")}${soFar && `, up to step ${subject.step} (Escape: all)`}: ${WHAT[view.kind]}${did}`);
   }
 
-  #told(view: View): string {
+  function told(view: View): string {
     const counts = new Map<string, number>();
-    for (const sign of this.#subject(view).changesOf(view).values()) counts.set(sign, (counts.get(sign) ?? 0) + 1);
+    for (const sign of subjectOf(view).changesOf(view).values()) counts.set(sign, (counts.get(sign) ?? 0) + 1);
     return (["added", "removed", "changed"] as const).flatMap(sign => (counts.has(sign) ? [`${counts.get(sign)} ${sign}`] : [])).join(", ") || "nothing changed";
   }
 
-  #tell(text: string): void {
-    this.#said.textContent = text;
-  }
-
-  #picture(most: number): string {
-    const drawn = this.#drawing.complete();
+  function picture(most: number): string {
+    const drawn = drawing.complete();
     try {
       const [width, height] = [Number(drawn.getAttribute("width")), Number(drawn.getAttribute("height"))];
       const factor = Math.min(1, most / Math.max(width, height));
@@ -445,7 +421,11 @@ export class GraphsPane implements Pane {
       drawn.remove();
     }
   }
+
+  return { reveal, exports, dispose };
 }
+
+export type GraphsPane = ReturnType<typeof GraphsPane>;
 
 /** Browsers make no larger canvas; a PNG has two pixels each. */
 const MOST_PIXELS = 7000;

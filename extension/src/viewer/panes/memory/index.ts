@@ -36,8 +36,8 @@ function MemoryPane(into: HTMLElement, context: Context): Pane {
   const rows = { keys: (each: BufferData) => [keyOf(each.name)] };
   const table = DataTable<BufferData>("Buffers", [], context.selection, rows);
   const slots = DataTable<BufferData>("Buffers in the pool", [], context.selection, rows);
-  const lives = new Picture("Memory in use, and what lives where", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined, choice.element);
-  const pool = new Picture("The pool, to scale", slots, context.selection, context.setting<Shown>("pool", "drawing"));
+  const lives = Picture("Memory in use, and what lives where", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined, choice.element);
+  const pool = Picture("The pool, to scale", slots, context.selection, context.setting<Shown>("pool", "drawing"));
   const kept = KeptList(context);
   lives.element.insertBefore(said, lives.element.children[1] ?? null);
   lives.element.append(legendBelow);

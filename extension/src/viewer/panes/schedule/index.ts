@@ -54,7 +54,7 @@ function SchedulePane(into: HTMLElement, context: Context): Pane {
   const select = (label: string) => h("select.ex-field", { "aria-label": label, onchange: () => pick(pairSelects.map(each => each.value)) });
   const pairSelects = [select("First operation"), select("Second operation")] as const;
   const steps = DataTable<ItemData>("Steps of the schedule", [], context.selection, { keys: item => keysOf(item) });
-  const picture = new Picture("What runs, in order", steps, context.selection, context.setting<Shown>("shown", "drawing"), of => clicked(of), choice.element);
+  const picture = Picture("What runs, in order", steps, context.selection, context.setting<Shown>("shown", "drawing"), of => clicked(of), choice.element);
   const verdicts = DataTable<FusionData>("Verdicts on pairs of operations", [], context.selection, {
     keys: each => [keyOf(each.first), keyOf(each.second)],
     chosen: each => pick([each.first, each.second]),
@@ -67,7 +67,7 @@ function SchedulePane(into: HTMLElement, context: Context): Pane {
   const text = TextView(side, context);
   const pair = pairPart();
   const decisions = part("Fusion decisions", [ok.element]);
-  const walk = new Walk(decisions, context.setting<string>("breakpoint", ""), {
+  const walk = Walk(decisions, context.setting<string>("breakpoint", ""), {
     name: "Attempt", moves: MOVES, example: "refused:reduction", find: query => find(attempts(), query), go: to => attempt(to),
   });
   decisions.append(walk.element, cameSay, facets.element, inside, verdicts.element);

@@ -52,7 +52,7 @@ function TimelinePane(into: HTMLElement, context: Context): Pane {
     { name: "Note", text: row => row.note },
   ], context.selection);
   const waiting = h("input", { type: "checkbox", checked: waits.value, onchange: () => (waits.value = waiting.checked) });
-  const picture = new Picture(
+  const picture = Picture(
     "Compile time", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined,
     whole, h("label.ex-check", waiting, "with the time between compiles"),
   );

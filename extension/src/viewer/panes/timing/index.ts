@@ -42,9 +42,9 @@ function TimingPane(into: HTMLElement, context: Context): Pane {
   const reveal = (what: Key): boolean => bars.reveal(what);
   const { selection, model, host } = context;
   const link = { keys: (each: Cost) => [key(each.compile, each.id)] };
-  const strips = new Picture("A whole call", DataTable<SamplesData>("Seconds of a call", contestantColumns(), selection), selection, context.setting<Shown>("calls", "drawing"));
-  const bars = new Picture("Kernel by kernel", DataTable<Cost>("Kernels and library calls", [], selection, link), selection, context.setting<Shown>("kernels", "drawing"));
-  const roofline = new Picture("Roofline", DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Shown>("roofline", "drawing"));
+  const strips = Picture("A whole call", DataTable<SamplesData>("Seconds of a call", contestantColumns(), selection), selection, context.setting<Shown>("calls", "drawing"));
+  const bars = Picture("Kernel by kernel", DataTable<Cost>("Kernels and library calls", [], selection, link), selection, context.setting<Shown>("kernels", "drawing"));
+  const roofline = Picture("Roofline", DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Shown>("roofline", "drawing"));
   const runTable = DataTable<Run>("Runs", [], selection);
   const runPart = part("Runs", [], runTable.element);
   const retime = Retime(() => model.record.value.created.replace("T", " ").replace(/\+00:00$/, " UTC"), {
