@@ -44,7 +44,7 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
   const fronts = (): NodeListOf<HTMLElement> => element.querySelectorAll("[role=tablist] > [aria-selected=true]");
   const kindOn = (tab: string): PaneKind | undefined => panes.kinds.find(each => each.id === kindOf(tab));
   parent.append(element);
-  laid.watch(() => render());
+  laid.watch(render);
   on(element, "focusin", event => {
     const cell = (event.target as HTMLElement).closest<HTMLElement>(".ex-cell");
     if (cell?.dataset.active) last = cell.dataset.active;

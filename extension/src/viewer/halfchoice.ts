@@ -3,7 +3,7 @@
 import { button, fill, h } from "./dom";
 import type { Context } from "./pane";
 import type { CompileData, HalfData } from "./record";
-import { type Readable, Signal } from "./signal";
+import { ends, type Readable, Signal } from "./signal";
 import { halfName } from "./stages";
 
 export interface Looked {
@@ -16,15 +16,14 @@ export function HalfChoice(context: Context) {
   const element = h("div.ex-choices", { role: "group", "aria-label": "Half" });
   const found = new Signal<Looked | null>(null);
   const wanted = new Signal("");
-  const dispose = () => disposers.forEach(dispose => dispose());
   const compileNow = (): CompileData | undefined => context.looked.value;
-  const disposers = [
+  const dispose = ends(
     context.stage.watch(id => {
       const half = compileNow()?.stages?.find(each => each.id === id)?.half;
       if (half) wanted.value = half;
     }),
     context.looked.watch(follow), wanted.watch(follow),
-  ];
+  );
 
   /** Looks at the half that has an element, where one does. */
   function showWith(has: (half: HalfData) => boolean): void {

@@ -5,7 +5,7 @@ import type { Key } from "./element";
 import { entry } from "./gather";
 import { Roving } from "./roving";
 import type { Selection } from "./selection";
-import type { Dispose } from "./signal";
+import { ends } from "./signal";
 
 type Mark = HTMLElement | SVGElement;
 
@@ -17,27 +17,21 @@ export function Linked(
   const marks = new Map<Key, Set<Mark>>();
   let hot = new Set<Mark>();
   const roving = Roving();
-  const disposers: Dispose[] = [];
   const hover = (mark: Mark | null) => (selection.hovered.value = mark ? (keysOf.get(mark)?.[0] ?? null) : null);
-  const listen = <Type extends keyof HTMLElementEventMap>(name: Type, listener: (event: HTMLElementEventMap[Type]) => void) => {
-    disposers.push(on(root, name, listener));
-  };
-  listen("pointerover", event => hover(markOf(event.target)));
-  listen("pointerleave", () => hover(null));
-  listen("focusin", event => {
-    const mark = markOf(event.target);
-    if (mark) roving.focused(mark);
-    if (mark?.matches(":focus-visible")) hover(mark);
-  });
-  listen("focusout", () => hover(null));
-  listen("click", event => {
-    const mark = markOf(event.target);
-    if (mark && !controlIn(mark, event.target)) choose(mark);
-  });
-  listen("keydown", event => key(event));
-  disposers.push(
-    selection.chain.watch(chain => show(chain)),
-    selection.pinned.watch(() => showPinned()),
+  const dispose = ends(
+    on(root, "pointerover", event => hover(markOf(event.target))),
+    on(root, "pointerleave", () => hover(null)),
+    on(root, "focusin", event => {
+      const mark = markOf(event.target);
+      if (mark) roving.focused(mark);
+      if (mark?.matches(":focus-visible")) hover(mark);
+    }),
+    on(root, "focusout", () => hover(null)),
+    on(root, "click", event => {
+      const mark = markOf(event.target);
+      if (mark && !controlIn(mark, event.target)) choose(mark);
+    }),
+    on(root, "keydown", key), selection.chain.watch(show), selection.pinned.watch(showPinned), () => hover(null), clear,
   );
 
   /** Forgets all marks: what they were drawn in is about to be drawn again. */
@@ -65,12 +59,6 @@ export function Linked(
     const [mark] = marks.get(of) ?? [];
     mark?.scrollIntoView({ block: "nearest", inline: "nearest" });
     return mark !== undefined;
-  }
-
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    hover(null);
-    clear();
   }
 
   function markOf(target: EventTarget | null): Mark | null {

@@ -7,7 +7,7 @@ import type { Key } from "./element";
 import { Linked } from "./linked";
 import type { Export } from "./pane";
 import type { Selection } from "./selection";
-import type { Dispose, Signal } from "./signal";
+import { ends, type Signal } from "./signal";
 
 /** Draws for a width in pixels; marks that stand for elements are added to `linked`. null where there is nothing to draw. */
 export type Draw = (width: number, linked: Linked) => SVGSVGElement | null;
@@ -25,7 +25,6 @@ export function Picture<Row>(
   chosen: (of: Key) => void = () => undefined, ...tools: readonly HTMLElement[]
 ) {
   const canvas = h("div.ex-canvas");
-  const disposers: Dispose[] = [];
   let drawn: Draw = () => null;
   let canDraw = true;
   let svg: SVGSVGElement | null = null;
@@ -35,11 +34,12 @@ export function Picture<Row>(
   const ways = choices(`${title}: shown as`, Object.entries(WAYS), shown);
   const waysShown = ways.element;
   const element = part(title, [...tools, waysShown], canvas, table.element);
-  const observer = new ResizeObserver(() => fit());
+  const observer = new ResizeObserver(fit);
   observer.observe(canvas);
-  disposers.push(
+  const dispose = ends(
     () => observer.disconnect(), ways.end,
-    shown.watch(() => lay()),
+    shown.watch(lay),
+    linked, table,
   );
 
   /** Shows other facts. Where they cannot be drawn there is the table alone, and nothing where it is empty as well. */
@@ -61,12 +61,6 @@ export function Picture<Row>(
       { kind: "png", name, make: async () => rasterised(await picture()) },
       { kind: "txt", name, make: async () => table.text() },
     ];
-  }
-
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    linked.dispose();
-    table.dispose();
   }
 
   function lay(): void {

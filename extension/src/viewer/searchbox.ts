@@ -23,8 +23,8 @@ export function SearchBox(name: string, record: Readable<RecordData>, chosen: (e
   const unwatch = record.watch(() => (search = null));
   on(input, "input", () => show(record.value));
   on(input, "focus", () => show(record.value));
-  on(input, "blur", () => hide());
-  on(input, "keydown", event => key(event));
+  on(input, "blur", hide);
+  on(input, "keydown", key);
   on(list, "pointerdown", event => event.preventDefault());
 
   function focus(): void {

@@ -83,11 +83,11 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
   disposers.push(
     onChange(layout, value => host.remember("layout", saved(value))),
     model.record.watch(record => head(header, record)),
-    model.record.watch(() => choose()),
+    model.record.watch(choose),
     // There is nothing to show of what compiled nothing; a record that grows says nothing yet.
-    new Derived([model.record], () => !model.record.value.compiles.length && !!model.record.value.glance?.length).watch(none => folded(none)),
+    new Derived([model.record], () => !model.record.value.compiles.length && !!model.record.value.glance?.length).watch(folded),
     new Derived([model.record], () => JSON.stringify(model.record.value.glance ?? [])).watch(() => fill(strip, glance(model.record.value.glance ?? [], part => lead(part)))),
-    compileId.watch(() => chooseStage()),
+    compileId.watch(chooseStage),
     host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
     () => sized.disconnect(), () => follower.end(), () => edits.end(), () => status.dispose(), () => trail.dispose(), () => stages.dispose(), () => search.dispose(), () => grid.dispose(),
   );

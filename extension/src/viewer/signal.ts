@@ -2,6 +2,11 @@
 
 export type Dispose = () => void;
 
+/** What ends all of these. */
+export function ends(...all: readonly (Dispose | { dispose(): void })[]): Dispose {
+  return () => all.forEach(each => (typeof each === "function" ? each() : each.dispose()));
+}
+
 export interface Readable<T> {
   readonly value: T;
   /** Calls `listener` with the value now and after each change; the result ends that. */

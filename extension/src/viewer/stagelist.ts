@@ -8,7 +8,7 @@ import { sum } from "./gather";
 import { nearest } from "./nearest";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
-import { type Dispose, type Readable, Signal } from "./signal";
+import { ends, type Readable, Signal } from "./signal";
 import { type Branch, changeOf, compileTree, fittingPane, halfName, OUTSIDE, ownSeconds, type Phase, phases } from "./stages";
 
 /** Levels of the tree that are indented. */
@@ -20,18 +20,17 @@ export function StageList(
   const tree = h("div.ex-tree", { role: "tree", "aria-label": "Compiles" });
   const list = h("div.ex-stages", { role: "listbox", "aria-label": "Stages", tabindex: 0 });
   const heading = h("div.ex-stages-head");
-  const disposers: Dispose[] = [];
   const focus = () => list.focus();
-  const dispose = () => disposers.forEach(dispose => dispose());
   const current = (): CompileData | undefined => context.looked.value;
   /** The stages in the order of the list: without those that changed nothing, unless they are asked for or selected. */
   const walked = (): readonly StageData[] => (current() ? phases(current()!) : []).flatMap(phase => kept(phase));
   const optionId = (stage: StageData): string => `${name}-stage-${stage.id}`;
   const element = h("nav.ex-nav", { "aria-label": "Compiles and stages" }, tree, heading, list);
-  disposers.push(context.model.record.watch(render), context.compile.watch(render), unchanged.watch(render), activity.watch(render));
-  disposers.push(context.stage.watch(() => mark()));
-  on(list, "keydown", event => listKey(event));
-  on(tree, "keydown", event => treeKey(event));
+  const dispose = ends(
+    context.model.record.watch(render), context.compile.watch(render), unchanged.watch(render), activity.watch(render), context.stage.watch(mark),
+  );
+  on(list, "keydown", listKey);
+  on(tree, "keydown", treeKey);
 
   function kept({ stages }: Phase): readonly StageData[] {
     return stages.filter(each => unchanged.value || !each.same_as || each.id === context.stage.value);

@@ -7,7 +7,7 @@ import { openedRecord } from "./opened";
 import type { Context } from "./pane";
 import type { RecordData } from "./record";
 import { kept } from "./saving";
-import type { Dispose } from "./signal";
+import { ends } from "./signal";
 
 const TICK = 100;
 const SIGNS = { failed: "✗", warned: "⚠", told: "ℹ" } as const;
@@ -26,18 +26,13 @@ export function Status(context: Context, follower: Follower) {
   const activityBox = h("div.ex-activity");
   const spoken = h("span.ex-hidden", { role: "status" });
   const noticeBox = h("div.ex-notices");
-  const disposers: Dispose[] = [];
   let timer: ReturnType<typeof setInterval> | undefined;
   element.append(activityBox, noticeBox, spoken);
-  disposers.push(
-    follower.activity.watch(activity => follow(activity)),
+  const dispose = ends(
+    () => clearInterval(timer),
+    follower.activity.watch(follow),
     follower.ended.watch(notices), context.host.live.watch(notices), context.model.record.watch(notices), context.compile.watch(notices),
   );
-
-  function dispose(): void {
-    clearInterval(timer);
-    disposers.forEach(dispose => dispose());
-  }
 
   function follow(activity: Activity | null): void {
     clearInterval(timer);

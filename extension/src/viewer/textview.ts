@@ -13,6 +13,7 @@ import { Ruler } from "./ruler";
 import type { Model } from "./model";
 import type { Selection } from "./selection";
 import { type Kind, quotes, tokens } from "./syntax";
+import { ends } from "./signal";
 
 export interface Row {
   readonly text: string;
@@ -83,13 +84,14 @@ export function TextView(
   const view = new EditorView({ parent: into, state: state(marked) });
   view.dom.append(ruler.element);
   const { selection } = context;
-  const disposers = [
-    selection.chain.watch(() => relight()),
+  const dispose = ends(
+    selection.chain.watch(relight),
     selection.pinned.watch(pinned => {
       if (pinned !== null && pinned !== ownPin) reveal(pinned, true);
       ownPin = null;
     }),
-  ];
+    ruler, () => view.destroy(),
+  );
 
   function show(given: Rows): void {
     if (given === last) return;
@@ -130,12 +132,6 @@ export function TextView(
   /** Brings a line (from 0) into view. */
   function scrollTo(line: number): void {
     view.dispatch({ effects: EditorView.scrollIntoView(position(line), { y: "start" }) });
-  }
-
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    ruler.dispose();
-    view.destroy();
   }
 
   function lineOf(what: Key): number | undefined {

@@ -8,14 +8,16 @@ import type { Links } from "./links";
 import type { Context } from "./pane";
 import { mnemonic } from "./panes/code/intel";
 import { type FileNames, place } from "./sources";
+import { ends } from "./signal";
 
 const MOST_NAMED = 8;
 
 export function Trail(context: Context) {
   const element = h("footer.ex-trail");
-  const dispose = () => disposers.forEach(dispose => dispose());
   const { selection, model } = context;
-  const disposers = [selection.hovered.watch(render), selection.pinned.watch(render), model.links.watch(render), context.compile.watch(render)];
+  const dispose = ends(
+    selection.hovered.watch(render), selection.pinned.watch(render), model.links.watch(render), context.compile.watch(render),
+  );
 
   /** What a machine instruction does. */
   function meaning(what: Key): string {

@@ -45,7 +45,7 @@ export function Walk(pane: HTMLElement, kept: Signal<string>, of: Walked) {
   const moves: Moves = { i: ["", of.name.toLowerCase()], ...of.moves, c: ["/", "breakpoint"] };
   const slider = h("input", { type: "range", min: 0, step: 1, "aria-label": of.name, oninput: () => of.go(Number(slider.value)) });
   const queryField = h("input.ex-select", { type: "search", placeholder: of.example, "aria-label": "Breakpoint", oninput: () => (kept.value = queryField.value) });
-  by.watch(() => look());
+  by.watch(look);
   const end = kept.watch(query => {
     if (queryField.value !== query) queryField.value = query;
     if (query && by.value !== "/") by.value = "/";

@@ -7,7 +7,7 @@ import { menuButton } from "../menu";
 import type { RecordData } from "../record";
 import { remembered } from "../remembered";
 import { Saving } from "../saving";
-import type { Dispose } from "../signal";
+import { ends } from "../signal";
 import { notesOf } from "../status";
 import { type CompilePair, compilePairs } from "./compare";
 import { DiffView } from "./view";
@@ -19,7 +19,6 @@ let mounted = 0;
 export function DiffShell(
   root: HTMLElement, before: RecordData, after: RecordData, host: Host, first?: (pair: CompilePair) => boolean,
 ) {
-  const disposers: Dispose[] = [];
   let view: DiffView | null = null;
   const name = `ex-diff-page${++mounted}`;
   const pairs = compilePairs(before, after);
@@ -46,12 +45,10 @@ export function DiffShell(
   on(chooser, "change", show);
   if (first) chooser.value = String(Math.max(0, pairs.findIndex(first)));
   show();
-  disposers.push(endMode, endFolded, host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => view?.dispose());
-
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    fill(root);
-  }
+  const dispose = ends(
+    endMode, endFolded, host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => view?.dispose(),
+    () => fill(root),
+  );
 
   return { dispose };
 }

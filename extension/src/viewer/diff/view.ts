@@ -11,7 +11,7 @@ import type { CompileData, RecordData } from "../record";
 import { stepChanges } from "../panes/bytecode/steps";
 import { rowsOf } from "../rows";
 import { Selection } from "../selection";
-import { type Dispose, onChange, Signal } from "../signal";
+import { ends, onChange, Signal } from "../signal";
 import type { FileNames } from "../sources";
 import { type Row, TextView } from "../textview";
 import { comparable, type CompilePair, facts, linesOf, type StagePair, stagePairs } from "./compare";
@@ -40,7 +40,6 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
   const heading = h("span", { role: "status" });
   const texts = h("div.ex-diff-texts");
   const chosen = new Signal(-1);
-  const disposers: Dispose[] = [];
   let views: TextView[] = [];
   let starts: readonly number[] = [];
   let at = -1;
@@ -61,25 +60,18 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
       h("div.ex-bar", heading, h("div.ex-tools", step(-1, "↑", "Previous difference"), step(1, "↓", "Next difference"), mode, fold)),
       texts),
   );
-  disposers.push(
-    couple(sides[0].selection, pair.before?.id ?? "", sides[1].selection, pair.after?.id ?? ""),
+  fill(list, option(-1, "Summary", "", "numbers"), ...stages.map((each, n) => option(n, each.name, each.half, each.state)));
+  on(list, "keydown", key);
+  const dispose = ends(
+    clear, couple(sides[0].selection, pair.before?.id ?? "", sides[1].selection, pair.after?.id ?? ""),
     wishes.mode.watch(() => (mode.textContent = split() ? "One column" : "Two columns")),
     wishes.folded.watch(on => aria(fold, "pressed", on)),
-    onChange(wishes.mode, () => render()), onChange(wishes.folded, () => render()),
+    onChange(wishes.mode, render), onChange(wishes.folded, render), chosen.watch(render), () => element.remove(),
   );
-  fill(list, option(-1, "Summary", "", "numbers"), ...stages.map((each, n) => option(n, each.name, each.half, each.state)));
-  on(list, "keydown", event => key(event));
-  disposers.push(chosen.watch(() => render()));
 
   function exports(): readonly Export[] {
     const stage = stages[chosen.value];
     return stage ? [{ kind: "txt", name: fileName(`diff ${stage.id}`), make: async () => asText(stage) }] : [];
-  }
-
-  function dispose(): void {
-    clear();
-    disposers.forEach(dispose => dispose());
-    element.remove();
   }
 
   function clear(): void {

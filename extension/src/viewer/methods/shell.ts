@@ -9,7 +9,7 @@ import { Palette } from "../palette";
 import type { Export } from "../pane";
 import { Saving } from "../saving";
 import { Selection } from "../selection";
-import { type Dispose, onChange, Signal } from "../signal";
+import { ends, onChange, Signal } from "../signal";
 import { FileNames } from "../sources";
 import { divided } from "../split";
 import { TextView } from "../textview";
@@ -26,7 +26,6 @@ const ROW_PIXELS = 31;
 export function MethodsShell(root: HTMLElement, data: MethodsData, host: Host, damage = "") {
   const columns = h("div.ex-columns");
   const open = new Map<string, MethodColumn>();
-  const disposers: Dispose[] = [];
   // Lines are the only elements here, and nothing stands between them and what was made for them.
   const links = new Signal(new Links({ compiles: [] }));
   const palette = new Palette(links.value, programLines(data));
@@ -45,18 +44,13 @@ export function MethodsShell(root: HTMLElement, data: MethodsData, host: Host, d
   const body = stacked(verdictsPart(table, data.timing ?? ""), h("div.ex-cell", columns));
   const notice = damage ? h("div.ex-notice.ex-warned", { role: "note" }, h("strong", "⚠ Left out, since it is damaged:"), h("span", damage)) : null;
   fill(root, header(table), ...(notice ? [notice] : []), body);
-  disposers.push(
+  const dispose = ends(
     shown.watch(names => arrange(program, names)), shown.watch(() => table.show(data.methods)),
     onChange(shown, names => host.remember("methods.shown", names)),
     host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
-    on(root, "keydown", event => key(event)), () => table.dispose(), () => source.dispose(),
+    on(root, "keydown", key), table, source,
+    () => open.forEach(each => each.dispose()), () => fill(root),
   );
-
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    for (const each of open.values()) each.dispose();
-    fill(root);
-  }
 
   function header(table: DataTable<MethodData>): HTMLElement {
     const { data } = shared;

@@ -6,43 +6,38 @@ import { key } from "../element";
 import { fileName } from "../filename";
 import { count } from "../format";
 import { entry } from "../gather";
-import type { Context, Pane, PaneKind } from "../pane";
+import type { Context, Pane } from "../pane";
 import type { BreakData, CompileData, RecordData, SpanData } from "../record";
 import { at, diagnosis, took } from "./diagnosis";
 import { spanned } from "./bytecode/listing";
 import { shortTarget } from "./graphs/operations";
-import { TITLES } from "./titles";
 
-export const breaks: PaneKind = {
-  id: "breaks",
-  title: TITLES.breaks,
-  open(into: HTMLElement, context: Context): Pane {
-    const body = h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Graph breaks" });
-    into.append(body);
-    const cards: Cards = new Map();
-    const render = () => {
-      cards.clear();
-      fill(body, ...content(context, cards));
-    };
-    const light = () => {
-      for (const [what, card] of cards) card.classList.toggle("ex-hot", context.selection.chain.value.has(what));
-    };
-    const disposers = [
-      context.model.record.watch(render), context.compile.watch(render), context.selection.chain.watch(light), context.model.record.watch(light),
-    ];
-    return {
-      reveal: what => {
-        const chain = context.model.links.value.chain(what);
-        const card = cards.get(what) ?? [...cards].find(([each]) => chain.has(each))?.[1];
-        card?.scrollIntoView({ block: "nearest" });
-        card?.focus();
-        return card !== undefined;
-      },
-      exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} breaks`), make: async () => body.innerText }],
-      dispose: () => disposers.forEach(dispose => dispose()),
-    };
-  },
-};
+export function breaks(into: HTMLElement, context: Context): Pane {
+  const body = h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Graph breaks" });
+  into.append(body);
+  const cards: Cards = new Map();
+  const render = () => {
+    cards.clear();
+    fill(body, ...content(context, cards));
+  };
+  const light = () => {
+    for (const [what, card] of cards) card.classList.toggle("ex-hot", context.selection.chain.value.has(what));
+  };
+  const disposers = [
+    context.model.record.watch(render), context.compile.watch(render), context.selection.chain.watch(light), context.model.record.watch(light),
+  ];
+  return {
+    reveal: what => {
+      const chain = context.model.links.value.chain(what);
+      const card = cards.get(what) ?? [...cards].find(([each]) => chain.has(each))?.[1];
+      card?.scrollIntoView({ block: "nearest" });
+      card?.focus();
+      return card !== undefined;
+    },
+    exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} breaks`), make: async () => body.innerText }],
+    dispose: () => disposers.forEach(dispose => dispose()),
+  };
+}
 
 type Cards = Map<string, HTMLElement>;
 

@@ -3,21 +3,15 @@
 import { DiffView, type Version } from "../diff/view";
 import { button, fill, h, on } from "../dom";
 import { openedRecord } from "../opened";
-import type { Context, Pane, PaneKind } from "../pane";
+import type { Context, Pane } from "../pane";
 import type { CompileData } from "../record";
 import { compilePairs } from "../diff/compare";
-import { TITLES } from "./titles";
-
-export const diff: PaneKind = {
-  id: "diff",
-  title: TITLES.diff,
-  open: (into, context) => Diff(into, context),
-};
+import { ends } from "../signal";
 
 const BEFORE = "before the edit";
 let opened = 0;
 
-function Diff(into: HTMLElement, context: Context): Pane {
+export function diff(into: HTMLElement, context: Context): Pane {
   const name = `ex-diff${++opened}`;
   const other = h("select.ex-select", { "aria-label": "Compare with" });
   const from = h("label", "From ", other);
@@ -39,19 +33,15 @@ function Diff(into: HTMLElement, context: Context): Pane {
     render();
   });
   on(file, "change", () => void load(file.files?.[0]));
-  const disposers = [
+  const dispose = ends(
     context.edits.before.watch(record => {
       loaded = loaded.filter(each => each.name !== BEFORE);
       if (record) compare({ name: BEFORE, record });
       render();
     }),
-    context.model.record.watch(() => render()), context.compile.watch(() => render()),
-  ];
-
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    view?.dispose();
-  }
+    context.model.record.watch(render), context.compile.watch(render),
+    () => view?.dispose(),
+  );
 
   async function load(file: File | undefined): Promise<void> {
     if (!file) return;

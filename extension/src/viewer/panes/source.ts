@@ -4,68 +4,63 @@ import { aria, button, fill, h, on } from "../dom";
 import { fileName } from "../filename";
 import type { Key } from "../element";
 import { count, phrase, seconds } from "../format";
-import type { Context, Pane, PaneKind } from "../pane";
+import type { Context, Pane } from "../pane";
 import { breaksByLine, changesByLine, guardsByLine, kernelTime, running, type Stretch, stretchesOf, timeShare } from "../sources";
 import { onChange } from "../signal";
 import { type Mark, type Row, TextView } from "../textview";
 import { editor } from "./editor";
-import { TITLES } from "./titles";
 
-export const source: PaneKind = {
-  id: "source",
-  title: TITLES.source,
-  open(into: HTMLElement, context: Context): Pane {
-    const places = h("select.ex-select", { "aria-label": "Go to a function or a mark" });
-    const body = h("div.ex-body-text");
-    const nothing = h("p.ex-hint");
-    const whole = context.setting<boolean>("library", false);
-    const fold = button("ex-button", "Libraries", () => (whole.value = !whole.value), { title: "Libraries: show their lines, or one row for each function" });
-    const guards = context.setting<boolean>("guards", false);
-    const shields = button("ex-button", "Guards", () => (guards.value = !guards.value), { title: "Mark the lines that guards come from" });
-    const edit = editor(context);
-    const pencil = button("ex-button", "Edit", () => {
-      edit.element.hidden = !edit.element.hidden;
-      aria(pencil, "pressed", !edit.element.hidden);
-    }, { title: "Edit: change the program, and see what becomes of it", "aria-pressed": "false" });
-    edit.element.hidden = true;
-    const bar = h("div.ex-bar", places, shields, fold, pencil);
-    into.append(h("div.ex-pane", bar, edit.element, nothing, body));
-    const view = TextView(body, context, line => {
-      const { breakpoint } = context;
-      const [place, at] = [placeOf(context, line), stopsAt(breakpoint.value)];
-      const left = at.includes(place) ? at.filter(each => each !== place) : [...at, place];
-      breakpoint.value = left.length ? `at="${left.join("|")}"` : "";
-    });
-    on(places, "change", () => {
-      view.scrollTo(Number(places.value));
-      places.selectedIndex = 0;
-    });
-    const render = () => {
-      const { rows, headings, marked, folds } = sourceRows(context, { library: whole.value, guards: guards.value });
-      aria(shields, "pressed", guards.value);
-      fold.hidden = !folds;
-      aria(fold, "pressed", whole.value);
-      const groups = Object.entries({ Functions: headings.length > 1 ? headings : [], Marks: marked }).filter(([, found]) => found.length);
-      places.hidden = !groups.length;
-      fill(places, h("option", "Jump to…"), ...groups.map(([label, found]) => h("optgroup", { label }, ...found.map(([n, text]) => h("option", { value: n }, text)))));
-      nothing.hidden = rows.length > 0;
-      nothing.textContent = context.model.record.value.compiles.length
-        ? "The record holds no source: it was not there to be read when the record was made." : "Nothing was compiled yet.";
-      body.hidden = rows.length === 0;
-      view.show({ rows, language: "python", label: "Source" });
-    };
-    const disposers = [context.model.record.watch(render), context.compile.watch(render), onChange(whole, render), onChange(guards, render), onChange(context.breakpoint, render)];
-    return {
-      reveal: what => view.reveal(what),
-      exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} source`), make: async () => view.text }],
-      dispose: () => {
-        disposers.forEach(dispose => dispose());
-        edit.dispose();
-        view.dispose();
-      },
-    };
-  },
-};
+export function source(into: HTMLElement, context: Context): Pane {
+  const places = h("select.ex-select", { "aria-label": "Go to a function or a mark" });
+  const body = h("div.ex-body-text");
+  const nothing = h("p.ex-hint");
+  const whole = context.setting<boolean>("library", false);
+  const fold = button("ex-button", "Libraries", () => (whole.value = !whole.value), { title: "Libraries: show their lines, or one row for each function" });
+  const guards = context.setting<boolean>("guards", false);
+  const shields = button("ex-button", "Guards", () => (guards.value = !guards.value), { title: "Mark the lines that guards come from" });
+  const edit = editor(context);
+  const pencil = button("ex-button", "Edit", () => {
+    edit.element.hidden = !edit.element.hidden;
+    aria(pencil, "pressed", !edit.element.hidden);
+  }, { title: "Edit: change the program, and see what becomes of it", "aria-pressed": "false" });
+  edit.element.hidden = true;
+  const bar = h("div.ex-bar", places, shields, fold, pencil);
+  into.append(h("div.ex-pane", bar, edit.element, nothing, body));
+  const view = TextView(body, context, line => {
+    const { breakpoint } = context;
+    const [place, at] = [placeOf(context, line), stopsAt(breakpoint.value)];
+    const left = at.includes(place) ? at.filter(each => each !== place) : [...at, place];
+    breakpoint.value = left.length ? `at="${left.join("|")}"` : "";
+  });
+  on(places, "change", () => {
+    view.scrollTo(Number(places.value));
+    places.selectedIndex = 0;
+  });
+  const render = () => {
+    const { rows, headings, marked, folds } = sourceRows(context, { library: whole.value, guards: guards.value });
+    aria(shields, "pressed", guards.value);
+    fold.hidden = !folds;
+    aria(fold, "pressed", whole.value);
+    const groups = Object.entries({ Functions: headings.length > 1 ? headings : [], Marks: marked }).filter(([, found]) => found.length);
+    places.hidden = !groups.length;
+    fill(places, h("option", "Jump to…"), ...groups.map(([label, found]) => h("optgroup", { label }, ...found.map(([n, text]) => h("option", { value: n }, text)))));
+    nothing.hidden = rows.length > 0;
+    nothing.textContent = context.model.record.value.compiles.length
+      ? "The record holds no source: it was not there to be read when the record was made." : "Nothing was compiled yet.";
+    body.hidden = rows.length === 0;
+    view.show({ rows, language: "python", label: "Source" });
+  };
+  const disposers = [context.model.record.watch(render), context.compile.watch(render), onChange(whole, render), onChange(guards, render), onChange(context.breakpoint, render)];
+  return {
+    reveal: what => view.reveal(what),
+    exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} source`), make: async () => view.text }],
+    dispose: () => {
+      disposers.forEach(dispose => dispose());
+      edit.dispose();
+      view.dispose();
+    },
+  };
+}
 
 interface Shown {
   readonly rows: readonly Row[];

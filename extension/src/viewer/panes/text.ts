@@ -5,87 +5,82 @@ import { fill, h, on } from "../dom";
 import { key } from "../element";
 import { phrase } from "../format";
 import { DIFFERS, lineDiff } from "../linediff";
-import type { Context, Pane, PaneKind } from "../pane";
+import type { Context, Pane } from "../pane";
 import type { CompileData, RewriteData, StageData } from "../record";
 import { rowsOf } from "../rows";
 import { artifact, halfName, stageBefore } from "../stages";
 import { type Row, TextView } from "../textview";
 import { fileName } from "../filename";
 import { found, Walk } from "../walk";
-import { TITLES } from "./titles";
 
-export const text: PaneKind = {
-  id: "text",
-  title: TITLES.text,
-  open(into: HTMLElement, context: Context): Pane {
-    const changes = context.setting<boolean>("changes", false);
-    const heading = h("span");
-    const box = h("input", { type: "checkbox" });
-    const toggle = h("label", box, "what the pass changed");
-    const body = h("div.ex-body-text");
-    const nothing = h("p.ex-hint");
-    const card = h("div.ex-step", { role: "status" });
-    const pane = h("div.ex-pane");
-    const view = TextView(body, context);
-    const rewrites = () => context.looked.value?.rewrites ?? [];
-    let rows: readonly Row[] = [];
-    const walk = Walk(pane, context.setting<string>("breakpoint", ""), {
-      name: "Rewrite", example: "pass:casts",
-      moves: { r: ["replaced:", "replaced"], d: ["dropped:", "dropped"], l: ["lowered:", "lowered"] },
-      find: query => find(context.looked.value!, query),
-      go: to => {
-        const [stage, , gone] = rewrites()[to]!;
-        changes.value = true;
-        context.stage.value = stage;
-        walk.at = to;
-        context.selection.pinned.value = key(context.compile.value, gone);
-        describe();
-      },
-    });
-    pane.append(h("div.ex-bar", heading, toggle, walk.element), nothing, body, card);
-    into.append(pane);
-    const describe = () => {
-      const [stage, pattern, gone = "", was, by, now, whys = []] = rewrites()[walk.at] ?? [];
-      const here = stage === context.stage.value;
-      card.hidden = !here;
-      view.setCurrent(here ? rows.findIndex(row => row.stands?.[0] === key(context.compile.value, gone)) : -1);
-      const code = (sign: string, id: string | undefined, text: string | undefined) => id && h("div", h("code", `${sign} ${phrase([id, text], " = ")}`));
-      fill(card,
-        h("strong", pattern), ...[code("−", gone, was), code("+", by, now)].filter(each => each instanceof Node), ...whys.map(each => because(each, context)),
-      );
-    };
-    const render = () => {
-      const compile = context.looked.value;
-      const stage = compile?.stages?.find(each => each.id === context.stage.value);
-      const made = compile && stage ? artifact(compile, stage) : undefined;
-      const before = compile && made ? stageBefore(compile, made) : undefined;
-      heading.textContent = compile && stage ? said(compile, stage, made) : "";
-      toggle.hidden = !before?.body;
-      box.checked = changes.value;
-      rows = compile && made ? rowsOf(made.body, compile, context.model) : [];
-      nothing.textContent = rows.length > 0 ? "" : why(stage);
-      nothing.hidden = rows.length > 0;
-      body.hidden = rows.length === 0;
-      if (changes.value && compile && before) rows = changed(rowsOf(before.body, compile, context.model), rows);
-      view.show({ rows, language: made?.body?.language ?? "text", label: `Text of stage ${stage?.name ?? ""}` });
-      walk.show(rewrites().length - 1);
-      if (rewrites()[walk.at]?.[0] !== context.stage.value) walk.at = Math.max(-1, rewrites().findIndex(each => each[0] === context.stage.value) - 1);
+export function text(into: HTMLElement, context: Context): Pane {
+  const changes = context.setting<boolean>("changes", false);
+  const heading = h("span");
+  const box = h("input", { type: "checkbox" });
+  const toggle = h("label", box, "what the pass changed");
+  const body = h("div.ex-body-text");
+  const nothing = h("p.ex-hint");
+  const card = h("div.ex-step", { role: "status" });
+  const pane = h("div.ex-pane");
+  const view = TextView(body, context);
+  const rewrites = () => context.looked.value?.rewrites ?? [];
+  let rows: readonly Row[] = [];
+  const walk = Walk(pane, context.setting<string>("breakpoint", ""), {
+    name: "Rewrite", example: "pass:casts",
+    moves: { r: ["replaced:", "replaced"], d: ["dropped:", "dropped"], l: ["lowered:", "lowered"] },
+    find: query => find(context.looked.value!, query),
+    go: to => {
+      const [stage, , gone] = rewrites()[to]!;
+      changes.value = true;
+      context.stage.value = stage;
+      walk.at = to;
+      context.selection.pinned.value = key(context.compile.value, gone);
       describe();
-    };
-    on(box, "change", () => (changes.value = box.checked));
-    const disposers = [context.stage.watch(render), context.looked.watch(render), changes.watch(render)];
-    return {
-      walk,
-      reveal: what => view.reveal(what),
-      exports: () => [{ kind: "txt", name: fileName(`stage ${context.stage.value}`), make: async () => view.text }],
-      dispose: () => {
-        disposers.forEach(dispose => dispose());
-        walk.end();
-        view.dispose();
-      },
-    };
-  },
-};
+    },
+  });
+  pane.append(h("div.ex-bar", heading, toggle, walk.element), nothing, body, card);
+  into.append(pane);
+  const describe = () => {
+    const [stage, pattern, gone = "", was, by, now, whys = []] = rewrites()[walk.at] ?? [];
+    const here = stage === context.stage.value;
+    card.hidden = !here;
+    view.setCurrent(here ? rows.findIndex(row => row.stands?.[0] === key(context.compile.value, gone)) : -1);
+    const code = (sign: string, id: string | undefined, text: string | undefined) => id && h("div", h("code", `${sign} ${phrase([id, text], " = ")}`));
+    fill(card,
+      h("strong", pattern), ...[code("−", gone, was), code("+", by, now)].filter(each => each instanceof Node), ...whys.map(each => because(each, context)),
+    );
+  };
+  const render = () => {
+    const compile = context.looked.value;
+    const stage = compile?.stages?.find(each => each.id === context.stage.value);
+    const made = compile && stage ? artifact(compile, stage) : undefined;
+    const before = compile && made ? stageBefore(compile, made) : undefined;
+    heading.textContent = compile && stage ? said(compile, stage, made) : "";
+    toggle.hidden = !before?.body;
+    box.checked = changes.value;
+    rows = compile && made ? rowsOf(made.body, compile, context.model) : [];
+    nothing.textContent = rows.length > 0 ? "" : why(stage);
+    nothing.hidden = rows.length > 0;
+    body.hidden = rows.length === 0;
+    if (changes.value && compile && before) rows = changed(rowsOf(before.body, compile, context.model), rows);
+    view.show({ rows, language: made?.body?.language ?? "text", label: `Text of stage ${stage?.name ?? ""}` });
+    walk.show(rewrites().length - 1);
+    if (rewrites()[walk.at]?.[0] !== context.stage.value) walk.at = Math.max(-1, rewrites().findIndex(each => each[0] === context.stage.value) - 1);
+    describe();
+  };
+  on(box, "change", () => (changes.value = box.checked));
+  const disposers = [context.stage.watch(render), context.looked.watch(render), changes.watch(render)];
+  return {
+    walk,
+    reveal: what => view.reveal(what),
+    exports: () => [{ kind: "txt", name: fileName(`stage ${context.stage.value}`), make: async () => view.text }],
+    dispose: () => {
+      disposers.forEach(dispose => dispose());
+      walk.end();
+      view.dispose();
+    },
+  };
+}
 
 /** Where all terms of a query hold. */
 function find(compile: CompileData, query: string): number[] | string {

@@ -6,19 +6,13 @@ import { key, type Key } from "../element";
 import { fileName } from "../filename";
 import { count, phrase } from "../format";
 import { HalfChoice } from "../halfchoice";
-import type { Context, Pane, PaneKind } from "../pane";
+import type { Context, Pane } from "../pane";
 import type { WrittenData } from "../record";
 import { type Facts, found, Walk } from "../walk";
 import { writtenError } from "./timing/figures";
-import { TITLES } from "./titles";
+import { ends } from "../signal";
 
-export const values: PaneKind = {
-  id: "values",
-  title: TITLES.values,
-  open: (into, context) => Values(into, context),
-};
-
-function Values(into: HTMLElement, context: Context): Pane {
+export function values(into: HTMLElement, context: Context): Pane {
   const card = h("div.ex-step", { role: "region", "aria-label": "What was written", tabindex: 0 });
   const written = (): readonly WrittenData[] => choice.looked.value?.half.written ?? [];
   /** A node is written once; what has none stands for its kernel. */
@@ -49,7 +43,7 @@ function Values(into: HTMLElement, context: Context): Pane {
     const to = written().findIndex(row => keyOf(row) === pinned);
     if (to >= 0 && (walk.at < 0 || keyOf(written()[walk.at]!) !== pinned)) stand(to);
   };
-  const end = [
+  const dispose = ends(
     choice.looked.watch(() => {
       const rows = written();
       nothing.hidden = !!rows.length;
@@ -60,7 +54,8 @@ function Values(into: HTMLElement, context: Context): Pane {
       follow();
     }),
     context.selection.pinned.watch(follow),
-  ];
+    walk.end, choice, table,
+  );
 
   function reveal(what: Key): boolean {
     choice.showWith(half => half.written?.some(row => keyOf(row) === what) ?? false);
@@ -69,13 +64,6 @@ function Values(into: HTMLElement, context: Context): Pane {
 
   function exports() {
     return written().length ? [{ kind: "txt" as const, name: fileName(`${choice.looked.value?.half.name} values`), make: async () => table.text() }] : [];
-  }
-
-  function dispose(): void {
-    end.forEach(end => end());
-    walk.end();
-    choice.dispose();
-    table.dispose();
   }
 
   function stand(step: number): void {

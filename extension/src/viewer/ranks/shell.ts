@@ -11,7 +11,7 @@ import { menuButton } from "../menu";
 import type { RecordData } from "../record";
 import { Saving } from "../saving";
 import { Selection } from "../selection";
-import { type Dispose, Signal } from "../signal";
+import { ends, Signal } from "../signal";
 import { divided } from "../split";
 import type { RankCompileData, RankData, RanksData } from "./data";
 import { absentText, LEGEND, missingText, partingText, resultText } from "./words";
@@ -19,7 +19,6 @@ import { absentText, LEGEND, missingText, partingText, resultText } from "./word
 /** `damage` says what of the data was of the wrong kind and is left out. */
 export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damage = "") {
   const place = h("div.ex-cell");
-  const disposers: Dispose[] = [];
   let diff: DiffShell | null = null;
   const choice = (label: string) => h("select.ex-select", { "aria-label": label }, ...data.ranks.map((each, n) => h("option", { value: n }, each.name)));
   const pair = [choice("Compare from"), choice("Compare to")];
@@ -43,14 +42,11 @@ export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damag
   const bottom = h("div.ex-cell", h("div.ex-bar", h("label", "From ", pair[0]), h("label", "to ", pair[1])), place);
   fill(root, header, ...notices, h("div.ex-column.ex-m-rows", ...divided([top, bottom], "horizontal", [0.4, 0.6])));
   for (const select of pair) on(select, "change", () => compare());
-  disposers.push(host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => compiles.dispose(), () => ranks.dispose());
+  const dispose = ends(
+    host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => compiles.dispose(), () => ranks.dispose(),
+    () => diff?.dispose(), () => fill(root),
+  );
   first();
-
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    diff?.dispose();
-    fill(root);
-  }
 
   /** Opens on the first compile that differs. */
   function first(): void {

@@ -4,13 +4,13 @@ import { button, fill, h, on } from "../../dom";
 import { key, parts } from "../../element";
 import { fileName } from "../../filename";
 import { count } from "../../format";
-import type { Context, Pane, PaneKind } from "../../pane";
+import type { Context, Pane } from "../../pane";
 import type { BreakData, CodeData, CompileData, ValueData } from "../../record";
 import { TextView } from "../../textview";
 import { type Moves, Walk } from "../../walk";
 import { listing, meaning, spanned, stackEffect } from "./listing";
 import { type Added, added, aligned, byLine, find, type Instructions, instructions, marks, said, type State, stateAt, stepChanges, stepOf } from "./steps";
-import { TITLES } from "../titles";
+import { ends } from "../../signal";
 
 const ROLES: { readonly [role: string]: string } = {
   original: "original", rewritten: "rewritten: what runs instead", continuation: "continuations: what goes on after a break",
@@ -25,13 +25,7 @@ const MOVES: Moves = {
 /** Guards, nodes and such that are listed. */
 const LISTED = 60;
 
-export const bytecode: PaneKind = {
-  id: "bytecode",
-  title: TITLES.bytecode,
-  open: (into, context) => Bytecode(into, context),
-};
-
-function Bytecode(into: HTMLElement, context: Context): Pane {
+export function bytecode(into: HTMLElement, context: Context): Pane {
   const codes = h("select.ex-select", { "aria-label": "Code object" });
   const details = h("div.ex-step", { role: "region", "aria-label": "Instruction and evaluator state", tabindex: 0 });
   const nothing = h("p.ex-hint");
@@ -60,9 +54,11 @@ function Bytecode(into: HTMLElement, context: Context): Pane {
   const view = TextView(body, context);
   on(codes, "change", () => showCode(all()[Number(codes.value)]));
   const { selection, looked } = context;
-  const disposers = [
+  const dispose = ends(
+    () => (context.step.value = -1), walk.end,
     looked.watch(render), context.step.watch(markCell), selection.pinned.watch(follow),
-  ];
+    view,
+  );
 
   function reveal(what: string): boolean {
     const { compile, id } = parts(what);
@@ -73,13 +69,6 @@ function Bytecode(into: HTMLElement, context: Context): Pane {
   function exports() {
     const name = fileName(`${current()?.id ?? ""} ${shownCode?.name ?? "bytecode"} ${shownCode?.role ?? ""}`);
     return [{ kind: "txt" as const, name, make: async () => view.text }];
-  }
-
-  function dispose(): void {
-    context.step.value = -1;
-    walk.end();
-    disposers.forEach(dispose => dispose());
-    view.dispose();
   }
 
   function holding(id: string): CodeData | undefined {

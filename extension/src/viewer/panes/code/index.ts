@@ -4,24 +4,17 @@ import { aria, button, fill, h, on } from "../../dom";
 import { fileName } from "../../filename";
 import { bytes, phrase, scaled, seconds } from "../../format";
 import { own } from "../../gather";
-import type { Context, Export, Pane, PaneKind } from "../../pane";
+import type { Context, Export, Pane } from "../../pane";
 import type { CompileData, KernelData } from "../../record";
 import { rowsOf } from "../../rows";
 import { made, program } from "../../saving";
-import { onChange } from "../../signal";
+import { ends, onChange } from "../../signal";
 import { halfName, whyNone } from "../../stages";
 import { TextView } from "../../textview";
 import { intel } from "./intel";
 import { firstUnit, KINDS, type Spot, spotOf, type Unit, unitsOf } from "./units";
-import { TITLES } from "../titles";
 
-export const code: PaneKind = {
-  id: "code",
-  title: TITLES.code,
-  open: (into, context) => Code(into, context),
-};
-
-function Code(into: HTMLElement, context: Context): Pane {
+export function code(into: HTMLElement, context: Context): Pane {
   const chooser = h("select.ex-select", { "aria-label": "Kernel or wrapper" });
   const kinds = h("div.ex-kinds", { role: "radiogroup", "aria-label": "Language" });
   const facts = h("div.ex-facts-line");
@@ -43,13 +36,14 @@ function Code(into: HTMLElement, context: Context): Pane {
     render();
   });
   const { selection, looked, stage } = context;
-  const disposers = [
-    looked.watch(() => reload()), onChange(language, () => render()), onChange(inIntel, () => render()),
-    onChange(stage, () => followStage()),
+  const dispose = ends(
+    looked.watch(reload), onChange(language, render), onChange(inIntel, render),
+    onChange(stage, followStage),
     onChange(selection.pinned, pinned => {
       if (pinned !== null && !holdsNone(pinned)) reveal(pinned);
     }),
-  ];
+    view,
+  );
 
   function reveal(what: string): boolean {
     const compile = current();
@@ -69,11 +63,6 @@ function Code(into: HTMLElement, context: Context): Pane {
     const { kernel, id } = spot.unit;
     const name = fileName(`${kernel?.function ?? id} ${spot.kind}`);
     return [{ kind: "txt" as const, name, make: async () => view.text }, ...(kernel ? [programOf(kernel)] : [])];
-  }
-
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    view.dispose();
   }
 
   function programOf({ function: name, id }: KernelData): Export {

@@ -3,7 +3,7 @@
 import { aria, h, on, taken, tool } from "../../dom";
 import type { Key } from "../../element";
 import { sum } from "../../gather";
-import type { Dispose } from "../../signal";
+import { ends } from "../../signal";
 import { beginning, between, type Camera, type Extent, held, moved, type Rectangle, showing, whole, zoomed } from "./camera";
 import { Colours, type Lit, paintCanvas } from "./canvas";
 import { gestures } from "./gestures";
@@ -37,7 +37,6 @@ export function Drawing(name: string, hooks: Hooks) {
   const canvas = h("canvas.ex-g-canvas", { "aria-hidden": "true" });
   const said = h("div.ex-hidden", { "aria-live": "polite" });
   const scale = h("span.ex-g-scale");
-  const disposers: Dispose[] = [];
   let shownScene = EMPTY;
   let eye: Camera = { x: 0, y: 0, scale: 1 };
   let extent: Extent = { width: 0, height: 0 };
@@ -48,7 +47,6 @@ export function Drawing(name: string, hooks: Hooks) {
   let atHand: Mark | null = null;
   let frameAsked = 0;
   let gliding = 0;
-  const dispose = () => disposers.forEach(dispose => dispose());
   const fit = () => glide(whole(shownScene, extent));
   const zoomBy = (factor: number) => look(zoomed(eye, extent.width / 2, extent.height / 2, factor));
   const under = (x: number, y: number): Mark | null => markAt(shownScene, eye.x + x / eye.scale, eye.y + y / eye.scale);
@@ -70,11 +68,11 @@ export function Drawing(name: string, hooks: Hooks) {
     canvas, layers.element, minimap.element, controls, said,
   );
   const colours = new Colours(element);
-  const observer = new ResizeObserver(() => resized());
+  const observer = new ResizeObserver(resized);
   observer.observe(element);
   on(element, "keydown", key);
   on(element, "blur", () => hooks.walked(null));
-  disposers.push(
+  const dispose = ends(
     () => observer.disconnect(),
     gestures(element, {
       move: (dx, dy) => move(dx, dy),

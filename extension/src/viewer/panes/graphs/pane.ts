@@ -1,4 +1,5 @@
-// The graphs pane: which graph is looked at, what of it is open, and how it hangs together with the rest of the viewer.
+// Graphs: as captured, as traced, after each pass, and the halves; drawn, as a table, and as text. Which graph is looked at,
+// what of it is open, and how it hangs together with the rest of the viewer.
 
 import { fill, h } from "../../dom";
 import { key, type Key, parts } from "../../element";
@@ -8,7 +9,7 @@ import type { Context, Export, Pane } from "../../pane";
 import { rasterised, standalone } from "../../picture";
 import { program } from "../../saving";
 import { whyNone } from "../../stages";
-import { type Dispose, onChange } from "../../signal";
+import { ends, onChange } from "../../signal";
 import { TextView } from "../../textview";
 import { Card } from "./card";
 import { Drawing } from "./drawing";
@@ -29,11 +30,10 @@ import { type View, WHAT } from "./views";
 
 let made = 0;
 
-export function GraphsPane(into: HTMLElement, context: Context): Pane {
+export function graphs(into: HTMLElement, context: Context): Pane {
   const said = h("div.ex-g-said", { role: "status" });
   const legend = h("div.ex-g-legend", { role: "group", "aria-label": "Legend", tabindex: 0 });
   const empty = h("div.ex-empty", { role: "note" });
-  const disposers: Dispose[] = [];
   let reading: Reading | null = null;
   let looked: View | undefined;
   let scene: Scene | null = null;
@@ -47,28 +47,30 @@ export function GraphsPane(into: HTMLElement, context: Context): Pane {
   const eagerView = (): View | undefined => reading?.eager;
   const tell = (text: string) => (said.textContent = text);
   const settings = settingsOf(context);
-  const toolbar = Toolbar(settings, id => choose(id), open => openAll(open), () => nextChange());
-  const drawing = Drawing(`ex-g${++made}`, {
-    hovered: (mark, x, y) => hovered(mark, x, y),
-    chosen: mark => chosen(mark),
-    walked: mark => walked(mark),
-    toggled: mark => toggled(mark),
-    left: mark => left(mark),
-  });
+  const toolbar = Toolbar(settings, choose, openAll, nextChange);
+  const drawing = Drawing(`ex-g${++made}`, { hovered, chosen, walked, toggled, left });
   const tip = Card(context, null);
   const card = Card(context, () => {
     drawing.setCurrent(null);
     card.show(null);
   });
   drawing.element.append(tip.element, card.element);
-  const table = NodeTable(context.selection, vertex => near(vertex));
+  const table = NodeTable(context.selection, near);
   const text = h("div.ex-body-text");
   const list = KeptList(context, id => reveal(key(context.compile.value, id)));
   const bodies = { drawing: drawing.element, table: h("div.ex-g-scroll", { tabindex: 0, "aria-label": "Nodes" }, table.table.element), text };
   const body = h("div.ex-g-body", h("div.ex-g-main", ...Object.values(bodies)), list.element);
   into.append(h("div.ex-pane.ex-graphs", toolbar.element, said, empty, body, legend));
   const textView = TextView(text, context, true);
-  watch();
+  const { by, colouring, changes, kept, beside, legend: wantsLegend } = settings;
+  const dispose = ends(
+    context.looked.watch(reread), onChange(context.stage, follow), onChange(context.step, stepped),
+    ...[by, colouring, changes, beside].map(each => onChange<unknown>(each, render)),
+    settings.shown.watch(lay), kept.watch(lay), wantsLegend.watch(lay),
+    context.selection.chain.watch(chain => drawing.light(chain)), onChange(context.selection.pinned, pinnedElsewhere),
+    onChange(context.host.dark, () => requestAnimationFrame(() => drawing.recoloured())),
+    toolbar, drawing, table.table, textView, list,
+  );
 
   function reveal(what: Key): boolean {
     const { compile, id } = parts(what);
@@ -98,37 +100,17 @@ export function GraphsPane(into: HTMLElement, context: Context): Pane {
     ];
   }
 
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    for (const each of [toolbar, drawing, table.table, textView, list]) each.dispose();
-  }
-
-  function watch(): void {
-    const { looked, stage, step, selection, host } = context;
-    const { shown, by, colouring, changes, kept, beside, legend } = settings;
-    const render = () => renderAll();
-    disposers.push(
-      looked.watch(() => reread()), onChange(stage, () => follow()),
-      onChange(step, at => stepped(at)),
-      onChange(by, render), onChange(colouring, render), onChange(changes, render), onChange(beside, render),
-      shown.watch(() => lay()), kept.watch(() => lay()), legend.watch(() => lay()),
-      selection.chain.watch(chain => drawing.light(chain)),
-      onChange(selection.pinned, pinned => pinnedElsewhere(pinned)),
-      onChange(host.dark, () => requestAnimationFrame(() => drawing.recoloured())),
-    );
-  }
-
   function reread(): void {
     const compile = context.looked.value;
     if (!compile) {
       reading = null;
       looked = undefined;
-      return renderAll();
+      return render();
     }
     const id = reading?.compile.id === compile.id ? looked?.id : undefined;
     reading = Reading.of(compile, reading);
     looked = (id === undefined ? undefined : reading.view(id)) ?? reading.viewOf(context.stage.value);
-    renderAll();
+    render();
   }
 
   function follow(): void {
@@ -136,7 +118,7 @@ export function GraphsPane(into: HTMLElement, context: Context): Pane {
     const view = reading?.viewOf(context.stage.value);
     if (!view || view === looked) return;
     looked = view;
-    renderAll();
+    render();
   }
 
   function choose(id: string): void {
@@ -146,7 +128,7 @@ export function GraphsPane(into: HTMLElement, context: Context): Pane {
 
   function look(view: View): void {
     looked = view;
-    renderAll();
+    render();
     context.stage.value = view.stage;
   }
 
@@ -301,7 +283,7 @@ export function GraphsPane(into: HTMLElement, context: Context): Pane {
     for (const vertex of mark.item.vertices) yield key(compile.id, family.vertices[vertex]!.data.id);
   }
 
-  function renderAll(): void {
+  function render(): void {
     const [view, read] = [looked, reading];
     empty.hidden = view !== undefined && view.graph.nodes.length > 0;
     body.hidden = !empty.hidden;
@@ -425,7 +407,6 @@ export function GraphsPane(into: HTMLElement, context: Context): Pane {
   return { reveal, exports, dispose };
 }
 
-export type GraphsPane = ReturnType<typeof GraphsPane>;
 
 /** Browsers make no larger canvas; a PNG has two pixels each. */
 const MOST_PIXELS = 7000;

@@ -5,7 +5,7 @@ import { button, fill, h, on, tool } from "../../dom";
 import { phrase } from "../../format";
 import { type Item, menuButton } from "../../menu";
 import type { Context } from "../../pane";
-import type { Dispose, Signal } from "../../signal";
+import { ends, type Signal } from "../../signal";
 import type { Grouping } from "./groups";
 import { COLOURINGS, type Colouring } from "./paint";
 import type { View } from "./views";
@@ -57,8 +57,6 @@ export function Toolbar(
 ) {
   const viewSelect = h("select.ex-select", { "aria-label": "Graph" });
   let offered: Offer | null = null;
-  const disposers: Dispose[] = [];
-  const dispose = () => disposers.forEach(dispose => dispose());
   const step = (by: number) => () => {
     const option = viewSelect.options[viewSelect.selectedIndex + by];
     if (option) choose(option.value);
@@ -70,7 +68,7 @@ export function Toolbar(
   const shown = choices("Shown as", Object.entries(SHOWN), settings.shown);
   const more = menuButton("Groups, colours and marks", "View", () => items(settings, all), "View");
   const element = h("div.ex-bar", h("span.ex-g-stepper", back, viewSelect, turned), shown.element, next, more);
-  disposers.push(shown.end);
+  const dispose = ends(shown.end);
 
   function offer(offer: Offer): void {
     const { views, view, did, changed } = (offered = offer);

@@ -6,27 +6,20 @@ import { isSourceLine, key, parts, syntheticReason, type Key } from "../../eleme
 import { Facets, facetsOf } from "../../facets";
 import { count, phrase, seconds } from "../../format";
 import { whyNone } from "../../stages";
-import type { Context, Export, Pane, PaneKind } from "../../pane";
+import type { Context, Export, Pane } from "../../pane";
 import { part } from "../../picture";
 import type { CompileData, GlobalStateData, GuardData, InputData } from "../../record";
-import { type Dispose, Signal } from "../../signal";
+import { ends, Signal } from "../../signal";
 import { decide, type Call, type Decision, type Outcome } from "./check";
 import { seenBy } from "./described";
 import { form } from "./form";
 import { outlook, type Outlook } from "./outlook";
-import { TITLES } from "../titles";
-
-export const guards: PaneKind = {
-  id: "guards",
-  title: TITLES.guards,
-  open: (into, context) => GuardsPane(into, context),
-};
 
 const MARKS: { readonly [outcome in Outcome]: string } = { holds: "✓ holds", fails: "✕ fails", undecided: "? undecided" };
 const LOOKS: { readonly [outcome in Outcome]: string } = { holds: "ex-yes", fails: "ex-no", undecided: "ex-unsure" };
 const ORDER: { readonly [outcome in Outcome]: number } = { fails: 0, undecided: 1, holds: 2 };
 
-function GuardsPane(into: HTMLElement, context: Context): Pane {
+export function guards(into: HTMLElement, context: Context): Pane {
   const answer = h("div.ex-answer", { role: "status" });
   const fields = h("div");
   const counted = h("p.ex-say");
@@ -35,7 +28,6 @@ function GuardsPane(into: HTMLElement, context: Context): Pane {
   let changed = new Map<string, InputData>();
   let stateGiven: GlobalStateData | null = null;
   let shown: CompileData | undefined;
-  const disposers: Dispose[] = [];
   const described = (): Call => ({ inputs: new Map([...seen, ...changed]), state: stateGiven });
   const placeOf = ({ span }: GuardData): string => span ? context.model.files.value.place(span.file, span.line) : "";
   const filters = {
@@ -62,9 +54,10 @@ function GuardsPane(into: HTMLElement, context: Context): Pane {
   );
   into.append(empty, h("div.ex-pad", body));
   const filtered = () => decideAll();
-  disposers.push(
-    context.compile.watch(() => render()), context.model.record.watch(() => render()),
+  const dispose = ends(
+    context.compile.watch(render), context.model.record.watch(render),
     filters.outcomes.watch(filtered), filters.owners.watch(filtered), filters.properties.watch(filtered), filters.words.watch(filtered),
+    table,
   );
 
   function reveal(what: Key): boolean {
@@ -76,11 +69,6 @@ function GuardsPane(into: HTMLElement, context: Context): Pane {
   function exports(): readonly Export[] {
     const name = `${shown?.id ?? ""}-guards`;
     return body.hidden ? [] : [{ kind: "txt", name, make: async () => table.text() }];
-  }
-
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    table.dispose();
   }
 
   function keysOf(guard: GuardData): Key[] {

@@ -7,30 +7,22 @@ import { fill, h, svg } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { bytes, count } from "../../format";
 import { HalfChoice, type Looked } from "../../halfchoice";
-import type { Context, Export, Pane, PaneKind } from "../../pane";
+import type { Context, Export, Pane } from "../../pane";
 import { Picture, type Shown } from "../../picture";
 import { whyNone } from "../../stages";
 import type { BufferData, HalfData } from "../../record";
-import type { Dispose } from "../../signal";
+import { ends } from "../../signal";
 import { drawLives, drawPool, LOOKS } from "./draw";
 import { planOf, type Plan } from "./plan";
 import { KeptList } from "../graphs/keptlist";
-import { TITLES } from "../titles";
-
-export const memory: PaneKind = {
-  id: "memory",
-  title: TITLES.memory,
-  open: (into, context) => MemoryPane(into, context),
-};
 
 /** Buffers: more of them are a table, in which one can find something. */
 const MOST_DRAWN = 1000;
 
-function MemoryPane(into: HTMLElement, context: Context): Pane {
+export function memory(into: HTMLElement, context: Context): Pane {
   const said = h("p.ex-say");
   const legendBelow = legend();
   const empty = h("div.ex-empty");
-  const disposers: Dispose[] = [];
   const keyOf = (id: string): Key => key(context.compile.value, id);
   const choice = HalfChoice(context);
   const rows = { keys: (each: BufferData) => [keyOf(each.name)] };
@@ -43,7 +35,7 @@ function MemoryPane(into: HTMLElement, context: Context): Pane {
   lives.element.append(legendBelow);
   const body = h("div.ex-pad", lives.element, pool.element, kept.element);
   into.append(empty, body);
-  disposers.push(choice.looked.watch(looked => render(looked)));
+  const dispose = ends(choice.looked.watch(render), choice, lives, pool, kept);
 
   function reveal(what: Key): boolean {
     const { compile, id } = parts(what);
@@ -56,11 +48,6 @@ function MemoryPane(into: HTMLElement, context: Context): Pane {
     const half = choice.looked.value?.half;
     const name = half?.name ?? "memory";
     return [...lives.exports(`${name}-memory`), ...(half?.memory?.pool ? pool.exports(`${name}-pool`) : [])];
-  }
-
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    for (const each of [choice, lives, pool, kept]) each.dispose();
   }
 
   function render(looked: Looked | null): void {

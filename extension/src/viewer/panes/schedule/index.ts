@@ -8,11 +8,11 @@ import { Facets, facetsOf } from "../../facets";
 import { bytes, count, phrase, seconds } from "../../format";
 import { own } from "../../gather";
 import { HalfChoice, type Looked } from "../../halfchoice";
-import type { Context, Export, Pane, PaneKind } from "../../pane";
+import type { Context, Export, Pane } from "../../pane";
 import { part, Picture, type Shown } from "../../picture";
 import type { FusionData, HalfData, ItemData, OperationData } from "../../record";
 import { rowsOf } from "../../rows";
-import type { Dispose } from "../../signal";
+import { ends } from "../../signal";
 import { artifact, whyNone } from "../../stages";
 import { TextView } from "../../textview";
 import { Walk } from "../../walk";
@@ -20,7 +20,6 @@ import { drawSchedule } from "./draw";
 import { named } from "./named";
 import { Pairs, type Explanation } from "./pairs";
 import { find, kernelsAt, MOVES, outcome } from "./tries";
-import { TITLES } from "../titles";
 
 /** Steps that are drawn; more are a table alone. */
 const MOST_DRAWN = 1500;
@@ -28,13 +27,7 @@ const MOST_DRAWN = 1500;
 /** Reasons against fusion that the pane begins with. */
 const MOST_NAMED = 3;
 
-export const schedule: PaneKind = {
-  id: "schedule",
-  title: TITLES.schedule,
-  open: (into, context) => SchedulePane(into, context),
-};
-
-function SchedulePane(into: HTMLElement, context: Context): Pane {
+export function schedule(into: HTMLElement, context: Context): Pane {
   const textHead = h("h2", "Loop IR");
   const answer = h("div.ex-answer", { role: "status" });
   const empty = h("div.ex-empty");
@@ -45,7 +38,6 @@ function SchedulePane(into: HTMLElement, context: Context): Pane {
   let byId: ReadonlyMap<string, OperationData> = new Map();
   let times: ReadonlyMap<string, number | null | undefined> = new Map();
   let pairs: Pairs | null = null;
-  const disposers: Dispose[] = [];
   const half = (): HalfData | undefined => choice.looked.value?.half;
   const keyOf = (id: string): Key => key(context.compile.value, id);
   const attempts = (): readonly FusionData[] => half()?.schedule?.tried ?? [];
@@ -77,10 +69,11 @@ function SchedulePane(into: HTMLElement, context: Context): Pane {
   );
   into.append(empty, h("div.ex-pad", body));
   const again = () => render(choice.looked.value);
-  disposers.push(
+  const dispose = ends(
     choice.looked.watch(again),
-    filters.codes.watch(() => showVerdicts()),
-    filters.ok.watch(() => showVerdicts()),
+    filters.codes.watch(showVerdicts),
+    filters.ok.watch(showVerdicts),
+    walk.end, choice, picture, verdicts, text,
   );
 
   function reveal(what: Key): boolean {
@@ -93,12 +86,6 @@ function SchedulePane(into: HTMLElement, context: Context): Pane {
   function exports(): readonly Export[] {
     const half = choice.looked.value?.half.name ?? "schedule";
     return [...picture.exports(`${half}-schedule`), { kind: "txt", name: `${half}-verdicts`, make: async () => verdicts.text() }];
-  }
-
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    walk.end();
-    for (const each of [choice, picture, verdicts, text]) each.dispose();
   }
 
   /** Shows what one attempt of fusion was, and what was together by then. */

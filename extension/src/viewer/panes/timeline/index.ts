@@ -5,19 +5,12 @@ import { DataTable, figure } from "../../datatable";
 import { button, h, on, svg, taken } from "../../dom";
 import { count, percent, seconds } from "../../format";
 import { made } from "../../saving";
-import type { Context, Export, Pane, PaneKind } from "../../pane";
+import type { Context, Export, Pane } from "../../pane";
 import { Picture, type Shown } from "../../picture";
 import { Roving } from "../../roving";
-import { type Dispose, Signal } from "../../signal";
+import { ends, Signal } from "../../signal";
 import { compilingBefore, tableOf, timelineOf, type Part, type Row, type Span, type Timeline } from "./spans";
-import { TITLES } from "../titles";
 import { most } from "../../gather";
-
-export const timeline: PaneKind = {
-  id: "timeline",
-  title: TITLES.timeline,
-  open: (into, context) => TimelinePane(into, context),
-};
 
 const ROW = 24;
 const BAR = 21;
@@ -30,14 +23,13 @@ const LOOKS: { readonly [part in Part]: { readonly look: string; readonly patter
   other: { look: "ex-tone-7", pattern: "plain", says: "other" },
 };
 
-function TimelinePane(into: HTMLElement, context: Context): Pane {
+export function timeline(into: HTMLElement, context: Context): Pane {
   const zoom = new Signal<readonly [number, number] | null>(null);
   const roving = Roving();
   const said = h("p.ex-say");
   const whole = button("ex-action", "Whole", () => (zoom.value = null));
   const empty = h("div.ex-empty", h("p", "Nothing was compiled yet."));
   let marks = new Map<SVGElement, Span>();
-  const disposers: Dispose[] = [];
   const reveal = (): boolean => false;
   const waits = context.setting<boolean>("waits", false);
   const table = DataTable<Row>("Compile time by stage", [
@@ -61,29 +53,25 @@ function TimelinePane(into: HTMLElement, context: Context): Pane {
   const body = h("div.ex-pad", picture.element);
   into.append(empty, body);
   const { element } = picture;
-  on(element, "click", event => clicked(event));
+  on(element, "click", clicked);
   on(element, "dblclick", event => zoomTo(spanOf(event.target)));
   on(element, "focusin", event => {
     const focused = markOf(event.target);
     if (focused) roving.focused(focused);
   });
-  on(element, "keydown", event => key(event));
-  disposers.push(
-    context.model.record.watch(() => render()),
-    zoom.watch(() => render()),
-    waits.watch(() => render()),
-    context.stage.watch(() => showCurrent()),
+  on(element, "keydown", key);
+  const dispose = ends(
+    context.model.record.watch(render),
+    zoom.watch(render),
+    waits.watch(render),
+    context.stage.watch(showCurrent),
+    picture,
   );
 
   function exports(): readonly Export[] {
     if (body.hidden) return [];
     const name = `${context.model.record.value.title.replace(/\W+/g, "_")}-timeline`;
     return [...picture.exports(name), { kind: "json", name, make: () => made(context.host, 'trace("FILE.json")', "trace") }];
-  }
-
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    picture.dispose();
   }
 
   function render(): void {

@@ -4,10 +4,10 @@ import { codes, type Column, DataTable, figure } from "../../datatable";
 import { button, fill, h, on } from "../../dom";
 import { key, type Key } from "../../element";
 import { bytes, count, percent, phrase, scaled, seconds } from "../../format";
-import type { Context, Export, Pane, PaneKind } from "../../pane";
+import type { Context, Export, Pane } from "../../pane";
 import { part, Picture, type Shown } from "../../picture";
 import type { AccuracyData, DivergenceData, RecordData, SamplesData } from "../../record";
-import { type Dispose, Signal } from "../../signal";
+import { type Dispose, ends, Signal } from "../../signal";
 import { drawBars } from "./bars";
 import { costsOf, performance, rate, usable, whyNoOverhead, type Cost } from "./costs";
 import { paysOffAfter, withQuartiles, writtenError } from "./figures";
@@ -15,16 +15,9 @@ import { Retime } from "./retime";
 import { drawRoofline, pointsOf } from "./roofline";
 import { contestants, type Run, Runs } from "./runs";
 import { drawStrips } from "./strips";
-import { TITLES } from "../titles";
 import { least, most } from "../../gather";
 
-export const timing: PaneKind = {
-  id: "timing",
-  title: TITLES.timing,
-  open: (into, context) => TimingPane(into, context),
-};
-
-function TimingPane(into: HTMLElement, context: Context): Pane {
+export function timing(into: HTMLElement, context: Context): Pane {
   const runs = Runs();
   const chosen = new Signal<string | null>(null);
   const accuracyPart = h("section.ex-picture");
@@ -36,7 +29,6 @@ function TimingPane(into: HTMLElement, context: Context): Pane {
   const more = h("button.ex-link", { type: "button" });
   let all = false;
   let drawn = false;
-  const disposers: Dispose[] = [];
   /** Samples come many times a second; what they change is drawn once a frame. */
   let waiting = false;
   const reveal = (what: Key): boolean => bars.reveal(what);
@@ -66,14 +58,14 @@ function TimingPane(into: HTMLElement, context: Context): Pane {
   const beside = (...parts: readonly HTMLElement[]) => h("div.ex-two", ...parts);
   into.append(h("div.ex-pad", beside(strips.element, accuracyPart), runPart, retime.element, beside(bars.element, roofline.element)));
   let leave: Dispose = () => undefined;
-  disposers.push(
+  const dispose = ends(
     model.record.watch(record => {
       runs.recorded(record.timing);
       showKernels();
     }),
-    runs.all.watch(() => soon()),
-    chosen.watch(() => soon()),
-    context.abilities.watch(() => showRetime()),
+    runs.all.watch(soon),
+    chosen.watch(soon),
+    context.abilities.watch(showRetime),
     host.live.watch(live => {
       showRetime();
       leave();
@@ -81,6 +73,7 @@ function TimingPane(into: HTMLElement, context: Context): Pane {
       if (!live) runs.lost();
     }),
     () => leave(),
+    strips, bars, roofline, runTable,
   );
   showRun();
 
@@ -91,11 +84,6 @@ function TimingPane(into: HTMLElement, context: Context): Pane {
       ...(costsOf(context.model.record.value).some(each => each.seconds !== null) ? bars.exports(`${name}-kernels`) : []),
       ...(roofline.element.hidden ? [] : roofline.exports(`${name}-roofline`)),
     ];
-  }
-
-  function dispose(): void {
-    disposers.forEach(dispose => dispose());
-    for (const each of [strips, bars, roofline, runTable]) each.dispose();
   }
 
   function soon(): void {

@@ -49,7 +49,7 @@ export function Retime(made: () => string, asks: Asks) {
       h("label.ex-check", tie, "sizes that were equal move together"),
       h("div.ex-actions", start, ...(abilities.stop ? [stop] : []), reset, total, status),
     );
-    sizes.shapes.watch(shapes => follow(shapes));
+    sizes.shapes.watch(follow);
     tell(running);
   }
 
