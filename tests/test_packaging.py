@@ -30,7 +30,8 @@ def test_the_settings_offer_the_panes_that_there_are() -> None:
     schema = json.loads((EXTENSION / "schema/plugin.json").read_text())
     assert set(schema["properties"]["panes"]["items"]["items"]["enum"]) == set(PANES)
     viewer = (EXTENSION / "src/viewer/panes/index.ts").read_text()
-    assert re.findall(r"^  (\w+),$", viewer, re.M) == list(PANES)
+    offered = re.search(r"OPENED[^=]* = \{([^}]*)\}", viewer)
+    assert offered and re.findall(r"\w+", offered[1]) == list(PANES)
 
 
 def test_the_lock_file_holds_no_addresses() -> None:
