@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import textwrap
 import types
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -25,6 +26,7 @@ from explorer.show.notebook import protocol
 
 
 CHECKS = {str: "text", int: "whole", float: "real", bool: "flag"}
+WIDEST = 120
 SIMPLE = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", Any: "unknown"}
 
 
@@ -61,7 +63,7 @@ def written(text: Any) -> str:
 
 def checks(structs: Iterable[type[msgspec.Struct]]) -> str:
     """One check for each structure, in order; structures name earlier ones and themselves."""
-    return "".join(f"export const {struct.__name__}: Check = {_check(struct)};\n" for struct in structs)
+    return "".join(_wrapped(f"export const {struct.__name__}: Check = {_check(struct)};") for struct in structs)
 
 
 def checked(text: Any, within: type[msgspec.Struct] | None = None) -> str:
@@ -118,11 +120,26 @@ def _declaration(struct: type[msgspec.Struct]) -> str:
     about = _comment(struct)
     if struct.__struct_config__.array_like:
         inner = ", ".join(f"{f.encode_name}{'' if f.required else '?'}: {written(f.type)}" for f in fields)
-        return f"{about}export type {struct.__name__} = readonly [{inner}];"
+        return about + _wrapped(f"export type {struct.__name__} = readonly [{inner}];").rstrip()
     tag = struct.__struct_config__.tag
-    body = [f'  readonly type: "{tag}";\n'] if tag is not None else []
-    body += [f"  readonly {f.encode_name}{'' if f.required else '?'}: {written(f.type)};\n" for f in fields]
-    return f"{about}export interface {struct.__name__} {{\n{''.join(body)}}}"
+    body = [f'readonly type: "{tag}";'] if tag is not None else []
+    body += [f"readonly {f.encode_name}{'' if f.required else '?'}: {written(f.type)};" for f in fields]
+    return f"{about}export interface {struct.__name__} {{\n{_filled(body)}\n}}"
+
+
+def _wrapped(line: str) -> str:
+    return textwrap.fill(line, WIDEST, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def _filled(parts: Iterable[str]) -> str:
+    """The parts in as few indented lines as hold them."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(part) < WIDEST:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(f"  {part}")
+    return "\n".join(lines)
 
 
 def _comment(struct: type[msgspec.Struct]) -> str:
@@ -184,7 +201,7 @@ def _checks(found: list[type[msgspec.Struct]], top: str) -> str:
 def _imports(how: str, text: str, path: str) -> str:
     """The import of what a text names of the record."""
     used = (each.__name__ for each in structs(record, record.Data) if _names(each.__name__, text))
-    return f'{how} {{ {", ".join(used)} }} from "{path}";\n\n'
+    return _wrapped(f'{how} {{ {", ".join(used)} }} from "{path}";') + "\n"
 
 
 def _names(name: str, text: str) -> bool:

@@ -7,81 +7,50 @@ export const MIME = "application/vnd.explorer.methods+json";
 
 /** One stop of an operation on its way through the dispatcher. `does` is "kernel" or "passes on". */
 export interface KernelStepData {
-  readonly key: string;
-  readonly does: string;
-  readonly place: string;
+  readonly key: string; readonly does: string; readonly place: string;
 }
 
 /** One operation that eager ran: its stops in the dispatcher's order, the types, median seconds, and the line of the
  * program ("FILE:LINE", "" where none is known). */
 export interface OperationCallData {
-  readonly id: string;
-  readonly name: string;
-  readonly steps: readonly KernelStepData[];
-  readonly dtype: string;
-  readonly layout: string;
-  readonly device: string;
-  readonly result: string;
-  readonly seconds: number;
+  readonly id: string; readonly name: string; readonly steps: readonly KernelStepData[]; readonly dtype: string;
+  readonly layout: string; readonly device: string; readonly result: string; readonly seconds: number;
   readonly where: string;
 }
 
 /** A call that captured programs are tried on: `change` says how it differs from the call captured, `expected` what
  * eager gives or raises. */
 export interface TriedInputData {
-  readonly name: string;
-  readonly change: string;
-  readonly arguments: string;
-  readonly expected?: string;
+  readonly name: string; readonly change: string; readonly arguments: string; readonly expected?: string;
 }
 
 /** What came of one input, beside eager. `detail` gives the values or the error; `recompiled` where the method
  * compiled anew for it. */
 export interface VerdictData {
-  readonly input: string;
-  readonly answer: "right" | "wrong" | "refused" | "not run";
-  readonly detail?: string;
-  readonly error?: number;
-  readonly recompiled?: boolean;
+  readonly input: string; readonly answer: "right" | "wrong" | "refused" | "not run"; readonly detail?: string;
+  readonly error?: number; readonly recompiled?: boolean;
 }
 
 /** One text of what a method captured. A line's origins are the lines of the program that it was made for, where
  * the method knows them; lines have no ids. */
 export interface ViewData {
-  readonly title: string;
-  readonly text: TextData;
+  readonly title: string; readonly text: TextData;
 }
 
 /** What one method made of the program. `seconds` is the median of a call, `capture_seconds` what capturing took,
  * with its first call where that is when it captures. */
 export interface MethodData {
-  readonly name: string;
-  readonly how: string;
-  readonly views?: readonly ViewData[];
-  readonly control?: string;
-  readonly sizes?: string;
-  readonly baked?: readonly string[];
-  readonly kept?: readonly string[];
-  readonly verdicts?: readonly VerdictData[];
-  readonly said?: readonly string[];
-  readonly error?: string;
-  readonly meaning?: string;
-  readonly missing?: string;
-  readonly capture_seconds?: number | null;
-  readonly seconds?: number | null;
-  readonly spread?: number | null;
-  readonly saved?: string;
+  readonly name: string; readonly how: string; readonly views?: readonly ViewData[]; readonly control?: string;
+  readonly sizes?: string; readonly baked?: readonly string[]; readonly kept?: readonly string[];
+  readonly verdicts?: readonly VerdictData[]; readonly said?: readonly string[]; readonly error?: string;
+  readonly meaning?: string; readonly missing?: string; readonly capture_seconds?: number | null;
+  readonly seconds?: number | null; readonly spread?: number | null; readonly saved?: string;
   readonly runs_without_python?: string;
 }
 
 export interface MethodsData {
-  readonly version: number;
-  readonly title: string;
-  readonly created: string;
-  readonly environment: { readonly [key: string]: string };
-  readonly sources: readonly SourceData[];
-  readonly inputs: readonly TriedInputData[];
-  readonly methods: readonly MethodData[];
-  readonly operations?: readonly OperationCallData[];
-  readonly timing?: string;
+  readonly version: number; readonly title: string; readonly created: string;
+  readonly environment: { readonly [key: string]: string }; readonly sources: readonly SourceData[];
+  readonly inputs: readonly TriedInputData[]; readonly methods: readonly MethodData[];
+  readonly operations?: readonly OperationCallData[]; readonly timing?: string;
 }

@@ -7,14 +7,8 @@ export const MIME = "application/vnd.explorer.ranks+json";
 
 /** One process. `number` is its rank, None where its record does not say; `seconds` is what its compiles took. */
 export interface RankData {
-  readonly name: string;
-  readonly number: number | null;
-  readonly compiles: number;
-  readonly recompiles: number;
-  readonly graphs: number;
-  readonly breaks: number;
-  readonly guards: number;
-  readonly seconds: number;
+  readonly name: string; readonly number: number | null; readonly compiles: number; readonly recompiles: number;
+  readonly graphs: number; readonly breaks: number; readonly guards: number; readonly seconds: number;
   readonly error?: string;
 }
 
@@ -22,30 +16,20 @@ export interface RankData {
  * it: `what` names the text, `line` counts from 1, `before` and `after` are both lines ("" past the end of a text).
  * `also` names later texts that differ. */
 export interface RankDivergenceData {
-  readonly rank: number;
-  readonly what: string;
-  readonly line: number;
-  readonly before: string;
-  readonly after: string;
+  readonly rank: number; readonly what: string; readonly line: number; readonly before: string; readonly after: string;
   readonly also?: readonly string[];
 }
 
 /** One compile of a function on each rank: its id and its seconds, None on ranks without it. Ranks with equal
  * `kinds` compiled the same. */
 export interface RankCompileData {
-  readonly title: string;
-  readonly ids: readonly (string | null)[];
-  readonly seconds: readonly (number | null)[];
-  readonly kinds: readonly string[];
-  readonly partings?: readonly RankDivergenceData[];
+  readonly title: string; readonly ids: readonly (string | null)[]; readonly seconds: readonly (number | null)[];
+  readonly kinds: readonly string[]; readonly partings?: readonly RankDivergenceData[];
 }
 
 /** `missing` are ranks below the highest that left no record. */
 export interface RanksData {
-  readonly version: number;
-  readonly title: string;
-  readonly records: readonly RecordData[];
-  readonly ranks: readonly RankData[];
-  readonly compiles: readonly RankCompileData[];
+  readonly version: number; readonly title: string; readonly records: readonly RecordData[];
+  readonly ranks: readonly RankData[]; readonly compiles: readonly RankCompileData[];
   readonly missing?: readonly number[];
 }
