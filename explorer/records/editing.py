@@ -27,17 +27,7 @@ from explorer.core.recorder import SILENT, Progress, Recorder, compile_scope, re
 from explorer.core.rules import in_force, is_filled
 from explorer.ir import record as data
 from explorer.ir.capture import Frame
-from explorer.ir.edit import (
-    DEFINITION,
-    RERUN,
-    Edit,
-    EditedSource,
-    EditRefused,
-    Function,
-    edited,
-    functions,
-    parsed,
-)
+from explorer.ir.edit import DEFINITION, RERUN, Edit, EditedSource, EditRefused, Function, edited, functions, parsed
 from explorer.ir.program import Target
 from explorer.records.check.isolate import undone
 from explorer.records.check.trial import Trial, unnoticed

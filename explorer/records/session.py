@@ -42,14 +42,7 @@ from explorer.show.view import (
 )
 from explorer.show.view.glance import with_glance
 from explorer.show.view.provenance import file_names, node_name
-from explorer.show.view.size_limit import (
-    INDENTED,
-    MOST_ON_DISK,
-    all_within,
-    lines_on_disk,
-    on_disk,
-    within_size_limit,
-)
+from explorer.show.view.size_limit import INDENTED, MOST_ON_DISK, all_within, lines_on_disk, on_disk, within_size_limit
 from explorer.show.view.steps import Steps, of_record
 from explorer.show.view.walk import Rewrites, Tries, Values, rewrites_of, tries_of, values_of
 
