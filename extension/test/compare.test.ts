@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { comparable, compilePairs, facts, stagePairs } from "../src/viewer/diff/compare";
-import { couple } from "../src/viewer/diff/couple";
 import { renamedDiff } from "../src/viewer/diff/renamed";
 import { aligned, unified } from "../src/viewer/diff/rows";
 import { Links } from "../src/viewer/links";
 import type { CompileData, RecordData, StageData } from "../src/viewer/record";
-import { Selection } from "../src/viewer/selection";
+import { couple, Selection } from "../src/viewer/selection";
 import { Signal } from "../src/viewer/signal";
 import { FileNames } from "../src/viewer/sources";
 import type { Row } from "../src/viewer/textview";

@@ -2,10 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { placeIn } from "../src/viewer/drag";
 import type { Json } from "../src/viewer/host";
-import {
-  another, closed, kindOf, type Layout, layoutOf, moved, opened, placed, resized, restored, saved, suggested, tabsOf, withCellShares, withColumnShares,
-} from "../src/viewer/layout";
-import { reflowed } from "../src/viewer/reflow";
+import { another, closed, kindOf, type Layout, layoutOf, moved, opened, placed, reflowed, resized, restored, saved, suggested, tabsOf, withCellShares, withColumnShares } from "../src/viewer/layout";
 
 const KINDS = new Set(["source", "code", "graphs", "guards"]);
 const shape = (layout: Layout) => layout.columns.map(column => column.cells.map(cell => cell.tabs.map(tab => (tab === cell.active ? `*${tab}` : tab)).join(" ")));

@@ -5,12 +5,12 @@ import type { JupyterFrontEnd } from "@jupyterlab/application";
 import { type ICommandPalette, InputDialog, MainAreaWidget, showErrorMessage } from "@jupyterlab/apputils";
 import type { INotebookTracker } from "@jupyterlab/notebook";
 import { download } from "../page/download";
-import { fileName } from "../viewer/filename";
 import { TITLES } from "../viewer/panes/titles";
 import { icon } from "./icon";
 import { opened } from "../page/packed";
 import { recordsOf, stamp } from "./records";
 import { DiffView, RecordView, recordViews } from "./view";
+import { fileName } from "../viewer/format";
 
 const CATEGORY = "Explorer";
 

@@ -44,3 +44,8 @@ export function scaled(value: number, unit: string): string {
   const [scale, prefix] = DECIMAL.find(([least]) => Math.abs(value) >= least) ?? [1, ""];
   return `${three(value / scale)} ${prefix}${unit}`;
 }
+
+/** A name that any file system takes. */
+export function fileName(title: string): string {
+  return title.split(/[^A-Za-z0-9.-]+/).filter(part => part).join("_") || "record";
+}

@@ -1,13 +1,12 @@
 // The panes of a layout on the page: columns, cells with tabs, and the borders between them, which can be moved.
 
-import { aria, button, fill, h, on, taken, tool } from "./dom";
+import { aria, button, fill, h, nearest, on, taken, tool } from "./dom";
 import { dragged } from "./drag";
 import {
   another, closed, kindOf, type Layout, moved, opened, placed, type Side, tabsOf, withCellShares, withColumnShares,
 } from "./layout";
 import { type Item, menuButton } from "./menu";
 import type { Pane, PaneKind } from "./pane";
-import { nearest } from "./nearest";
 import type { Signal } from "./signal";
 import { Split } from "./split";
 

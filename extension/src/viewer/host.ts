@@ -1,7 +1,7 @@
 // What a viewer needs from the page that it is in. The adapters of src/lab and src/report make one.
 
 import type { ToKernel, ToPage } from "./protocol";
-import type { Dispose, Readable } from "./signal";
+import { type Dispose, onChange, type Readable, Signal } from "./signal";
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
@@ -29,4 +29,17 @@ export interface Live {
   send(message: ToKernel): void;
   /** Interrupts what the kernel does: it hears no message while it runs a cell. */
   interrupt(): void;
+}
+
+/** A setting with what was kept of it, where that can stand for it, and what ends the keeping. */
+export function remembered<T extends Json>(host: Host, name: string, initial: T): readonly [Signal<T>, Dispose] {
+  const kept = host.recall(name);
+  const signal = new Signal<T>(kept !== undefined && sameKind(kept, initial) ? (kept as T) : initial);
+  return [signal, onChange(signal, value => host.remember(name, value))];
+}
+
+/** An older version may have kept something else there. */
+function sameKind(kept: Json, initial: Json): boolean {
+  if (kept === null || initial === null) return initial === null || kept === initial;
+  return typeof kept === typeof initial && Array.isArray(kept) === Array.isArray(initial);
 }

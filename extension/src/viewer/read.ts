@@ -3,6 +3,7 @@
 import type { Check, Misfit } from "./check";
 import * as kinds from "./kinds";
 import { type RecordData, VERSION } from "./record";
+import { inflated } from "./inflate";
 
 /** Misfits that are told one by one. */
 const MOST_TOLD = 5;
@@ -45,4 +46,9 @@ function shown(found: unknown): string {
 /** Names and texts of a stranger's may be long. */
 function cut(text: string, most: number): string {
   return text.length > most ? `${text.slice(0, most)}…` : text;
+}
+
+/** The record in a file that Record.save wrote. Throws an Error that says what is wrong with the file. */
+export async function openedRecord(file: Blob): Promise<RecordData> {
+  return readRecord(await inflated(new Uint8Array(await file.arrayBuffer())));
 }

@@ -2,11 +2,11 @@
 
 import { openDialog } from "./dialog";
 import { h } from "./dom";
-import { fileName } from "./filename";
 import type { Host, Live } from "./host";
 import type { Item } from "./menu";
 import type { Export } from "./pane";
 import type { Made, ToKernel, ToPage } from "./protocol";
+import { fileName } from "./format";
 
 const KINDS: { readonly [kind in Export["kind"]]: readonly [mime: string, called: string] } = {
   svg: ["image/svg+xml", "SVG"], png: ["image/png", "PNG"], txt: ["text/plain", "text"],

@@ -1,8 +1,8 @@
 // One selection for all panes: what the pointer or the keyboard is on, and what a click pinned.
 
-import type { Key } from "./element";
+import { type Key, key, parts } from "./element";
 import type { Links } from "./links";
-import { Derived, Signal, type Readable } from "./signal";
+import { Derived, type Dispose, ends, onChange, type Readable, Signal } from "./signal";
 
 const EMPTY: ReadonlySet<Key> = new Set();
 
@@ -33,4 +33,20 @@ export class Selection {
   pin(of: Key | null): void {
     this.pinned.value = this.pinned.value === of ? null : of;
   }
+}
+
+/** Keeps two selections in step; an element of the one's compile stands for that of the same id in the other's. */
+export function couple(one: Selection, compile: string, other: Selection, counterpart: string): Dispose {
+  const follow = (from: Selection, to: Selection, own: string, theirs: string) => {
+    const moved = (what: Key | null) => {
+      if (what === null) return null;
+      const { compile: of, id } = parts(what);
+      return of === own ? key(theirs, id) : what;
+    };
+    return [
+      onChange(from.hovered, what => (to.hovered.value = moved(what))),
+      onChange(from.pinned, what => (to.pinned.value = moved(what))),
+    ];
+  };
+  return ends(...follow(one, other, compile, counterpart), ...follow(other, one, counterpart, compile));
 }

@@ -1,11 +1,10 @@
 // The column at the left: the compiles of the record as a tree, and the stages of the chosen one as a list.
 
-import { aria, button, fill, h, named, on, taken } from "./dom";
+import { aria, button, fill, h, named, nearest, on, taken } from "./dom";
 import { key } from "./element";
 import type { Activity } from "./follow";
 import { count, phrase, seconds } from "./format";
 import { sum } from "./gather";
-import { nearest } from "./nearest";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
 import { ends, type Readable, Signal } from "./signal";

@@ -3,11 +3,11 @@
 import { button, fill, h } from "./dom";
 import type { Activity, Follower } from "./follow";
 import type { Live } from "./host";
-import { openedRecord } from "./opened";
 import type { Context } from "./pane";
 import type { RecordData } from "./record";
 import { kept } from "./saving";
 import { ends } from "./signal";
+import { openedRecord } from "./read";
 
 const TICK = 100;
 const SIGNS = { failed: "✗", warned: "⚠", told: "ℹ" } as const;

@@ -2,10 +2,9 @@
 
 import { fill, h, on } from "../dom";
 import { phrase } from "../format";
-import type { Host } from "../host";
+import { type Host, remembered } from "../host";
 import { menuButton } from "../menu";
 import type { RecordData } from "../record";
-import { remembered } from "../remembered";
 import { Saving } from "../saving";
 import { ends } from "../signal";
 import { notesOf } from "../status";

@@ -1,21 +1,18 @@
 // Two compiles, stage by stage: the list of stages with what differs, and the texts beside each other.
 
-import { aria, button, fill, h, on, taken, tool } from "../dom";
-import { fileName } from "../filename";
-import { count, seconds } from "../format";
+import { aria, button, fill, h, nearest, on, taken, tool } from "../dom";
+import { count, fileName, seconds } from "../format";
 import { Links } from "../links";
-import { nearest } from "../nearest";
 import { Palette } from "../palette";
 import type { Export } from "../pane";
 import type { CompileData, RecordData } from "../record";
 import { stepChanges } from "../panes/bytecode/steps";
 import { rowsOf } from "../rows";
-import { Selection } from "../selection";
+import { couple, Selection } from "../selection";
 import { ends, onChange, Signal } from "../signal";
 import type { FileNames } from "../sources";
 import { type Row, TextView } from "../textview";
 import { comparable, type CompilePair, facts, linesOf, type StagePair, stagePairs } from "./compare";
-import { couple } from "./couple";
 import { aligned, unified } from "./rows";
 
 export interface Version {

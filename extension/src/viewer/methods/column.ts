@@ -2,8 +2,7 @@
 
 import type { DataTable } from "../datatable";
 import { button, fill, h, named } from "../dom";
-import { fileName } from "../filename";
-import { phrase } from "../format";
+import { fileName, phrase } from "../format";
 import type { Links } from "../links";
 import type { Palette } from "../palette";
 import type { Export } from "../pane";

@@ -3,12 +3,10 @@
 import { copy } from "../dialog";
 import { button, fill, h, on } from "../dom";
 import { key } from "../element";
-import { fileName } from "../filename";
-import { count } from "../format";
+import { count, fileName, seconds } from "../format";
 import { entry } from "../gather";
 import type { Context, Pane } from "../pane";
-import type { BreakData, CompileData, RecordData, SpanData } from "../record";
-import { at, diagnosis, took } from "./diagnosis";
+import type { BreakData, CompileData, EagerData, ErrorData, RecordData, SpanData } from "../record";
 import { spanned } from "./bytecode/listing";
 import { shortTarget } from "./graphs/operations";
 
@@ -169,5 +167,35 @@ function fallbackCard(context: Context, compile: CompileData): HTMLElement {
   return h(
     "section.ex-card", h("h3", `⚠ ${compile.id} ${compile.title} runs eagerly: ${why?.title ?? ""}`),
     h("p", why?.detail ?? ""), button("ex-link", why?.code ?? "", () => context.reason(why?.code ?? "")),
+  );
+}
+
+export function diagnosis(context: Context): HTMLElement[] {
+  const record = context.model.record.value;
+  const { errors = [] } = record;
+  return errors.length ? [h("h2", count(errors.length, "error")), ...errors.map(each => failure(context, each))] : [];
+}
+
+export function at(context: Context, span: SpanData | null | undefined): (HTMLElement | string)[] {
+  if (!span) return [];
+  const place = context.model.files.value.place(span.file, span.line);
+  const known = context.model.record.value.sources.some(each => each.file === span.file);
+  return [" at ", known ? button("ex-link", place, () => context.show("source", `|${span.file}:${span.line}`)) : place];
+}
+
+/** How long it ran outside graphs, and with how many ATen calls, or why nobody knows. */
+export function took(each: EagerData): string {
+  if (!each.measured) return "";
+  if (each.seconds === null || each.seconds === undefined) return `; not timed: ${each.measured}`;
+  const calls = each.calls === null || each.calls === undefined ? "" : ` and ${count(each.calls, "ATen call")}`;
+  return `; ${seconds(each.seconds)}${calls} in ${each.measured}`;
+}
+
+function failure(context: Context, each: ErrorData): HTMLElement {
+  const whose = [each.compile, each.title].filter(Boolean).join(" ");
+  const what = each.raises ? "the program gets this error" : "the frame runs eagerly instead";
+  return h(
+    "section.ex-card", h("h3", `✗ ${whose ? `${whose}: ` : ""}${what}`),
+    h("p", ...at(context, each.span)), h("pre", each.message ? `${each.kind}: ${each.message}` : each.kind),
   );
 }

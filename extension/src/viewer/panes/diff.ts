@@ -2,11 +2,11 @@
 
 import { DiffView, type Version } from "../diff/view";
 import { button, fill, h, on } from "../dom";
-import { openedRecord } from "../opened";
 import type { Context, Pane } from "../pane";
 import type { CompileData } from "../record";
 import { compilePairs } from "../diff/compare";
 import { ends } from "../signal";
+import { openedRecord } from "../read";
 
 const BEFORE = "before the edit";
 let opened = 0;

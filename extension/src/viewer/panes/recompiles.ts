@@ -5,7 +5,7 @@ import { button, h } from "../dom";
 import { key } from "../element";
 import type { Context, Pane } from "../pane";
 import type { ChangeData, ServedData } from "../record";
-import { at } from "./diagnosis";
+import { at } from "./breaks";
 
 export function recompiles(into: HTMLElement, context: Context): Pane {
   const compile = (id: string) => h("span", button("ex-link", id, () => (context.compile.value = id)), " ");

@@ -1,9 +1,8 @@
 // The user's source, with what became of its lines.
 
 import { aria, button, fill, h, on } from "../dom";
-import { fileName } from "../filename";
 import type { Key } from "../element";
-import { count, phrase, seconds } from "../format";
+import { count, fileName, phrase, seconds } from "../format";
 import type { Context, Pane } from "../pane";
 import { breaksByLine, changesByLine, guardsByLine, kernelTime, running, type Stretch, stretchesOf, timeShare } from "../sources";
 import { onChange } from "../signal";

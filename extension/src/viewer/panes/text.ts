@@ -3,14 +3,13 @@
 import { because } from "../because";
 import { fill, h, on } from "../dom";
 import { key } from "../element";
-import { phrase } from "../format";
+import { fileName, phrase } from "../format";
 import { DIFFERS, lineDiff } from "../linediff";
 import type { Context, Pane } from "../pane";
 import type { CompileData, RewriteData, StageData } from "../record";
 import { rowsOf } from "../rows";
 import { artifact, halfName, stageBefore } from "../stages";
 import { type Row, TextView } from "../textview";
-import { fileName } from "../filename";
 import { found, Walk } from "../walk";
 
 export function text(into: HTMLElement, context: Context): Pane {

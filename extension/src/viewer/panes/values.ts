@@ -3,8 +3,7 @@
 import { codes, DataTable } from "../datatable";
 import { button, fill, h } from "../dom";
 import { key, type Key } from "../element";
-import { fileName } from "../filename";
-import { count, phrase } from "../format";
+import { count, fileName, phrase } from "../format";
 import { HalfChoice } from "../halfchoice";
 import type { Context, Pane } from "../pane";
 import type { WrittenData } from "../record";

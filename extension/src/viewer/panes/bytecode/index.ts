@@ -2,8 +2,7 @@
 
 import { button, fill, h, on } from "../../dom";
 import { key, parts } from "../../element";
-import { fileName } from "../../filename";
-import { count } from "../../format";
+import { count, fileName } from "../../format";
 import type { Context, Pane } from "../../pane";
 import type { BreakData, CodeData, CompileData, ValueData } from "../../record";
 import { TextView } from "../../textview";

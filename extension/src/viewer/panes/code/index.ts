@@ -1,8 +1,7 @@
 // The generated code, and what compilers below made of it.
 
 import { aria, button, fill, h, on } from "../../dom";
-import { fileName } from "../../filename";
-import { bytes, phrase, scaled, seconds } from "../../format";
+import { bytes, fileName, phrase, scaled, seconds } from "../../format";
 import { own } from "../../gather";
 import type { Context, Export, Pane } from "../../pane";
 import type { CompileData, KernelData } from "../../record";

@@ -3,8 +3,7 @@
 
 import { fill, h } from "../../dom";
 import { key, type Key, parts } from "../../element";
-import { fileName } from "../../filename";
-import { count } from "../../format";
+import { count, fileName } from "../../format";
 import type { Context, Export, Pane } from "../../pane";
 import { rasterised, standalone } from "../../picture";
 import { program } from "../../saving";
@@ -18,12 +17,11 @@ import { KeptList } from "./keptlist";
 import { TooLarge } from "./layered";
 import { legendOf } from "./legend";
 import { NodeTable } from "./nodetable";
-import { Openings } from "./openings";
 import { allOpen, MOST, opening } from "./openness";
 import { paintOf } from "./paint";
 import { Reading } from "./reading";
 import { countsText, type Mark, type Part, type Scene, sceneOf } from "./scene";
-import { savedBy, type Subject } from "./subject";
+import { Openings, savedBy, type Subject } from "./subject";
 import { textOf } from "./text";
 import { settingsOf, type Shown, Toolbar } from "./toolbar";
 import { type View, WHAT } from "./views";
