@@ -14,7 +14,7 @@ import torch._higher_order_ops
 from torch import fx
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.rules import CALLS, positional
+from explorer.compiler.capture.rules import CALLS, positional, table
 from explorer.compiler.capture.tape import Branch
 from explorer.compiler.capture.values.base import Raised, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, NumberValue, SizeValue
@@ -231,18 +231,6 @@ def _turns(t: Tracer, operator: Any, function: Value, init: Value, over: Value, 
     return with_leaves(t, one.returned, call(t, operator, *args))
 
 
-@positional(OPERATORS.scan)
-def _scan(t: Tracer, combine_fn: Value, init: Value, xs: Value, additional: Value = NOTHING) -> Value:
-    """torch's scan: a graph for one row."""
-    return _turns(t, OPERATORS.scan, combine_fn, init, xs, additional, [nodes_of(leaves(t, init))])
-
-
-@positional(OPERATORS.map_impl)
-def _map(t: Tracer, function: Value, xs: Value, pos_args: Value = NOTHING) -> Value:
-    """torch's map: a graph for one row."""
-    return _turns(t, OPERATORS.map_impl, function, TupleValue([]), xs, pos_args, [])
-
-
 @positional(OPERATORS.associative_scan)
 def _associative_scan(t: Tracer, combine_fn: Value, xs: Value, additional: Value = NOTHING) -> Value:
     """torch's associative_scan: a graph for two rows."""
@@ -285,7 +273,12 @@ def _wrap(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     return t.call(args[0], args[1:], kwargs)
 
 
-@positional(OPERATORS.invoke_subgraph)
-def _invoke(t: Tracer, function: Value, identifier: Value, *operands: Value) -> Value:
-    """A function that is compiled once for all calls of it: its nodes are part of the graph."""
-    return t.call(function, list(operands), {})
+table({
+    # torch's scan: a graph for one row.
+    OPERATORS.scan: lambda t, combine_fn, init, xs, additional=NOTHING:
+        _turns(t, OPERATORS.scan, combine_fn, init, xs, additional, [nodes_of(leaves(t, init))]),
+    OPERATORS.map_impl: lambda t, function, xs, pos_args=NOTHING:
+        _turns(t, OPERATORS.map_impl, function, TupleValue([]), xs, pos_args, []),
+    # A function that is compiled once for all calls of it: its nodes are part of the graph.
+    OPERATORS.invoke_subgraph: lambda t, function, identifier, *operands: t.call(function, list(operands), {}),
+})  # fmt: skip

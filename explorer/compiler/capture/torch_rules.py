@@ -23,9 +23,9 @@ from explorer.compiler.capture.rules import CALLS, breaks, each, existing, posit
 from explorer.compiler.capture.values.arrays import ArrayValue, tensor_of_array
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue
-from explorer.compiler.capture.values.contexts import AutocastValue
 from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue, CompiledValue, PartialValue
 from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.modules import AutocastValue
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.overrides import PLAIN, overridden, overriding
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
@@ -169,18 +169,6 @@ def _autocast(cls: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) 
     made = cls(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()})
     t.call(t.from_python(torch.get_autocast_dtype), [Constant(made.device)], {})  # its default, guarded
     return AutocastValue((made.device, made.fast_dtype, made._enabled, made._cache_enabled))
-
-
-@positional(torch.autocast.__enter__)
-def _enter_autocast(t: Tracer, manager: Value) -> Value:
-    """with torch.autocast(...)"""
-    return manager.enter(t) if isinstance(manager, AutocastValue) else _strange(manager)
-
-
-@positional(torch.autocast.__exit__)
-def _leave_autocast(t: Tracer, manager: Value, *error: Value) -> Value:
-    """The end of the block."""
-    return manager.leave(t) if isinstance(manager, AutocastValue) else _strange(manager)
 
 
 def _strange(manager: Value) -> NoReturn:
@@ -577,6 +565,12 @@ def _init_group(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, V
 
 
 table({
+    # with torch.autocast(...)
+    torch.autocast.__enter__: lambda t, manager:
+        manager.enter(t) if isinstance(manager, AutocastValue) else _strange(manager),
+    # The end of the block.
+    torch.autocast.__exit__: lambda t, manager, *error:
+        manager.leave(t) if isinstance(manager, AutocastValue) else _strange(manager),
     # Whether something stands in for calls with these arguments.
     torch.overrides.has_torch_function: lambda t, values: Constant(_is_overridden(t, t.items(values))),
     # Default devices are such modes.

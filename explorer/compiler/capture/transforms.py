@@ -20,7 +20,7 @@ from explorer.compiler.capture.guards import Equals
 from explorer.compiler.capture.rules import CALLS, each, existing, positional, table
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.contexts import CONTEXTS, ContextValue
+from explorer.compiler.capture.values.modules import CONTEXTS, ContextValue
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.tensor import graph_call
 from explorer.core.reasons import unsupported
@@ -137,12 +137,6 @@ def _context(cls: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -
     return ContextValue(cls, tuple(map(t.constant_of, (*args, *kwargs.values()))))
 
 
-@positional(torch.autograd.profiler.record_function)
-def _record_function(t: Tracer, name: Value, args: Value = Constant(None)) -> Value:
-    """A label for a profiler: calls of operators are not what runs."""
-    return t.call(t.from_python(contextlib.nullcontext), [], {})
-
-
 class ProfileValue(ObjectValue):
     """A profiler of what compiled code does not do; what it found cannot be asked."""
 
@@ -199,19 +193,16 @@ def _set_deterministic(t: Tracer, mode: Value, *, warn_only: Value = Constant(Fa
     return _make(t, "deterministic", (), (t.constant_of(mode), t.constant_of(warn_only)))
 
 
-@positional(torch.set_anomaly_enabled)
-def _set_anomaly(t: Tracer, mode: Value, check_nan: Value = Constant(True)) -> Value:
-    """torch.autograd.set_detect_anomaly(...)."""
-    return _make(t, "anomaly", (), (t.constant_of(mode), t.constant_of(check_nan)))
-
-
-@positional(saved_hooks._saved_tensors_hooks_disable)
-def _disable_hooks(t: Tracer, message: Value, *fail_if_non_empty: Value) -> Value:
-    """torch.autograd.graph.disable_saved_tensors_hooks(...)."""
-    return _make(t, "saved tensors hooks", (), (t.constant_of(message),))
-
-
 table({
+    # A label for a profiler: calls of operators are not what runs.
+    torch.autograd.profiler.record_function: lambda t, name, args=Constant(None):
+        t.call(t.from_python(contextlib.nullcontext), [], {}),
+    # torch.autograd.set_detect_anomaly(...).
+    torch.set_anomaly_enabled: lambda t, mode, check_nan=Constant(True):
+        _make(t, "anomaly", (), (t.constant_of(mode), t.constant_of(check_nan))),
+    # torch.autograd.graph.disable_saved_tensors_hooks(...).
+    saved_hooks._saved_tensors_hooks_disable: lambda t, message, *fail_if_non_empty:
+        _make(t, "saved tensors hooks", (), (t.constant_of(message),)),
     # Annotations of nodes, which no stage reads.
     torch.fx.traceback.annotate: lambda t, annotation: t.call(t.from_python(contextlib.nullcontext), [], {}),
     # The innermost mode.

@@ -24,9 +24,8 @@ from explorer.compiler.capture.values.arrays import is_numpys, wrap_array
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, is_plain
-from explorer.compiler.capture.values.contexts import AUTOCASTS, AutocastValue
 from explorer.compiler.capture.values.mappings import DictValue, ProxyValue, SetValue
-from explorer.compiler.capture.values.modules import ModuleValue
+from explorer.compiler.capture.values.modules import AUTOCASTS, AutocastValue, ModuleValue
 from explorer.compiler.capture.values.objects import ExceptionValue, Lazy, ObjectValue, is_library
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue

@@ -83,12 +83,6 @@ def _slice(t: Tracer, *args: Value) -> Value:
     return SliceValue(args[0], args[1], args[2] if len(args) > 2 else NONE)
 
 
-@positional(iter)
-def _iter(t: Tracer, value: Value, sentinel: Value | None = None) -> Value:
-    """iter(value), iter(function, sentinel)."""
-    return t.iterate(value) if sentinel is None else iterators.CallableIterator(value, sentinel)
-
-
 @positional(next)
 def _next(t: Tracer, iterator: Value, default: Value | None = None) -> Value:
     """The next item, the default or StopIteration."""
@@ -103,12 +97,6 @@ def _next(t: Tracer, iterator: Value, default: Value | None = None) -> Value:
         )
         t.raise_value(StopIteration, values)
     return default
-
-
-@positional(zip)
-def _zip(t: Tracer, *many: Value, strict: Value = Constant(False)) -> Value:
-    """Tuples of items, one of each."""
-    return iterators.ZipIterator([t.iterate(items) for items in many], t.truth(strict))
 
 
 @positional(reversed)
@@ -131,18 +119,6 @@ def _reversed(t: Tracer, items: Value) -> Value:
     made = iterators.TakenIterator([*map(t.from_python, t.python(lambda: tuple(reversed(known))))], reversed)
     made.made_by = (reversed, [items], {})
     return made
-
-
-@positional(inspect.getattr_static(itertools.chain, "from_iterable"))
-def _chain_from(t: Tracer, cls: Value, many: Value) -> Value:
-    """The items of each item."""
-    return iterators.ChainIterator(t.iterate(many))
-
-
-@positional(itertools.repeat)
-def _repeat(t: Tracer, object: Value, times: Value | None = None) -> Value:
-    """The item again and again."""
-    return iterators.RepeatIterator(object, t.index(times) if times is not None else None)
 
 
 @positional_each(
@@ -220,6 +196,14 @@ for _module in (bisect, heapq, operator):
 
 
 table({
+    iter: lambda t, value, sentinel=None:
+        t.iterate(value) if sentinel is None else iterators.CallableIterator(value, sentinel),
+    zip: lambda t, *many, strict=Constant(False):
+        iterators.ZipIterator([t.iterate(items) for items in many], t.truth(strict)),
+    inspect.getattr_static(itertools.chain, "from_iterable"): lambda t, cls, many:
+        iterators.ChainIterator(t.iterate(many)),
+    itertools.repeat: lambda t, object, times=None:
+        iterators.RepeatIterator(object, t.index(times) if times is not None else None),
     list: lambda t, items=None: ListValue(t.items(items) if items is not None else []),
     torch.Size: lambda t, items=None: TupleValue(t.items(items) if items is not None else [], torch.Size),
     set: lambda t, items=None: SetValue.of(t.items(items) if items is not None else []),

@@ -140,20 +140,6 @@ for _symbol, (_unary, _) in UNARY.items():
     positional(_unary)(functools.partial(_operator, "unary", _symbol))
 
 
-table({
-    operator.truth: lambda t, value: Constant(t.truth(value)),
-    operator.not_: lambda t, value: Constant(not t.truth(value)),
-    operator.index: lambda t, value: value if isinstance(value, SizeValue) else Constant(t.index(value)),
-    operator.getitem: lambda t, base, key: t.get_item(base, key),
-    operator.contains: lambda t, base, item: Constant(t.contains(base, item)),
-    operator.is_: lambda t, left, right: Constant(t.is_same(left, right)),
-    operator.is_not: lambda t, left, right: Constant(not t.is_same(left, right)),
-    types.MethodType: lambda t, function, bound: BoundMethod(function, bound),
-    typing.cast: lambda t, kind, value: value,
-    functools.partial: lambda t, function, *args, **kwargs: PartialValue(function, list(args), kwargs),
-})  # fmt: skip
-
-
 Copies = Callable[[Value], Value]
 
 
@@ -413,6 +399,16 @@ breaks(reasons.UNTRACEABLE_CALL, "making a descriptor", property, staticmethod, 
 
 
 table({
+    operator.truth: lambda t, value: Constant(t.truth(value)),
+    operator.not_: lambda t, value: Constant(not t.truth(value)),
+    operator.index: lambda t, value: value if isinstance(value, SizeValue) else Constant(t.index(value)),
+    operator.getitem: lambda t, base, key: t.get_item(base, key),
+    operator.contains: lambda t, base, item: Constant(t.contains(base, item)),
+    operator.is_: lambda t, left, right: Constant(t.is_same(left, right)),
+    operator.is_not: lambda t, left, right: Constant(not t.is_same(left, right)),
+    types.MethodType: lambda t, function, bound: BoundMethod(function, bound),
+    typing.cast: lambda t, kind, value: value,
+    functools.partial: lambda t, function, *args, **kwargs: PartialValue(function, list(args), kwargs),
     issubclass: lambda t, value, classes: Constant(t.python(issubclass, t.constant_of(value), _classes(t, classes))),
     # The instance's dictionary, or the locals.
     vars: lambda t, value=None: t.new_dict(t.bound_locals()) if value is None else t.get_attr(value, "__dict__"),
