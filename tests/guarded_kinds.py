@@ -505,7 +505,7 @@ KINDS: dict[str, Kind] = {
 }  # fmt: skip
 
 WITHIN = {
-    "AutocastValue": "object", "CellAside": "cell", "CellValue": "cell", "ChainIterator": "chain",
+    "AutocastValue": "object", "CellAside": "cell", "Cell": "cell", "ChainIterator": "chain",
     "ContextValue": "object", "DequeIterator": "deque", "DictView": "dict", "EnumerateIterator": "zip",
     "FilterIterator": "map",
     "GeneratorValue": "generator", "IndexingIterator": "object", "InstanceDict": "object",

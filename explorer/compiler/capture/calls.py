@@ -25,10 +25,10 @@ from explorer.compiler.capture.guards import Has, IsObject, KeysAre
 from explorer.compiler.capture.rules import CALLS, marked
 from explorer.compiler.capture.values.arrays import call_function as call_numpy
 from explorer.compiler.capture.values.arrays import is_numpys
-from explorer.compiler.capture.values.base import NotConstant, Raised, Rule, Tracer, Value
+from explorer.compiler.capture.values.base import Cell, NotConstant, Raised, Rule, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, is_plain
-from explorer.compiler.capture.values.functions import NOTICED, CellValue, FunctionValue
+from explorer.compiler.capture.values.functions import NOTICED, FunctionValue
 from explorer.compiler.capture.values.iterators import GeneratorValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import (
@@ -182,7 +182,7 @@ class Calls(Tracer, Protocol):
             note(Inlined, self.name, function.name, self.here())
         frame = self.make_frame(code, function.globals, dict(bound))
         for name in code.cells:
-            frame.cells[name] = CellValue(frame.locals.pop(name, None))
+            frame.cells[name] = Cell(frame.locals.pop(name, None))
         for name, cell in zip(code.frees, function.cells(self), strict=True):
             frame.cells[name] = cell
         if flags & inspect.CO_GENERATOR:

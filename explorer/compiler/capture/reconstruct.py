@@ -15,10 +15,10 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.expressions import function_of
 from explorer.compiler.capture.resume import TEMP
 from explorer.compiler.capture.torch_state import Switched
-from explorer.compiler.capture.values.base import Tracer, Value
+from explorer.compiler.capture.values.base import Cell, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import NULL, Constant
-from explorer.compiler.capture.values.functions import CellValue, FunctionValue
+from explorer.compiler.capture.values.functions import FunctionValue
 from explorer.compiler.capture.values.mappings import DictValue, SetValue
 from explorer.compiler.capture.values.objects import (
     DELETED,
@@ -84,7 +84,7 @@ class Reconstruction:
         if isinstance(value, (Constant, ClassValue, PyModuleValue)):
             self.constant(value.constant())
             return
-        if value.source is not None and not isinstance(value, (SliceValue, CellValue)):
+        if value.source is not None and not isinstance(value, (SliceValue, Cell)):
             self.source(value.source)
             return
         if id(value) in self._made:
@@ -273,7 +273,7 @@ class Reconstruction:
         else:
             self.constant(part)
 
-    def cell(self, cell: CellValue) -> None:
+    def cell(self, cell: Cell) -> None:
         """Push a closure cell: the frame's own, or a new one."""
         if cell.root_name:
             self.cells.add(cell.root_name)

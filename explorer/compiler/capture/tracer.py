@@ -145,11 +145,11 @@ class Evaluator(Calls, DataModel):
         frame = self.make_frame(self.code, self.given.globals, {})
         for name in self.code.cells:
             contents = self.given.locals.get(name, _UNBOUND)
-            cell = functions.CellValue(root_name=name, source=ir.Local(name))
+            cell = Cell(root_name=name, source=ir.Local(name))
             cell.given = types.CellType(contents) if contents is not _UNBOUND else types.CellType()
             frame.cells[name] = cell
         for name in self.code.frees:
-            frame.cells[name] = functions.CellValue(root_name=name, source=ir.Local(name), given=self.given.cells[name])
+            frame.cells[name] = Cell(root_name=name, source=ir.Local(name), given=self.given.cells[name])
         self._root_cells = dict(frame.cells)
         self.frames.append(frame)
         return frame
@@ -509,7 +509,7 @@ class Evaluator(Calls, DataModel):
         """The value of a real cell: one for each, whoever names it."""
         found = self.wrapped.get(id(given))
         if not isinstance(found, Cell):
-            found = self.wrapped[id(given)] = functions.CellValue(given=given, source=source)
+            found = self.wrapped[id(given)] = Cell(given=given, source=source)
             for name, real in self.given.cells.items():
                 if real is given:
                     found = self.wrapped[id(given)] = self._root_cells[name]

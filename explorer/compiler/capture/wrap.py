@@ -21,7 +21,7 @@ from explorer.compiler.capture import guards, hook, reasons
 from explorer.compiler.capture.resume import STACK, progress
 from explorer.compiler.capture.values import functions, iterators
 from explorer.compiler.capture.values.arrays import is_numpys, wrap_array
-from explorer.compiler.capture.values.base import Tracer, Value
+from explorer.compiler.capture.values.base import Cell, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, is_plain
 from explorer.compiler.capture.values.mappings import DictValue, ProxyValue, SetValue
@@ -163,7 +163,7 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         parts = (t.wrap(Attr(source, n), getattr(given, n)) for n in ("start", "stop", "step"))
         return SliceValue(*parts)
     if isinstance(given, types.CellType):
-        return functions.CellValue(given=given, source=source)
+        return Cell(given=given, source=source)
     if isinstance(given, BaseException):
         args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
         return ExceptionValue(kind, args, source, given)

@@ -16,7 +16,7 @@ from explorer.compiler.capture.resume import ASIDE
 from explorer.compiler.capture.values.base import Cell, Frame, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, SuperValue
 from explorer.compiler.capture.values.constant import NULL, Constant, SizeValue
-from explorer.compiler.capture.values.functions import BoundMethod, BuiltinValue, CellAside, CellValue, FunctionValue
+from explorer.compiler.capture.values.functions import BoundMethod, BuiltinValue, CellAside, FunctionValue
 from explorer.compiler.capture.values.mappings import DictValue, SetValue
 from explorer.compiler.capture.values.objects import MISSING
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
@@ -122,7 +122,7 @@ def store_fast(t: Tracer, f: Frame, i: Instruction) -> None:
 @OPCODES.rule("MAKE_CELL")
 def make_cell(t: Tracer, f: Frame, i: Instruction) -> None:
     """A fresh cell for a variable of an inlined comprehension, for each time that it runs."""
-    f.cells[i.arg] = CellValue(f.locals.pop(i.arg, None))
+    f.cells[i.arg] = Cell(f.locals.pop(i.arg, None))
 
 
 @OPCODES.rule("DELETE_FAST")
@@ -379,7 +379,7 @@ def make_function(t: Tracer, f: Frame, i: Instruction) -> None:
     code = f.pop().real()
     given: dict[str, Any] = {name: f.pop() for name in reversed(i.arg)}
     cells = t.items(given["closure"]) if "closure" in given else []
-    if not all(isinstance(cell, CellValue) for cell in cells):
+    if not all(isinstance(cell, Cell) for cell in cells):
         unsupported(reasons.OPERATION, "a closure that is not made of cells")
     f.push(
         FunctionValue(
@@ -390,7 +390,7 @@ def make_function(t: Tracer, f: Frame, i: Instruction) -> None:
             made_kwdefaults={t.constant_of(k): v for k, v in t.mapping_pairs(given["kwdefaults"])}
             if "kwdefaults" in given
             else {},
-            made_closure=[cell for cell in cells if isinstance(cell, CellValue)],
+            made_closure=[cell for cell in cells if isinstance(cell, Cell)],
             annotations=_annotations(t, given.get("annotations")),
         )
     )

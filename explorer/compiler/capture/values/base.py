@@ -24,7 +24,7 @@ from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
 from explorer.ir.attempt import Activation, Contained, Sighted
 from explorer.ir.bytecode import Code, Handler, Instruction
-from explorer.ir.capture import Condition, Guard, Known, Returned, Source, Specialised
+from explorer.ir.capture import Attr, Condition, Guard, Known, Returned, Source, Specialised
 from explorer.ir.capture import Frame as InputFrame
 from explorer.ir.record import GlobalStateData
 
@@ -165,19 +165,52 @@ class Value:
 
 
 class Cell(Value):
-    """A closure cell: `given` is the real one, where there is one; `root_name` its name in the root frame."""
+    """A closure cell. `given` is the real cell of a function found outside; `root_name` a cell of the root frame."""
 
-    root_name: str
-    contents: Value | None
-    given: Any
-    changed: bool
+    of_type = CellType
+
+    def __init__(
+        self, contents: Value | None = None, *, given: Any = None, source: Source | None = None, root_name: str = ""
+    ) -> None:
+        self.contents = contents
+        self.given = given
+        self.source = source
+        self.root_name = root_name
+        self.changed = False
 
     def load(self, t: Tracer) -> Value | None:
         """What the cell holds; None when it is empty."""
-        raise NotImplementedError
+        if self.contents is None and self.given is not None and not self.changed:
+            try:
+                held = self.given.cell_contents
+            except ValueError:
+                return None
+            source = self.source
+            assert source is not None
+            self.contents = t.wrap(Attr(source, "cell_contents") if not self.root_name else source, held)
+        return self.contents
 
     def store(self, t: Tracer, value: Value | None) -> None:
-        raise NotImplementedError
+        t.effects.cell(self)
+        self.contents = value
+        self.changed = True
+
+    def key(self) -> Any:
+        return self
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name == "cell_contents":
+            held = self.load(t)
+            if held is None:
+                t.raise_(ValueError, "Cell is empty")
+            return held
+        return super().get_attr(t, name)
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        r.cell(self)
+
+    def describe(self) -> str:
+        return f"cell {self.root_name}".rstrip()
 
 
 class Namespace(Value):

@@ -15,59 +15,10 @@ from explorer.compiler.capture.guards import Has
 from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import MISSING, IdentityKey, ObjectValue, type_attribute
+from explorer.compiler.capture.values.objects import MISSING, ObjectValue, type_attribute
 from explorer.compiler.capture.values.sequences import SequenceValue
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Item, Source
-
-
-class CellValue(Cell):
-    """A closure cell. `given` is the real cell of a function found outside; `root_name` a cell of the root frame."""
-
-    of_type = types.CellType
-
-    def __init__(
-        self, contents: Value | None = None, *, given: Any = None, source: Source | None = None, root_name: str = ""
-    ) -> None:
-        self.contents = contents
-        self.given = given
-        self.source = source
-        self.root_name = root_name
-        self.changed = False
-
-    def load(self, t: Tracer) -> Value | None:
-        """What the cell holds; None when it is empty."""
-        if self.contents is None and self.given is not None and not self.changed:
-            try:
-                held = self.given.cell_contents
-            except ValueError:
-                return None
-            source = self.source
-            assert source is not None
-            self.contents = t.wrap(Attr(source, "cell_contents") if not self.root_name else source, held)
-        return self.contents
-
-    def store(self, t: Tracer, value: Value | None) -> None:
-        t.effects.cell(self)
-        self.contents = value
-        self.changed = True
-
-    def key(self) -> Any:
-        return IdentityKey(self)
-
-    def get_attr(self, t: Tracer, name: str) -> Value:
-        if name == "cell_contents":
-            held = self.load(t)
-            if held is None:
-                t.raise_(ValueError, "Cell is empty")
-            return held
-        return super().get_attr(t, name)
-
-    def reconstruct(self, r: Reconstructor) -> None:
-        r.cell(self)
-
-    def describe(self) -> str:
-        return f"cell {self.root_name}".rstrip()
 
 
 class CellAside(Value):
@@ -95,7 +46,7 @@ class FunctionValue(Value):
     source: Source | None = None
     made_defaults: list[Value] = field(default_factory=list)
     made_kwdefaults: dict[str, Value] = field(default_factory=dict)
-    made_closure: list[CellValue] = field(default_factory=list)
+    made_closure: list[Cell] = field(default_factory=list)
     annotations: Value | None = None
     overlay: dict[str, Value] = field(default_factory=dict)
     _cells: list[Cell] | None = None
@@ -107,7 +58,7 @@ class FunctionValue(Value):
 
     def key(self) -> Any:
         self.compared = True
-        return self.given if self.given is not None else IdentityKey(self)
+        return self.given if self.given is not None else self
 
     def defaults(self, t: Tracer) -> list[Value]:
         if self.given is None:
@@ -440,7 +391,7 @@ class RuntimeNumber(Value):
         self.args = args
 
     def key(self) -> Any:
-        return (self.function, *map(IdentityKey, self.args))
+        return (self.function, *self.args)
 
     def reconstruct(self, r: Reconstructor) -> None:
         r.call(self.function, self.args)
@@ -462,7 +413,7 @@ class HostValue(Value):
         return self.made_by[0] if self.made_by is not None else types.BuiltinFunctionType
 
     def key(self) -> Any:
-        return IdentityKey(self)
+        return self
 
     def reconstruct(self, r: Reconstructor) -> None:
         if self.made_by is None:

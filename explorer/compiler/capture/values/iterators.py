@@ -11,7 +11,7 @@ from typing import Any
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.values.base import Frame, Raised, Reconstructor, Tracer, Value, type_name
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.objects import IdentityKey, attribute_in_c
+from explorer.compiler.capture.values.objects import attribute_in_c
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Source
@@ -23,7 +23,7 @@ class IteratorValue(Value):
     of_type: type = object
 
     def key(self) -> Any:
-        return IdentityKey(self)
+        return self
 
     def shown(self, depth: int = 2) -> str:
         return self.describe()

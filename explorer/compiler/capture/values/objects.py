@@ -117,19 +117,6 @@ class Lazy:
         self.given = given
 
 
-class IdentityKey:
-    """An object made while tracing, as a dictionary key: by identity."""
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, IdentityKey) and other.value is self.value
-
-
 class ProgramKey:
     """An object whose class says in Python how it is hashed and compared, as a dictionary key."""
 
@@ -183,7 +170,7 @@ class ObjectValue(Value):
             return ProgramKey(self.asked, self)
         if found is not object.__hash__ and self.given is MISSING:
             unsupported(reasons.OPERATION, f"hash of a {self.cls.__name__}")
-        return IdentityKey(self) if self.given is MISSING else self.given
+        return self if self.given is MISSING else self.given
 
     # ----------------------------------------------------------------------------------------------------- attributes
 

@@ -22,7 +22,7 @@ from explorer.compiler.capture.torch_state import CONSTRUCTORS
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, is_unbacked
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import DELETED, MISSING, IdentityKey, bound_attribute, owner_of
+from explorer.compiler.capture.values.objects import DELETED, MISSING, bound_attribute, owner_of
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.core.reasons import unsupported
@@ -111,7 +111,7 @@ class TensorValue(Value):
 
     def key(self) -> Any:
         self.compared = True
-        return IdentityKey(self)
+        return self
 
     def truth(self, t: Tracer) -> bool:
         constant = getattr(self.fake, "constant", None)
