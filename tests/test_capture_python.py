@@ -484,3 +484,19 @@ def test_sizes_with_numbers_of_other_classes(expression: str) -> None:
     compiled = explorer.compile(fn, backend="eager")
     for size in (2, 5, 3, 4, 3):
         assert compiled(torch.ones(size))[1:] == fn(torch.ones(size))[1:]
+
+
+class ItemsAlone(nn.Module):
+    def __getitem__(self, place: int) -> int:
+        if place > 2:
+            raise IndexError
+        return place
+
+
+def test_a_module_with_items_alone_is_iterated_by_position() -> None:
+    module = ItemsAlone()
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
+        return x * 2, list(module)
+
+    assert explorer.compile(fn, fullgraph=True, backend="eager")(torch.ones(2))[1] == fn(torch.ones(2))[1] == [0, 1, 2]

@@ -65,9 +65,6 @@ class Reconstruction:
     def emit(self, op: str, arg: Any = None) -> None:
         self.body.append(build.instruction(op, arg))
 
-    def build(self, op: str, count: int) -> None:
-        self.emit(op, count)
-
     # ------------------------------------------------------------------------------------------------------- values
 
     def value(self, value: Any) -> None:
@@ -308,7 +305,7 @@ class Reconstruction:
         if function.made_closure:
             for cell in function.made_closure:
                 self.value(cell)
-            self.build("BUILD_TUPLE", len(function.made_closure))
+            self.emit("BUILD_TUPLE", len(function.made_closure))
         else:
             self.value(closure)
         self.body += build.call_stacked(5)

@@ -286,9 +286,6 @@ class NamespaceValue(Namespace):
     def contains(self, t: Tracer, item: Value) -> bool:
         return self.read(t, t.constant_of(item)) is not None
 
-    def truth(self, t: Tracer) -> bool:
-        return True
-
     def length(self, t: Tracer) -> Value:
         return self._whole(t).length(t)
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, KeysAre
-from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Unhashable, Value, type_name
+from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value, type_name
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, ProgramKey, type_attribute
+from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, ProgramKey
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.core.reasons import unsupported
 from explorer.ir.attempt import Contained
@@ -80,11 +80,6 @@ class DictValue(ObjectValue):
         self.read_all()
         return len(self.entries) > 0
 
-    def key(self) -> Any:
-        if type_attribute(self.cls, "__hash__") is None:
-            raise Unhashable(self.cls)
-        return super().key()
-
     def length(self, t: Tracer) -> Value:
         self.read_all()
         return Constant(len(self.entries))
@@ -144,7 +139,7 @@ class DictValue(ObjectValue):
             for key, value in self.entries.values():
                 r.value(key)
                 r.value(value)
-            r.build("BUILD_MAP", len(self.entries))
+            r.emit("BUILD_MAP", len(self.entries))
         elif self.cls in (collections.OrderedDict, collections.Counter):
             r.call(self.cls, [self.as_plain()])
         elif self.cls is collections.defaultdict:
@@ -494,8 +489,6 @@ class SetValue(ObjectValue):
         return self.cls(item.real() for item in self.entries.values())
 
     def key(self) -> Any:
-        if type_attribute(self.cls, "__hash__") is None:
-            raise Unhashable(self.cls)
         return frozenset(self.entries) if self.cls is frozenset else super().key()
 
     def truth(self, t: Tracer) -> bool:
@@ -557,7 +550,7 @@ class SetValue(ObjectValue):
         if self.cls is set:
             for item in self.ordered():
                 r.value(item)
-            r.build("BUILD_SET", len(self.entries))
+            r.emit("BUILD_SET", len(self.entries))
         elif self.cls is frozenset:
             r.call(self.cls, [TupleValue(self.ordered())])
         else:

@@ -151,9 +151,6 @@ class ModuleValue(ObjectValue):
                 return False
         return True
 
-    def iterate(self, t: Tracer) -> Value:
-        return self.special(t, "__iter__", [])
-
     def get_item(self, t: Tracer, key: Value) -> Value:
         is_number = isinstance(key, (SizeValue, TensorValue))
         if self.cls in (torch.nn.ModuleList, torch.nn.Sequential) and is_number:

@@ -153,19 +153,16 @@ class ObjectValue(Value):
     def read_all(self) -> None:
         """Everything in the object is about to matter, not only what was read."""
 
-    def constant(self) -> Any:
-        raise NotConstant(self)
-
     def real(self) -> Any:
         if self.given is MISSING or self.overlay:
             raise NotConstant(self)
         return self.given
 
     def key(self) -> Any:
-        self.compared = True
         found = type_attribute(self.cls, "__hash__")
         if found is None:
             raise Unhashable(self.cls)
+        self.compared = True
         if isinstance(found, types.FunctionType) and self.asked is not None:
             return ProgramKey(self.asked, self)
         if found is not object.__hash__ and self.given is MISSING:
@@ -562,7 +559,6 @@ class ExceptionValue(ObjectValue):
     def __init__(self, cls: type, args: list[Value], source: Source | None = None, given: Any = MISSING) -> None:
         super().__init__(cls, source, given)
         self.args = args
-        self.cause: Value | None = None
         self.left_inlined = False
         """Whether it was raised in an inlined function, which is a frame of its own in eager's traceback."""
 

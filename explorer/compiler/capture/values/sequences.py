@@ -10,7 +10,7 @@ import torch
 
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
+from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue
 from explorer.core.classes import name_in_messages
 from explorer.ir.attempt import Contained
 from explorer.ir.capture import Source
@@ -52,14 +52,16 @@ class SliceValue(Value):
     def reconstruct(self, r: Reconstructor) -> None:
         for part in self.parts:
             r.value(part)
-        r.build("BUILD_SLICE", 3)
+        r.emit("BUILD_SLICE", 3)
 
 
 class SequenceValue(ObjectValue):
     """What lists, tuples and deques share. `items` are values, or Lazy until they are read. `unread`, where it is set,
     guards how many there are: it is called once something asks for them."""
 
-    def __init__(self, items: Iterable[Any], cls: type, source: Source | None = None, given: Any = MISSING) -> None:
+    def __init__(
+        self, items: Iterable[Any], cls: type = tuple, source: Source | None = None, given: Any = MISSING
+    ) -> None:
         super().__init__(cls, source, given)
         self.unread: Callable[[], None] | None = None
         self._items = list(items)
@@ -129,10 +131,6 @@ class SequenceValue(ObjectValue):
     def like(self, items: list[Value]) -> Value:
         raise NotImplementedError
 
-    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
-        name = "__setitem__" if value is not None else "__delitem__"
-        self.special(t, name, [key, value] if value is not None else [key])
-
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         match name:
             case "__getitem__":
@@ -174,11 +172,6 @@ def _bound(t: Tracer, value: Value) -> int:
 
 class TupleValue(SequenceValue):
     """A tuple, torch.Size or namedtuple (`cls` says which)."""
-
-    def __init__(
-        self, items: Iterable[Any], cls: type = tuple, source: Source | None = None, given: Any = MISSING
-    ) -> None:
-        super().__init__(items, cls, source, given)
 
     def real(self) -> Any:
         items = tuple(item.real() for item in self._read())
@@ -222,7 +215,7 @@ class TupleValue(SequenceValue):
         if self.cls is tuple:
             for item in self.items:
                 r.value(item)
-            r.build("BUILD_TUPLE", len(self.items))
+            r.emit("BUILD_TUPLE", len(self.items))
         elif hasattr(self.cls, "n_sequence_fields") or self.cls is torch.Size:
             r.call(self.cls, [TupleValue(self.items)])
         else:
@@ -250,11 +243,6 @@ class ListValue(SequenceValue):
 
     def constant(self) -> Any:
         raise NotConstant(self)
-
-    def key(self) -> Any:
-        if type_attribute(self.cls, "__hash__") is None:
-            raise Unhashable(self.cls)
-        return super().key()
 
     def like(self, items: list[Value]) -> Value:
         if not issubclass(self.cls, collections.deque):
@@ -306,7 +294,7 @@ class ListValue(SequenceValue):
         elif self.cls is list:
             for item in self.items:
                 r.value(item)
-            r.build("BUILD_LIST", len(self.items))
+            r.emit("BUILD_LIST", len(self.items))
         else:
             r.instance(self)
 
