@@ -27,8 +27,6 @@ class DictValue(ObjectValue):
         super().__init__(cls, source, given)
         self.entries: dict[Any, list[Any]] = {}
         self.factory: Value | None = None
-        self.unread: Callable[[], None] | None = None
-        """Guards on all keys; called once, when something else than the presence of a key is asked."""
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[Value, Value]], kind: type = dict) -> DictValue:
@@ -39,11 +37,6 @@ class DictValue(ObjectValue):
 
     def shown(self, depth: int = 2) -> Contained:
         return self.holding(len(self.entries), self.entries.values(), depth)
-
-    def read_all(self) -> None:
-        if self.unread is not None:
-            unread, self.unread = self.unread, None
-            unread()
 
     def put(self, key: Value, value: Any) -> None:
         k = key.key()

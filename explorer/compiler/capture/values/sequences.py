@@ -63,7 +63,6 @@ class SequenceValue(ObjectValue):
         self, items: Iterable[Any], cls: type = tuple, source: Source | None = None, given: Any = MISSING
     ) -> None:
         super().__init__(cls, source, given)
-        self.unread: Callable[[], None] | None = None
         self._items = list(items)
 
     @property
@@ -75,11 +74,6 @@ class SequenceValue(ObjectValue):
     def items(self, items: list[Any]) -> None:
         self.read_all()
         self._items = items
-
-    def read_all(self) -> None:
-        if self.unread is not None:
-            unread, self.unread = self.unread, None
-            unread()
 
     def shown(self, depth: int = 2) -> Contained:
         return self.holding(len(self._items), enumerate(self._items), depth)
