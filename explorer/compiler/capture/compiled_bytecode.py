@@ -197,8 +197,6 @@ def _replay(t: Tracer, r: Reconstruction, ends: bool = False) -> None:
         if not waiting:
             break
         own = [each for each in own if each not in waiting]
-        if not waiting:
-            break
     for change, prepared in steps:
         with origin(*change.origins):
             _apply(t, r, change, prepared)

@@ -296,7 +296,6 @@ class Reconstruction:
         """Push a function made while tracing."""
         code = function.code
         defaults = TupleValue(function.made_defaults) if function.made_defaults else Constant(None)
-        closure = TupleValue(function.made_closure) if function.made_closure else Constant(None)
         self.constant(types.FunctionType)
         self.constant(code)
         self.constant(function.globals)
@@ -307,7 +306,7 @@ class Reconstruction:
                 self.value(cell)
             self.emit("BUILD_TUPLE", len(function.made_closure))
         else:
-            self.value(closure)
+            self.constant(None)
         self.body += build.call_stacked(5)
         name = self.store_new(function)
         extra: dict[str, Value] = dict(function.overlay)
