@@ -173,13 +173,7 @@ class Graph:
 
     def copy(self) -> fx.Graph:
         """A graph to mutate; nodes keep their NodeInfo."""
-        made = fx.Graph()
-        val_map: dict[fx.Node, fx.Node] = {}
-        returned = made.graph_copy(self.graph, val_map)
-        for old, new in val_map.items():
-            new.meta = dict(old.meta)
-        made.output(returned)
-        return made
+        return copied(self.graph)
 
     def module(self) -> fx.GraphModule:
         """As a GraphModule over a copy, for FX passes and for other compilers' back ends."""
@@ -195,6 +189,17 @@ class Graph:
             text = f"  {node.name}: {facts.type or describe(facts.value)} = {_call(node)}{_aside(facts)}"
             lines.append(Line(text, facts.id, facts.origins))
         return Text(tuple(lines), "python")
+
+
+def copied(graph: fx.Graph) -> fx.Graph:
+    """A copy that returns a flat tuple, with what the nodes carry."""
+    made = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    returned: Any = made.graph_copy(graph, copies)
+    for old, new in copies.items():
+        new.meta = dict(old.meta)
+    made.output(tuple(returned) if isinstance(returned, (tuple, list)) else (returned,))
+    return made
 
 
 def needed_by(roots: Iterable[Any], given: Container[fx.Node] = ()) -> dict[fx.Node, None]:
@@ -259,6 +264,13 @@ DTYPE_NAMES: dict[torch.dtype, str] = {
     torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "b8",
     torch.complex64: "c64", torch.complex128: "c128",
 }  # fmt: skip
+
+
+def has_effect(target: Any) -> bool:
+    """Whether an operator matters even where nobody reads its result: it writes, draws random numbers, or checks."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    return target._schema.is_mutable or torch.Tag.nondeterministic_seeded in target.tags or not target._schema.returns
 
 
 def checks_positions(target: Any) -> bool:

@@ -81,6 +81,17 @@ def contiguous(size: Sequence[Size]) -> Point:
     return tuple(reversed(strides))
 
 
+def span(size: Sequence[Size], stride: Sequence[Size]) -> Size | None:
+    """How far the last element is from the first; None where two may lie in one place, as far as comparing strides in
+    order shows."""
+    reach: Size = 0
+    for step, n in sorted((step, n) for step, n in zip(stride, size, strict=True) if n != 1):
+        if step <= reach:
+            return None
+        reach += step * (n - 1)
+    return reach
+
+
 # Indices taken apart.
 
 

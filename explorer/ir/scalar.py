@@ -8,9 +8,10 @@ the helpers of `cpp_prelude`. Inductor: codegen/cpp.py (CppOverrides) and codege
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 
@@ -24,6 +25,43 @@ and bool), "any"."""
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
     """The dtype in which values of `dtype` are computed: float32 for the 16-bit floats, itself for others."""
     return torch.float32 if dtype in HALVES else dtype
+
+
+class Written(NamedTuple):
+    """A dtype's names in C++, in triton.language and in the signature of a Triton kernel."""
+
+    cpp: str
+    triton: str
+    short: str
+
+
+TYPES: dict[torch.dtype, Written] = {
+    torch.float32: Written("float", "float32", "fp32"),
+    torch.float64: Written("double", "float64", "fp64"),
+    torch.float16: Written("fp16", "float16", "fp16"),
+    torch.bfloat16: Written("bf16", "bfloat16", "bf16"),
+    torch.int64: Written("long", "int64", "i64"),
+    torch.int32: Written("int", "int32", "i32"),
+    torch.int16: Written("short", "int16", "i16"),
+    torch.int8: Written("signed char", "int8", "i8"),
+    torch.uint8: Written("unsigned char", "uint8", "u8"),
+    torch.uint16: Written("unsigned short", "uint16", "u16"),
+    torch.uint32: Written("unsigned", "uint32", "u32"),
+    torch.uint64: Written("unsigned long", "uint64", "u64"),
+    torch.bool: Written("bool", "int1", "i1"),
+}
+
+
+def neutral(combine: str, dtype: torch.dtype) -> int | float | bool:
+    """What a reduction, or an update of memory, starts from: it changes no value of `dtype`."""
+    if combine in ("max", "argmax", "min", "argmin"):
+        is_lowest = combine in ("max", "argmax")
+        if dtype == torch.bool:
+            return not is_lowest
+        if dtype.is_floating_point:
+            return -math.inf if is_lowest else math.inf
+        return torch.iinfo(dtype).min if is_lowest else torch.iinfo(dtype).max
+    return int(combine in ("prod", "all"))
 
 
 def _kinds(dtype: torch.dtype) -> tuple[str, ...]:

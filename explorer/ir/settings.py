@@ -65,30 +65,18 @@ def set_generators(states: tuple[torch.Tensor, torch.Tensor | None]) -> None:
 _DEVICES = (("cpu",), ("cuda",))
 _C: Any = torch._C
 _PAIRS = (
-    ("_set_fwd_grad_enabled", "_is_fwd_grad_enabled"),
-    ("_set_multithreading_enabled", "_is_multithreading_enabled"),
-    ("_set_view_replay_enabled", "_is_view_replay_enabled"),
-    ("_set_sdp_use_flash", "_get_flash_sdp_enabled"),
-    ("_set_sdp_use_mem_efficient", "_get_mem_efficient_sdp_enabled"),
-    ("_set_sdp_use_math", "_get_math_sdp_enabled"),
-    ("_set_sdp_use_cudnn", "_get_cudnn_sdp_enabled"),
-    ("_set_sdp_use_overrideable", "_get_overrideable_sdp_enabled"),
-    ("_set_sdp_use_fa3", "_get_fa3_sdp_enabled"),
-    ("_set_sdp_priority_order", "_get_sdp_priority_order"),
-    ("_set_math_sdp_allow_fp16_bf16_reduction", "_get_math_sdp_allow_fp16_bf16_reduction"),
-    ("_set_cudnn_enabled", "_get_cudnn_enabled"),
-    ("_set_cudnn_benchmark", "_get_cudnn_benchmark"),
-    ("_set_cudnn_deterministic", "_get_cudnn_deterministic"),
-    ("_set_cudnn_allow_tf32", "_get_cudnn_allow_tf32"),
-    ("_set_mkldnn_enabled", "_get_mkldnn_enabled"),
-    ("_set_mkldnn_deterministic", "_get_mkldnn_deterministic"),
-    ("_set_nnpack_enabled", "_get_nnpack_enabled"),
-    ("_set_cublas_allow_tf32", "_get_cublas_allow_tf32"),
-    ("_set_cublas_allow_fp16_accumulation", "_get_cublas_allow_fp16_accumulation"),
-    ("_set_onednn_allow_tf32", "_get_onednn_allow_tf32"),
-    ("_set_float32_matmul_precision", "_get_float32_matmul_precision"),
-    ("_set_deterministic_fill_uninitialized_memory", "_get_deterministic_fill_uninitialized_memory"),
-    ("_set_warnAlways", "_get_warnAlways"),
+    *((f"_set_{name}", f"_is_{name}") for name in (
+        "fwd_grad_enabled", "multithreading_enabled", "view_replay_enabled",
+    )),
+    *((f"_set_sdp_use_{name}", f"_get_{name}_sdp_enabled") for name in (
+        "flash", "mem_efficient", "math", "cudnn", "overrideable", "fa3",
+    )),
+    *((f"_set_{name}", f"_get_{name}") for name in (
+        "sdp_priority_order", "math_sdp_allow_fp16_bf16_reduction", "cudnn_enabled", "cudnn_benchmark",
+        "cudnn_deterministic", "cudnn_allow_tf32", "mkldnn_enabled", "mkldnn_deterministic", "nnpack_enabled",
+        "cublas_allow_tf32", "cublas_allow_fp16_accumulation", "onednn_allow_tf32", "float32_matmul_precision",
+        "deterministic_fill_uninitialized_memory", "warnAlways",
+    )),
 )  # fmt: skip
 
 SETTINGS: Mapping[str, Setting] = {

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch._prims_common import make_contiguous_strides_for
 
 from explorer.compiler.autograd.grad_functions import Routes, read_from, without
 from explorer.compiler.autograd.passes import is_random
@@ -323,20 +324,12 @@ class Layout:
         """This layout with numbers, those of a call's own output where they are not known when compiling."""
         if self.shape or not output.dim():
             return self
-        stride = output.stride() if self.stride is not None else contiguous(output.shape)
+        stride = output.stride() if self.stride is not None else make_contiguous_strides_for(output.shape)
         return Layout(tuple(output.shape), tuple(stride), self.dtype, self.device)
 
     def zeros(self) -> Tensor:
         assert self.stride is not None
         return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device).zero_()
-
-
-def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= max(n, 1)
-    return tuple(reversed(strides))
 
 
 def fit(tangent: Tensor | None, layout: Layout) -> Tensor:

@@ -16,7 +16,7 @@ from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 from explorer.compiler.autograd import reasons
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import info, stamp
-from explorer.ir.index import UNKNOWN
+from explorer.ir.index import UNKNOWN, span
 from explorer.ir.sizes import Operation, computed
 
 aten = torch.ops.aten
@@ -43,7 +43,7 @@ def laid_out_as(like: Tensor, value: Tensor) -> Tensor:
             value = aten.as_strided.default(value, like.shape, like.stride())
         return value
     size = [1 if step == 0 else n for n, step in zip(like.shape, like.stride(), strict=True)]
-    if value.stride() == like.stride() or not is_apart(size, like.stride()):
+    if value.stride() == like.stride() or span(size, like.stride()) is None:
         return value
     for dim, n in enumerate(size):
         value = value if n == value.shape[dim] else aten.slice.Tensor(value, dim, 0, 1)
@@ -52,16 +52,6 @@ def laid_out_as(like: Tensor, value: Tensor) -> Tensor:
     filled = aten.as_strided_scatter.default(memory, value, size, like.stride(), 0)
     made: Tensor = aten.as_strided.default(filled, like.shape, like.stride(), 0)
     return made
-
-
-def is_apart(size: Sequence[int], stride: Sequence[int]) -> bool:
-    """Whether no two elements lie in one place, as far as comparing strides in order shows."""
-    reach = 0
-    for step, n in sorted((step, n) for step, n in zip(stride, size, strict=True) if n != 1):
-        if step <= reach:
-            return False
-        reach += step * (n - 1)
-    return True
 
 
 def same_strides(a: Tensor, b: Tensor) -> bool:

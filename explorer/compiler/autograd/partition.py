@@ -21,11 +21,11 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.layouts import Symbolic, size_weight
-from explorer.compiler.autograd.passes import has_effect, insert, is_random
+from explorer.compiler.autograd.passes import insert, is_random
 from explorer.compiler.autograd.tape import is_view, root
 from explorer.core.reasons import Why
 from explorer.core.rules import RuleTable
-from explorer.ir.graph import Graph, computed_from, info, needed_by, restamp
+from explorer.ir.graph import Graph, computed_from, has_effect, info, needed_by, restamp
 from explorer.ir.joint import GraphInput, Kept, Partitioned, Primal, Saved, Tangent, Traced
 
 aten = torch.ops.aten
@@ -236,7 +236,7 @@ def classify(graph: fx.Graph, traced: Traced) -> Sides:
 
 
 def must_run(node: fx.Node) -> bool:
-    return node.op == "call_function" and (has_effect(node) or not node.users)
+    return node.op == "call_function" and (has_effect(node.target) or not node.users)
 
 
 def cut(
@@ -305,7 +305,8 @@ def build(
     placeholders = graph.find_nodes(op="placeholder")
     returned: Any = graph.output_node().args[0]
     results, gradients = list(returned[: len(signature.forward_outputs)]), returned[len(signature.forward_outputs) :]
-    tensors = sorted((copies.get(n, n) for n in kept if isinstance(info(n).value, Tensor)), key=is_no_input)
+    tensors = [copies.get(n, n) for n in kept if isinstance(info(n).value, Tensor)]
+    tensors.sort(key=lambda node: node.op != "placeholder")  # inputs first
     numbers = [n for n in kept if not isinstance(info(n).value, Tensor)]
     extra = [n for n in dict.fromkeys(tensors + numbers) if n.op != "placeholder" and n not in results]
     outputs = results + extra
@@ -347,10 +348,6 @@ def build(
         captured=traced.captured,
         eager_backward=traced.eager_backward,
     )
-
-
-def is_no_input(node: fx.Node) -> bool:
-    return node.op != "placeholder"
 
 
 def fates(

@@ -23,7 +23,17 @@ from explorer.core.origin import Origins, origin, union
 from explorer.core.recorder import note
 from explorer.core.rules import OwnRule, RuleTable, using
 from explorer.core.stage import Stage
-from explorer.ir.graph import Graph, Rewritten, checks_positions, info, merge_origins, restamp, stamp
+from explorer.ir.graph import (
+    Graph,
+    Rewritten,
+    checks_positions,
+    copied,
+    has_effect,
+    info,
+    merge_origins,
+    restamp,
+    stamp,
+)
 from explorer.ir.joint import Traced
 
 SEEDED = torch.Tag.nondeterministic_seeded
@@ -33,19 +43,17 @@ def is_random(node: fx.Node) -> bool:
     return isinstance(node.target, OpOverload) and SEEDED in node.target.tags
 
 
-def has_effect(node: fx.Node) -> bool:
-    """Whether the node matters even where nobody reads it: it writes, draws random numbers, or checks something."""
-    if node.op != "call_function":
-        return True
-    if not isinstance(node.target, OpOverload):
-        return False
-    return node.target._schema.is_mutable or SEEDED in node.target.tags or not node.target._schema.returns
+def dead_code(graph: fx.Graph) -> None:
+    """Drop what nobody reads, unless it has an effect or checks the elements of an index tensor.
 
+    a = mul(x, y); b = add(x, y); return b   ->   b = add(x, y); return b
 
-def remove_dead(graph: fx.Graph) -> None:
-    """Erase nodes without users, without effects and without checks of an index tensor's elements, last first."""
+    Random operators stay even when unread, so that later draws are those of eager.
+    Inductor: fx_passes/joint_graph.py; torch.fx.Graph.eliminate_dead_code.
+    """
     for node in reversed(graph.nodes):
-        if not node.users and not has_effect(node) and not checks_positions(node.target):
+        matters = node.op != "call_function" or has_effect(node.target) or checks_positions(node.target)
+        if not node.users and not matters:
             note(Rewritten.of, "nothing reads it", node)
             graph.erase_node(node)
 
@@ -109,20 +117,6 @@ def is_call(node: Any, *targets: Any) -> bool:
 
 aten = torch.ops.aten
 
-# Dead code.
-
-
-def dead_code(graph: fx.Graph) -> None:
-    """Drop what nobody reads.
-
-    a = mul(x, y); b = add(x, y); return b   ->   b = add(x, y); return b
-
-    Random operators stay even when unread, so that later draws are those of eager.
-    Inductor: fx_passes/joint_graph.py; torch.fx.Graph.eliminate_dead_code.
-    """
-    remove_dead(graph)
-
-
 # Constants.
 
 
@@ -153,7 +147,7 @@ def fold_constants(graph: fx.Graph) -> None:
         elif (number := evaluated(node, known)) is not None and info(node).value.is_contiguous():
             value = info(node).value
             causes = union(info(node).origins, *(info(n).origins for n in node.all_input_nodes))
-            shape = [size_argument(node, known, d) for d in range(value.dim())]
+            shape = [size_argument(node, d) for d in range(value.dim())]
             if None in shape:
                 continue
             facts = {"dtype": value.dtype, "device": value.device, "pin_memory": False}
@@ -162,7 +156,6 @@ def fold_constants(graph: fx.Graph) -> None:
             if outputs[node]:
                 outputs[made] = outputs.pop(node)
             supersede(node, made, "an elementwise operator of fills")
-    remove_dead(graph)
 
 
 def unit_product(node: fx.Node, known: dict[fx.Node, Number]) -> fx.Node | None:
@@ -195,7 +188,7 @@ def evaluated(node: fx.Node, known: dict[fx.Node, Number]) -> Number | None:
         return number
 
 
-def size_argument(node: fx.Node, known: dict[fx.Node, Number], dimension: int) -> Any:
+def size_argument(node: fx.Node, dimension: int) -> Any:
     """The size of one dimension as a graph argument: a number, or the size node that a fill of that size was given."""
     size = info(node).value.shape[dimension]
     if isinstance(size, int):
@@ -234,7 +227,6 @@ def read_back(graph: fx.Graph) -> None:
         same_part = frozen(without_defaults(node.args[1:])) == frozen(without_defaults(below.args[2:]))
         if same_part and node.kwargs == below.kwargs and fits(written, node):
             supersede(node, written, "a read of the part that was just written")
-    remove_dead(graph)
 
 
 def fits(written: fx.Node, node: fx.Node) -> bool:
@@ -285,7 +277,6 @@ def no_ops(graph: fx.Graph) -> None:
         elif is_copy(node) and may_share(node, source, outputs):
             outputs[root(source)] += outputs.pop(root(node), 0)
             supersede(node, source, "a product with one" if node.target in UNITS else "a copy in the same layout")
-    remove_dead(graph)
 
 
 def is_copy(node: fx.Node) -> bool:
@@ -324,7 +315,6 @@ def exact_casts(graph: fx.Graph) -> None:
         causes = union(info(below).origins, info(node).origins)
         cast = insert(node, aten._to_copy.default, (source,), {"dtype": after.dtype}, causes)
         supersede(node, cast, "a cast of a cast that loses nothing")
-    remove_dead(graph)
 
 
 def is_plain_cast(node: fx.Node) -> bool:
@@ -371,7 +361,6 @@ def views_of_views(graph: fx.Graph) -> None:
             joined = join(node, below)
             if joined is not None:
                 supersede(node, joined, "a view of a view")
-    remove_dead(graph)
 
 
 def join(node: fx.Node, below: fx.Node) -> fx.Node | None:
@@ -437,7 +426,6 @@ def shape_only_operands(graph: fx.Graph) -> None:
             blank = insert(node, aten.permute.default, (blank, inverse(order)), {}, info(node).origins)
         note(Rewritten.of, f"an operand of {info(node).id} of which only the shape is read", operand, blank)
         node.update_arg(position, blank)
-    remove_dead(graph)
 
 
 # Common subexpressions.
@@ -454,7 +442,7 @@ def common_subexpressions(graph: fx.Graph) -> None:
     outputs = escaping(graph)
     first: dict[Any, fx.Node] = {}
     for node in list(graph.nodes):
-        if node.op != "call_function" or has_effect(node):
+        if node.op != "call_function" or has_effect(node.target):
             continue
         key = (node.target, frozen(node.args), frozen(node.kwargs))
         kept = first.setdefault(key, node)
@@ -469,7 +457,6 @@ def common_subexpressions(graph: fx.Graph) -> None:
             outputs[first_memory] += outputs.pop(memory, 0)
         merge_origins(kept, node)
         supersede(node, kept, "the same call a second time")
-    remove_dead(graph)
 
 
 def _memory(node: fx.Node) -> dict[Any, fx.Node]:
@@ -493,14 +480,15 @@ def frozen(value: Any) -> Any:
 Rewrite = Callable[[fx.Graph], None]
 
 
-def graph_pass(name: str, rewrite: Rewrite) -> Stage[Traced, Traced]:
-    """A stage that runs `rewrite` on a copy of the traced graph."""
+def graph_pass(name: str, *rewrites: Rewrite) -> Stage[Traced, Traced]:
+    """A stage that runs `rewrites` on a copy of the traced graph."""
 
     def run(traced: Traced) -> Traced:
         old = traced.forward
         graph = old.copy()
         with old.fake_mode:
-            rewrite(graph)
+            for rewrite in rewrites:
+                rewrite(graph)
         used = {str(node.target) for node in graph.nodes if node.op == "get_attr"}
         constants = {name: value for name, value in old.constants.items() if name in used}
         return replace(traced, forward=Graph(old.name, graph, old.fake_mode, constants, old.grad_enabled))
@@ -510,13 +498,13 @@ def graph_pass(name: str, rewrite: Rewrite) -> Stage[Traced, Traced]:
 
 CLEANUP: tuple[Stage[Traced, Traced], ...] = (
     graph_pass("dead code", dead_code),
-    graph_pass("constant folding", fold_constants),
-    graph_pass("read-back", read_back),
-    graph_pass("no-ops", no_ops),
-    graph_pass("casts", exact_casts),
-    graph_pass("views", views_of_views),
-    graph_pass("shape-only operands", shape_only_operands),
-    graph_pass("common subexpressions", common_subexpressions),
+    graph_pass("constant folding", fold_constants, dead_code),
+    graph_pass("read-back", read_back, dead_code),
+    graph_pass("no-ops", no_ops, dead_code),
+    graph_pass("casts", exact_casts, dead_code),
+    graph_pass("views", views_of_views, dead_code),
+    graph_pass("shape-only operands", shape_only_operands, dead_code),
+    graph_pass("common subexpressions", common_subexpressions, dead_code),
 )
 
 PASSES: RuleTable[str, Rewrite] = RuleTable("pass")
@@ -532,11 +520,7 @@ def completed(rule: OwnRule) -> Rewrite:
     """The pass, and after it what a node needs that the pass added without: where it comes from, and its value."""
 
     def rewrite(graph: fx.Graph) -> None:
-        before = fx.Graph()
-        copies: dict[fx.Node, fx.Node] = {}
-        before.output(before.graph_copy(graph, copies))
-        for old, copy in copies.items():
-            copy.meta = dict(old.meta)
+        before = copied(graph)
         rule(graph)
         with using(rule.name):
             stamp_added(before, graph, rule.name)

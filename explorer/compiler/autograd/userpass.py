@@ -15,7 +15,7 @@ from explorer.core.origin import Origins, origin, synthetic, union
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import note
 from explorer.core.stage import Stage
-from explorer.ir.graph import INFO, Graph, NodeInfo, Rewritten, info, restamp, stamp
+from explorer.ir.graph import INFO, Graph, NodeInfo, Rewritten, copied, info, restamp, stamp
 
 
 def user_pass(function: GraphPass) -> Stage[Graph, Graph]:
@@ -36,12 +36,7 @@ def user_pass(function: GraphPass) -> Stage[Graph, Graph]:
             said = f"{name} raised {type(error).__name__}: {error} ({raised.filename}:{raised.lineno})"
             raise Unsupported(Why(reasons.YOUR_PASS, said)) from error
         changed = module if result is None else result
-        made = fx.Graph()
-        copies: dict[fx.Node, fx.Node] = {}
-        returned: Any = made.graph_copy(changed.graph, copies)
-        for old, new in copies.items():
-            new.meta = dict(old.meta)
-        made.output(tuple(returned) if isinstance(returned, (tuple, list)) else (returned,))
+        made = copied(changed.graph)
         constants = {str(n.target): attribute(changed, str(n.target)) for n in made.nodes if n.op == "get_attr"}
         stamp_added(graph.graph, made, f"pass {name}")
         finished = Graph(graph.name, made, graph.fake_mode, constants, graph.grad_enabled)

@@ -91,7 +91,8 @@ class Points(Nest):
         """The axis to tile with the vector's."""
         if not self._crossing:
             return None
-        return max(self._crossing, key=lambda axis: sum(load_bytes(self, load) for load in self._crossing[axis]))
+        dtypes = {name: buffer.layout.dtype for name, buffer in self.buffers.items()}
+        return max(self._crossing, key=lambda axis: sum(dtypes[load.buffer].itemsize for load in self._crossing[axis]))
 
     def _tiles(self, across: Axis) -> tuple[Part, ...]:
         """For each tile, first turn the crossing loads' parts into contiguous scratch."""
@@ -136,11 +137,6 @@ class Points(Nest):
             )
             row, column = (f"{axis.symbol} - {axis.symbol}_start" for axis in (across, vector))
             lanes[value] = self.values.loaded(f"{name}[({row}) * {TILE} + {column}]", value.buffer)
-
-
-def load_bytes(nest: Nest, load: Load) -> int:
-    """The bytes of one element that a load reads."""
-    return nest.buffers[load.buffer].layout.dtype.itemsize
 
 
 @dataclass(frozen=True)

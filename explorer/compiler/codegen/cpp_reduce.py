@@ -20,6 +20,7 @@ from explorer.compiler.codegen.exprs import PRODUCT
 from explorer.compiler.codegen.kernel import Part, Reduce
 from explorer.ir.loops import Axis, Size
 from explorer.ir.program import TiledLoop
+from explorer.ir.scalar import neutral
 
 _SIGNS = {"sum": "+", "prod": "*", "xor_sum": "^", "any": "|", "all": "&"}
 
@@ -100,15 +101,8 @@ class Accumulator:
 
     @property
     def _start(self) -> str:
-        if not self.extreme:
-            return {"sum": "0", "prod": "1", "any": "0", "all": "1", "xor_sum": "0"}[self.combine]
-        largest = self.better == "<"
-        if self.dtype.is_floating_point:
-            return "INFINITY" if largest else "-INFINITY"
-        if self.dtype is torch.bool:
-            return "true" if largest else "false"
-        info = torch.iinfo(self.dtype)
-        return literal(info.max if largest else info.min, self.dtype)
+        value = neutral(self.combine, self.dtype)
+        return literal(value, self.dtype) if self.extreme else str(value)
 
     def step(self, value: str, lane: str = "") -> list[str]:
         """Take one value in. `lane` ("[j]") picks the element where the variables are arrays."""

@@ -14,23 +14,9 @@ from explorer.compiler.codegen import reasons
 from explorer.compiler.codegen.exprs import float32_text
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.rules import RuleTable
-from explorer.ir.scalar import OPS
+from explorer.ir.scalar import OPS, TYPES
 
-CPP_TYPES: dict[torch.dtype, str] = {
-    torch.float32: "float",
-    torch.float64: "double",
-    torch.float16: "fp16",
-    torch.bfloat16: "bf16",
-    torch.int64: "long",
-    torch.int32: "int",
-    torch.int16: "short",
-    torch.int8: "signed char",
-    torch.uint8: "unsigned char",
-    torch.uint16: "unsigned short",
-    torch.uint32: "unsigned",
-    torch.uint64: "unsigned long",
-    torch.bool: "bool",
-}
+CPP_TYPES = {dtype: written.cpp for dtype, written in TYPES.items()}
 
 FLOAT32_MAX = 3.4028234663852886e38
 

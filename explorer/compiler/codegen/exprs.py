@@ -18,8 +18,7 @@ from explorer.ir.loops import Size
 
 Syntax = Literal["cpp", "python", "triton"]
 
-_FLOOR_DIVIDE = {"cpp": "floor_div", "triton": "ops.floordiv"}
-_MODULO = {"cpp": "floor_mod", "triton": "ops.mod"}
+_DIVISIONS = {"//": {"cpp": "floor_div", "triton": "ops.floordiv"}, "%": {"cpp": "floor_mod", "triton": "ops.mod"}}
 """Functions that divide as Python does, for operands that may be negative: there the operators truncate."""
 
 SUM, PRODUCT, UNARY, ATOM = 1, 2, 3, 4
@@ -90,39 +89,28 @@ def _magnitude(term: Size) -> int:
 Form = Callable[[Size, Syntax, Callable[..., str]], tuple[str, int]]
 
 
-def _divide(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
-    base, divisor = index.args
-    return _floor_divide(base, divisor, syntax, sub)
+def _division(sign: str) -> Form:
+    return lambda index, syntax, sub: _divided(*index.args, sign, syntax, sub)
 
 
-def _floor_divide(base: Size, divisor: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
+def _divided(base: Size, divisor: Size, sign: str, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
     if syntax == "python" or (base.is_nonnegative and divisor.is_positive):
-        return f"{sub(base, UNARY)} {'/' if syntax == 'cpp' else '//'} {sub(divisor, UNARY)}", PRODUCT
-    return f"{_FLOOR_DIVIDE[syntax]}({sub(base)}, {sub(divisor)})", ATOM
-
-
-def _remainder(base: Size, divisor: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
-    if syntax == "python" or (base.is_nonnegative and divisor.is_positive):
-        return f"{sub(base, UNARY)} % {sub(divisor, UNARY)}", PRODUCT
-    return f"{_MODULO[syntax]}({sub(base)}, {sub(divisor)})", ATOM
+        shown = "/" if sign == "//" and syntax == "cpp" else sign
+        return f"{sub(base, UNARY)} {shown} {sub(divisor, UNARY)}", PRODUCT
+    return f"{_DIVISIONS[sign][syntax]}({sub(base)}, {sub(divisor)})", ATOM
 
 
 def _modular(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
     base, divisor, modulus = index.args
     if divisor == 1:
-        return _remainder(base, modulus, syntax, sub)
-    text, _ = _floor_divide(base, divisor, syntax, sub)
+        return _divided(base, modulus, "%", syntax, sub)
+    text, _ = _divided(base, divisor, "//", syntax, sub)
     if syntax == "python" or (base.is_nonnegative and divisor.is_positive and modulus.is_positive):
         return f"({text}) % {sub(modulus, UNARY)}", PRODUCT
-    return f"{_MODULO[syntax]}({text}, {sub(modulus)})", ATOM
+    return f"{_DIVISIONS['%'][syntax]}({text}, {sub(modulus)})", ATOM
 
 
-def _mod(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
-    base, divisor = index.args
-    return _remainder(base, divisor, syntax, sub)
-
-
-def _extreme(name: str, sign: str) -> Form:
+def _extreme(name: str) -> Form:
     def form(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
         parts = sorted((sub(part) for part in index.args), key=lambda text: (len(text), text))
         if syntax == "python":
@@ -135,17 +123,13 @@ def _extreme(name: str, sign: str) -> Form:
     return form
 
 
-def _identity(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
-    return sub(index.args[0], ATOM), ATOM
-
-
 def _ceiling(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
     """CeilToInt; of a true division, which is how torch writes a ceiling division, without floats."""
     (inside,) = index.args
     if type(inside).__name__ != "IntTrueDiv":
         return _of_float("-int(-({}) // 1)", "(long)__builtin_ceil({})")(index, syntax, sub)
     base, divisor = inside.args
-    text, _ = _floor_divide(-base, divisor, syntax, sub)
+    text, _ = _divided(-base, divisor, "//", syntax, sub)
     return f"-({text})", UNARY
 
 
@@ -153,8 +137,7 @@ def _floor(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, i
     (inside,) = index.args
     if type(inside).__name__ != "IntTrueDiv":
         return _of_float("int(({}) // 1)", "(long)__builtin_floor({})")(index, syntax, sub)
-    above, below = inside.args
-    return _floor_divide(above, below, syntax, sub)
+    return _divided(*inside.args, "//", syntax, sub)
 
 
 def _of_float(python: str, cpp: str) -> Form:
@@ -180,14 +163,14 @@ def _power(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, i
 
 
 _FUNCTIONS: dict[str, Form] = {
-    "FloorDiv": _divide,
-    "CleanDiv": _divide,
+    "FloorDiv": _division("//"),
+    "CleanDiv": _division("//"),
     "ModularIndexing": _modular,
-    "Mod": _mod,
-    "PythonMod": _mod,
-    "Min": _extreme("min", "<"),
-    "Max": _extreme("max", ">"),
-    "Identity": _identity,
+    "Mod": _division("%"),
+    "PythonMod": _division("%"),
+    "Min": _extreme("min"),
+    "Max": _extreme("max"),
+    "Identity": lambda index, syntax, sub: (sub(index.args[0], ATOM), ATOM),
     "CeilToInt": _ceiling,
     "FloorToInt": _floor,
     "TruncToInt": _of_float("int({})", "(long)({})"),

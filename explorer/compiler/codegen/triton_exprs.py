@@ -10,55 +10,23 @@ import torch
 from explorer.compiler.codegen.reasons import DTYPE, OPERATION
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.rules import RuleTable
-from explorer.ir.scalar import OPS, ScalarOp
-
-TYPES = {
-    torch.bool: "int1",
-    torch.uint8: "uint8",
-    torch.int8: "int8",
-    torch.int16: "int16",
-    torch.int32: "int32",
-    torch.int64: "int64",
-    torch.uint16: "uint16",
-    torch.uint32: "uint32",
-    torch.uint64: "uint64",
-    torch.float16: "float16",
-    torch.bfloat16: "bfloat16",
-    torch.float32: "float32",
-    torch.float64: "float64",
-}
-"""Names in triton.language."""
-
-POINTERS = {
-    torch.bool: "*i1",
-    torch.uint8: "*u8",
-    torch.int8: "*i8",
-    torch.int16: "*i16",
-    torch.int32: "*i32",
-    torch.int64: "*i64",
-    torch.uint16: "*u16",
-    torch.uint32: "*u32",
-    torch.uint64: "*u64",
-    torch.float16: "*fp16",
-    torch.bfloat16: "*bf16",
-    torch.float32: "*fp32",
-    torch.float64: "*fp64",
-}
-"""Pointer types as kernel signatures spell them."""
+from explorer.ir.scalar import OPS, TYPES, ScalarOp, Written
 
 
 def type_name(dtype: torch.dtype) -> str:
     """ "tl.float32". Raises Unsupported for a dtype that Triton lacks."""
-    if dtype not in TYPES:
-        raise Unsupported(Why(DTYPE, str(dtype)))
-    return f"tl.{TYPES[dtype]}"
+    return f"tl.{_written(dtype).triton}"
 
 
 def pointer_type(dtype: torch.dtype) -> str:
     """ "*fp32". Raises Unsupported for a dtype that Triton lacks."""
-    if dtype not in POINTERS:
+    return f"*{_written(dtype).short}"
+
+
+def _written(dtype: torch.dtype) -> Written:
+    if dtype not in TYPES:
         raise Unsupported(Why(DTYPE, str(dtype)))
-    return POINTERS[dtype]
+    return TYPES[dtype]
 
 
 def literal(value: int | float | bool, dtype: torch.dtype) -> str:
@@ -74,20 +42,6 @@ def literal(value: int | float | bool, dtype: torch.dtype) -> str:
 def typed(value: int | float | bool, dtype: torch.dtype, rank: int = 1) -> str:
     """A constant that carries its dtype: a block of size 1 in each of `rank` dimensions."""
     return f"tl.full([{', '.join('1' * rank)}], {literal(value, dtype)}, {type_name(dtype)})"
-
-
-def lowest(dtype: torch.dtype) -> int | float | bool:
-    """What no value of `dtype` is below: where a maximum starts."""
-    if dtype == torch.bool:
-        return False
-    return -math.inf if dtype.is_floating_point else torch.iinfo(dtype).min
-
-
-def highest(dtype: torch.dtype) -> int | float | bool:
-    """What no value of `dtype` is above: where a minimum starts."""
-    if dtype == torch.bool:
-        return True
-    return math.inf if dtype.is_floating_point else torch.iinfo(dtype).max
 
 
 def cast(value: str, source: torch.dtype, to: torch.dtype) -> str:

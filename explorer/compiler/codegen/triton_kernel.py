@@ -16,13 +16,7 @@ from torch.utils._sympy.functions import FloorDiv
 
 from explorer.compiler.codegen.kernel import Body, Part, Pass, Reduce, Reduced, Write, write_loops
 from explorer.compiler.codegen.reasons import OPERATION
-from explorer.compiler.codegen.triton_exprs import (
-    apply_text,
-    highest,
-    literal,
-    lowest,
-    type_name,
-)
+from explorer.compiler.codegen.triton_exprs import apply_text, literal, type_name
 from explorer.compiler.codegen.triton_tiling import Dim, Tiling
 from explorer.compiler.codegen.triton_values import LITERAL, NONE, Pending, Value, Values, divides
 from explorer.core.origin import Origins, origin
@@ -31,7 +25,7 @@ from explorer.core.text import LineWriter, Text
 from explorer.ir.index import points
 from explorer.ir.loops import Axis, Loop, Size, evaluated, walk
 from explorer.ir.program import Argument, LoopKind, TiledLoop, nested
-from explorer.ir.scalar import HALVES
+from explorer.ir.scalar import HALVES, neutral
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,10 +301,10 @@ class _Writer(Values):
         if not value.dims or any(dim.block > 1 for dim in missing):
             text = self.name(f"tl.broadcast_to({text}, [XBLOCK, RBLOCK])", causes)
         if "r" in self.masks:
-            neutral = literal(_neutral(reduction), reduction.value.dtype)
-            if reduction.value.dtype not in LITERAL:
-                neutral = self.typed(_neutral(reduction), reduction.value.dtype)
-            text = self.name(f"tl.where(rmask, {text}, {neutral})", causes)
+            dtype = reduction.value.dtype
+            start = neutral(str(reduction.loop.combine), dtype)
+            other = literal(start, dtype) if dtype in LITERAL else self.typed(start, dtype)
+            text = self.name(f"tl.where(rmask, {text}, {other})", causes)
         if reduction.loop.combine not in ("argmax", "argmin"):
             return (text,)
         linear = self._linear(reduction.loop)
@@ -338,7 +332,7 @@ class _Writer(Values):
     def _accumulators(self, reduction: Reduce) -> tuple[str, ...]:
         causes = self._causes(reduction)
         dtype = reduction.value.dtype
-        start = literal(_neutral(reduction), dtype)
+        start = literal(neutral(str(reduction.loop.combine), dtype), dtype)
         made = [self.name(f"tl.full([XBLOCK, RBLOCK], {start}, {type_name(dtype)})", causes)]
         if reduction.loop.combine in ("argmax", "argmin"):
             whole = self._place_dtype()
@@ -431,18 +425,6 @@ def _back(reduction: Reduce) -> str:
     if reduction.loop.combine in ("any", "all") or dtype == torch.bool:
         return ".to(tl.int1)"
     return f".to({type_name(dtype)})" if not dtype.is_floating_point and dtype.itemsize < 4 else ""
-
-
-def _neutral(reduction: Reduce) -> int | float | bool:
-    dtype = reduction.value.dtype
-    match reduction.loop.combine:
-        case "max" | "argmax":
-            return lowest(dtype)
-        case "min" | "argmin":
-            return highest(dtype)
-        case "prod" | "all":
-            return 1
-    return 0
 
 
 def _blocks(numel: Size, block: int) -> Size:

@@ -15,7 +15,7 @@ from explorer.compiler.lower.indexing import Indexing, joined, split_axes, strid
 from explorer.compiler.lower.tensors import Element, Restride, Tensor
 from explorer.core.origin import Origins, origin, origins, union
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.index import ZERO, Point, contiguous, equal, integer
+from explorer.ir.index import ZERO, Point, contiguous, equal, integer, span
 from explorer.ir.loops import (
     Buffer,
     Check,
@@ -158,12 +158,9 @@ class Lowering:
         if not isinstance(value, Const):
             raise Unsupported(Why(reasons.OTHER_DEVICE, f"{layout} on {tensor.device}"))
         with origin(*tensor.origins):
-            why = Why(reasons.OTHER_DEVICE, str(tensor.device))
-            made = Buffer(self.name("buf"), layout, "extern", origins(), None, why)
-            self.buffers[made.name] = made
             facts = (("dtype", tensor.dtype), ("device", tensor.device))
-            self.extern(torch.ops.aten.full.default, ((), value.value), facts, (made,), why, returns_tuple=False)
-        return made
+            why = Why(reasons.OTHER_DEVICE, str(tensor.device))
+            return self.made(layout, why, torch.ops.aten.full.default, ((), value.value), facts)
 
     def dense(self, size: Point, wanted: Point | None) -> Point:
         """The wanted strides where no other elements are between those of the tensor; else those of a tensor with its
@@ -217,11 +214,9 @@ class Lowering:
         given = View(place.buffer, replace(layout, size=tuple(size), stride=tuple(turned)))
         why = Why(reasons.LAYOUT, "eager's strides")
         to = replace(given.layout, stride=contiguous(size), offset=ZERO)
-        made = Buffer(self.name("buf"), to, "extern", origins(), None, why)
-        self.buffers[made.name] = made
         kwargs = (("memory_format", torch.contiguous_format),)
-        self.extern(torch.ops.aten.clone.default, (given,), kwargs, (made,), why, returns_tuple=False)
-        return View(made.name, replace(made.layout, size=layout.size, stride=stride))
+        made = self.made(to, why, torch.ops.aten.clone.default, (given,), kwargs)
+        return View(made.name, replace(to, size=layout.size, stride=stride))
 
     # Operations
 
@@ -288,6 +283,16 @@ class Lowering:
             )
             self.checks.add(made.name)
 
+    def made(
+        self, layout: Layout, why: Why, target: Callable[..., Any], args: tuple[Any, ...],
+        kwargs: tuple[tuple[str, Any], ...] = (),
+    ) -> Buffer:  # fmt: skip
+        """A buffer that a library call makes."""
+        made = Buffer(self.name("buf"), layout, "extern", origins(), None, why)
+        self.buffers[made.name] = made
+        self.extern(target, args, kwargs, (made,), why, returns_tuple=False)
+        return made
+
     def extern(
         self,
         target: Callable[..., Any],
@@ -316,15 +321,8 @@ def same_strides(size: Point, one: Point, other: Point) -> bool:
 
 def are_apart(size: Point, stride: Point) -> bool:
     """Whether no two elements share a place, as far as numbers tell."""
-    reached: Size = ZERO
-    if not all(each.is_Integer for each in (*size, *stride)) or any(n == 0 for n in size):
-        return False
-    for n, step in sorted(zip(size, stride, strict=True), key=lambda each: int(each[1])):
-        if n != 1:
-            if step <= reached:
-                return False
-            reached += step * (n - 1)
-    return True
+    known = all(each.is_Integer for each in (*size, *stride)) and ZERO not in size
+    return known and span(size, stride) is not None
 
 
 def _no_element(point: Point) -> Expr:

@@ -26,7 +26,7 @@ from explorer.compiler.lower.table import LOWERINGS, VIEWS
 from explorer.compiler.lower.tensors import Tensor
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.graph import Graph, NodeInfo, checks_positions, info
+from explorer.ir.graph import Graph, NodeInfo, checks_positions, has_effect, info
 from explorer.ir.index import ZERO
 from explorer.ir.loops import Buffer, Extern, Layout, Loop, Loops, Operation, Size, View
 from explorer.ir.sizes import Sizes
@@ -117,7 +117,7 @@ class _Walk:
             return self._number(node, facts)
         if not isinstance(node.target, torch._ops.OpOverload):
             raise Unsupported(Why(reasons.UNKNOWN_CALL, str(node.target)))
-        if not node.users and not _must_run(node.target):
+        if not (node.users or has_effect(node.target) or checks_positions(node.target)):
             self.kinds[facts.id] = "unused"
             return None
         return self._call(node, node.target, facts)
@@ -210,7 +210,7 @@ class _Walk:
         self._check_known(symbols_of(facts.value), f"the shape of {node.name} = {target}")
         args, kwargs = (fx.node.map_aggregate(each, self._whole_number) for each in (args, kwargs))
         target = IN_MEMORY.get(target, target)
-        refusal = self._refusal(target, facts.value, args, kwargs)
+        refusal = self._refusal(facts.value, args, kwargs)
         if target is aten.copy_.default and refusal is None and args[0].in_memory() and isinstance(args[1], Tensor):
             self.kinds[facts.id] = "kernel"
             return write_back(self.lower, args[0], args[1], self._alive(node))
@@ -251,7 +251,7 @@ class _Walk:
                 Why(reasons.UNBOUND_SIZE if in_example else reasons.DATA_DEPENDENT, f"{unknown} in {what}")
             )
 
-    def _refusal(self, target: Any, value: Any, args: Any, kwargs: Any) -> Why | None:
+    def _refusal(self, value: Any, args: Any, kwargs: Any) -> Why | None:
         """Why no loop can do this call, whatever its rule says."""
         of_args = [item for arg in (*args, *kwargs.values()) for item in _tensors(arg)]
         fakes = [item for item in (value if isinstance(value, (tuple, list)) else [value])]
@@ -334,13 +334,6 @@ def _is_written(node: fx.Node) -> bool:
     """Whether some call updates the tensor."""
     targets = [user.target for user in node.users]
     return any(isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable for target in targets)
-
-
-def _must_run(target: Any) -> bool:
-    """Whether the call matters even where nobody uses its result: it updates, draws, or checks."""
-    schema = target._schema
-    seeded = torch.Tag.nondeterministic_seeded in target.tags
-    return schema.is_mutable or not schema.returns or seeded or checks_positions(target)
 
 
 def _given_symbols(graph: Graph) -> set[sympy.Symbol]:

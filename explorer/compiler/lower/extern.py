@@ -106,8 +106,7 @@ def _in_own_storage(
     if not inside or lower.dense(x.size, layout.stride) != layout.stride:
         raise Unsupported(Why(reasons.PAST_ELEMENTS, f"{target} from element {offset} of {x.numel}"))
     why = Why(reasons.LIBRARY_ARGUMENT, "a storage of its own")
-    made = Buffer(lower.name("buf"), layout, "extern", origins(), None, why)
-    lower.extern(aten.clone.default, (view,), (), (made,), why, returns_tuple=False)
+    made = lower.made(layout, why, aten.clone.default, (view,))
     given |= {"self": lower.stored(made), "storage_offset": offset}
     return [given[name] for name in named], {name: value for name, value in given.items() if name not in named}
 

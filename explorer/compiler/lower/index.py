@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,8 +21,9 @@ from explorer.compiler.lower.table import LOWERINGS
 from explorer.compiler.lower.tensors import Element, Tensor
 from explorer.core.origin import origins
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.index import ONE, ZERO, Point, certainly, integer, integers
+from explorer.ir.index import ONE, ZERO, Point, certainly, integer, integers, span
 from explorer.ir.loops import Apply, Check, Const, Expr, IndexValue, Size, apply
+from explorer.ir.scalar import neutral
 
 aten = torch.ops.aten
 
@@ -98,14 +98,7 @@ def gather(
     """Along one dimension, the elements that an index tensor of the result's shape names."""
     if not x.size or len(index.size) != len(x.size):  # an empty index may have any shape
         return None
-    realize_gathered(lower, x, shape(out))
-    dim %= len(x.size)
-    places = Positions(lower, index, x.size[dim], "gather")
-
-    def element(point: Point) -> Expr:
-        return x.at((*point[:dim], places.at(point), *point[dim + 1 :]))
-
-    return lower.computed(out, element, x, index)
+    return _taken(lower, out, x, dim, index, "gather", of_slices=False)
 
 
 @LOWERINGS.rule(aten.index_select.default)
@@ -113,14 +106,30 @@ def index_select(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index:
     """Some indices of one dimension. Of the index_* operators only index_fill takes negative ones."""
     if not x.size or not index.size:
         return None
+    return _taken(lower, out, x, dim, index, "index_select", of_slices=True)
+
+
+def _taken(
+    lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, what: str, *, of_slices: bool
+) -> Tensor:
     realize_gathered(lower, x, shape(out))
+    place = along(lower, x, dim, index, what, of_slices=of_slices)
+    return lower.computed(out, lambda point: x.at(place(point)), x, index)
+
+
+def along(
+    lower: Lowering, x: Tensor, dim: int, index: Tensor, what: str, *, of_slices: bool, wrap: bool = False
+) -> Callable[[Point], Point]:
+    """From a point to the one of `x` whose index along `dim` the index tensor gives there; `of_slices`: it gives one
+    for each whole slice."""
     dim %= len(x.size)
-    places = Positions(lower, index, x.size[dim], "index_select")
+    places = Positions(lower, index, x.size[dim], what, wrap)
 
-    def element(point: Point) -> Expr:
-        return x.at((*point[:dim], places.at((point[dim],)), *point[dim + 1 :]))
+    def place(point: Point) -> Point:
+        at = ((point[dim],) if index.size else ()) if of_slices else point
+        return (*point[:dim], places.at(at), *point[dim + 1 :])
 
-    return lower.computed(out, element, x, index)
+    return place
 
 
 class Indices:
@@ -241,37 +250,25 @@ def is_apart_and_inside(size: Point, stride: Point, offset: Size, length: Size) 
     """Whether elements at these steps lie in places of their own, among the `length` first."""
     if not all(each.is_Integer for each in (*size, *stride, offset, length)) or ZERO in size or offset < 0:
         return False
-    reach: Size = ZERO
-    for step, n in sorted((step, n) for step, n in zip(stride, size, strict=True) if n != 1):
-        if step <= reach:
-            return False
-        reach += step * (n - 1)
-    return bool(offset + reach < length)
+    reach = span(size, stride)
+    return reach is not None and bool(offset + reach < length)
 
 
 def _scatter(
-    lower: Lowering,
-    out: torch.Tensor,
-    x: Tensor,
-    dim: int,
-    index: Tensor,
-    source: Tensor | int | float,
-    store: Store,
-    what: str,
-) -> Tensor | None:
-    if not x.size or len(index.size) != len(x.size) or (x.dtype == torch.bool and store != "set"):
+    lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, source: Tensor | int | float | Element,
+    store: Store, what: str, slices: Point | None = None, wrap: bool = False,
+) -> Tensor | None:  # fmt: skip
+    """Elements of `source` stored at the positions along `dim` that the index tensor gives: for each of its own points,
+    or for whole slices of a tensor of the shape `slices`."""
+    over = index.size if slices is None else slices
+    if not x.size or len(over) != len(x.size) or (x.dtype == torch.bool and store != "set"):
         return None
-    dim %= len(x.size)
-    places = Positions(lower, index, x.size[dim], what)
-
-    def place(point: Point) -> Point:
-        return (*point[:dim], places.at(point), *point[dim + 1 :])
-
+    place = along(lower, x, dim, index, what, of_slices=slices is not None, wrap=wrap)
     if isinstance(source, Tensor):
         value: Element = lambda point: cast(source.at(point), source.dtype, x.dtype)  # noqa: E731
     else:
-        value = broadcast(lower, source, index.size, x.dtype)
-    return scatter_into(lower, out, x, index.size, place, value, store, what)
+        value = source if callable(source) else broadcast(lower, source, over, x.dtype)
+    return scatter_into(lower, out, x, over, place, value, store, what)
 
 
 @LOWERINGS.rule(aten.scatter.src, aten.scatter.value)
@@ -291,7 +288,7 @@ def scatter_add(
 @LOWERINGS.rule(aten.index_copy.default)
 def index_copy(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor | None:
     """Slices of one dimension written at the positions that an index tensor gives."""
-    return _scatter_slices(lower, out, x, dim, index, source.size, source.at, "set", "index_copy")
+    return _scatter(lower, out, x, dim, index, source, "set", "index_copy", source.size)
 
 
 @LOWERINGS.rule(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
@@ -301,9 +298,8 @@ def index_fill(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: T
         return None
     dim %= len(x.size)
     over = (*x.size[:dim], index.numel, *x.size[dim + 1 :])
-    return _scatter_slices(
-        lower, out, x, dim, index, over, broadcast(lower, value, over, x.dtype), "set", "index_fill", wrap=True
-    )
+    filled = broadcast(lower, value, over, x.dtype)
+    return _scatter(lower, out, x, dim, index, filled, "set", "index_fill", over, wrap=True)
 
 
 @LOWERINGS.rule(aten.index_add.default)
@@ -311,34 +307,11 @@ def index_add(
     lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1
 ) -> Tensor | None:
     """Slices of one dimension, times alpha, added at the positions that an index tensor gives."""
-    if x.dtype == torch.bool or alpha != 1 and x.dtype.itemsize == 2:
+    if alpha != 1 and x.dtype.itemsize == 2:
         return None
     factor = number(lower, alpha, x.dtype)
     value: Element = source.at if alpha == 1 else lambda point: apply("mul", source.at(point), factor)
-    return _scatter_slices(lower, out, x, dim, index, source.size, value, "add", "index_add")
-
-
-def _scatter_slices(
-    lower: Lowering,
-    out: torch.Tensor,
-    x: Tensor,
-    dim: int,
-    index: Tensor,
-    over: Point,
-    value: Element,
-    store: Store,
-    what: str,
-    wrap: bool = False,
-) -> Tensor | None:
-    if not x.size or len(over) != len(x.size):
-        return None
-    dim %= len(x.size)
-    places = Positions(lower, index, x.size[dim], what, wrap)
-
-    def place(point: Point) -> Point:
-        return (*point[:dim], places.at((point[dim],) if index.size else ()), *point[dim + 1 :])
-
-    return scatter_into(lower, out, x, over, place, value, store, what)
+    return _scatter(lower, out, x, dim, index, value, "add", "index_add", source.size)
 
 
 _STORES: dict[str, Store] = {"sum": "add", "prod": "prod", "amax": "max", "amin": "min"}
@@ -353,20 +326,9 @@ def scatter_reduce(
     if reduce not in _STORES:
         return None
     if not include_self:
-        start: Tensor | None = _scatter(lower, out, x, dim, index, _neutral(reduce, x.dtype), "set", "scatter_reduce")
-        x = start if start is not None else x
+        start = neutral(_STORES[reduce], x.dtype)
+        x = _scatter(lower, out, x, dim, index, start, "set", "scatter_reduce") or x
     return _scatter(lower, out, x, dim, index, source, _STORES[reduce], "scatter_reduce")
-
-
-def _neutral(reduce: str, dtype: torch.dtype) -> int | float:
-    """What a reduction starts from without the element's old value."""
-    if reduce in ("sum", "prod"):
-        return int(reduce == "prod")
-    if dtype == torch.bool:
-        return reduce == "amin"
-    if dtype.is_floating_point:
-        return -math.inf if reduce == "amax" else math.inf
-    return torch.iinfo(dtype).min if reduce == "amax" else torch.iinfo(dtype).max
 
 
 # With a mask: what the backward of padding and of resampling use.

@@ -18,7 +18,7 @@ from explorer.compiler.lower.tensors import Element, Tensor
 from explorer.core.origin import origins
 from explorer.ir.index import ZERO, Point
 from explorer.ir.loops import Const, Expr, apply
-from explorer.ir.scalar import computing_dtype
+from explorer.ir.scalar import OPS, computing_dtype
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -137,33 +137,29 @@ def nextafter(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand) -> Ten
     """The next number after x towards y; those of 16 bits lie too far apart to be told in 32."""
     if out.dtype.itemsize < 4:
         return None
-    return pointwise(lower, out, lambda a, b: apply("nextafter", a, b), x, y)
+    return pointwise(lower, out, partial(apply, "nextafter"), x, y)
 
 
-@LOWERINGS.rule(aten.add.Tensor, aten.add.Scalar)
-def add(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any = 1) -> Tensor:
-    """x + alpha * y"""
-    if alpha == 1:
-        name = "bitwise_or" if out.dtype == torch.bool else "add"
-        return pointwise(lower, out, lambda a, b: apply(name, a, b), x, y)
-    return pointwise(lower, out, lambda a, b, c: apply("add", a, apply("mul", b, c)), x, y, alpha,
-                     dtype=common_dtype(out, x, y))  # fmt: skip
+def _sum(name: str, of_bools: str, about: str) -> Callable[..., Any]:
+    def lower_sum(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any = 1) -> Tensor:
+        if alpha == 1:
+            return pointwise(lower, out, partial(apply, of_bools if out.dtype == torch.bool else name), x, y)
+        return pointwise(lower, out, lambda a, b, c: apply(name, a, apply("mul", b, c)), x, y, alpha,
+                         dtype=common_dtype(out, x, y))  # fmt: skip
+
+    lower_sum.__name__, lower_sum.__doc__ = name, about
+    return lower_sum
 
 
-@LOWERINGS.rule(aten.sub.Tensor, aten.sub.Scalar)
-def sub(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any = 1) -> Tensor:
-    """x - alpha * y"""
-    if alpha == 1:
-        return pointwise(lower, out, lambda a, b: apply("sub", a, b), x, y)
-    return pointwise(lower, out, lambda a, b, c: apply("sub", a, apply("mul", b, c)), x, y, alpha,
-                     dtype=common_dtype(out, x, y))  # fmt: skip
+LOWERINGS.rule(aten.add.Tensor, aten.add.Scalar)(_sum("add", "bitwise_or", "x + alpha * y"))
+LOWERINGS.rule(aten.sub.Tensor, aten.sub.Scalar)(_sum("sub", "sub", "x - alpha * y"))
 
 
 @LOWERINGS.rule(aten.mul.Tensor, aten.mul.Scalar)
 def mul(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand) -> Tensor:
     """x * y"""
     name = "bitwise_and" if out.dtype == torch.bool else "mul"
-    return pointwise(lower, out, lambda a, b: apply(name, a, b), x, y, wide=True)
+    return pointwise(lower, out, partial(apply, name), x, y, wide=True)
 
 
 _DIVISIONS = {None: "div", "trunc": "truncdiv", "floor": "floordiv"}
@@ -174,8 +170,7 @@ _DIVISIONS = {None: "div", "trunc": "truncdiv", "floor": "floordiv"}
 )  # fmt: skip
 def div(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, rounding_mode: str | None = None) -> Tensor:
     """x / y, rounded to an integer where a mode says so."""
-    name = _DIVISIONS[rounding_mode]
-    return pointwise(lower, out, lambda a, b: apply(name, a, b), x, y, wide=True)
+    return pointwise(lower, out, partial(apply, _DIVISIONS[rounding_mode]), x, y, wide=True)
 
 
 @LOWERINGS.rule(aten.pow.Tensor_Scalar)
@@ -210,34 +205,25 @@ _POWERS: dict[float, Callable[[Expr], Expr]] = {
 }
 
 
-def _to_integer(name: str, about: str) -> Callable[..., Any]:
-    def lower_to_integer(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
-        def operation(a: Expr) -> Expr:
-            return apply(name, a) if a.dtype.is_floating_point else a
-
-        return pointwise(lower, out, operation, x, exact=out.dtype != torch.bfloat16)
-
-    lower_to_integer.__name__, lower_to_integer.__doc__ = name, about
-    return lower_to_integer
-
-
-LOWERINGS.rule(aten.floor.default)(_to_integer("floor", "The largest integer that is not larger."))
-LOWERINGS.rule(aten.ceil.default)(_to_integer("ceil", "The smallest integer that is not smaller."))
-LOWERINGS.rule(aten.trunc.default)(_to_integer("trunc", "The integer part."))
-LOWERINGS.rule(aten.round.default)(_to_integer("round", "The nearest integer, the even one of two."))
-
-
 def _of_floats(name: str, about: str) -> Callable[..., Any]:
+    """Integers are whole already, and neither infinite nor NaN."""
+
     def lower_of_floats(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
         def operation(a: Expr) -> Expr:
-            return apply(name, a) if a.dtype.is_floating_point else Const(torch.bool, origins(), False)
+            if a.dtype.is_floating_point:
+                return apply(name, a)
+            return Const(torch.bool, origins(), False) if OPS[name].is_test else a
 
-        return pointwise(lower, out, operation, x)
+        return pointwise(lower, out, operation, x, exact=out.dtype not in (torch.bfloat16, torch.bool))
 
     lower_of_floats.__name__, lower_of_floats.__doc__ = name, about
     return lower_of_floats
 
 
+LOWERINGS.rule(aten.floor.default)(_of_floats("floor", "The largest integer that is not larger."))
+LOWERINGS.rule(aten.ceil.default)(_of_floats("ceil", "The smallest integer that is not smaller."))
+LOWERINGS.rule(aten.trunc.default)(_of_floats("trunc", "The integer part."))
+LOWERINGS.rule(aten.round.default)(_of_floats("round", "The nearest integer, the even one of two."))
 LOWERINGS.rule(aten.isnan.default)(_of_floats("isnan", "Whether it is not a number; never so for integers."))
 LOWERINGS.rule(aten.isinf.default)(_of_floats("isinf", "Whether it is an infinity; never so for integers."))
 

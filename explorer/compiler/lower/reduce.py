@@ -18,7 +18,7 @@ from explorer.core.reasons import Why
 from explorer.ir.index import ONE, Point
 from explorer.ir.loops import Combine, Expr, Layout
 
-aten, prims = torch.ops.aten, torch.ops.prims
+aten = torch.ops.aten
 
 
 def reduced_dims(x: Tensor, dims: int | Sequence[int] | None) -> tuple[int, ...]:
@@ -38,10 +38,10 @@ def reduction(
     keepdim: bool,
     *,
     value: torch.dtype,
-    result: torch.dtype | None = None,
-    stride: Point | None = None,
+    result: torch.dtype,
+    stride: Point,
 ) -> Tensor:
-    """Reduce `x`, converted to `value`, over `dims` into a tensor of dtype `result` (by default `value`)."""
+    """Reduce `x`, converted to `value`, over `dims` into a tensor of dtype `result`."""
     kept = [d for d in range(len(x.size)) if d not in dims]
     size = tuple(ONE if d in dims else n for d, n in enumerate(x.size)) if keepdim else tuple(x.size[d] for d in kept)
 
@@ -50,65 +50,35 @@ def reduction(
         point = tuple(next(inside) if d in dims else next(outside) for d in range(len(x.size)))
         return cast(x.at(point), x.dtype, value)
 
-    layout = Layout(result or value, x.device, size, lower.dense(size, stride))
+    layout = Layout(result, x.device, size, lower.dense(size, stride))
     over = tuple(x.size[d] for d in dims)
     buffer = lower.loop(layout, body, Why(reasons.REDUCTION, combine), reduced=over, combine=combine)
     return lower.stored(buffer)
 
 
-def _direct(combine: Combine) -> Any:
-    """A rule for reductions that take dims and keepdim and whose result has the dtype that they compute in."""
+def _rule(combine: Combine, about: str, *, of_bools: bool = False, position: bool = False) -> Any:
+    """A rule for reductions that take dims and keepdim. They compute in the dtype of the result: `of_bools`, in bool
+    (any of uint8 is uint8); for a `position`, in that of the elements."""
 
     def lower_reduction(
         lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None
     ) -> Tensor:
-        over = reduced_dims(x, dims)
-        return reduction(lower, x, over, combine, keepdim, value=out.dtype, stride=strides(out))
+        value = torch.bool if of_bools else x.dtype if position else out.dtype
+        result = torch.int64 if position else value
+        over, stride = reduced_dims(x, dims), strides(out)
+        found = reduction(lower, x, over, combine, keepdim, value=value, result=result, stride=stride)
+        return found if out.dtype == result else convert(lower, out, found)
 
-    lower_reduction.__doc__ = f"The {combine} over some dimensions."
+    lower_reduction.__doc__ = about
     return lower_reduction
 
 
-LOWERINGS.rule(aten.sum.dim_IntList)(_direct("sum"))
-LOWERINGS.rule(aten.amax.default)(_direct("max"))
-LOWERINGS.rule(aten.amin.default)(_direct("min"))
-LOWERINGS.rule(aten.prod.dim_int)(_direct("prod"))
-
-
-@LOWERINGS.rule(aten.prod.default)
-def prod(lower: Lowering, out: torch.Tensor, x: Tensor, *, dtype: Any = None) -> Tensor:
-    """The product of all elements."""
-    return reduction(lower, x, reduced_dims(x, None), "prod", False, value=out.dtype)
-
-
-def _truth(combine: Combine) -> Any:
-    """A rule for any and all: elements are taken as bools (the result of uint8 is uint8)."""
-
-    def lower_truth(lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
-        found = reduction(lower, x, reduced_dims(x, dims), combine, keepdim, value=torch.bool, stride=strides(out))
-        return found if out.dtype == torch.bool else convert(lower, out, found)
-
-    lower_truth.__doc__ = f"Whether {combine} of the elements along some dimensions are not 0."
-    return lower_truth
-
-
-LOWERINGS.rule(aten.any.default, aten.any.dim, aten.any.dims)(_truth("any"))
-LOWERINGS.rule(aten.all.default, aten.all.dim, aten.all.dims)(_truth("all"))
-
-
-def _position(combine: Combine) -> Any:
-    """A rule for argmax and argmin: without a dimension, the position in the flattened tensor."""
-
-    def lower_position(
-        lower: Lowering, out: torch.Tensor, x: Tensor, dim: int | None = None, keepdim: bool = False
-    ) -> Tensor:
-        return reduction(
-            lower, x, reduced_dims(x, dim), combine, keepdim, value=x.dtype, result=torch.int64, stride=strides(out)
-        )
-
-    lower_position.__doc__ = f"The first position of the extreme along a dimension ({combine})."
-    return lower_position
-
-
-LOWERINGS.rule(aten.argmax.default)(_position("argmax"))
-LOWERINGS.rule(aten.argmin.default)(_position("argmin"))
+_TRUE, _FIRST = "Whether {} of the elements along some dimensions are not 0.", "The first position of the extreme ({})."
+LOWERINGS.rule(aten.sum.dim_IntList)(_rule("sum", "The sum over some dimensions."))
+LOWERINGS.rule(aten.amax.default)(_rule("max", "The max over some dimensions."))
+LOWERINGS.rule(aten.amin.default)(_rule("min", "The min over some dimensions."))
+LOWERINGS.rule(aten.prod.default, aten.prod.dim_int)(_rule("prod", "The product over some dimensions, or all."))
+LOWERINGS.rule(aten.any.default, aten.any.dim, aten.any.dims)(_rule("any", _TRUE.format("any"), of_bools=True))
+LOWERINGS.rule(aten.all.default, aten.all.dim, aten.all.dims)(_rule("all", _TRUE.format("all"), of_bools=True))
+LOWERINGS.rule(aten.argmax.default)(_rule("argmax", _FIRST.format("argmax"), position=True))
+LOWERINGS.rule(aten.argmin.default)(_rule("argmin", _FIRST.format("argmin"), position=True))

@@ -46,6 +46,7 @@ from explorer.ir.program import BuildStep, Generated, Lowered, Program
 # Whether the C++ compiler made vectors of each loop, and why not where it did not: its own remarks, loop by loop.
 
 
+# The options that make either compiler remark on its loops. They change nothing of what it makes.
 GCC = ("-fopt-info-vec-optimized-missed",)
 CLANG = (
     "-Rpass=loop-vectorize",
@@ -63,11 +64,6 @@ _LOOP = re.compile(r"\s*for \(")
 UNTOLD = "not vectorised; the compiler does not say why"
 NOT_MADE = ("couldn't vectorize loop", "loop not vectorized")
 SILENT = "no remark: unrolled, or left out"
-
-
-def remarking(compiler: Compiler) -> tuple[str, ...]:
-    """The options that make it remark on its loops. They change nothing of what it makes."""
-    return GCC if compiler.vector_math else CLANG
 
 
 def remarks(said: str, source: Text) -> dict[str, str]:
@@ -155,7 +151,7 @@ def listing(
 
     def lowered() -> Mapping[str, Lowered]:
         if not found:
-            asked = (*flags, *remarking(compiler), *TO_ASSEMBLY)
+            asked = (*flags, *(GCC if compiler.vector_math else CLANG), *TO_ASSEMBLY)
             for text in units:
                 most = LISTING_BYTES
                 run = compiler.run(*asked, text=f"{text}\n", output_bytes=most, complaint_bytes=most)

@@ -21,10 +21,9 @@ import torch
 from torch import fx
 from torch.autograd.profiler import record_function
 
-from explorer.compiler.autograd.passes import has_effect
 from explorer.core.package import OWN_FILES
 from explorer.ir import record as data
-from explorer.ir.graph import Graph, info, needed_by
+from explorer.ir.graph import Graph, has_effect, info, needed_by
 from explorer.ir.joint import Kept, Partitioned, Primal
 from explorer.ir.loops import Buffer, Loops, Size
 from explorer.ir.program import Program
@@ -285,7 +284,7 @@ def _again(graph: Graph, node: fx.Node, values: Mapping[fx.Node, Any]) -> Callab
             made[each] = part.placeholder(each.name)
         elif each in needed:
             pure = each.op == "get_attr" or each.target is operator.getitem
-            if not pure and (getattr(each.target, "namespace", "") not in ("aten", "prims") or has_effect(each)):
+            if not pure and (getattr(each.target, "namespace", "") not in ("aten", "prims") or has_effect(each.target)):
                 return None
             made[each] = part.node_copy(each, made.__getitem__)
     part.output(made[node])
