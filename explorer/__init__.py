@@ -78,7 +78,7 @@ if not TYPE_CHECKING:  # or a misspelt name would be taken for one of unknown ty
         if _HOME[name] in ("api", "records.comparison", "records.watching"):
             _imported("records.stock.backend").register()
         if _HOME[name] in ("api", "records.comparison"):
-            _imported("compiler.autograd.preload").preload()
+            _imported("compiler.autograd").preload()
         globals()[name] = found
         return found
 

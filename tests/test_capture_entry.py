@@ -20,7 +20,7 @@ import explorer
 from capturing import Captures, compiled
 from explorer.compiler.capture import entry, hook, optimize
 from explorer.compiler.config import Config
-from explorer.core.package import OWN_FILES
+from explorer.core.files import OWN_FILES
 from explorer.core.recorder import Recorder, recording
 
 

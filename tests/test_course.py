@@ -177,7 +177,7 @@ def test_checks_at_once_are_neither_lost_nor_wrong() -> None:
 
 FORKED = """
 import importlib.util, pathlib
-from explorer.core.package import PACKAGE
+from explorer.core.files import PACKAGE
 from explorer.course import PUZZLES, process
 bytecode = importlib.util.cache_from_source(str(PACKAGE / "compiler" / "runtime" / "triton_ops.py"))
 pathlib.Path(bytecode).unlink(missing_ok=True)  # a check imports it, and may not write it

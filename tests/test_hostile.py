@@ -22,7 +22,7 @@ from rich.text import Text
 
 import explorer
 from explorer import Ranks
-from explorer.core.untrusted import regular, visible
+from explorer.core.files import regular, visible
 from explorer.ir import dynamo, methods, ranks
 from explorer.ir import record as data
 from explorer.records import diagnosis, logs

@@ -8,7 +8,7 @@ import torch
 
 import explorer
 from explorer.compiler.capture import FullGraphError
-from explorer.core.cells import cell_name
+from explorer.core.files import cell_name
 
 
 def test_cells_are_called_as_ipython_calls_them(monkeypatch):

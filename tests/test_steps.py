@@ -9,7 +9,7 @@ import torch
 
 import explorer
 from explorer.core import recorder as recording
-from explorer.ir.attempt import EvaluatorStep
+from explorer.ir.capture import EvaluatorStep
 from explorer.ir.record import CompileData
 from explorer.records.session import Record
 from explorer.show.view.steps import Steps

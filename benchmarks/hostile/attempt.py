@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.fuzz.program import TooLong, at_most
 from benchmarks.hostile.mutate import mutated, mutated_log
 from explorer import Ranks
-from explorer.core.untrusted import visible
+from explorer.core.files import visible
 from explorer.records.comparison import Compared
 from explorer.records.logs.read import LogError, read
 from explorer.records.session import Record, RecordError

@@ -40,7 +40,7 @@ from explorer.compiler.config import Config
 from explorer.compiler.lower import LOWER
 from explorer.compiler.runtime import BUILD
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE
-from explorer.core.package import raised_at
+from explorer.core.files import raised_at
 from explorer.core.reasons import Unsupported, Why, reason
 from explorer.core.recorder import GRAPH, compile_scope, note
 from explorer.core.rules import YOUR_RULE, in_force

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from explorer.core.untrusted import regular
+from explorer.core.files import regular
 from explorer.ir.record import encoded
 
 FILE = ".explorer-course.jsonl"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from explorer.core.untrusted import regular
+from explorer.core.files import regular
 from explorer.course.check import Verdict
 from explorer.course.lessons import PUZZLES
 from explorer.course.process import check

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from explorer.core.files import writable
 from explorer.core.text import count
-from explorer.core.untrusted import writable
 
 VERSION = 1
 MIME = "application/vnd.explorer.record+json"

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from explorer.compiler.config import Config
 from explorer.core.calls import OutsideGraphs
-from explorer.core.cells import cell_name
+from explorer.core.files import cell_name
 from explorer.core.recorder import Recorder
 from explorer.ir import record as data
 from explorer.ir.program import TARGET_ABSENT

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from explorer.core.arguments import explained
-from explorer.core.untrusted import visible
+from explorer.core.files import visible
 from explorer.ir.methods import METHODS_MIME, METHODS_VERSION, MethodData, MethodsData
 from explorer.ir.record import SourceData, Whole, encoded
 from explorer.records.assembly import quoted

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from explorer.core.files import visible
 from explorer.core.text import count
-from explorer.core.untrusted import visible
 from explorer.ir.ranks import RANKS_MIME, RankCompileData, RanksData
 from explorer.records.logs.ranks import ranked
 from explorer.records.logs.read import read

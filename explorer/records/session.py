@@ -17,8 +17,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from explorer.core.files import regular, visible, writable
 from explorer.core.text import count
-from explorer.core.untrusted import regular, visible, writable
 from explorer.ir import record as data
 from explorer.ir.edit import EditedSource
 from explorer.records import repro, throughput

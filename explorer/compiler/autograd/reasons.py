@@ -143,21 +143,13 @@ KEPT_LIBRARY = reason(
     "saved: costly to recompute",
     "The value comes from a matrix product, a convolution, attention or another library call.",
 )
-KEPT_RANDOM = reason(
-    "autograd.kept.random",
-    "saved: random",
-    "Recomputing it would draw different numbers.",
-)
+KEPT_RANDOM = reason("autograd.kept.random", "saved: random", "Recomputing it would draw different numbers.")
 KEPT_REDUCTION = reason(
     "autograd.kept.reduction",
     "saved: a small result of a large reduction",
     "The result has at most a quarter of the elements that are reduced, so reading it is cheaper than reducing again.",
 )
-KEPT_SIZE = reason(
-    "autograd.kept.size",
-    "saved: a size",
-    "A number, saved beside the tensors.",
-)
+KEPT_SIZE = reason("autograd.kept.size", "saved: a size", "A number, saved beside the tensors.")
 KEPT_COPY = reason(
     "autograd.kept.copy",
     "saved: a copy of an input",
@@ -186,9 +178,7 @@ RECOMPUTED_CHEAP = reason(
     "Recomputing this pointwise work inside the backward's kernels costs less than writing and reading the value.",
 )
 RECOMPUTED_VIEW = reason(
-    "autograd.recomputed.view",
-    "recomputed: a view",
-    "A view of a tensor that is in memory costs nothing.",
+    "autograd.recomputed.view", "recomputed: a view", "A view of a tensor that is in memory costs nothing."
 )
 RECOMPUTED_CONSTANT = reason(
     "autograd.recomputed.constant",

@@ -26,7 +26,7 @@ from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import BuiltinValue
 from explorer.compiler.capture.values.modules import Uninitialized
 from explorer.compiler.capture.values.tensor import TensorValue
-from explorer.core.cells import in_cell
+from explorer.core.files import in_cell
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import note

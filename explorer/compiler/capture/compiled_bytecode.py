@@ -38,8 +38,8 @@ from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import NULL, Constant
 from explorer.compiler.capture.values.functions import CellAside
 from explorer.compiler.capture.values.objects import DELETED, attribute_in_c, is_shadowed, set_in_dict
+from explorer.core.files import raised_at
 from explorer.core.origin import origin, synthetic
-from explorer.core.package import raised_at
 from explorer.core.reasons import unsupported
 from explorer.core.recorder import note, recorder
 from explorer.ir.bytecode import Code, Handler, Instruction, Span

@@ -32,7 +32,7 @@ from explorer.compiler.capture.values.modules import calls_forward
 from explorer.compiler.capture.wrap import ORIGINAL
 from explorer.compiler.config import Config
 from explorer.core.classes import is_written_in_c
-from explorer.core.package import OWN_FILES
+from explorer.core.files import OWN_FILES
 from explorer.core.reasons import Why
 from explorer.core.recorder import compile_scope, note, recorder
 from explorer.core.rules import YOUR_RULE, Rules, in_force

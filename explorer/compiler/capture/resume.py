@@ -18,8 +18,8 @@ from explorer.compiler.bytecode import build
 from explorer.compiler.bytecode.decode import OWN
 from explorer.compiler.bytecode.flow import handlers_by_position, liveness, stack_depths
 from explorer.compiler.bytecode.ops import OPS
+from explorer.core.files import OWN_FILES
 from explorer.core.origin import origin, synthetic
-from explorer.core.package import OWN_FILES
 from explorer.ir.bytecode import Code, Handler, Instruction
 
 STACK = "___stack"

@@ -40,8 +40,8 @@ from explorer.core.reasons import Unsupported, Why, unsupported
 from explorer.core.recorder import note, wanted
 from explorer.core.rules import YOUR_RULE
 from explorer.ir import capture as ir
-from explorer.ir.attempt import Activation, EvaluatorStep, Sighted
 from explorer.ir.bytecode import Code, Handler, Span
+from explorer.ir.capture import Activation, EvaluatorStep, Sighted
 from explorer.ir.description import global_state
 
 MAX_STEPS = 400_000

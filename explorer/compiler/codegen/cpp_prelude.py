@@ -362,11 +362,7 @@ def _declarations() -> dict[str, str]:
     return found
 
 
-_ORDERED = {
-    **{name: HELPERS[name] for name in ("INFINITY", "NAN", "VECTOR_MATH")},
-    **_declarations(),
-    **HELPERS,
-}
+_ORDERED = {**{name: HELPERS[name] for name in ("INFINITY", "NAN", "VECTOR_MATH")}, **_declarations(), **HELPERS}
 
 
 def prelude(lines: Iterable[Line]) -> Text:

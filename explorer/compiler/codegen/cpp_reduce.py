@@ -135,10 +135,7 @@ class Accumulator:
         here = f"{value} == {self.name}"
         if self.marks_nan:
             here = f"({here}) | ({value} != {value})"
-        return [
-            f"{type_name} {at}_here = {here} ? position : {end};",
-            f"{at} = {at}_here < {at} ? {at}_here : {at};",
-        ]
+        return [f"{type_name} {at}_here = {here} ? position : {end};", f"{at} = {at}_here < {at} ? {at}_here : {at};"]
 
     @property
     def clauses(self) -> list[str]:

@@ -19,19 +19,7 @@ import sympy
 import torch
 
 from explorer.core.origin import Origins, union
-from explorer.ir.loops import (
-    Apply,
-    Cast,
-    Expr,
-    IndexValue,
-    Load,
-    Loop,
-    Size,
-    children,
-    rewrite,
-    value_key,
-    walk,
-)
+from explorer.ir.loops import Apply, Cast, Expr, IndexValue, Load, Loop, Size, children, rewrite, value_key, walk
 from explorer.ir.program import TiledLoop
 from explorer.ir.scalar import HALVES, OPS, computing_dtype
 from explorer.ir.schedule import FusedKernel
@@ -167,10 +155,7 @@ def body(kernel: FusedKernel, storage: Callable[[str], str] = lambda buffer: buf
 
 
 def _last_reads(
-    values: _Values,
-    reductions: Iterable[Reduce],
-    writes: Iterable[tuple[Write, bool]],
-    storage: Callable[[str], str],
+    values: _Values, reductions: Iterable[Reduce], writes: Iterable[tuple[Write, bool]], storage: Callable[[str], str]
 ) -> dict[str, tuple[int, int]]:
     """For each storage the last sweep, and the last point before a sweep, that reads it."""
     found: dict[str, tuple[int, int]] = {}

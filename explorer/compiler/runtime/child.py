@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO
 
-from explorer.core.untrusted import visible
+from explorer.core.files import visible
 
 MESSAGE_BYTES = 8_000
 """Kept of a message: its beginning, and as much of its end."""

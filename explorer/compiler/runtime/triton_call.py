@@ -154,9 +154,7 @@ def marked(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any], A
     return run
 
 
-def profiler(
-    run: Callable[[Sequence[Any], Around], tuple[Any, ...]],
-) -> Callable[[Sequence[Any]], Mapping[str, float]]:
+def profiler(run: Callable[[Sequence[Any], Around], tuple[Any, ...]]) -> Callable[[Sequence[Any]], Mapping[str, float]]:
     """A function that runs the program once and returns the GPU's seconds by id of kernel or library call."""
 
     def profile(inputs: Sequence[Any]) -> Mapping[str, float]:

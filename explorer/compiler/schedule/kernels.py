@@ -135,10 +135,7 @@ def ids_of(item: Item) -> tuple[str, ...]:
 
 
 def collect(
-    dependencies: Dependencies,
-    groups: Sequence[Group],
-    verdicts: Mapping[tuple[str, str], Verdict],
-    otherwise: Why,
+    dependencies: Dependencies, groups: Sequence[Group], verdicts: Mapping[tuple[str, str], Verdict], otherwise: Why
 ) -> Fused:
     """The Fused artifact of `groups` and the library calls, in program order where dependencies allow."""
     loops = dependencies.loops

@@ -184,9 +184,7 @@ NEVER = reason(
     "The kernel that computes it also holds all its readers, so its elements live in registers.",
 )
 RETURNED = reason(
-    "memory.returned",
-    "The caller receives it",
-    "A returned tensor outlives the call, so it has memory of its own.",
+    "memory.returned", "The caller receives it", "A returned tensor outlives the call, so it has memory of its own."
 )
 UNKNOWN_SIZE = reason(
     "memory.unknown_size",
@@ -216,9 +214,7 @@ TAKEN_OVER = reason(
     "Both have the same size, and the other buffer's last reader ran before this one is written.",
 )
 ALIAS = reason(
-    "memory.alias",
-    "It is a new value in the same storage",
-    "The operation updates an existing tensor in place.",
+    "memory.alias", "It is a new value in the same storage", "The operation updates an existing tensor in place."
 )
 SHORT_LIVED = reason(
     "memory.short_lived",

@@ -33,7 +33,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from explorer.core.classes import is_written_in_c
-from explorer.core.package import PACKAGE
+from explorer.core.files import PACKAGE
 
 MOST_OBJECTS = 200_000
 """Objects that are looked at before a call counts as too large to repeat."""

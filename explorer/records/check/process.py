@@ -28,7 +28,7 @@ import torch
 from torch._guards import CompileContext
 
 from explorer.compiler.capture.hook import unseen_by_stock
-from explorer.core.package import PACKAGE
+from explorer.core.files import PACKAGE
 from explorer.core.recorder import recorder
 from explorer.core.rules import rule_in_use
 from explorer.records.check.isolate import PLAIN, is_programs, undone

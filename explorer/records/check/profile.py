@@ -21,7 +21,7 @@ import torch
 from torch import fx
 from torch.autograd.profiler import record_function
 
-from explorer.core.package import OWN_FILES
+from explorer.core.files import OWN_FILES
 from explorer.ir import record as data
 from explorer.ir.graph import Graph, has_effect, info, needed_by
 from explorer.ir.joint import Kept, Partitioned, Primal

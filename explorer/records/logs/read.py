@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 
-from explorer.core.untrusted import regular
+from explorer.core.files import regular
 from explorer.ir import operators
 from explorer.ir import record as data
 from explorer.ir.record import RecordData

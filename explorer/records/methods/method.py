@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from explorer.core.package import PACKAGE
+from explorer.core.files import PACKAGE
 from explorer.ir.bytecode import Span
 from explorer.ir.graph import NodeInfo
 from explorer.ir.methods import ViewData

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from explorer.core.untrusted import visible
+from explorer.core.files import visible
 from explorer.ir.record import CompileData, RecordData, StageData
 from explorer.records.repro.program import CannotReproduce, function, made, printed, tensor_type
 

@@ -14,7 +14,7 @@ import torch
 from msgspec.structs import replace
 from torch import fx
 
-from explorer.core.package import OWN_FILES
+from explorer.core.files import OWN_FILES
 from explorer.ir import record as data
 from explorer.records.stock.fixes import (
     AROUND,

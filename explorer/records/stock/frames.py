@@ -16,10 +16,10 @@ from typing import Any
 from msgspec.structs import replace
 from torch._dynamo.exc import Unsupported
 
-from explorer.core.package import OWN_FILES, raised_at
+from explorer.core.files import OWN_FILES, raised_at
 from explorer.core.recorder import EVENT_CAP
 from explorer.ir import record as data
-from explorer.ir.attempt import EvaluatorStep
+from explorer.ir.capture import EvaluatorStep
 from explorer.records.stock import breaks
 from explorer.records.stock.breaks import LIBRARIES
 from explorer.records.stock.fixes import FOR_GOOD, SKIPPED, break_message, reason_of

@@ -14,8 +14,7 @@ from explorer.core.recorder import CompileRun, StageRun
 from explorer.core.rules import RuleUsed, with_your
 from explorer.ir import operators
 from explorer.ir import record as data
-from explorer.ir.attempt import EvaluatorStep
-from explorer.ir.capture import BreakForbidden, Capture, GuardedCode, GuardFailed
+from explorer.ir.capture import BreakForbidden, Capture, EvaluatorStep, GuardedCode, GuardFailed
 from explorer.ir.graph import Graph, Rewritten, info
 from explorer.ir.joint import Partitioned, Traced
 from explorer.ir.loops import Extern, Loop, Loops

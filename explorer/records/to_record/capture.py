@@ -8,9 +8,19 @@ from typing import Any
 
 from explorer.compiler.bytecode.ops import OPS
 from explorer.ir import record as data
-from explorer.ir.attempt import Activation, Contained, Described, EvaluatorStep, Sighted
 from explorer.ir.bytecode import Code
-from explorer.ir.capture import Break, Capture, Guard, GuardedCode, GuardFailed
+from explorer.ir.capture import (
+    Activation,
+    Break,
+    Capture,
+    Contained,
+    Described,
+    EvaluatorStep,
+    Guard,
+    GuardedCode,
+    GuardFailed,
+    Sighted,
+)
 from explorer.ir.dynamo import names
 from explorer.ir.graph import info
 from explorer.records.to_record.graphs import shown, span, why

@@ -14,8 +14,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from explorer.core.files import visible
 from explorer.core.text import count
-from explorer.core.untrusted import visible
 from explorer.records.comparison import Compared
 from explorer.records.logs.read import LogError, read
 from explorer.records.ranks import Ranks

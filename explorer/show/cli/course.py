@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import msgspec
 
+from explorer.core.files import visible
 from explorer.core.text import count
-from explorer.core.untrusted import visible
 from explorer.course import board
 from explorer.course.build import new
 from explorer.course.grade import NotANotebook, graded

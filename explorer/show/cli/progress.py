@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from explorer.core.untrusted import visible
+from explorer.core.files import visible
 from explorer.show.view.html import COLUMNS, IndexRow, cells
 from explorer.show.view.text import duration
 

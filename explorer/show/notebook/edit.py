@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.compiler.config import Config
-from explorer.core.cells import cell_name
+from explorer.core.files import cell_name
 from explorer.core.recorder import Progress
 from explorer.ir.edit import RERUN, EditedSource, EditRefused, Function, edited, parsed
 from explorer.records.check.process import kept_inside

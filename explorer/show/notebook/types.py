@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from explorer.core.package import PACKAGE
+from explorer.core.files import PACKAGE
 from explorer.ir import methods, ranks, record
 from explorer.ir.record import Whole
 from explorer.show.notebook import protocol

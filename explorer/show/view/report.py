@@ -13,7 +13,7 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from explorer.core.package import PACKAGE
+from explorer.core.files import PACKAGE
 from explorer.ir.methods import MethodsData
 from explorer.ir.ranks import RanksData
 from explorer.ir.record import RecordData, encoded

@@ -22,9 +22,19 @@ from explorer.compiler.capture.torch_state import Switched, TorchState
 from explorer.compiler.config import Config
 from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
-from explorer.ir.attempt import Activation, Contained, Sighted
 from explorer.ir.bytecode import Code, Handler, Instruction
-from explorer.ir.capture import Attr, Condition, Guard, Known, Returned, Source, Specialised
+from explorer.ir.capture import (
+    Activation,
+    Attr,
+    Condition,
+    Contained,
+    Guard,
+    Known,
+    Returned,
+    Sighted,
+    Source,
+    Specialised,
+)
 from explorer.ir.capture import Frame as InputFrame
 from explorer.ir.record import GlobalStateData
 

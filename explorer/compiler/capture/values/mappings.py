@@ -16,8 +16,7 @@ from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, ProgramKey
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.core.reasons import unsupported
-from explorer.ir.attempt import Contained
-from explorer.ir.capture import Attr, Source
+from explorer.ir.capture import Attr, Contained, Source
 
 
 class DictValue(ObjectValue):

@@ -12,8 +12,7 @@ from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tr
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue
 from explorer.core.classes import name_in_messages
-from explorer.ir.attempt import Contained
-from explorer.ir.capture import Source
+from explorer.ir.capture import Contained, Source
 
 
 class SliceValue(Value):

@@ -1,11 +1,42 @@
-"""Files and texts that others wrote: only regular files are read, and a terminal gets no control characters."""
+"""Files and their names: this package's own, a notebook's cells, and what others wrote, of which only regular files are
+read, and a terminal gets no control characters.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
+import traceback
 from pathlib import Path
 from typing import BinaryIO
+
+PACKAGE = Path(__file__).parent.parent
+OWN_FILES = f"{PACKAGE}{os.sep}"
+"""How the names of its files begin."""
+
+
+def raised_at(error: BaseException) -> str:
+    """The innermost line that is neither torch's nor this package's which an exception passed, as Python writes it; ""
+    where there is none."""
+    passed = traceback.extract_tb(error.__traceback__)
+    own = [each for each in passed if not each.filename.startswith((OWN_FILES, "<"))]
+    found = [each for each in own if f"{os.sep}torch{os.sep}" not in each.filename][-1:]
+    return "".join(f'\n  File "{each.filename}", line {each.lineno}, in {each.name}' for each in found)
+
+
+def cell_name(file: str) -> str:
+    """ "In[3]" for the file name that IPython gave to that cell; "" for other files."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    known = None if shell is None else shell.compile.format_code_name(file)
+    return "" if known is None else str(known[1])
+
+
+def in_cell(place: str) -> str:
+    """A place that begins with "file:line", with a cell's name in the place of its file."""
+    file, _, rest = place.partition(":")
+    return f"{cell_name(file) or file}:{rest}"
 
 
 def regular(path: Path) -> BinaryIO:
