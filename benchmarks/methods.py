@@ -6,8 +6,8 @@ from pathlib import Path
 
 from benchmarks.capture_programs import PROGRAMS
 from benchmarks.report import Aim, Report, Selection
-from explorer.ir.methods import MethodData
 from explorer.records.comparison import compare
+from explorer.records.data.methods import MethodData
 from explorer.records.methods.compare import METHODS
 from explorer.show.view.methods import SIGNS
 

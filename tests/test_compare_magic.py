@@ -7,7 +7,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from explorer import Compared
-from explorer.ir.methods import METHODS_MIME, MethodsData
+from explorer.records.data.methods import METHODS_MIME, MethodsData
 from records import in_output
 
 SETUP = """

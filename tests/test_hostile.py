@@ -23,10 +23,10 @@ from rich.text import Text
 import explorer
 from explorer import Ranks
 from explorer.core.files import regular, visible
-from explorer.ir import dynamo, methods, ranks
 from explorer.ir import record as data
 from explorer.records import diagnosis, logs
 from explorer.records.comparison import Compared
+from explorer.records.data import dynamo, methods, ranks
 from explorer.records.logs.printed import graph, guards
 from explorer.records.logs.read import LogError, read
 from explorer.records.logs.trace import graph_break

@@ -19,7 +19,7 @@ LAYERS = {
     "core": set(),
     "ir": {"core"},
     "config": {"core", "ir"},
-    "view": {"core", "ir", "diagnosis"},
+    "view": {"core", "ir", "diagnosis", "data"},
     "bytecode": {"core", "ir"},
     "capture": {"core", "ir", "bytecode", "config"},
     "autograd": {"core", "ir", "config"},
@@ -32,16 +32,17 @@ STAGES = {"bytecode", "capture", "autograd", "lower", "schedule", "codegen", "ru
 LAYERS["environment"] = LAYERS["runtime"] | {"runtime"}
 LAYERS["pipeline"] = {"core", "ir", "config"} | STAGES
 LAYERS["check"] = LAYERS["pipeline"] | {"pipeline"}
-LAYERS["to_record"] = {"core", "ir", "bytecode"}
-LAYERS["stock"] = LAYERS["check"] | {"check", "environment", "to_record"}
+LAYERS["data"] = {"core", "ir"}
+LAYERS["to_record"] = {"core", "ir", "bytecode", "data"}
+LAYERS["stock"] = LAYERS["check"] | {"check", "data", "environment", "to_record"}
 LAYERS["methods"] = LAYERS["stock"] | {"stock", "view"}
-LAYERS["diagnosis"] = {"core", "ir"}
-LAYERS["logs"] = {"core", "ir", "diagnosis"}
+LAYERS["diagnosis"] = {"core", "ir", "data"}
+LAYERS["logs"] = {"core", "ir", "data", "diagnosis"}
 LAYERS["repro"] = {"core", "ir"}
 LAYERS["throughput"] = {"core", "ir", "runtime", "view"}
 LAYERS["session"] = LAYERS["stock"] | {"stock", "view", "repro", "throughput"}
 LAYERS["ranks"] = LAYERS["session"] | {"session", "logs"}
-LAYERS["assembly"] = {"core", "ir", "config", "view", "environment", "to_record", "diagnosis"}
+LAYERS["assembly"] = {"core", "ir", "config", "data", "view", "environment", "to_record", "diagnosis"}
 LAYERS["exploration"] = LAYERS["session"] | {"session", "assembly"}
 LAYERS["editing"] = LAYERS["exploration"] | {"exploration"}
 LAYERS["watching"] = LAYERS["session"] | {"session", "assembly"}

@@ -19,8 +19,8 @@ import pytest
 from click.testing import CliRunner
 
 from explorer import Ranks
-from explorer.ir.ranks import RANKS_MIME, RanksData
 from explorer.ir.record import LineData, RecordData, TextData
+from explorer.records.data.ranks import RANKS_MIME, RanksData
 from explorer.records.logs.log_entries import Damage, LogEntry, entries
 from explorer.records.logs.printed import INFIX, graph, guards
 from explorer.records.logs.ranks import ranked

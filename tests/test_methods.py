@@ -11,8 +11,8 @@ from click.testing import CliRunner
 import explorer
 from benchmarks import capture_programs
 from benchmarks.capture_programs import PROGRAMS
-from explorer.ir.methods import METHODS_MIME, MethodsData
 from explorer.records.comparison import Compared
+from explorer.records.data.methods import METHODS_MIME, MethodsData
 from explorer.records.methods.compare import meaning
 from explorer.records.methods.inputs import describe, inputs
 from explorer.records.session import RecordError

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from explorer.ir.methods import METHODS_MIME, METHODS_VERSION, MethodsData
+from explorer.records.data.methods import METHODS_MIME, METHODS_VERSION, MethodsData
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 

@@ -9,8 +9,8 @@ import nbformat
 import pytest
 
 from explorer.ir import record as data
-from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData, ViewData
 from explorer.records.comparison import Compared
+from explorer.records.data.methods import METHODS_VERSION, MethodData, MethodsData, ViewData
 from explorer.records.ranks import Ranks
 from explorer.records.session import Record, compressed, unpacked
 from explorer.show.view.size_limit import (

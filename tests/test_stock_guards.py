@@ -17,9 +17,9 @@ import torch.overrides
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
-from explorer.ir.dynamo import in_words, is_torchs_own
 from explorer.ir.record import GuardData
 from explorer.records.check.trial import Trial
+from explorer.records.data.dynamo import in_words, is_torchs_own
 from explorer.records.stock.run import stock_run
 
 

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from explorer.ir import methods, record
+from explorer.ir import record
+from explorer.records.data import methods
 from explorer.show.notebook.types import VIEWER, checked, texts, written
 from explorer.show.view.panes import PANES
 

@@ -20,7 +20,7 @@ import torch._dynamo
 from torch._dynamo.utils import counters
 
 import explorer
-from explorer.core.calls import CallLog
+from explorer.records.data.calls import CallLog
 from explorer.records.session import Record
 from explorer.records.stock import observation
 from explorer.show.view.diagnosis import eager, frames_of_graphs, settled

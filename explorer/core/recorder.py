@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec
-
-from explorer.core.calls import CallLog
+from typing import Any, ParamSpec, Protocol
 
 P = ParamSpec("P")
 
@@ -74,11 +72,21 @@ TOTALS: Counter[str] = Counter()
 """What this process compiled so far, recorded or not: compiles, breaks, ATen calls by where they run."""
 
 
+class GraphTimer(Protocol):
+    """Who times the graphs as they run (records/data/calls.py), told of compiles in the same thread."""
+
+    def begins_to_compile(self) -> None: ...
+
+    def compiled(self, seconds: float, compile: str) -> None: ...
+
+    def graph(self, compile: str, call: Callable[..., Any]) -> Callable[..., Any]: ...
+
+
 class Recorder:
     """Collects what happens while it is current, and tells of each stage run (live views). What those who are told take
     for it, `told` seconds so far, counts for no stage and no compile. `calls` is who times the graphs as they run."""
 
-    def __init__(self, progress: Progress = SILENT, calls: CallLog | None = None) -> None:
+    def __init__(self, progress: Progress = SILENT, calls: GraphTimer | None = None) -> None:
         self.started = time.perf_counter()
         self.compiles: list[CompileRun] = []
         self._open: list[CompileRun] = []

@@ -10,12 +10,12 @@ from dataclasses import fields
 from types import MappingProxyType
 
 from explorer.compiler.config import Config
-from explorer.core.calls import OutsideGraphs
 from explorer.core.files import cell_name
 from explorer.core.recorder import Recorder
 from explorer.ir import record as data
 from explorer.ir.program import TARGET_ABSENT
 from explorer.records import diagnosis, to_record
+from explorer.records.data.calls import OutsideGraphs
 from explorer.records.environment import describe
 from explorer.show.view.instructions import mnemonics
 from explorer.show.view.provenance import stretches, used_lines

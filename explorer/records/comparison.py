@@ -14,9 +14,9 @@ import msgspec
 
 from explorer.core.arguments import explained
 from explorer.core.files import visible
-from explorer.ir.methods import METHODS_MIME, METHODS_VERSION, MethodData, MethodsData
 from explorer.ir.record import SourceData, Whole, encoded
 from explorer.records.assembly import quoted
+from explorer.records.data.methods import METHODS_MIME, METHODS_VERSION, MethodData, MethodsData
 from explorer.records.exploration import title
 from explorer.records.methods.compare import chosen, compared
 from explorer.records.methods.inputs import function

@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from explorer.core.calls import OutsideGraphs, Place
-from explorer.ir.dynamo import FAILED, failure_in_words, hint, names
 from explorer.ir.record import (
     BreakData,
     CompileData,
@@ -20,6 +18,8 @@ from explorer.ir.record import (
     RecompileData,
     SpanData,
 )
+from explorer.records.data.calls import OutsideGraphs, Place
+from explorer.records.data.dynamo import FAILED, failure_in_words, hint, names
 
 _PLACE = re.compile(r'File "([^"\n]{1,4096})", line (\d{1,9})')
 _RAISED_AT = re.compile(r'\n  File "([^"\n]{1,4096})", line (\d{1,9}), in [^\n]*\Z')

@@ -21,7 +21,6 @@ from explorer.compiler.capture.reasons import DATA_DEPENDENT_BRANCH
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
 from explorer.compiler.runtime.timing import METHOD, NO_PEAKS, interleave, peaks
-from explorer.core.calls import OutsideGraphs
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.core.text import count
 from explorer.ir import record as data
@@ -51,6 +50,7 @@ from explorer.records.check.profile import (
     recomputed,
 )
 from explorer.records.check.trial import Contestant, Trial
+from explorer.records.data.calls import OutsideGraphs
 from explorer.records.session import Bisect, Record
 from explorer.records.stock.assembly import with_assembly
 from explorer.records.stock.breaks import raised_at, whole_text

@@ -11,7 +11,7 @@ import msgspec
 
 from explorer.core.files import visible
 from explorer.core.text import count
-from explorer.ir.ranks import RANKS_MIME, RankCompileData, RanksData
+from explorer.records.data.ranks import RANKS_MIME, RankCompileData, RanksData
 from explorer.records.logs.ranks import ranked
 from explorer.records.logs.read import read
 from explorer.records.session import Bundle, Record, compared_bundle, write_whole

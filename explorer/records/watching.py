@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from explorer.compiler.config import Config
-from explorer.core.calls import ALL_TIMED, EVERY, CallLog
 from explorer.core.recorder import SILENT, Progress, Recorder, recording_everywhere
 from explorer.core.text import count, headline
 from explorer.ir import record as data
 from explorer.records.assembly import assembled, compiles_of, settings_of
+from explorer.records.data.calls import ALL_TIMED, EVERY, CallLog
 from explorer.records.stock import calling, hook
 from explorer.records.stock.breaks import raised_at, whole_text
 from explorer.records.stock.observation import Observation

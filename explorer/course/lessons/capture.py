@@ -12,7 +12,7 @@ import explorer
 from explorer.course.compared import FEW, copies, decided, explored, position, showing
 from explorer.course.prediction import Found, Prediction, figures
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
-from explorer.ir.methods import VerdictData
+from explorer.records.data.methods import VerdictData
 
 # capture-1: what is left of Python?
 

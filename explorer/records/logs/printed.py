@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.ir.dynamo import in_words, is_torchs_own
 from explorer.ir.record import (
     ConstantData,
     GraphData,
@@ -20,6 +19,7 @@ from explorer.ir.record import (
     SpanData,
     TextData,
 )
+from explorer.records.data.dynamo import in_words, is_torchs_own
 
 NODE = re.compile(r"#\s+%(\w+) : .*= call_(?:function|method|module)\[")
 NAME = re.compile(r"[A-Za-z_]\w*")

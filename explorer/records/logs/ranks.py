@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from explorer.ir.ranks import RANKS_VERSION, RankCompileData, RankData, RankDivergenceData, RanksData
 from explorer.ir.record import BreakData, CompileData, InputData, RecordData, TextData
+from explorer.records.data.ranks import RANKS_VERSION, RankCompileData, RankData, RankDivergenceData, RanksData
 
 NO_COMPILES = ("process", "log")
 """Ids of what a log holds outside of any compile."""

@@ -14,9 +14,9 @@ from itertools import chain, islice
 from pathlib import Path
 
 from explorer.core.files import regular
-from explorer.ir import operators
 from explorer.ir import record as data
 from explorer.ir.record import RecordData
+from explorer.records.data import operators
 from explorer.records.logs.log_entries import HEAD, entries
 from explorer.records.logs.printed import graph, half
 from explorer.records.logs.ranks import rank_of

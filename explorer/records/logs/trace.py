@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from explorer.core.recorder import OUTSIDE, PROCESS
-from explorer.ir import operators
 from explorer.ir import record as data
-from explorer.ir.dynamo import CollectedCompile, recompiled
 from explorer.records import diagnosis
+from explorer.records.data import operators
+from explorer.records.data.dynamo import CollectedCompile, recompiled
 from explorer.records.logs import log_entries
 from explorer.records.logs.log_entries import Damage, LogEntry
 from explorer.records.logs.printed import UNTOLD, graph, guards, half

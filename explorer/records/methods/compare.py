@@ -23,10 +23,10 @@ import torch
 
 from explorer.compiler.runtime.timing import METHOD as TIMING
 from explorer.compiler.runtime.timing import interleave
-from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData, VerdictData
 from explorer.records.check.accuracy import against_eager
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.trial import SEED
+from explorer.records.data.methods import METHODS_VERSION, MethodData, MethodsData, VerdictData
 from explorer.records.environment import describe
 from explorer.records.methods.compiled import OURS, stock
 from explorer.records.methods.define_and_run import TENSORFLOW

@@ -12,9 +12,9 @@ from explorer.compiler.capture import optimize
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
 from explorer.core.recorder import Recorder, recording
-from explorer.ir.methods import ViewData
 from explorer.ir.record import CompileData, LineData, TextData
 from explorer.records import to_record
+from explorer.records.data.methods import ViewData
 from explorer.records.methods.method import Captured, Example, Method, graph_lines, is_program
 from explorer.records.stock.backend import named
 from explorer.show.view.provenance import provenance

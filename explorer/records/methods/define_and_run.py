@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_unflatten
 
-from explorer.ir.methods import ViewData
+from explorer.records.data.methods import ViewData
 from explorer.records.methods.exported import as_module
 from explorer.records.methods.method import Captured, Example, Method, Saving, places, tensors, view
 from explorer.records.methods.tensorflow_ops import TF_OPS, dtype_of

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_structure, tree_unflatten
 
-from explorer.ir.methods import ViewData
 from explorer.ir.record import TextData
+from explorer.records.data.methods import ViewData
 from explorer.records.methods.method import (
     Captured,
     Example,

@@ -18,8 +18,8 @@ from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map_on
 
 from explorer.ir import graph
 from explorer.ir.graph import DTYPE_NAMES
-from explorer.ir.methods import TriedInputData
 from explorer.records.check.trial import duplicate
+from explorer.records.data.methods import TriedInputData
 
 Plain = (bool, int, float)
 

@@ -17,8 +17,8 @@ from torch.utils._pytree import tree_leaves
 from explorer.core.files import PACKAGE
 from explorer.ir.bytecode import Span
 from explorer.ir.graph import NodeInfo
-from explorer.ir.methods import ViewData
 from explorer.ir.record import LineData, TextData
+from explorer.records.data.methods import ViewData
 from explorer.records.stock.fxgraphs import module_of, shown, value_of
 
 _COMPILERS = tuple(f"{each}{os.sep}" for each in (Path(torch.__file__).parent, PACKAGE))

@@ -18,8 +18,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from explorer.ir.methods import KernelStepData, OperationCallData, ViewData
 from explorer.ir.record import LineData, TextData
+from explorer.records.data.methods import KernelStepData, OperationCallData, ViewData
 from explorer.records.methods.inputs import Input, describe
 from explorer.records.methods.method import (
     Captured,

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch._dynamo import eval_frame, pgo
 
-from explorer.core.calls import CallLog, Function, OutsideGraphs, Place, Share
 from explorer.core.recorder import SILENT, Recorder, recording
 from explorer.records.check.trial import Trial
+from explorer.records.data.calls import CallLog, Function, OutsideGraphs, Place, Share
 from explorer.records.stock.frames import name_of
 from explorer.records.stock.hook import Hook, Patch, unseen, watching
 from explorer.records.stock.observation import Observation

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import distributed, fx
 
-from explorer.ir.dynamo import collective, names
+from explorer.records.data.dynamo import collective, names
 from explorer.records.stock.breaks import place
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation

@@ -14,8 +14,8 @@ from traceback import FrameSummary
 from typing import Any
 
 from explorer.ir import record as data
-from explorer.ir.dynamo import TENSOR, device_of, hint, in_words, is_torchs_own
 from explorer.ir.record import ExpressionData
+from explorer.records.data.dynamo import TENSOR, device_of, hint, in_words, is_torchs_own
 from explorer.records.stock.fixes import span_of
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation

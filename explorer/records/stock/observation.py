@@ -16,13 +16,13 @@ import msgspec
 from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch._guards import CompileContext, CompileId
 
-from explorer.core.calls import CallLog
 from explorer.core.recorder import EVENT_CAP, OUTSIDE, CompileRun, OnStage, StageRun
 from explorer.ir import record as data
-from explorer.ir.dynamo import CollectedCompile
 from explorer.ir.graph import Graph
 from explorer.ir.program import Target
 from explorer.ir.schedule import MemoryPlan
+from explorer.records.data.calls import CallLog
+from explorer.records.data.dynamo import CollectedCompile
 from explorer.records.stock import hook
 from explorer.records.stock.fixes import Fix
 from explorer.records.to_record.graphs import function_costs, why

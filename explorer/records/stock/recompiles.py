@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from explorer.ir import record as data
-from explorer.ir.dynamo import Guard, recompiled
+from explorer.records.data.dynamo import Guard, recompiled
 from explorer.records.stock.guards import constant
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation

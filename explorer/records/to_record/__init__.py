@@ -12,7 +12,6 @@ from explorer.compiler.bytecode.ops import OPS
 from explorer.core.reasons import Unsupported
 from explorer.core.recorder import CompileRun, StageRun
 from explorer.core.rules import RuleUsed, with_your
-from explorer.ir import operators
 from explorer.ir import record as data
 from explorer.ir.capture import BreakForbidden, Capture, EvaluatorStep, GuardedCode, GuardFailed
 from explorer.ir.graph import Graph, Rewritten, info
@@ -20,6 +19,7 @@ from explorer.ir.joint import Partitioned, Traced
 from explorer.ir.loops import Extern, Loop, Loops
 from explorer.ir.program import Compiled
 from explorer.ir.schedule import FusedKernel, FusionTried, Schedule
+from explorer.records.data import operators
 from explorer.records.to_record import capture as captured
 from explorer.records.to_record.graphs import error, function_costs, graph, reasons, shown, text, why
 from explorer.records.to_record.halves import counted, half_name, halves_of

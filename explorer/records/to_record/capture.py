@@ -21,8 +21,8 @@ from explorer.ir.capture import (
     GuardFailed,
     Sighted,
 )
-from explorer.ir.dynamo import names
 from explorer.ir.graph import info
+from explorer.records.data.dynamo import names
 from explorer.records.to_record.graphs import shown, span, why
 from explorer.records.to_record.python import python
 

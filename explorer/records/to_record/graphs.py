@@ -13,8 +13,8 @@ from explorer.core.reasons import CATALOGUE, Why
 from explorer.core.text import Text
 from explorer.ir import record as data
 from explorer.ir.bytecode import Span
-from explorer.ir.dynamo import names
 from explorer.ir.graph import Graph, describe, info, target_name
+from explorer.records.data.dynamo import names
 
 
 def text(made: Text) -> data.TextData:

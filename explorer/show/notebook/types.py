@@ -17,8 +17,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from explorer.core.files import PACKAGE
-from explorer.ir import methods, ranks, record
+from explorer.ir import record
 from explorer.ir.record import Whole
+from explorer.records.data import methods, ranks
 from explorer.show.notebook import protocol
 
 # TypeScript types from msgspec structures, and what checks data for being of them (extension/src/viewer/check.ts):
@@ -183,7 +184,7 @@ def texts() -> dict[str, str]:
 
 def _beside_records(name: str, module: object, version: int, mime: str) -> dict[str, str]:
     """The types and the checks of data that holds records or parts of them, in a folder of its own."""
-    head, found = HEAD.format(f"explorer/ir/{name}.py"), structs(module, record.Data)
+    head, found = HEAD.format(f"explorer/records/data/{name}.py"), structs(module, record.Data)
     types = declarations(found)
     data = head + _imports("import type", types, "../record")
     data += f'export const VERSION = {version};\nexport const MIME = "{mime}";\n\n{types}'

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from explorer.core.text import count
-from explorer.ir import dynamo
 from explorer.ir.record import AnswerData, CompileData, OperatorCheckData, RecordData
+from explorer.records.data import dynamo
 from explorer.show.view import autotuning, caches, compile_time, cudagraphs, distributed, hints, memory, trace
 from explorer.show.view.amounts import duration
 from explorer.show.view.diagnosis import calls

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
-from explorer.core.calls import ALL_TIMED
 from explorer.core.recorder import GRAPH
 from explorer.core.text import count
-from explorer.ir import dynamo
 from explorer.ir.record import (
     BreakData,
     CallsData,
@@ -19,6 +17,8 @@ from explorer.ir.record import (
     RecordData,
     SpanData,
 )
+from explorer.records.data import dynamo
+from explorer.records.data.calls import ALL_TIMED
 from explorer.show.view.amounts import duration
 
 Names = Mapping[str, str]

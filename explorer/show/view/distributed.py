@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from explorer.core.text import count
-from explorer.ir.dynamo import collective
 from explorer.ir.record import CompileData, GraphData, HalfData, NodeData, RecordData
+from explorer.records.data.dynamo import collective
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.provenance import file_names
 

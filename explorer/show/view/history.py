@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, groupby
 
 from explorer.core.text import count
-from explorer.ir.dynamo import names
 from explorer.ir.record import CallsData, ChangeData, CompileData, RecompileData, RecordData, ServedData
+from explorer.records.data.dynamo import names
 from explorer.records.diagnosis import by_fact, guard_of, guarded_values, stops
 from explorer.show.view.diagnosis import Names, place
 

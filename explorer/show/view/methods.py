@@ -5,7 +5,14 @@ from __future__ import annotations
 from html import escape
 
 from explorer.core.text import count
-from explorer.ir.methods import MethodData, MethodsData, OperationCallData, TriedInputData, VerdictData, ViewData
+from explorer.records.data.methods import (
+    MethodData,
+    MethodsData,
+    OperationCallData,
+    TriedInputData,
+    VerdictData,
+    ViewData,
+)
 from explorer.show.view.text import duration
 
 SIGNS = {"right": "✓", "wrong": "✗", "refused": "–", "not run": "·"}

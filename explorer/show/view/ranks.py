@@ -6,7 +6,7 @@ from html import escape
 from itertools import zip_longest
 
 from explorer.core.text import count
-from explorer.ir.ranks import RankCompileData, RankData, RanksData
+from explorer.records.data.ranks import RankCompileData, RankData, RanksData
 from explorer.show.view.distributed import collectives
 from explorer.show.view.provenance import stretches
 from explorer.show.view.text import duration

@@ -14,9 +14,9 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from explorer.core.files import PACKAGE
-from explorer.ir.methods import MethodsData
-from explorer.ir.ranks import RanksData
 from explorer.ir.record import RecordData, encoded
+from explorer.records.data.methods import MethodsData
+from explorer.records.data.ranks import RanksData
 from explorer.show.view import html, methods, ranks
 
 NOT_BUILT = (

@@ -7,8 +7,8 @@ from statistics import quantiles
 
 from explorer.core.recorder import PROCESS
 from explorer.core.text import count, headline
-from explorer.ir import dynamo
 from explorer.ir import record as data
+from explorer.records.data import dynamo
 from explorer.show.view import answers, cudagraphs, diagnosis, difference, distributed, glance, history, machine
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.provenance import file_names, node_names

@@ -1,4 +1,4 @@
-// Made from explorer/ir/methods.py by `python -m explorer.show.notebook.types`; edit that file instead.
+// Made from explorer/records/data/methods.py by `python -m explorer.show.notebook.types`; edit that file instead.
 
 import type { TextData, SourceData } from "../record";
 

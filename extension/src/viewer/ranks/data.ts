@@ -1,4 +1,4 @@
-// Made from explorer/ir/ranks.py by `python -m explorer.show.notebook.types`; edit that file instead.
+// Made from explorer/records/data/ranks.py by `python -m explorer.show.notebook.types`; edit that file instead.
 
 import type { RecordData } from "../record";
 
