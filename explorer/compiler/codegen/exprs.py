@@ -90,7 +90,7 @@ Form = Callable[[Size, Syntax, Callable[..., str]], tuple[str, int]]
 
 
 def _division(sign: str) -> Form:
-    return lambda index, syntax, sub: _divided(*index.args, sign, syntax, sub)
+    return lambda index, syntax, sub: _divided(index.args[0], index.args[1], sign, syntax, sub)
 
 
 def _divided(base: Size, divisor: Size, sign: str, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
@@ -137,7 +137,7 @@ def _floor(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, i
     (inside,) = index.args
     if type(inside).__name__ != "IntTrueDiv":
         return _of_float("int(({}) // 1)", "(long)__builtin_floor({})")(index, syntax, sub)
-    return _divided(*inside.args, "//", syntax, sub)
+    return _divided(inside.args[0], inside.args[1], "//", syntax, sub)
 
 
 def _of_float(python: str, cpp: str) -> Form:
