@@ -73,7 +73,8 @@ def _rule(combine: Combine, about: str, *, of_bools: bool = False, position: boo
     return lower_reduction
 
 
-_TRUE, _FIRST = "Whether {} of the elements along some dimensions are not 0.", "The first position of the extreme ({})."
+_TRUE = "Whether {} of the elements along some dimensions are not 0."
+_FIRST = "The first position of the extreme along a dimension ({})."
 LOWERINGS.rule(aten.sum.dim_IntList)(_rule("sum", "The sum over some dimensions."))
 LOWERINGS.rule(aten.amax.default)(_rule("max", "The max over some dimensions."))
 LOWERINGS.rule(aten.amin.default)(_rule("min", "The min over some dimensions."))
