@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
 from explorer.core.files import PACKAGE
@@ -19,7 +20,7 @@ from explorer.ir.bytecode import Span
 from explorer.ir.graph import NodeInfo
 from explorer.ir.record import LineData, TextData
 from explorer.records.data.methods import ViewData
-from explorer.records.stock.fxgraphs import module_of, shown, value_of
+from explorer.records.stock.fxgraphs import held, module_of, shown, value_of
 
 _COMPILERS = tuple(f"{each}{os.sep}" for each in (Path(torch.__file__).parent, PACKAGE))
 _STANDARD = f"{os.path.dirname(os.__file__)}{os.sep}"
@@ -56,7 +57,8 @@ def _innermost(places: Iterable[tuple[str, int]]) -> str:
 
 def graph_lines(module: torch.fx.GraphModule) -> list[LineData]:
     """The nodes keep the stacks that made them; a line's place is the innermost of the program."""
-    return [LineData(each.text, "", each.origins) for each in shown(module.graph, "forward", _facts).body.lines]
+    made = shown(held(module.graph), "forward", _facts, FakeTensorMode())
+    return [LineData(each.text, "", each.origins) for each in made.body.lines]
 
 
 def _facts(node: torch.fx.Node) -> NodeInfo:

@@ -70,15 +70,20 @@ def _add(seen: Observation, tool: str, command: tuple[str, ...], output: str, se
         half.builds.append(made)
 
 
+MODULE = "torch._inductor.graph:GraphLowering.compile_to_module"
+
+
 def around_module(seen: Observation, call: Call) -> Iterator[None]:
     """From generated text to a module that can be called: what is built meanwhile belongs to the half."""
     compile = seen.compile()
     seen.building = compile.half
     yield
     seen.building = None
-    if compile.half is not None:
-        compile.stage("build", ended=call.started + call.seconds, half=compile.half.name, body=_listing(compile.half))
-        compile.half.module = call.result
+    half = compile.half
+    if half is not None:
+        body = _listing(half)
+        compile.stage(MODULE, "build", lambda: {"body": body}, ended=call.started + call.seconds, half=half.name)
+        half.module = call.result
 
 
 def _listing(half: Any) -> data.TextData:
@@ -95,7 +100,7 @@ BUILDS_HOOK = Hook(
     missing="the build as one stage, without what it did",
     checked=("2.11 CPU", "2.13 CPU"),
     patches=(
-        Patch("torch._inductor.graph:GraphLowering.compile_to_module", around_module),
+        Patch(MODULE, around_module),
         Patch("torch._inductor.cpp_builder:CppBuilder.build", around_build),
         Patch("torch._inductor.cpu_vec_isa:VecISA.check_build", around_probe),
         Patch("torch._inductor.codecache:CppCodeCache._load_library", around_load),

@@ -111,7 +111,7 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     title = name_of(call.args[2].get("fn")) if code.co_qualname == INLINED else code.co_qualname
     compile = seen.begin(call.kwargs["compile_id"], title, code)
     original = compile.adopt(code, "original")
-    compile.stage_later(COMPILE, "bytecode", partial(add_code, compile, code, original, "original"))
+    compile.stage(COMPILE, "bytecode", partial(add_code, compile, code, original, "original"))
     compile.continues = seen.continuations.get(code, "")
     compile.running = True
     if seen.calls is not None:
@@ -143,7 +143,7 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
         compile.given.update(call.args[2])
     compile.guard_seconds = seconds_of(guarded.guard_manager, call.args[2])
     made = partial(add_code, compile, guarded.code, f"{compile.id}.rewritten", "rewritten")
-    compile.stage_later(COMPILE, "rewritten bytecode", made, ended=call.started + call.seconds)
+    compile.stage(COMPILE, "rewritten bytecode", made, ended=call.started + call.seconds)
 
 
 def add_code(compile: Compile, code: types.CodeType, id: str, role: str) -> dict[str, data.TextData]:

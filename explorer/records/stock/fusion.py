@@ -299,6 +299,9 @@ class Fusing:
         self.bodies = Bodies()
 
 
+FUSE = "torch._inductor.scheduler:Scheduler.fuse_nodes"
+
+
 def around_fuse(seen: Observation, call: Call) -> Iterator[None]:
     compile = seen.compile()
     half = compile.half
@@ -309,13 +312,14 @@ def around_fuse(seen: Observation, call: Call) -> Iterator[None]:
     half.fusing = Fusing()
     half.operations = [_operation(half, node) for node in nodes]
     ended = perf_counter()
-    compile.stage("schedule", ended=ended, half=half.name, body=_text(half, nodes, count(len(nodes), "operation")))
+    before = _text(half, nodes, count(len(nodes), "operation"))
+    compile.stage(FUSE, "schedule", lambda: {"body": before}, ended=ended, half=half.name)
     yield
     if call.error is None:
         ended = perf_counter()
         half.fusions = half.fusing.fused + _apart(compile, half, scheduler, call.result)
-        said = count(len(call.result), "group")
-        compile.stage("fuse", ended=ended, half=half.name, body=_text(half, call.result, said))
+        after = _text(half, call.result, count(len(call.result), "group"))
+        compile.stage(FUSE, "fuse", lambda: {"body": after}, ended=ended, half=half.name)
 
 
 def around_can_fuse(seen: Observation, call: Call) -> Iterator[None]:
@@ -470,7 +474,7 @@ HOOK = Hook(
     missing="kernels as they are, without a schedule or reasons",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     patches=(
-        Patch("torch._inductor.scheduler:Scheduler.fuse_nodes", around_fuse),
+        Patch(FUSE, around_fuse),
         Patch("torch._inductor.scheduler:Scheduler.can_fuse", around_can_fuse),
         Patch("torch._inductor.scheduler:Scheduler.fuse_two_nodes", around_pair),
         Patch("torch._inductor.scheduler:WhyNoFuse.__call__", around_why),

@@ -7,8 +7,8 @@ that of a backward's, `desc` the input of a placeholder. What remains is worked 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
 from typing import Any
@@ -28,24 +28,32 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 DESCRIBED = "desc"
 """torch's own key for what an input or the outputs of a traced graph are."""
 GRADIENT = "synthetic:gradient of an output"
+ATEN = "aten"
+"""What the ids begin with of nodes of the graph that AOTAutograd traced."""
 FROM_ORDER = "the position among the graph's inputs"
 FROM_LINE = "the same source line"
 FROM_OPERANDS = "the nodes that it reads"
 
 
-TYPE = "explorer: type"
-"""The type of a node's value as it was read when the graph was copied."""
+TYPE, ID = "explorer: type", "explorer: id"
+"""The type of a node's value as it was read when the graph was copied, and the node's id."""
 
 
-def copied(compile: Compile, graph: fx.Graph) -> fx.Graph | None:
-    """`graph` as it is now, to be read later. None where that would not do: graphs that it calls are changed in place.
+@dataclass(frozen=True)
+class Held:
+    """A graph as it was, to be put into words once: stock goes on to change its own in place. `inner` are those that
+    its `constants`, which `get_attr` nodes name, hold."""
 
-    What stands for a size may be replaced by a number meanwhile, so that types with symbols are read now.
-    """
-    held = constants(graph)
-    if compile.made_by or any(isinstance(each, fx.GraphModule) for each in held.values()):
-        return None
-    copy = fx.Graph(graph.owning_module)
+    graph: fx.Graph
+    constants: Mapping[str, Any]
+    inner: Mapping[str, Held]
+    grad_enabled: bool
+
+
+def held(graph: fx.Graph, ids: Mapping[str, str] | None = None) -> Held:
+    """`graph` as it is now. What stands for a size may be replaced by a number later, so that types with symbols are
+    read now."""
+    copy = fx.Graph()
     known: dict[fx.Node, fx.Node] = {}
     returned = copy.graph_copy(graph, known)
     for old, new in known.items():
@@ -53,8 +61,14 @@ def copied(compile: Compile, graph: fx.Graph) -> fx.Graph | None:
         value = value_of(old)
         if is_symbolic(value):
             new.meta[TYPE] = describe(value)
-    copy.output(returned).meta = dict(graph.output_node().meta)
-    return copy
+        if ids is not None:
+            new.meta[ID] = ids[old.name]
+    copy.output(tuple(tree_leaves(returned))).meta = dict(graph.output_node().meta)
+    module: Any = graph.owning_module
+    named = dict.fromkeys(str(node.target) for node in graph.nodes if node.op == "get_attr")
+    constants = {} if module is None else {name: attrgetter(name)(module) for name in named}
+    inner = {name: held(each.graph) for name, each in constants.items() if isinstance(each, fx.GraphModule)}
+    return Held(copy, constants, inner, torch.is_grad_enabled())
 
 
 def is_symbolic(value: Any) -> bool:
@@ -67,29 +81,23 @@ def strides_of(value: torch.Tensor) -> tuple[int, ...]:
     return value.stride() if value.layout is torch.strided else ()
 
 
-def shown(graph: fx.Graph, name: str, facts: Callable[[fx.Node], NodeInfo]) -> Shown:
-    """`graph` as it is now: stock goes on to change it in place."""
-    copy = fx.Graph()
-    copied: dict[fx.Node, fx.Node] = {}
-    returned = copy.graph_copy(graph, copied)
-    for old, new in copied.items():
-        found = facts(old)
-        type = old.meta.get(TYPE) or describe(found.value)
-        new.meta = {INFO: replace(found, type=type), DESCRIBED: old.meta.get(DESCRIBED)}
-    output = copy.output(tuple(tree_leaves(returned)))
-    output.meta[DESCRIBED] = graph.output_node().meta.get(DESCRIBED)
-    artifact = Graph(name, copy, FakeTensorMode(), constants(graph), torch.is_grad_enabled())
-    inner = tuple(_inner(artifact, node, facts(node).id) for node in copied if _is_graph(artifact, node))
+def shown(graph: Held, name: str, facts: Callable[[fx.Node], NodeInfo], fake_mode: FakeTensorMode) -> Shown:
+    """The graph, whose nodes hold from now on what `facts` tells of each."""
+    for node in graph.graph.nodes:
+        kept = {DESCRIBED: node.meta.get(DESCRIBED)}
+        if node.op != "output":
+            found = facts(node)
+            kept[INFO] = replace(found, type=node.meta.get(TYPE) or describe(found.value))
+        node.meta = kept
+    artifact = Graph(name, graph.graph, fake_mode, graph.constants, graph.grad_enabled)
+    called = (node for node in graph.graph.nodes if node.op == "get_attr" and str(node.target) in graph.inner)
+    inner = tuple(_inner(artifact, graph.inner[str(node.target)], node) for node in called)
     return Shown(to_record.graph(artifact), to_record.text(artifact.text()), artifact, inner)
 
 
-def _is_graph(graph: Graph, node: fx.Node) -> bool:
-    return node.op == "get_attr" and isinstance(graph.constants.get(str(node.target)), fx.GraphModule)
-
-
-def _inner(graph: Graph, called: fx.Node, id: str) -> tuple[str, Shown]:
+def _inner(outer: Graph, graph: Held, called: fx.Node) -> tuple[str, Shown]:
     """A graph that a higher-order operator calls: its nodes' ids begin with that of the node which names it."""
-    module: Any = graph.constants[str(called.target)]
+    id = called.meta[INFO].id
 
     def facts(node: fx.Node) -> NodeInfo:
         span = span_of(node)
@@ -97,17 +105,10 @@ def _inner(graph: Graph, called: fx.Node, id: str) -> tuple[str, Shown]:
             f"{id}.{node.name}", value_of(node), (id,) if span is None else (span.id,), span, module_of(node)
         )
 
-    return str(called.target), shown(module.graph, f"{graph.name}.{called.target}", facts)
+    return str(called.target), shown(graph, f"{outer.name}.{called.target}", facts, outer.fake_mode)
 
 
-def constants(graph: fx.Graph) -> dict[str, Any]:
-    """What the `get_attr` nodes of a graph name."""
-    module: Any = graph.owning_module
-    named = dict.fromkeys(str(node.target) for node in graph.nodes if node.op == "get_attr")
-    return {} if module is None else {name: attrgetter(name)(module) for name in named}
-
-
-def captured(compile: Compile, graph: fx.Graph, name: str) -> Shown:
+def captured(compile: Compile, graph: Held, name: str) -> Shown:
     """Dynamo's graph, before or after passes over it: nodes are "fx.NAME", made by instructions."""
 
     # By name, and not before: Dynamo renames a node after the local that it is stored to, and back ends get copies.
@@ -130,7 +131,7 @@ def captured(compile: Compile, graph: fx.Graph, name: str) -> Shown:
             compile.infer(FROM_OPERANDS, id)
         return NodeInfo(id, value_of(node), origins, span, module_of(node), about(node))
 
-    made = shown(graph, name, facts)
+    made = shown(graph, name, facts, compile.fake_mode)
     compile.fx.update((node.name, node) for node in made.graph.nodes)
     return made
 
@@ -195,24 +196,45 @@ class TracedSources:
         return (f"synthetic:input {described.expr() if hasattr(described, 'expr') else node.name}",), ""
 
 
-def traced(compile: Compile, sources: TracedSources, graph: fx.Graph, name: str, half: str = "") -> Shown:
-    """A graph of ATen operators: nodes are "aten.NAME", and those that a pass over one half made "HALF.NAME"."""
-    found: dict[fx.Node, str] = {}
+def sources_of(compile: Compile) -> TracedSources:
+    if compile.sources is None:
+        compile.sources = TracedSources(compile)
+    found: TracedSources = compile.sources
+    return found
+
+
+def held_traced(compile: Compile, graph: fx.Graph, half: str = "") -> Held:
+    """A graph of ATen operators as it is now: nodes are "aten.NAME", and those that a pass over one half made
+    "HALF.NAME"."""
+    ids = {}
+    for node in graph.nodes:
+        if node.op == "output":
+            break
+        called = target_name(node)
+        if not half:
+            compile.targets[node.name] = called
+        same = node.name in compile.targets and (compile.targets[node.name] == called or node.op == "placeholder")
+        ids[node.name] = f"{ATEN if same else half}.{node.name}"
+    return held(graph, ids)
+
+
+def traced(compile: Compile, graph: Held, name: str, half: str = "") -> Shown:
+    """What `held_traced` kept."""
+    sources = sources_of(compile)
 
     def facts(node: fx.Node) -> NodeInfo:
-        known = compile.aten.get(node.name)
-        same = known is not None and (not half or known.target == target_name(node) or node.op == "placeholder")
-        id = found[node] = f"aten.{node.name}" if same or not half else f"{half}.{node.name}"
-        if same and known is not None:
+        id: str = node.meta[ID]
+        known = compile.aten.get(node.name) if id.startswith(f"{ATEN}.") else None
+        if known is not None:
             return NodeInfo(id, value_of(node), known.origins, _span(known), known.module, about(node))
         origins, how = sources.origins(node)
         if not origins:
-            origins = tuple(found[each] for each in node.all_input_nodes) or ("synthetic:made by a graph pass",)
+            origins = tuple(each.meta[INFO].id for each in node.all_input_nodes) or ("synthetic:made by a graph pass",)
         if how:
             compile.infer(how, id)
         return NodeInfo(id, value_of(node), origins, span_of(node), module_of(node), about(node))
 
-    made = shown(graph, name, facts)
+    made = shown(graph, name, facts, compile.fake_mode)
     if not half:
         compile.aten.update((node.name, node) for node in made.graph.nodes)
     return made

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -19,7 +19,7 @@ from explorer.compiler.autograd import reasons
 from explorer.core.reasons import CATALOGUE, reason
 from explorer.ir import record as data
 from explorer.records.stock.caches import SAID
-from explorer.records.stock.fxgraphs import TracedSources, captured, copied, signature, traced
+from explorer.records.stock.fxgraphs import Held, captured, held, held_traced, signature, sources_of, traced
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Half, Observation, Shown
 
@@ -37,14 +37,12 @@ RECOMPUTED = reason(
 )
 
 
-def saved(
-    forward: data.GraphData, backward: data.GraphData, forward_graph: fx.Graph, backward_graph: fx.Graph
-) -> list[data.SavedData]:
-    """Each forward value that the backward needs; ids are those of the two graphs."""
-    of_forward = {node.name: node for node in forward.nodes}
-    owners = {node.name: _owner(node) for node in forward_graph.nodes}
+def saved(forward: Shown, backward: Shown, recomputed: Container[str]) -> list[data.SavedData]:
+    """Each forward value that the backward needs, or computes again; ids are those of the two graphs."""
+    of_forward = {node.name: node for node in forward.graph.nodes}
+    owners = {node.name: _owner(node) for node in forward.artifact.graph.nodes}
     found = []
-    for node, live in zip(backward.nodes, (n for n in backward_graph.nodes if n.op != "output"), strict=True):
+    for node in backward.graph.nodes:
         if node.op == "placeholder":
             source = of_forward.get(node.name)
             if source is None:  # a gradient
@@ -53,7 +51,7 @@ def saved(
             code = reasons.KEPT_INPUT if fate == "input" else KEPT
             if not node.bytes and not node.type.startswith(("f", "i", "b", "c", "u", "(")):
                 code = reasons.KEPT_SIZE
-        elif live.meta.get("partitioner_tag") == "is_forward" and node.name in of_forward:
+        elif node.name in recomputed and node.name in of_forward:
             fate, code = "recomputed", RECOMPUTED
         else:
             continue
@@ -70,6 +68,8 @@ def _owner(node: fx.Node) -> fx.Node:
 
 
 BACKEND = "torch._dynamo.output_graph:OutputGraph.call_user_compiler"
+PARTITION = "torch._inductor.compile_fx:partition_fn"
+INFERENCE = "torch._inductor.compile_fx:compile_fx_forward"
 JOINT = "joint"
 
 
@@ -78,17 +78,14 @@ def around_backend(seen: Observation, call: Call) -> Iterator[None]:
     compile = seen.compile()
     module: fx.GraphModule = call.args[1]
     ended = perf_counter()
-    graph = copied(compile, module.graph) if compile.patient else None
-    if graph is None:
-        compile.stage("capture", ended=ended, shown=captured(compile, module.graph, compile.id))
-    else:
-        compile.stage_later(BACKEND, "capture", lambda: {"shown": captured(compile, graph, compile.id)}, ended)
+    graph = held(module.graph)
+    compile.stage(BACKEND, "capture", lambda: {"shown": captured(compile, graph, compile.id)}, ended=ended)
     begun = compile.mark
     yield
     compile.in_backend += call.seconds
     if compile.mark == begun:  # no stage of it was seen
         cached = any(event.kind == "Cache" and event.fields["state"] == SAID["hit"] for event in compile.events)
-        compile.stage_later(BACKEND, "load from the cache" if cached else "back end", dict)
+        compile.stage(BACKEND, "load from the cache" if cached else "back end")
     compile.mark = perf_counter()
     if seen.calls is not None and call.error is None:
         compiled = settled(call.result)
@@ -107,48 +104,39 @@ def settled(compiled: Callable[..., Any]) -> Callable[..., Any]:
 def around_partition(seen: Observation, call: Call) -> Iterator[None]:
     """The partitioner splits AOTAutograd's joint graph into forward and backward."""
     compile = seen.compile()
-    sources = sources_of(compile)
-    joint: fx.GraphModule = call.args[0]
-    add_traced(compile, joint.graph, "trace", JOINT)
+    add_traced(compile, call.args[0].graph, JOINT, PARTITION)
     yield
     if call.error is None:
-        forward, backward = call.result[:2]
-        parts = [
-            traced(compile, sources, module.graph, f"{compile.id}_{half}", half)
-            for module, half in ((forward, "forward"), (backward, "backward"))
-        ]
-        body = data.TextData(tuple(line for part in parts for line in part.body.lines), "python")
-        compile.stage(
-            "partition", ended=call.started + call.seconds, body=body, halves=tuple(part.graph for part in parts)
-        )
-        compile.graphs += [("partition", part.graph.name, part.artifact) for part in parts]
-        compile.saved += saved(parts[0].graph, parts[1].graph, forward.graph, backward.graph)
+        halves = [(half, held_traced(compile, module.graph, half))
+                  for half, module in zip(("forward", "backward"), call.result[:2], strict=True)]  # fmt: skip
+        compile.stage(PARTITION, "partition", lambda: parted(compile, halves), ended=call.started + call.seconds)
+
+
+def parted(compile: Compile, halves: Sequence[tuple[str, Held]]) -> dict[str, Any]:
+    recomputed = {node.name for node in halves[1][1].graph.nodes if node.meta.get("partitioner_tag") == "is_forward"}
+    parts = [traced(compile, graph, f"{compile.id}_{half}", half) for half, graph in halves]
+    compile.graphs += [("partition", part.graph.name, part.artifact) for part in parts]
+    compile.saved += saved(parts[0], parts[1], recomputed)
+    body = data.TextData(tuple(line for part in parts for line in part.body.lines), "python")
+    return {"body": body, "halves": tuple(part.graph for part in parts)}
 
 
 def around_inference(seen: Observation, call: Call) -> Iterator[None]:
     if call.kwargs.get("is_inference"):
-        compile = seen.compile()
-        module: fx.GraphModule = call.args[0]
-        add_traced(compile, module.graph, "trace", "inference")
+        add_traced(seen.compile(), call.args[0].graph, "inference", INFERENCE)
     yield
 
 
-def sources_of(compile: Compile) -> TracedSources:
-    compile.settle()  # it knows the captured nodes, which a watched program reads later
-    if compile.sources is None:
-        compile.sources = TracedSources(compile)
-    found: TracedSources = compile.sources
-    return found
-
-
-def add_traced(compile: Compile, graph: fx.Graph, stage: str, name: str) -> Shown:
+def add_traced(compile: Compile, graph: fx.Graph, name: str, target: str) -> None:
     """The graph that AOTAutograd traced, as a stage."""
     ended = perf_counter()
-    sources = sources_of(compile)
-    sources.read(graph)
-    made = traced(compile, sources, graph, f"{compile.id}_{name}")
-    compile.stage(stage, ended=ended, shown=made)
-    return made
+    kept = held_traced(compile, graph)
+
+    def made() -> dict[str, Shown]:
+        sources_of(compile).read(kept.graph)
+        return {"shown": traced(compile, kept, f"{compile.id}_{name}")}
+
+    compile.stage(target, "trace", made, ended=ended)
 
 
 HOOK = Hook(
@@ -158,8 +146,8 @@ HOOK = Hook(
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     patches=(
         Patch(BACKEND, around_backend),
-        Patch("torch._inductor.compile_fx:partition_fn", around_partition),
-        Patch("torch._inductor.compile_fx:compile_fx_forward", around_inference),
+        Patch(PARTITION, around_partition),
+        Patch(INFERENCE, around_inference),
     ),
 )
 
@@ -170,6 +158,7 @@ HOOK = Hook(
 Parts = list[Any]
 """The objects that make up a graph's nodes, one after the other. FX makes new ones when it changes a node."""
 
+PASS = "torch.fx.passes.graph_transform_observer:GraphTransformObserver.apply_graph_pass"
 UNNAMED = "changes outside the named passes"
 BEFORE = "views become reshapes"
 
@@ -244,15 +233,15 @@ def _note(compile: Compile, name: str) -> None:
         return
     passing.last = now
     ended = perf_counter()
-    half, graph = passing.half, passing.module.graph
+    graph, name = passing.module.graph, f"{passing.group}: {name}"
     if passing.group == "pre-grad":
-        made = captured(compile, graph, compile.id)
-    elif half is None:
-        made = traced(compile, sources_of(compile), graph, f"{compile.id}_{passing.group}")
-    else:
-        made = traced(compile, sources_of(compile), graph, half.name, half.part)
-    name = f"{passing.group}: {name}"
-    compile.stage(name, ended=ended, half=half.name if half else "", shown=made)
+        before = held(graph)
+        compile.stage(PASS, name, lambda: {"shown": captured(compile, before, compile.id)}, ended=ended)
+        return
+    own, part = (passing.half.name, passing.half.part) if passing.half else (f"{compile.id}_{passing.group}", "")
+    after = held_traced(compile, graph, part)
+    half = passing.half.name if passing.half else ""
+    compile.stage(PASS, name, lambda: {"shown": traced(compile, after, own, part)}, ended=ended, half=half)
 
 
 PASSES_HOOK = Hook(
@@ -264,7 +253,7 @@ PASSES_HOOK = Hook(
         Patch("torch._inductor.compile_fx:_recursive_pre_grad_passes", around_group("pre-grad")),
         Patch("torch._inductor.compile_fx:_recursive_joint_graph_passes", around_group("joint")),
         Patch("torch._inductor.compile_fx:_recursive_post_grad_passes", around_group("post-grad")),
-        Patch("torch.fx.passes.graph_transform_observer:GraphTransformObserver.apply_graph_pass", around_pass),
+        Patch(PASS, around_pass),
         Patch("torch.fx.passes.graph_transform_observer:GraphTransformObserver.apply_gm_pass", around_pass),
     ),
 )

@@ -56,12 +56,13 @@ Before = Callable[[Any, tuple[Any, ...]], None]
 @dataclass(frozen=True)
 class Patch:
     """A wrapped function of stock, "module:Class.name". `around` runs around each call; `before` runs only before it,
-    which is cheaper for functions that a compile calls very often. `instead` makes the replacement itself, for
-    functions on the path of every call of compiled code, where a microsecond counts."""
+    which is cheaper for functions that a compile calls very often, and only if `when` says so. `instead` makes the
+    replacement itself, for functions on the path of every call of compiled code, where a microsecond counts."""
 
     target: str
     around: Around | None = None
     before: Before | None = None
+    when: Callable[[], bool] = lambda: True
     instead: Callable[[Any], Any] | None = None
 
 
@@ -165,15 +166,17 @@ def _wrapped(function: Callable[..., Any], watch: Patch) -> Any:
     if watch.around is not None:
         return _surrounded(function, watch.target, watch.around)
     assert watch.before is not None, watch
-    return _preceded(function, watch.target, watch.before)
+    return _preceded(function, watch.target, watch.before, watch.when)
 
 
-def _preceded(function: Callable[..., Any], target: str, before: Before) -> Callable[..., Any]:
+def _preceded(
+    function: Callable[..., Any], target: str, before: Before, when: Callable[[], bool]
+) -> Callable[..., Any]:
     clock = time.perf_counter
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        told = watcher()
+        told = watcher() if when() else None
         if told is not None:
             entered, callback = clock(), set_eval_frame(None)
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -38,6 +39,9 @@ class Generating:
         """By a line's text: the operation and the node that were being written."""
 
 
+CODEGEN = "torch._inductor.graph:GraphLowering.codegen"
+
+
 def around_codegen(seen: Observation, call: Call) -> Iterator[None]:
     compile = seen.compile()
     half, lowering = compile.half, call.args[0]
@@ -47,12 +51,10 @@ def around_codegen(seen: Observation, call: Call) -> Iterator[None]:
     half.generating = Generating()
     yield
     if call.error is None:
-        ended = perf_counter()
-        _finish(compile, half, lowering, call.result[0])
-        texts = [kernel.source for kernel in half.kernels] + ([half.wrapper] if half.wrapper else [])
-        lines = tuple(line for text in texts for line in text.lines)
-        language = half.kernels[0].source.language if half.kernels else "python"
-        compile.stage("generate", ended=ended, half=half.name, body=data.TextData(lines, language))
+        ended, written = perf_counter(), call.result[0]
+        code = written.value if hasattr(written, "value") else str(written)
+        calls = tuple(_calls(half, lowering))
+        compile.stage(CODEGEN, "generate", lambda: _texts(compile, half, calls, code), ended=ended, half=half.name)
 
 
 def around_kernel(seen: Observation, call: Call) -> Iterator[None]:
@@ -79,9 +81,14 @@ def around_library_call(seen: Observation, call: Call) -> Iterator[None]:
     yield
 
 
+def in_loops() -> bool:
+    """Whether a line that is written now is one of a kernel's loops. Most are not."""
+    return getattr(V.kernel, "current_node", None) is not None
+
+
 def before_line(seen: Observation, args: tuple[Any, ...]) -> None:
-    node: Any = getattr(V.kernel, "current_node", None)
-    half = seen.compile().half if node is not None else None
+    node: Any = V.kernel.current_node
+    half = seen.compile().half
     if half is None or half.generating is None or len(node.get_nodes()) != 1:
         return
     line = args[1]
@@ -93,27 +100,50 @@ def before_line(seen: Observation, args: tuple[Any, ...]) -> None:
         half.generating.lines[text][half.named(node.get_name()), id] = None
 
 
-def _finish(compile: Compile, half: Half, lowering: Any, written: Any) -> None:
-    generating: Generating = half.generating
+@dataclass(frozen=True)
+class Group:
+    """Operations that share loops: the buffers between them alone, and the bytes and arithmetic of a run."""
+
+    operations: tuple[str, ...]
+    internal: tuple[str, ...]
+    bytes: int
+    flops: int
+
+
+CallOf = tuple[str, tuple[str, ...], tuple[Group, ...]]
+"""(function, its operations, the same by their loops); a library call has neither a function nor loops."""
+
+
+def _calls(half: Half, lowering: Any) -> Iterator[CallOf]:
     facts = _Facts(half, lowering)
+    for function, ids in half.generating.calls:
+        groups = facts.groups(ids) if function else []
+        yield function, ids, tuple(Group(g, facts.internal(g), facts.bytes(g), facts.flops(g)) for g in groups)
+
+
+def _texts(compile: Compile, half: Half, calls: tuple[CallOf, ...], code: str) -> dict[str, data.TextData]:
+    """The half's kernels, wrapper and memory plan; gives all its code as the body of a stage."""
+    generating: Generating = half.generating
     count = sum(len({kernel.id.partition(".")[0] for kernel in each.kernels}) for each in compile.halves.values())
-    for function, ids in generating.calls:
+    for function, ids, groups in calls:
         if not function:
             half.items.append(data.ItemData(ids[0], "extern", ids))
             continue
         id, count = f"k{count}", count + 1
-        groups = facts.groups(ids)
         language, source = source_of(generating.sources.get(function, ""))
         own = id if len(groups) == 1 else f"{id}.1"
         text = _kernel_text(compile, generating, own, ids, language, source)
         for number, group in enumerate(groups, 1):
             each = id if len(groups) == 1 else f"{id}.{number}"
-            half.items.append(data.ItemData(each, "kernel", group, internal=facts.internal(group)))
+            half.items.append(data.ItemData(each, "kernel", group.operations, internal=group.internal))
             shown = text if number == 1 else _elsewhere(own, function, each, text.language)
-            work = facts.bytes(group), facts.flops(group)
-            half.kernels.append(data.KernelData(each, function, language, shown, group, *work))
-    half.wrapper = _wrapper_text(compile, half, written.value if hasattr(written, "value") else str(written))
+            half.kernels.append(
+                data.KernelData(each, function, language, shown, group.operations, group.bytes, group.flops)
+            )
+    half.wrapper = _wrapper_text(compile, half, code)
     half.memory = planned(half)
+    lines = tuple(line for text in (*(kernel.source for kernel in half.kernels), half.wrapper) for line in text.lines)
+    return {"body": data.TextData(lines, half.kernels[0].source.language if half.kernels else "python")}
 
 
 def _elsewhere(first: str, function: str, id: str, language: str) -> data.TextData:
@@ -284,11 +314,11 @@ HOOK = Hook(
     missing="no generated code",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     patches=(
-        Patch("torch._inductor.graph:GraphLowering.codegen", around_codegen),
+        Patch(CODEGEN, around_codegen),
         Patch("torch._inductor.codegen.cpp:CppScheduling.define_kernel", around_kernel),
         Patch("torch._inductor.codegen.triton:TritonScheduling.define_kernel", around_kernel),
         Patch("torch._inductor.codegen.wrapper:PythonWrapperCodegen.define_kernel", around_source),
         Patch("torch._inductor.scheduler:Scheduler.codegen_extern_call", around_library_call),
-        Patch("torch._inductor.utils:IndentedBuffer.writeline", before=before_line),
+        Patch("torch._inductor.utils:IndentedBuffer.writeline", before=before_line, when=in_loops),
     ),
 )

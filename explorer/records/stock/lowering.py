@@ -20,8 +20,7 @@ from explorer.core.reasons import CATALOGUE, reason
 from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.ir.graph import DTYPE_NAMES
-from explorer.records.stock.fxgraphs import signature, traced
-from explorer.records.stock.graphs import sources_of
+from explorer.records.stock.fxgraphs import ID, held_traced, signature, traced
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Half, Observation
 
@@ -51,6 +50,10 @@ _ASKED_BY = {
 """Why a value is put in memory, by the function of Inductor that asks for it."""
 
 
+HALF = "torch._inductor.compile_fx:fx_codegen_and_compile"
+RUN = "torch._inductor.graph:GraphLowering.run"
+
+
 def around_half(seen: Observation, call: Call) -> Iterator[None]:
     """Inductor compiles one graph: the forward, the backward, or all of an inference."""
     compile = seen.compile()
@@ -61,8 +64,11 @@ def around_half(seen: Observation, call: Call) -> Iterator[None]:
     name = f"{name}#{taken + 1}" if taken else name
     half = compile.halves[name] = compile.half = Half(f"{compile.id}_{name}", name, "bw." if backward else "")
     ended = perf_counter()
-    made = traced(compile, sources_of(compile), module.graph, half.name, name)
-    compile.stage("inductor's input", ended=ended, half=half.name, shown=made)
+    graph = held_traced(compile, module.graph, name)
+    compile.stage(
+        HALF, "inductor's input", lambda: {"shown": traced(compile, graph, half.name, name)}, ended=ended,
+        half=half.name,
+    )  # fmt: skip
     half.signature = signature(module.graph)
     if seen.calls is not None:
         seen.calls.begins_to_compile()
@@ -73,7 +79,7 @@ def around_half(seen: Observation, call: Call) -> Iterator[None]:
             seen.calls.compiled(call.seconds, compile.id)
     if call.error is not None:
         said = f"{type(call.error).__name__}: {call.error}"
-        compile.stage("inductor", half=half.name, error=said)
+        compile.stage(HALF, "inductor", half=half.name, error=said)
         if not compile.running:  # nobody runs a backward in its place
             compile.error, compile.raises = said, True
             seen.raised = call.error if seen.calls is None else None
@@ -89,10 +95,14 @@ def around_run(seen: Observation, call: Call) -> Iterator[None]:
         return
     half.lowered = True
     ended = perf_counter()
-    made = traced(compile, sources_of(compile), lowering.module.graph, half.name, half.part)
-    compile.stage("post-grad graph", ended=ended, half=half.name, shown=made)
-    half.ids = {node.name: node.id for node in made.graph.nodes}
-    half.computed = tuple(node.id for node in made.graph.nodes if node.op.startswith("call"))
+    graph = held_traced(compile, lowering.module.graph, half.part)
+    nodes = [node for node in graph.graph.nodes if node.op != "output"]
+    half.ids = {node.name: node.meta[ID] for node in nodes}
+    half.computed = tuple(node.meta[ID] for node in nodes if node.op.startswith("call"))
+    compile.stage(
+        RUN, "post-grad graph", lambda: {"shown": traced(compile, graph, half.name, half.part)}, ended=ended,
+        half=half.name,
+    )  # fmt: skip
     yield
     if call.error is not None:
         return
@@ -100,7 +110,7 @@ def around_run(seen: Observation, call: Call) -> Iterator[None]:
     half.target = " and ".join(sorted({str(device) for device in lowering.device_types})) or "cpu"
     _buffers(half, lowering)
     body = data.TextData(tuple(_lines(half, lowering)), "python")
-    compile.stage("lower", ended=ended, half=half.name, body=body)
+    compile.stage(RUN, "lower", lambda: {"body": body}, ended=ended, half=half.name)
 
 
 def around_realize(seen: Observation, call: Call) -> Iterator[None]:
@@ -218,8 +228,8 @@ HOOK = Hook(
     missing="generated code without buffers and operations",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     patches=(
-        Patch("torch._inductor.compile_fx:fx_codegen_and_compile", around_half),
-        Patch("torch._inductor.graph:GraphLowering.run", around_run),
+        Patch(HALF, around_half),
+        Patch(RUN, around_run),
         Patch("torch._inductor.ir:StorageBox.realize", around_realize),
     ),
 )

@@ -10,11 +10,13 @@ import types
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
 from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch._guards import CompileContext, CompileId
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from explorer.core.recorder import EVENT_CAP, OUTSIDE, CompileRun, OnStage, StageRun
 from explorer.ir import record as data
@@ -196,6 +198,8 @@ class Compile(CollectedCompile):
     """Nodes of the captured graph, before and after passes, by name."""
     aten: dict[str, data.NodeData] = field(default_factory=dict)
     """Nodes of the graph that AOTAutograd traced (joint, or the inference graph), by name."""
+    targets: dict[str, str] = field(default_factory=dict)
+    """What these call, by the same names, which is known before their texts are made."""
     half: Half | None = None
     """The one being compiled now."""
     guard_seconds: float | None = None
@@ -215,6 +219,11 @@ class Compile(CollectedCompile):
     _settling: threading.RLock = field(default_factory=threading.RLock)
     _settles: bool = False
 
+    @cached_property
+    def fake_mode(self) -> FakeTensorMode:
+        """Of all its graphs: making one takes a millisecond."""
+        return FakeTensorMode()
+
     def later(self, target: str, work: Callable[[], Any]) -> None:
         """Do `work` of the hook on `target` now, or in order when the data is read. Its inputs must not change
         meanwhile."""
@@ -228,7 +237,7 @@ class Compile(CollectedCompile):
         with self._settling:
             if self._settles:
                 return
-            self._settles, mark = True, self.mark
+            self._settles = True
             try:
                 while self._later:
                     target, work = self._later.pop(0)
@@ -237,7 +246,7 @@ class Compile(CollectedCompile):
                     except Exception as error:
                         self.failed(target, error)
             finally:
-                self._settles, self.mark = False, mark
+                self._settles = False
 
     def failed(self, target: str, error: Exception) -> None:
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -257,24 +266,34 @@ class Compile(CollectedCompile):
 
     def stage(
         self,
+        target: str,
         name: str,
+        made: Callable[[], Mapping[str, Any]] = dict,
         *,
-        started: float | None = None,
         ended: float | None = None,
         half: str = "",
+        error: str = "",
+    ) -> None:
+        """Add a stage of the hook on `target`, from the end of the last one until `ended`, by default now. Its text and
+        graph, the arguments of `_add`, are `made` where somebody reads them."""
+        started, ended = self.mark, time.perf_counter() if ended is None else ended
+        self.later(target, lambda: self._add(name, started, ended - started, half, error=error, **made()))
+        self.mark = time.perf_counter()
+
+    def _add(
+        self,
+        name: str,
+        started: float,
+        seconds: float,
+        half: str,
+        *,
         body: data.TextData | None = None,
         shown: Shown | None = None,
         halves: tuple[data.GraphData, ...] = (),
         depth: int = 0,
         error: str = "",
     ) -> None:
-        """Add a stage, by default one that lasted from the end of the last until now.
-
-        One whose text is that of the last with a graph in the same half is marked as unchanged.
-        """
-        started = self.mark if started is None else started
-        seconds = (time.perf_counter() if ended is None else ended) - started
-        self.settle()
+        """A stage whose text is that of the last with a graph in the same half is marked as unchanged."""
         graph, body = (None, body) if shown is None else (shown.graph, shown.body)
         same_as = ""
         if graph is not None and body is not None:
@@ -294,17 +313,7 @@ class Compile(CollectedCompile):
             run = CompileRun(self.id, self.title, self.started)
             self.on_stage(run, StageRun(name, started, seconds, depth))
         for called, inner in shown.inner if shown is not None and not same_as else ():
-            at = started + seconds
-            self.stage(f"{name}: {called}", started=at, ended=at, half=half, shown=inner, depth=depth + 1)
-        self.mark = time.perf_counter()
-
-    def stage_later(
-        self, target: str, name: str, made: Callable[[], Mapping[str, Any]], ended: float | None = None
-    ) -> None:
-        """A stage that ends now, whose text and graph are `made` where somebody reads them."""
-        started, ended = self.mark, time.perf_counter() if ended is None else ended
-        self.later(target, lambda: self.stage(name, started=started, ended=ended, **made()))
-        self.mark = time.perf_counter()
+            self._add(f"{name}: {called}", started + seconds, 0.0, half, shown=inner, depth=depth + 1)
 
     def forget_stages(self) -> None:
         """Keep why it was compiled and what came of it, and not what the stages made."""
