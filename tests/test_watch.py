@@ -1,5 +1,6 @@
 """Programs watched as they are: what torch's own counters and logs tell is in the record, and nothing runs twice."""
 
+import gc
 import linecache
 import logging
 import os
@@ -7,6 +8,7 @@ import re
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import product
@@ -414,6 +416,58 @@ def test_a_program_that_compiles_for_ever_does_not_fill_the_memory(monkeypatch: 
     assert [bool(each.stages) for each in log.record.data.compiles] == [False] * 3 + [True] * 2
     assert log.record.recompiles[0].times == 4
     assert "Of the first 3 compiles the stages were dropped" in repr(log)
+
+
+class Scaling(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(8))
+        self.extra = Holder()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight + len(self.extra.items)
+
+
+def popped(x, held):
+    return x * held.items.pop("a", 2)
+
+
+def raising(x, held):
+    y = x * len(held.items)
+    raise ValueError(y)
+
+
+def of_a_closure(held: torch.Tensor) -> Callable[..., Any]:
+    return lambda x: x + held
+
+
+LET_GO: dict[str, Callable[[], tuple[Callable[..., Any], tuple[Any, ...], Any]]] = {
+    # name: what makes (function, arguments, what is let go of)
+    "argument": lambda: (lambda x, held: x + held, (X, held := torch.ones(8)), held),
+    "object": lambda: (popped, (X, held := Holder()), held),
+    "module": lambda: (held := Scaling(), (X,), held),
+    "parameter": lambda: ((module := Scaling()), (X,), module.weight),
+    "closure": lambda: (of_a_closure(held := torch.ones(8)), (X,), held),
+    "raises": lambda: (raising, (X, held := Holder()), held),
+    "break": lambda: (break_inside, (X, held := torch.ones(8)), held),
+}
+
+
+@pytest.mark.parametrize("compiler", [explorer.compile, torch.compile], ids=("ours", "stock"))
+@pytest.mark.parametrize("name", LET_GO)
+def test_what_the_program_lets_go_of_is_gone(name: str, compiler: Callable[..., Any]) -> None:
+    """Its record is made from texts and graphs: a program that is watched for hours would keep its first batches."""
+    torch._dynamo.reset()
+    function, arguments, held = LET_GO[name]()
+    reference = weakref.ref(held)
+    compiled = compiler(function, backend="eager")
+    with explorer.watch() as log:
+        with suppress(ValueError):
+            compiled(*arguments)
+        function = arguments = held = compiled = None  # type: ignore[assignment]
+        gc.collect()
+        assert reference() is None
+    assert log.record.data.compiles[0].stages
 
 
 # What fails

@@ -84,7 +84,8 @@ class GraphTimer(Protocol):
 
 class Recorder:
     """Collects what happens while it is current, and tells of each stage run (live views). What those who are told take
-    for it, `told` seconds so far, counts for no stage and no compile. `calls` is who times the graphs as they run."""
+    for it, `told` seconds so far, counts for no stage and no compile. `calls` is who times the graphs as they run, of a
+    program that goes on meanwhile: when a compile ends, what it left lets go of the program's objects."""
 
     def __init__(self, progress: Progress = SILENT, calls: GraphTimer | None = None) -> None:
         self.started = time.perf_counter()
@@ -114,8 +115,14 @@ class Recorder:
         finally:
             run.seconds = time.perf_counter() - run.started - (self.told - told)
             self._open.pop()
-            if self.calls is not None and not self._open:
-                self.calls.compiled(time.perf_counter() - run.started, run.id)
+            if self.calls is not None:
+                known: dict[int, Any] = {}
+                run.events = [e.let_go(known) if hasattr(e, "let_go") else e for e in run.events]
+                for stage in run.stages:
+                    if hasattr(stage.artifact, "let_go"):
+                        stage.artifact = stage.artifact.let_go()
+                if not self._open:
+                    self.calls.compiled(time.perf_counter() - run.started, run.id)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[StageRun]:

@@ -544,6 +544,11 @@ class Capture:
     frame: Frame | None = field(default=None, compare=False, repr=False)
     """The frame it was made from, while the process lives: guards are built against its values."""
 
+    def let_go(self) -> Capture:
+        """The same without what the frame held."""
+        frame = self.frame and replace(self.frame, locals={}, globals={}, builtins={}, cells={})
+        return replace(self, frame=frame)
+
     def text(self) -> Text:
         lines: list[Line] = []
         if self.fallback is not None:
@@ -698,6 +703,17 @@ class Contained:
     items: tuple[tuple[Described | int, Described | Contained | str], ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """What stays of a value where the program is to go on as if nobody looked: no object of it."""
+
+    text: str
+    sighted: tuple[Activation, int] | None
+
+    def describe(self) -> str:
+        return self.text
+
+
 Sighted = tuple[Described | Contained | str, int]
 
 
@@ -722,3 +738,21 @@ class EvaluatorStep:
     pushed: tuple[Sighted, ...]
     locals: tuple[tuple[str, Sighted | None], ...]
     begun: float = field(default_factory=perf_counter)
+
+    def let_go(self, known: dict[int, Any]) -> EvaluatorStep:
+        """The same with texts in place of values. `known` are those by the ids of the values, which are all alive."""
+
+        def told(value: Any) -> Any:
+            if value is None or isinstance(value, str | int):
+                return value
+            if id(value) not in known:
+                known[id(value)] = (
+                    Contained(value.text, tuple((told(key), told(each)) for key, each in value.items))
+                    if isinstance(value, Contained)
+                    else Told(value.describe(), value.sighted)
+                )
+            return known[id(value)]
+
+        pushed = tuple((told(value), since) for value, since in self.pushed)
+        bound = tuple((name, each and (told(each[0]), each[1])) for name, each in self.locals)
+        return replace(self, pushed=pushed, locals=bound)
