@@ -425,6 +425,21 @@ def made(names: tuple[str, ...], closure: bool) -> Made:
     return Made(namespace["body"], namespace["seen"])
 
 
+def script(compiled: str) -> str:
+    """A script in which each part is compiled, by the expression `compiled` of `body`, and called. It prints what one
+    sees of the part, of the random numbers and of torch after each, and ends with the exit code 7."""
+    parts = [HEAD, "import explorer", "torch.manual_seed(5); random.seed(5); np.random.seed(5)"]
+    for part in PARTS:
+        text = text_of((part.name,), closure=True).replace(HEAD, "")
+        call = f"x = torch.randn(4, 3)\nprint({part.name!r}, ({compiled})(x), seen(), x._version)"
+        parts += [
+            f"torch._dynamo.reset()\ntry:\n{textwrap.indent(text + call, '    ')}",
+            f"except Exception as error:\n    print({part.name!r}, 'raised', repr(error))",
+            "print(torch.get_rng_state().sum(), random.random(), np.random.rand(), torch.get_default_dtype())",
+        ]
+    return "\n".join((*parts, "sys.exit(7)\n"))
+
+
 class Runs:
     """Counts how often a function's body is run by Python, compiled or not, however it is called: `count`, afterwards.
     The profiler is one in C: a function of Python called at every call would take most of the time."""

@@ -172,6 +172,43 @@ def test_run_records_torch_compile_and_shows_the_script_s_own_traceback(tmp_path
     assert Record.load(tmp_path / "out" / "script.explore.json.gz").kernels
 
 
+AS_ITSELF = """
+'''A document.'''
+import os, sys, torch, explorer
+
+def told(x: int) -> str: pass
+
+print(sorted(each for each in globals() if each.startswith("__")), type(__builtins__), type(__loader__))
+print(__file__, __name__, __doc__, __spec__, __package__, sys.argv, sys.path[0], told.__annotations__)
+print(told.__code__.co_filename, sys.modules["__main__"].told is told)
+torch.set_default_device("meta")
+explorer.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+os.mkdir("elsewhere")
+os.chdir("elsewhere")
+sys.stderr = open("errors", "w")
+sys.exit("at the end")
+"""
+
+
+def test_a_script_that_is_run_finds_itself_as_python_has_it(tmp_path: Path) -> None:
+    ways: dict[str, list[str]] = {"python": [], "explorer": ["-m", "explorer", "run"]}
+    printed = {}
+    for way, command in ways.items():
+        folder = tmp_path / way
+        (folder / "scripts").mkdir(parents=True)
+        (folder / "scripts" / "plain.py").write_text(AS_ITSELF)
+        (folder / "linked.py").symlink_to(folder / "scripts" / "plain.py")
+        ran = subprocess.run(
+            [sys.executable, *command, "./linked.py", "--steps"], cwd=folder, capture_output=True, text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=300, check=False,
+        )  # fmt: skip
+        assert ran.returncode == 1, ran.stderr
+        assert (folder / "elsewhere" / "errors").read_text() == "at the end\n"
+        printed[way] = ran.stdout.replace(str(folder), "FOLDER")
+    assert printed["python"] == printed["explorer"] and "FOLDER/./linked.py __main__ A document." in printed["python"]
+    assert (tmp_path / "explorer" / "linked.explore.json.gz").exists()
+
+
 def test_run_of_a_script_without_a_compile_says_so(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("print('nothing')\n")

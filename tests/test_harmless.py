@@ -28,7 +28,7 @@ import torch
 from torch import nn
 
 import explorer
-from effects import BY_NAME, PARTS, Made, Runs, made
+from effects import BY_NAME, PARTS, Made, Runs, made, script
 from explorer.records.check import accuracy
 from explorer.records.check.isolate import ASKING, ASKS, HARMFUL_BUILTINS, NotIsolated, reached
 from explorer.records.check.names import tensors_reached
@@ -132,6 +132,24 @@ def test_exploring_is_like_one_call(names: tuple[str, ...], closure: bool, engin
         timed = timing is not None and bool(timing.contestants)
         notes = record.data.notes
         assert any(("its graphs were timed instead" in note) is timed for note in notes), notes
+
+
+@pytest.mark.parametrize("compiler", ("explorer", "torch"))
+def test_a_script_that_is_run_and_watched_does_what_it_does_by_itself(compiler: str, tmp_path: Path) -> None:
+    file = tmp_path / "effects_script.py"
+    file.write_text(script(f"{compiler}.compile(body, backend='eager')"))
+    found = []
+    for watched in ([], ["-m", "explorer", "run"]):
+        ran = subprocess.run(
+            [sys.executable, *watched, str(file)], cwd=tmp_path, capture_output=True, text=True, timeout=900,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}, check=False,
+        )  # fmt: skip
+        warned = [each for each in ran.stderr.splitlines() if "careful" in each]
+        found.append((ran.returncode, ran.stdout.splitlines(), warned))
+    (code, plain, warned), watched_too = found
+    assert (code, len(warned)) == (7, 2) and len(plain) > 2 * len(PARTS)
+    assert watched_too == (code, plain, warned)
+    assert (tmp_path / "effects_script.explore.json.gz").exists()
 
 
 SPEAKING = {

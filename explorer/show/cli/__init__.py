@@ -96,33 +96,34 @@ def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
 @main.command("run", short_help="Run a script and record every compile in it.",
               context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})  # fmt: skip
 @click.option("-o", "--out", type=FOLDER, default=".", help="Folder for the record.")
-@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("script", type=click.Path())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
-def run_command(context: click.Context, out: Path, script: Path, arguments: Sequence[str]) -> None:
+def run_command(context: click.Context, out: Path, script: str, arguments: Sequence[str]) -> None:
     """Run SCRIPT as python would and record every compile in it.
 
     What torch.compile and explorer.compile compiled, how often again and why, what failed, what ran eagerly and the
     time of the calls are in SCRIPT.explore.json.gz and SCRIPT.html afterwards, also where the script fails. Nothing is
-    run twice. The exit code is the script's own.
+    run twice. The exit code is the script's own. torch is imported before the script begins: environment variables that
+    it reads when it is imported are set outside.
 
     \b
     Examples:
       explorer run train.py
       explorer run --out records train.py --steps 10
     """
-    log = Watch(script.name)
+    log = Watch(Path(script).name)
+    out, errors = out.absolute(), sys.stderr  # the script may change its folder and its streams
     try:
-        ended = run_script(script, arguments, log)
+        code = run_script(script, arguments, log)
     except OSError as error:
         raise Refused(f"cannot read {script}: {_message(error)}; expected a Python script") from error
     except SyntaxError as error:
         raise Refused(f"{script} is not a Python script: {error}") from error
-    code = ended.code
-    terminal = Terminal(Output(stderr=True))
+    terminal = Terminal(Output(file=errors))
     record = log.record
     if record.data.compiles or record.data.calls:
-        _put(record, out, script.stem, terminal)
+        _put(record, out, Path(script).stem, terminal)
     else:
         terminal.say(
             f"{script} compiled nothing, so there is no record. "

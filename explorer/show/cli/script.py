@@ -2,51 +2,46 @@
 
 from __future__ import annotations
 
+import builtins
+import os
 import sys
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 from explorer.records.watching import Watch
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a script ended: by itself (None), by `sys.exit`, or by an exception of its own."""
-
-    raised: BaseException | None
-
-    @property
-    def code(self) -> int:
-        """The exit code that Python would give, its message or traceback printed as Python prints it."""
-        raised = self.raised
-        if raised is None:
-            return 0
-        if isinstance(raised, SystemExit):
-            if raised.code is None or isinstance(raised.code, int):
-                return raised.code or 0
-            print(raised.code, file=sys.stderr)
-            return 1
-        sys.excepthook(type(raised), raised, raised.__traceback__)
-        return 130 if isinstance(raised, KeyboardInterrupt) else 1
-
-
-def run(script: Path, arguments: Sequence[str], watch: Watch) -> Ended:
-    """Run `script` as __main__, watched. Raises OSError where it cannot be read, SyntaxError where it is not Python."""
-    code = compile(script.read_bytes(), str(script), "exec")
+def run(script: str, arguments: Sequence[str], watch: Watch) -> int:
+    """Run `script` as __main__, watched, and give the exit code that Python would give; its message or traceback is
+    printed as Python prints it. Raises OSError where it cannot be read, SyntaxError where it is not Python."""
+    path = os.path.join(os.getcwd(), script)
+    code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
     main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=str(script), __builtins__=__builtins__)
+    loader = SourceFileLoader("__main__", path)
+    main.__dict__.update(__file__=path, __loader__=loader, __builtins__=builtins, __cached__=None, __annotations__={})
     before = sys.modules["__main__"], sys.argv, sys.path[0]
-    sys.modules["__main__"], sys.argv, sys.path[0] = main, [str(script), *arguments], str(script.parent.resolve())
+    sys.modules["__main__"], sys.argv = main, [script, *arguments]
+    sys.path[0] = os.path.dirname(os.path.realpath(path))
     try:
         with watch:
             exec(code, main.__dict__)
     except BaseException as raised:
-        return Ended(raised.with_traceback(_below(raised, str(script))))
+        return _ended(raised.with_traceback(_below(raised, path)))
     finally:
         sys.modules["__main__"], sys.argv, sys.path[0] = before
-    return Ended(None)
+    return 0
+
+
+def _ended(raised: BaseException) -> int:
+    if isinstance(raised, SystemExit):
+        if raised.code is None or isinstance(raised.code, int):
+            return raised.code or 0
+        print(raised.code, file=sys.stderr)
+        return 1
+    sys.excepthook(type(raised), raised, raised.__traceback__)
+    return 130 if isinstance(raised, KeyboardInterrupt) else 1
 
 
 def _below(raised: BaseException, script: str) -> types.TracebackType | None:
