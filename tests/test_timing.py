@@ -126,6 +126,14 @@ def test_the_peak_of_a_call_counts_what_is_alive_at_once(capfd: pytest.CaptureFi
     assert peak_bytes(lambda: None) == 0
     layer = torch.nn.Linear(1000, 1000)
     assert (peak_bytes(lambda: layer(x).sum().backward()) or 0) >= 4_000_000
+    held: list[Tensor] = []
+    assert peak_bytes(lambda: held.append(torch.ones(2000, 1000))) == 8_000_000
+
+    def replaced() -> Tensor:
+        held.clear()
+        return x + 1
+
+    assert kept <= (peak_bytes(replaced) or 0) < 1.1 * kept, "what is freed first hides nothing"
     assert capfd.readouterr() == ("", "")
 
 

@@ -31,8 +31,9 @@ from explorer.ir.program import Program
 
 def peak_bytes(call: Callable[[], Any]) -> int | None:
     """Runs the call once, its results alive to the end, and counts what torch's allocators give and get back: of the
-    GPU, or where nothing is taken there of the processor. None where torch does not tell, since the program is being
-    profiled already, say."""
+    GPU, or where nothing is taken there of the processor. Of that the peak is counted from the lowest level before it,
+    so that what the call frees first, such as the gradients of the last step, does not hide what it takes. None where
+    torch does not tell, since the program is being profiled already, say."""
     if not torch.cuda.is_initialized():
         return _on_processor(call)
     torch.cuda.synchronize()
@@ -48,7 +49,8 @@ def _on_processor(call: Callable[[], Any]) -> int | None:
     if recorded is None:
         return None
     changes = [each.cpu_memory_usage() for thread in recorded for each in thread if each.kind() == "memory_alloc"]
-    return max(0, *accumulate(changes)) if changes else 0
+    levels: list[int] = list(accumulate(changes, initial=0))
+    return max(level - low for level, low in zip(levels, accumulate(levels, min), strict=True))
 
 
 def _recorded(call: Callable[[], Any]) -> Any:
