@@ -386,6 +386,21 @@ def test_an_error_in_a_repeat_does_not_reach_the_user(shell):
     assert shell.names["state"] == []
 
 
+@pytest.mark.parametrize("beside", ["0", "open('/dev/null', 'w')"])
+def test_a_break_in_a_module_of_the_notebook_comes_with_what_to_write_instead(shell, beside):
+    done = shell.run(f"""%%explore --no-time
+class Block(torch.nn.Module):
+    def forward(self, h):
+        if h.sum() > 0:
+            h = h.relu()
+        return h
+
+block = Block()
+y = block(x), {beside}""")
+    rewrites = {each.rewrite for compile in done.record.compiles for each in compile.breaks if each.rewrite}
+    assert {each[-1] for each in rewrites} == {"+    h = torch.where(h.sum() > 0, h.relu(), h)"}
+
+
 def test_an_object_that_cannot_be_looked_at_does_not_break_the_cell(shell):
     shell.run("class Odd:\n    k = 2\n    @property\n    def __dict__(self): raise RuntimeError('no')\nodd = Odd()")
     done = shell.run("%%explore\ny = x * odd.k")

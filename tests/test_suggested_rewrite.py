@@ -108,6 +108,22 @@ def test_what_is_written_instead_does_the_same_in_one_graph(fn: Callable[..., An
     explorer.compile(names[inside.__name__], backend="eager", fullgraph=True)(*given, torch.ones(2, 4))
 
 
+class Plain:
+    def choose(self, x: Tensor) -> Tensor:
+        if x.mean() > 0:
+            x = x * 2
+        return x
+
+
+@pytest.mark.parametrize("of", [MODEL, Plain(), [MODEL]])
+def test_what_is_given_is_searched_too(of: Any) -> None:
+    def cell(of: Any, x: Tensor) -> Tensor:
+        return (of[0] if isinstance(of, list) else of).choose(x)  # type: ignore[no-any-return]
+
+    record = explorer.explore(cell, time=False)(of, torch.ones(2, 4))
+    assert {each.rewrite[-1] for each in record.breaks} == {"+    x = torch.where(x.mean() > 0, x * 2, x)"}
+
+
 @pytest.mark.parametrize("fn", [loops, prints])
 def test_nothing_is_suggested_where_both_sides_cannot_be_computed(fn: Callable[..., Any]) -> None:
     assert set(rewrites(fn)) == {()}

@@ -354,7 +354,9 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
         notes=(*made.notes, *notes),
     )
     called = theirs.trial if ours is None else ours.trial
-    return Record(with_rewrites(made, called.fn, asked), bisect=bisect)
+    if not config.edit.source.file:  # an edit's source is another than the function's
+        made = with_rewrites(made, called.fn, called.given)
+    return Record(made, bisect=bisect)
 
 
 def nothing_runs(target: Target) -> None:
@@ -404,7 +406,8 @@ class Explored:
 
     def record(self, measured: Measured | None = None) -> Record:
         made = contents(self.recorder, self.asked.config, self.asked.name, measured)
-        made = with_rewrites(made, self.trial.fn, self.asked)
+        if not self.asked.config.edit.source.file:
+            made = with_rewrites(made, self.trial.fn, self.trial.given)
         compiles = with_written(made.compiles, self.written)
         made = msgspec.structs.replace(made, compiles=compiles, notes=(*made.notes, *self.notes))
         if measured is None and self.ran:
@@ -433,16 +436,13 @@ def with_written(compiles: tuple[data.CompileData, ...], written: Written) -> tu
     )
 
 
-def with_rewrites(record: data.RecordData, fn: Callable[..., Any], asked: Asked) -> data.RecordData:
-    """The record with what could be written in the place of branches that break a graph, of ours and stock alike. An
-    edit's source is another than the function's."""
-    if asked.config.edit.source.file:
-        return record
+def with_rewrites(record: data.RecordData, fn: Callable[..., Any], given: Sequence[Any]) -> data.RecordData:
+    """The record with what could be written in the place of branches that break a graph, of ours and stock alike."""
 
     def mended(each: data.BreakData) -> data.BreakData:
         if each.span is None or (each.why.code != DATA_DEPENDENT_BRANCH and each.why.title != BRANCHING):
             return each
-        return msgspec.structs.replace(each, rewrite=suggested(fn, each.span.file, each.span.line))
+        return msgspec.structs.replace(each, rewrite=suggested(fn, each.span.file, each.span.line, given))
 
     compiles = (msgspec.structs.replace(c, breaks=tuple(map(mended, c.breaks))) for c in record.compiles)
     return msgspec.structs.replace(record, compiles=tuple(compiles))

@@ -36,6 +36,11 @@ class Trial:
     grad: bool | None = None
 
     @property
+    def given(self) -> tuple[Any, ...]:
+        """The values of the arguments."""
+        return (*self.args, *self.kwargs.values())
+
+    @property
     def repeatable(self) -> bool:
         """Whether the call may be made any number of times."""
         return True
@@ -217,6 +222,10 @@ class Repetition(Trial):
 
     state: State
     own_backward: bool = False
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        return tuple(self.state.args.values())
 
     def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Repeated:
         """Raises NotIsolated where no copy can be made."""

@@ -378,10 +378,11 @@ def function_of(fn: Callable[..., Any]) -> tuple[types.FunctionType, Any]:
     raise Refused(f"{type(fn).__name__} is neither a function nor a module with source that can be rewritten")
 
 
-def suggested(fn: Callable[..., Any], file: str, line: int) -> tuple[str, ...]:
+def suggested(fn: Callable[..., Any], file: str, line: int, given: Sequence[Any] = ()) -> tuple[str, ...]:
     """The lines that change, with "-" and "+" in front, where the branch at this line is rewritten; () where it cannot
-    be, or where its function is not found by the names that `fn` reads."""
-    for function, owner in _reachable(fn, file):
+    be, or where its function is not found by the names that `fn` reads, or by what it is `given`, as the function of a
+    cell is what the notebook's names stand for."""
+    for function, owner in _reachable(fn, file, given):
         code = function.__code__
         if code.co_filename == file and any(line == number for _, _, number in code.co_lines()):
             try:
@@ -391,11 +392,11 @@ def suggested(fn: Callable[..., Any], file: str, line: int) -> tuple[str, ...]:
     return ()
 
 
-def _reachable(fn: Callable[..., Any], file: str) -> Iterator[tuple[types.FunctionType, Any]]:
+def _reachable(fn: Callable[..., Any], file: str, given: Sequence[Any]) -> Iterator[tuple[types.FunctionType, Any]]:
     """Functions that a call of `fn` may run, each with the module that it is a method of: those that functions of this
-    file name, and methods of the modules found there."""
+    file name, and methods of the modules and classes found there."""
     seen: set[int] = set()
-    found: list[Any] = [getattr(fn, "__func__", fn), getattr(fn, "__self__", None)]
+    found: list[Any] = [getattr(fn, "__func__", fn), getattr(fn, "__self__", None), *given]
     while found:
         value = found.pop(0)
         if id(value) in seen:
@@ -410,6 +411,11 @@ def _reachable(fn: Callable[..., Any], file: str) -> Iterator[tuple[types.Functi
             for module in value.modules():
                 for kind in type(module).__mro__[: type(module).__mro__.index(torch.nn.Module)]:
                     yield from ((each, module) for each in vars(kind).values() if isinstance(each, types.FunctionType))
+        elif isinstance(value, (list, tuple)):
+            found += value
+        else:
+            kind = value if isinstance(value, type) else type(value)
+            yield from ((each, None) for each in vars(kind).values() if isinstance(each, types.FunctionType))
 
 
 def standing_in(fn: Callable[..., Any], function: types.FunctionType) -> Callable[..., Any]:

@@ -27,7 +27,7 @@ from explorer.ir.capture import Frame
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.process import Outside, kept_inside
 from explorer.records.check.trial import Repetition, unnoticed
-from explorer.records.exploration import Asked, contents, exploration
+from explorer.records.exploration import Asked, contents, exploration, with_rewrites
 from explorer.show.notebook.cell import FUNCTION, function
 from explorer.show.notebook.edit import ExploredCell, repeated
 from explorer.show.notebook.instrument import Watched
@@ -148,7 +148,7 @@ class Session:
                 compile_frame(frame, self.config)
             except Exception as error:
                 return self._so_far(f"{type(error).__name__}: {error}")
-        return contents(recorder, self.config, self.title)
+        return with_rewrites(contents(recorder, self.config, self.title), call, tuple(self.seen.values.values()))
 
     def _so_far(self, error: str) -> data.RecordData:
         """What there is by now: of what we compiled, all that the stages so far give; of stock, the stages."""
