@@ -107,6 +107,63 @@ def test_of_stock_it_is_told_alike(name: str) -> None:
     assert change.said == said and stops in change.stops
 
 
+class Scales:
+    def __init__(self) -> None:
+        self.by = {"a": 2.0}
+
+
+def mixed(x: torch.Tensor, n: float, of: Scales) -> torch.Tensor:
+    return x * n + of.by["a"]
+
+
+@pytest.mark.parametrize("engine", ["explorer", "stock"])
+def test_all_that_changed_is_told_and_which_guard_failed_first(engine: str) -> None:
+    torch._dynamo.reset()
+    compiled = (
+        torch.compile(mixed, backend="eager") if engine == "stock" else explorer.compile(mixed, backend="aot_eager")
+    )
+    of = Scales()
+    with explorer.watch(live=False) as log:
+        compiled(A, 2, of)
+        of.by["a"] = 3.0
+        compiled(B, 3, of)
+        compiled(B.double()[None], 3, of)
+    record = log.record
+    second, third = (row.changes for row in record.data.history[1:])
+    assert {each.said for each in second} == {
+        "x.size(0) is 5, expected 4", "n is 3, expected 2", "of.by['a'] is 3.0, expected 2.0",
+    }  # fmt: skip
+    assert [each.also for each in second] == [False, True, True]
+    rank = "x.dim()" if engine == "stock" else "x.rank"
+    assert [(each.said, each.also) for each in third] == [
+        ("x.dtype is float64, expected float32", False), (f"{rank} is 2, expected 1", True),
+    ]  # fmt: skip
+    part = next(each for each in record.data.glance if each.what == "recompiles")
+    assert f"{second[0].said} (2 more changes)" in part.said and f"(also {third[1].said})" in part.said
+    assert f"; also {second[1].said} (" in lines(record.data, {})[2]
+
+
+def test_what_did_not_change_or_may_is_not_told() -> None:
+    """A size that the earlier compile takes as it is, zeros of both signs, and what reading it would run."""
+    class Read:
+        @property
+        def by(self) -> float:
+            reads.append(self)
+            return 2.0 + len(reads)
+
+    def called(x: torch.Tensor, n: object, zero: float, of: object) -> torch.Tensor:
+        return x * n + zero  # type: ignore[operator]
+
+    reads: list[object] = []
+    torch._dynamo.reset()
+    compiled = torch.compile(called, backend="eager", dynamic=True)
+    with explorer.watch(live=False) as log:
+        compiled(A, True, 0.0, Read())
+        compiled(B, False, -0.0, Read())
+    [change] = log.record.data.history[1].changes
+    assert change.said == "n is False, expected True" and not reads
+
+
 def test_facts_of_one_tensor_that_change_together_are_told_one_by_one() -> None:
     record = watched(scaled, (A, 2), (A.double().requires_grad_(), 2))
     _, second = record.data.history

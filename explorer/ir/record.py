@@ -366,8 +366,9 @@ class GuardCostData(Data, frozen=True):
 
 class RecompileData(Data, frozen=True):
     """Why the earlier compile `of` the same frame did not accept this call: a guard of it that failed ("" where it
-    cannot be told which), and how, with the values. One for each such guard. `seen` is what the guard's source was at
-    this call, where that can be told; `words` what failed, where `why` does not say it as a person would."""
+    cannot be told which), and how, with the values. One for each such guard, first that at which the check stops.
+    `seen` is what the guard's source was at this call, where that can be told; `words` what failed, where `why` does
+    not say it as a person would."""
 
     of: str
     guard: str
@@ -980,7 +981,7 @@ class ReasonData(Data, frozen=True):
 class ChangeData(Data, frozen=True):
     """What made a function compile again: `said` is the guard `guard` of the compile `of` that failed, in words; `was`
     and `now` what it expected and got, where these are values. `span` is the line that made the guard, and `stops` what
-    keeps it from failing ("" where nothing is known to)."""
+    keeps it from failing ("" where nothing is known to). `also`: the check stopped at another one, before this."""
 
     said: str
     was: str = ""
@@ -989,6 +990,7 @@ class ChangeData(Data, frozen=True):
     guard: str = ""
     span: SpanData | None = None
     stops: str = ""
+    also: bool = False
 
 
 class OperatorCheckData(Data, frozen=True):

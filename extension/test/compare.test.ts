@@ -130,3 +130,15 @@ test("names and line numbers are no difference where each stands for one other i
   const [one, two] = [compile("f0", "f", stage("trace", before.join("\n"))), compile("f0", "g", stage("trace", after.join("\n")))];
   assert.deepEqual(stagePairs({ before: one, after: two }, PLAIN).map(each => each.state), ["renamed"]);
 });
+
+test("two compiles of one record are told by what each is, not twice by the record's answers", () => {
+  const graph = (n: number) => ({ nodes: Array.from({ length: n }, () => ({ op: "call_function" })) }) as unknown as StageData["graph"];
+  const glance = [{ what: "breaks", said: "no graph breaks", state: "ok", pane: "breaks" }];
+  const first = compile("f0", "f", stage("capture", "a", { graph: graph(2) }));
+  const again = { ...compile("f0.1", "f", stage("capture", "a", { graph: graph(3) })), recompiles: [{ of: "f0", guard: "", expression: "", why: "n is 3, expected 2" }] };
+  const both = { ...record(first, again), glance };
+  const told = facts(both, both, undefined, { before: first, after: again });
+  assert.deepEqual(told.slice(0, 3), [["compiled again because", "", "n is 3, expected 2"], ["Python", "", ""], ["Graph", "2 operations", "3 operations"]]);
+  assert.ok(!told.flat().includes("✓ no graph breaks"));
+  assert.ok(facts(both, { ...both }, undefined, { before: first, after: again }).flat().includes("✓ no graph breaks"));
+});

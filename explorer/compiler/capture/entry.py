@@ -325,14 +325,15 @@ class Engine:
         return hook.AS_IT_IS
 
     def _note_recompile(self, given: Frame, before: list[GuardedCode]) -> None:
-        """Say of each earlier compile which of its guards refuse this call."""
+        """Say of each earlier compile which of its guards refuse this call, that at which its check stops first."""
         if recorder() is None:
             return
         for made in before:
-            failed = failures(made.guards, given)
+            said = made.manager.failure(dict(given.locals))
+            failed = failures(made.guards, given, said)
             for guard, how in failed:
                 note(GuardFailed, made.name, guard.id, guard.text, how)
-            if not failed and (said := made.manager.failure(dict(given.locals))):
+            if not failed and said:
                 note(GuardFailed, made.name, "", said, "only the C++ check sees what differs")
 
     def wanted(self, code: types.CodeType) -> bool:

@@ -506,10 +506,11 @@ class GlobalStateIs(Condition):
         return ", ".join(self.state.differences(global_state(frame.devices)))
 
 
-def failures(guards: Iterable[Guard], frame: Frame) -> list[tuple[Guard, str]]:
+def failures(guards: Iterable[Guard], frame: Frame, said: str = "") -> list[tuple[Guard, str]]:
     """Every guard that the values of `frame` break, and how, with what they are.
 
-    The C++ check stops at the first; this asks Python about each, which takes long and so is for telling people alone.
+    The C++ check stops at the first, of which it `said` something and which comes first here, too; this asks Python
+    about each, which takes long and so is for telling people alone.
     """
     found, unreadable = [], []
     other: set[Source] = set()
@@ -525,7 +526,14 @@ def failures(guards: Iterable[Guard], frame: Frame) -> list[tuple[Guard, str]]:
             found.append((guard, how))
             if isinstance(guard.condition, (TypeIs, TensorMatch, IsObject)) and guard.source is not None:
                 other.add(guard.source)
+    found.sort(key=lambda failed: not _is_told_by(said, failed[0]))
     return found or unreadable  # an item that is not there, say, of a dictionary whose keys are others
+
+
+def _is_told_by(said: str, guard: Guard) -> bool:
+    """Of a tensor, torch tells its name and the fact."""
+    name = guard.source.name if guard.source is not None else ""
+    return said == guard.text or guard.kind == TensorMatch.kind and said.startswith(f"tensor '{name}' ")
 
 
 def _bases(source: Source) -> Iterator[Source]:

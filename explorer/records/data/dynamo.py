@@ -319,7 +319,7 @@ def recompiled(
         words = failure_in_words(expression) or FAILED + in_words(expression)
         return RecompileData(id, "", expression, why, words=words)
     seen = value_of(guard)
-    words = failure_in_words(expression) or _beside(guard, seen) or FAILED + in_words(guard.expression)
+    words = failure_in_words(expression) or beside(guard, seen) or FAILED + in_words(guard.expression)
     return RecompileData(id, guard.id, guard.expression, why, seen, words)
 
 
@@ -337,7 +337,7 @@ _WANTED: Mapping[str, tuple[str, re.Pattern[str]]] = {
 """What a check of one value is about, and expects, by the name of torch's class of checks."""
 
 
-def _beside(guard: Guard, seen: str) -> str:
+def beside(guard: Guard, seen: str) -> str:
     """What a check of one value expected beside what it was given; empty where one of them is not known."""
     what, pattern = _WANTED.get(guard.property, _VALUE)
     found = pattern.fullmatch(guard.expression) if seen and guard.property in _WANTED else None

@@ -159,12 +159,12 @@ def _guard(check: Check, asked: defaultdict[str, list[Any]]) -> data.GuardData:
     if not source and kind in ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD") and "size()" in expression_text:
         property, relation, shape = "shape", "holds", expression(expression_text)
     why = hint(comment) or UNKNOWN_SOURCE.sub(AS_CAPTURED, user_line)
-    fields: dict[str, Any] = _facts(property, relation, expression_text)
+    fields = expected(check)
     before, bracket, rest = expression_text.partition(" ==")[0].partition("[")
     named = re.split(r"[,()\s]", before)[-1] + bracket + rest if property == "shape" and bracket else ""
     return data.GuardData(
         check.id, source or named, property,
-        fields.pop("relation", relation), _value(expression_text), expression_text,
+        relation, _value(expression_text), expression_text,
         why, span=span_of(place) if place else None, shape=shape,
         cause="" if place else "synthetic:torch's own check of ambient state", **fields,
         words=in_words(expression_text), of_torch=is_torchs_own(kind, source, expression_text),
@@ -197,8 +197,9 @@ def _value(text: str) -> str:
     return text.partition(" == ")[2] or text.partition(", ")[2].removesuffix(")")
 
 
-def _facts(property: str, relation: str, text: str) -> dict[str, Any]:
-    """The fields that a check can be made from, beside the source."""
+def expected(check: Check) -> dict[str, Any]:
+    """What a check asks, as fields of a guard: all that it can be made from, beside the source."""
+    (property, _), text = PROPERTIES.get(check.property, ("", "")), check.expression
     if property == "type" and (found := _TYPE.search(text)):
         return {"type": found[1]}
     if property == "tensor" and (found := TENSOR.match(text)):

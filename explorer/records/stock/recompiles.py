@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from textwrap import shorten
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from explorer.ir import record as data
-from explorer.records.data.dynamo import Guard, recompiled
-from explorer.records.stock.guards import constant
+from explorer.records.data.dynamo import Guard, beside, is_torchs_own, names, recompiled
+from explorer.records.stock.guards import Check, constant, expected
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
@@ -98,18 +98,63 @@ def around_reasons(seen: Observation, call: Call) -> Iterator[None]:
     yield
     compile = seen.compile()
     earlier = {each.torch_id: (each.id, each.checks) for each in seen.earlier(compile)}
+    checks = dict(earlier.values())
     frame = call.args[1]
-    compile.recompiles += [
-        recompiled(str(reason), earlier, partial(value_of, frame=frame)) for reason in call.result or ()
-    ]
+    for reason in call.result or ():
+        first = recompiled(str(reason), earlier, partial(value_of, frame=frame))
+        compile.recompiles += [first, *others(first, checks.get(first.of, ()), frame)]
+
+
+def others(first: data.RecompileData, checks: Sequence[Check], frame: Any) -> Iterator[data.RecompileData]:
+    """The checks of a compile that this call fails beside the one at which torch stopped, of values that are found
+    without running the program's code: one for each fact of a tensor."""
+    told: set[str] = set()
+    for check in sorted(checks, key=lambda check: check.id != first.guard):
+        if check.source in told or is_torchs_own(check.property, check.source, check.expression):
+            continue
+        failed = [(words, seen) for words, seen in _differences(check, frame) if words not in ("", first.words)]
+        told.update(check.source for _ in failed or range(check.id == first.guard))
+        for words, seen in failed:
+            yield data.RecompileData(first.of, check.id, check.expression, words, seen, words)
+
+
+def _differences(check: Check, frame: Any) -> Iterator[tuple[str, str]]:
+    """How a value differs from what a check asks, and what it is."""
+    try:
+        value = _value(check.source, frame)
+    except LookupError:
+        return
+    given, asked = describe(check.source, value, "reached"), expected(check)
+    tensor, constant = asked.get("tensor"), asked.get("constant")
+    differs = False
+    if tensor is not None and given.tensor is not None:
+        yield from ((f"{names(check.source)}.{what} is {now}, expected {was}", "")
+                    for what, now, was in _facts(given.tensor, tensor))  # fmt: skip
+    elif constant is not None and constant.type:
+        is_now = given.constant or data.ConstantData("", "")
+        differs = is_now.type != constant.type or constant.value is not None and is_now.value != constant.value
+    elif asked.get("type"):
+        differs = f" {id(type(value))})" not in check.expression
+    else:
+        differs = given.length is not None and given.length != asked.get("length", given.length)
+    if differs:
+        yield beside(check, seen := value_of(check, frame)), seen
+
+
+def _facts(given: data.TensorFactsData, wanted: data.TensorFactsData) -> Iterator[tuple[str, object, object]]:
+    facts = [(what, getattr(given, what), getattr(wanted, what)) for what in ("dtype", "device", "requires_grad")]
+    facts.append(("dim()", len(given.sizes), len(wanted.sizes)))
+    sizes = zip(given.sizes, wanted.sizes, strict=False) if len(given.sizes) == len(wanted.sizes) else ()
+    facts += [(f"size({dim})", now, now if was is None else was) for dim, (now, was) in enumerate(sizes)]
+    return ((what, now, was) for what, now, was in facts if now != was)
 
 
 def value_of(guard: Guard, frame: Any) -> str:
     """What a guard asks of its source, such as L['self'].step, as it is in a frame: the type, the length, or else the
     value; "" where finding that out could run the program's code, or says nothing."""
     try:
-        found = _look(ast.parse(guard.source, mode="eval").body, {"L": frame.f_locals, "G": frame.f_globals})
-    except (SyntaxError, LookupError, TypeError):
+        found = _value(guard.source, frame)
+    except LookupError:
         return ""
     given = describe(guard.source, found, "reached")
     if guard.property == "TYPE_MATCH":
@@ -120,6 +165,14 @@ def value_of(guard: Guard, frame: Any) -> str:
     if not text and guard.property in ("EQUALS_MATCH", "NONE_MATCH"):
         text = f"<{type(found).__name__}>"
     return shorten(text, LONGEST, placeholder="...")
+
+
+def _value(source: str, frame: Any) -> Any:
+    """Raises LookupError where finding it could run the program's code."""
+    try:
+        return _look(ast.parse(source, mode="eval").body, {"L": frame.f_locals, "G": frame.f_globals})
+    except (SyntaxError, TypeError) as error:
+        raise LookupError(source) from error
 
 
 def _plain(value: Any) -> str:

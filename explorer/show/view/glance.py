@@ -6,6 +6,7 @@ import math
 import re
 import statistics
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -16,6 +17,7 @@ from explorer.ir.record import (
     AccuracyData,
     BreakData,
     CallsData,
+    ChangeData,
     CompileData,
     GuardData,
     PartData,
@@ -23,6 +25,7 @@ from explorer.ir.record import (
     SamplesData,
     SpanData,
     TimingData,
+    WhyData,
 )
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.answers import answers
@@ -59,6 +62,7 @@ _GOT = re.compile(r"""\bgot (\w{1,80}\((['"]).{1,400}?\2\))""")
 """What an operator raised for the fake tensors of a graph, as stock's error quotes it."""
 _CONTINUATION = re.compile(r"\btorch_dynamo_resume_in_(\w{1,200}?)_at_(\d{1,9})\b")
 _FOLDER = re.compile(r"\([^()]*[/\\](?=[^()/\\]*:\d{1,9}\)$)")
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]{0,60}")
 _PLACE = re.compile(r":(\d{1,9}) in (.*)$")
 """Of a frame, as a break's stack names it."""
 
@@ -284,12 +288,18 @@ def _breaks(compiles: list[CompileData], names: dict[str, str]) -> tuple[str, st
     for place in found:
         broke = place[0][1]
         reached = f" (ends {len(place)} compiles)" if len(place) > 1 else ""
-        each = f"{broke.why.title}{_at(broke.span, names)}{reached}"
+        each = f"{_of_call(broke.why)}{_at(broke.span, names)}{reached}"
         alike[each] = alike.get(each, 0) + 1
     said = [each + (f" ({times} of them)" if times > 1 else "") for each, times in list(alike.items())[:NAMED]]
     rest = sum(list(alike.values())[NAMED:])
     more = f" and {rest} more" if rest else ""
     return f"{count(len(found), 'graph break')}: {', '.join(said)}{more}", "attention", "breaks", found[0][-1][0].id
+
+
+def _of_call(why: WhyData) -> str:
+    """A break's title, with the function that is called there."""
+    named = _FUNCTION.fullmatch(why.detail) is not None and why.detail not in why.title
+    return f"{why.title}, {why.detail}," if named else why.title
 
 
 def _recompiles(served: list[data.ServedData], compiles: list[CompileData]) -> tuple[str, str, str, str]:
@@ -299,10 +309,18 @@ def _recompiles(served: list[data.ServedData], compiles: list[CompileData]) -> t
     times = "once" if len(again) == 1 else f"{len(again)} times"
     functions = list(dict.fromkeys(_name(compile.name) for compile in again))
     who = f"{functions[0]} was recompiled" if len(functions) == 1 else "recompiled"
-    changes = list(dict.fromkeys(each.said for row in served for each in row.changes[:1]))
+    changes = list(dict.fromkeys(_with_others(row.changes) for row in served if row.changes))
     more = [f"{len(changes) - NAMED} more"] if len(changes) > NAMED else []
     said = f"{who} {times}" + (f": {'; '.join(changes[:NAMED] + more)}" if changes else "")
     return said, "attention", "recompiles", again[0].id
+
+
+def _with_others(changes: Sequence[ChangeData]) -> str:
+    """At which guard the check stopped, and what else changed."""
+    also = [each.said for each in takewhile(lambda each: each.also, changes[1:])]
+    if len(also) > 1:
+        return f"{changes[0].said} ({len(also)} more changes)"
+    return changes[0].said + (f" (also {also[0]})" if also else "")
 
 
 def _name(title: str) -> str:

@@ -60,9 +60,9 @@ def _line(row: ServedData, files: Names, cached: frozenset[str]) -> str:
     if not row.changes:
         why = "the first call" if row.first <= 1 else "reached for the first time"
         return f"{shown}{how}{with_cache}: {why}"
-    whys = [f"{each.said}{place(each.span, files)}" for each in row.changes[:NAMED]]
+    whys = [f"{'also ' * each.also}{each.said}{place(each.span, files)}" for each in row.changes[:NAMED]]
     more = len(row.changes) - NAMED
-    whys += [f"{count(more, 'more guard')} failed"] if more > 0 else []
+    whys += [count(more, "more change")] if more > 0 else []
     return f"{shown}{how} again{with_cache}: {'; '.join(whys)}"
 
 
@@ -88,11 +88,11 @@ def _changes(compile: CompileData, before: str, known: Mapping[str, CompileData]
     """The guards that failed, of the compile that served the call before where that is among those asked."""
     asked = [each.of for each in compile.recompiles]
     of = before if before in asked else asked[-1] if asked else ""
-    failed = (by_fact(each, known) for each in compile.recompiles if each.of == of)
-    return tuple(_change(each, compile, known) for each in chain.from_iterable(failed))
+    failed = chain.from_iterable(by_fact(each, known) for each in compile.recompiles if each.of == of)
+    return tuple(_change(each, compile, known, also=n > 0) for n, each in enumerate(failed))
 
 
-def _change(each: RecompileData, made: CompileData, known: Mapping[str, CompileData]) -> ChangeData:
+def _change(each: RecompileData, made: CompileData, known: Mapping[str, CompileData], *, also: bool) -> ChangeData:
     guard = guard_of(each, known)
     values = guarded_values(each, known)
     was, now = values if len(values) == 2 else ("", "")
@@ -104,7 +104,7 @@ def _change(each: RecompileData, made: CompileData, known: Mapping[str, CompileD
         why = f"{names(guard.source)}{'.' if of_tensor else ' '}{why}".strip()
     said = each.words or why or each.expression
     span = guard.span if guard is not None else None
-    return ChangeData(said, was, now, each.of, each.guard, span, stops(guard, each, made))
+    return ChangeData(said, was, now, each.of, each.guard, span, stops(guard, each, made), also)
 
 
 def _frame(id: str) -> str:

@@ -112,7 +112,7 @@ export const CoverageData: Check = shape({}, { kernel: whole, extern: whole, vie
   list(text) });
 export const ReasonData: Check = shape({ code: text, title: text, meaning: text, hint: text });
 export const ChangeData: Check = shape({ said: text }, { was: text, now: text, of: text, guard: text, span:
-  maybe(SpanData), stops: text });
+  maybe(SpanData), stops: text, also: flag });
 export const OperatorCheckData: Check = shape({ operator: text, calls: whole }, { differs: list(text) });
 export const ServedData: Check = shape({ function: text, first: whole, last: whole, compiles: list(text, 300) }, { made:
   list(text, 300), changes: list(ChangeData, 300), uncalled: flag });

@@ -127,8 +127,9 @@ export interface GuardCostData {
 }
 
 /** Why the earlier compile `of` the same frame did not accept this call: a guard of it that failed ("" where it
- * cannot be told which), and how, with the values. One for each such guard. `seen` is what the guard's source was at
- * this call, where that can be told; `words` what failed, where `why` does not say it as a person would. */
+ * cannot be told which), and how, with the values. One for each such guard, first that at which the check stops.
+ * `seen` is what the guard's source was at this call, where that can be told; `words` what failed, where `why` does
+ * not say it as a person would. */
 export interface RecompileData {
   readonly of: string; readonly guard: string; readonly expression: string; readonly why: string;
   readonly seen?: string; readonly words?: string;
@@ -427,10 +428,10 @@ export interface ReasonData {
 
 /** What made a function compile again: `said` is the guard `guard` of the compile `of` that failed, in words; `was`
  * and `now` what it expected and got, where these are values. `span` is the line that made the guard, and `stops` what
- * keeps it from failing ("" where nothing is known to). */
+ * keeps it from failing ("" where nothing is known to). `also`: the check stopped at another one, before this. */
 export interface ChangeData {
   readonly said: string; readonly was?: string; readonly now?: string; readonly of?: string; readonly guard?: string;
-  readonly span?: SpanData | null; readonly stops?: string;
+  readonly span?: SpanData | null; readonly stops?: string; readonly also?: boolean;
 }
 
 /** A custom operator, called `calls` times in one eager call of the program: how its fake implementation, which a

@@ -74,7 +74,7 @@ export function fittingPane(stage: StageData): string {
 }
 
 /** What a compile does, in the order in which it does it, and which stages are part of it. */
-const PHASES: readonly (readonly [name: string, stages: RegExp])[] = [
+export const PHASES: readonly (readonly [name: string, stages: RegExp])[] = [
   ["Python", /^decode/], ["Graph", /^(capture|dynamo)/], ["Autograd", /^(trace|joint|partition)/],
   ["Loops", /^(lower|dependencies|inductor|post-grad)/], ["Fusion", /^(schedule|fuse|separate|order|plan memory)/], ["Code", /^(generate|build|rejoin|link|verify)/],
 ];

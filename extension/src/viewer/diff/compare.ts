@@ -1,12 +1,12 @@
 // Two records, side by side: which compiles and which stages belong together, and where their texts part.
 
-import { bytes, phrase } from "../format";
+import { bytes, phrase, seconds } from "../format";
 import { own } from "../gather";
 import { signed } from "../glance";
 import { withQuartiles } from "../panes/timing/figures";
 import type { CompileData, HalfData, LineData, PartData, RecordData, SamplesData, StageData } from "../record";
 import { FileNames } from "../sources";
-import { artifact, halfName } from "../stages";
+import { artifact, halfName, PHASES, phases } from "../stages";
 import { renamedDiff } from "./renamed";
 
 export interface CompilePair {
@@ -103,11 +103,29 @@ export function linesOf(compile: CompileData, stage: StageData): readonly LineDa
   return artifact(compile, stage).body?.lines ?? [];
 }
 
+const PEAK = "peak of the memory plan";
+
+function peaks(halves: readonly HalfData[] = []): string {
+  return halves.flatMap(each => (each.memory ? [bytes(each.memory.peak_after)] : [])).join(", ") || "unknown";
+}
+
 export type Fact = readonly [name: string, before: string, after: string];
 
+/** What two compiles of one record amount to: what each phase made, then numbers. */
+function ofCompiles(...pair: readonly [CompileData, CompileData]): Fact[] {
+  const facts: { readonly [name: string]: (of: CompileData) => string } = {
+    "compiled again because": each => (each.recompiles ?? []).map(each => each.words || each.why).join("; "),
+    ...Object.fromEntries(PHASES.map(([name]) => [name, (of: CompileData) => phases(of).find(each => each.name === name)?.made ?? ""])),
+    breaks: each => `${each.breaks?.length ?? 0}`, guards: each => `${each.guards?.length ?? 0}`,
+    [PEAK]: each => peaks(each.halves), compile: each => seconds(each.seconds),
+  };
+  return Object.entries(facts).map(([name, of]) => [name, of(pair[0]), of(pair[1])]);
+}
+
 /** What two records amount to: the answers at a glance, then settings and numbers. `engines`: of these alone, where one
- * engine of each is compared with another. */
-export function facts(before: RecordData, after: RecordData, engines?: readonly (string | undefined)[]): Fact[] {
+ * engine of each is compared with another. Of two compiles of one record, what each of them is. */
+export function facts(before: RecordData, after: RecordData, engines?: readonly (string | undefined)[], pair?: CompilePair): Fact[] {
+  if (before === after && pair?.before && pair.after && !engines) return ofCompiles(pair.before, pair.after);
   const both = (name: string, of: (record: RecordData) => string): Fact => [name, of(before), of(after)];
   const halves = (record: RecordData): readonly HalfData[] => record.compiles.flatMap(each => each.halves ?? []);
   const contestants = [...new Set([...(before.timing?.contestants ?? []), ...(after.timing?.contestants ?? [])].map(each => each.name))];
@@ -126,7 +144,7 @@ export function facts(before: RecordData, after: RecordData, engines?: readonly 
     ...settings.map(name => both(`setting ${name}`, record => record.config[name] ?? "absent")),
     ...versions.map(name => both(name, record => record.environment[name] ?? "absent")),
     both("compiles", record => record.compiles.length.toLocaleString("en")),
-    both("peak of the memory plan", record => halves(record).flatMap(each => (each.memory ? [bytes(each.memory.peak_after)] : [])).join(", ") || "unknown"),
+    both(PEAK, record => peaks(halves(record))),
     ...contestants.flatMap(name => [
       both(`a call of ${name}`, timed(name, withQuartiles)),
       both(`peak memory of ${name}`, timed(name, each => (typeof each.peak === "number" ? bytes(each.peak) : "unknown"))),

@@ -16,7 +16,7 @@ export function editor(context: Context): { readonly element: HTMLElement; reado
     if (now === shown) return;
     shown = now;
     if (!host.live.value) {
-      fill(element, h("p.ex-say", "No Jupyter kernel is attached, which would compile the change. Run the cell again to edit it."));
+      fill(element, h("p.ex-say", "No Jupyter kernel is attached to compile the change. Run the cell again."));
       return;
     }
     if (!passes) {

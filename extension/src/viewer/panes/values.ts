@@ -22,7 +22,7 @@ export function values(into: HTMLElement, context: Context): Pane {
     codes("Kernel", row => row.kernel), codes("Node", row => row.node ?? ""),
     { name: "Beside eager", text: said }, { name: "Ours", text: row => row.ours }, { name: "Eager", text: row => row.eager ?? "" },
   ], context.selection, { keys: row => [keyOf(row), key(context.compile.value, row.kernel)], look: row => (row.differs || row.nonfinite ? "ex-no" : "ex-yes") });
-  const nothing = h("div.ex-empty", h("p", "One call was not run kernel by kernel: explore it with values=True (%%explore --values). It is, where results differ from eager."));
+  const nothing = h("div.ex-empty", h("p", "No call was run kernel by kernel: explore it with values=True (%%explore --values)."));
   const pane = h("div.ex-pane");
   const walk = Walk(pane, context.setting<string>("breakpoint", ""), {
     name: "Write", example: "kernel=k0 error>0.001",

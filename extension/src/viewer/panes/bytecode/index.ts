@@ -94,7 +94,7 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
     codes.hidden = all().length === 0;
     nothing.hidden = all().length > 0;
     nothing.textContent = compile?.engine === "stock"
-      ? "Stock's bytecode is not in this record." : "No bytecode is here: the graph was captured by another front end, or the capture has not ended.";
+      ? "Stock's bytecode is not in this record." : "No bytecode: another front end captured the graph, or the capture has not ended.";
     body.hidden = all().length === 0;
     const same = all().find(code => code.name === shownCode?.name && code.role === shownCode.role);
     showCode(same ?? all()[0]);

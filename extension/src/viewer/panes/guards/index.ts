@@ -84,7 +84,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
     body.hidden = !there;
     if (!compile || !there) {
       shown = undefined;
-      fill(empty, h("p", (compile?.id.startsWith("g") ? "A graph that was given has no guards: there is no frame whose inputs could change." : whyNone("guard", compile))));
+      fill(empty, h("p", (compile?.id.startsWith("g") ? "A graph that was given has no guards: no frame has inputs that could change." : whyNone("guard", compile))));
       return;
     }
     if (compile !== shown) {
@@ -207,7 +207,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
     } else if (refused) {
       said.push(`${refused[0]?.toUpperCase()}${refused.slice(1)}.`);
     } else if (dynamic.length > 0) {
-      said.push(`The new code would take ${dynamic.join(", ")} as ${dynamic.length === 1 ? "a symbol" : "symbols"}: ${always ? "dynamic=True asks for it" : "what was seen to change is not fixed again"}.`);
+      said.push(`Dynamic in the new code: ${dynamic.join(", ")} (${always ? "dynamic=True" : "sizes that changed once become dynamic"}).`);
     } else {
       said.push("No size becomes dynamic: the values that differ are constants in each compile.");
     }

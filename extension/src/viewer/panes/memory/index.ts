@@ -64,7 +64,7 @@ export function memory(into: HTMLElement, context: Context): Pane {
     kept.show(looked.compile);
     kept.element.hidden = !looked.compile.saved?.length;
     if (!half.memory) {
-      said.textContent = `The record has no memory plan of ${half.name}: where its buffers live, and for how long, is not told.`;
+      said.textContent = `The record has no memory plan of ${half.name}.`;
       lives.table.show(made, columns.filter(each => ["Buffer", "Type", "A buffer because"].includes(each.name)));
       lives.show(() => null, false);
       pool.element.hidden = legendBelow.hidden = true;
@@ -86,11 +86,10 @@ export function memory(into: HTMLElement, context: Context): Pane {
     const found = half.memory;
     if (!found) return [];
     const { peak_before: before, peak_after: after, pool } = found;
-    const change = before === after ? "the same" : `${after > before ? "+" : "−"}${bytes(Math.abs(after - before))}`;
-    const said = [`At most ${bytes(before)} are in use at once with memory of its own for each buffer, ${bytes(after)} as planned (${change}).`];
+    const said = [`Peak ${bytes(after)} (${bytes(before)} without reuse).`];
     if (pool > 0) said.push(` The pool of ${bytes(pool)} is one allocation, held for the whole call${after > before ? ": what it adds to the peak it saves in allocations" : ""}.`);
     if (plan.measured.length > 0) said.push(` One run held ${bytes(Math.max(...plan.measured))} at most (dotted).`);
-    if (plan.registers.length > 0) said.push(` ${count(plan.registers.length, "buffer")} never reach${plan.registers.length === 1 ? "es" : ""} memory; the table has them.`);
+    if (plan.registers.length > 0) said.push(` ${count(plan.registers.length, "buffer")} in registers alone: see the table.`);
     const drawn = [Math.max(0, ...plan.before), Math.max(0, ...plan.after)];
     if (drawn[0] !== before || drawn[1] !== after) said.push(` (Drawn by the sizes in the record, which give ${bytes(drawn[0] ?? 0)} and ${bytes(drawn[1] ?? 0)}.)`);
     return said;

@@ -244,13 +244,14 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     const made = all.filter(each => each.ok).length;
     const against = facetsOf(all.filter(each => !each.ok), each => each.why.code, each => each.why.title).slice(0, MOST_NAMED);
     const { length: steps } = half()?.schedule?.items ?? [];
+    const loops = (half()?.operations ?? []).map(each => named(each, context.compile.value, context.model)).filter(each => each.inside.length);
     fill(counted,
+      loops.length ? `${count(loops.flatMap(each => each.inside).length, "operation")} computed inside the loops of others. ` : "",
       steps > MOST_DRAWN ? `${count(steps, "step")}: too many to draw, so the table has them. ` : "",
-      all.length === 0 ? `No pair of operations was tried${otherwise ? `: ${otherwise.title}` : ""}. ` : `${made} of ${count(all.length, "pair")} of operations fused${against.length ? "; not fused: " : ""}${against.map(each => `${each.label} (${each.count})`).join("; ")}. `,
+      all.length === 0 ? (loops.length ? "" : `No pair of operations was tried${otherwise ? `: ${otherwise.title}` : ""}. `) : `${made} of ${count(all.length, "pair")} of operations fused${against.length ? "; not fused: " : ""}${against.map(each => `${each.label} (${each.count})`).join("; ")}. `,
       button("ex-link", "Fusion decisions", () => inside.parentElement?.scrollIntoView()),
     );
-    const loops = (half()?.operations ?? []).map(each => named(each, context.compile.value, context.model));
-    fill(inside, ...loops.filter(each => each.inside.length).map(each =>
+    fill(inside, ...loops.map(each =>
       h("li", h("strong", each.own), ` computes in the same loop: ${each.inside.join("; ")}`)));
     verdicts.show(rows, [
       { name: "Verdict", text: each => (each.ok ? "fused" : "not fused"), cell: each => h("span", { class: each.ok ? "ex-yes" : "ex-no" }, each.ok ? "✓ fused" : "✕ not fused"), order: each => (each.ok ? 0 : 1) },

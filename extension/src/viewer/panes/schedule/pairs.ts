@@ -38,7 +38,7 @@ export function Pairs(half: HalfData, named: (id: string) => string) {
     if (own) return { together: true, headline, statements: [verdictSaid(own)] };
     const path = joined(first, second, new Set(item.operations));
     if (path) {
-      const text = "Not fused directly: both were fused with other operations, which brought them into one kernel.";
+      const text = "Not fused directly: fusions with others brought them into one kernel.";
       return { together: true, headline, statements: [{ standing: "inferred", text }, ...path.map(each => verdictSaid(each))] };
     }
     const text = `Both are in ${item.id}, and the record holds no verdict that joined them.`;
@@ -53,7 +53,7 @@ export function Pairs(half: HalfData, named: (id: string) => string) {
     if (excluded.length > 0) return apart(headline, excluded);
     const between = fusions.filter(each => links(each, one, other));
     if (between.length > 0) {
-      const text = `These two were not tried with each other. Their kernels were, through ${between.length === 1 ? "this pair" : "these pairs"}:`;
+      const text = "Not tried with each other; their kernels were, through:";
       return apart(headline, [{ standing: "inferred", text }, ...between.map(each => verdictSaid(each))]);
     }
     if (otherwise) return apart(headline, [recorded(`${one.id} with ${other.id}:`, otherwise)]);

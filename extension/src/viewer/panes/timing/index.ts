@@ -211,7 +211,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
     const moving = costs.filter(each => each.kind === "kernel" && each.flops === 0 && each.seconds !== null).length;
     const above = points.filter(each => each.at.share > 1).length;
     const said = [
-      `The roof is what this machine reached when measured (${machine.name}): a large copy and a float32 matrix product.`,
+      `Roof: bandwidth of a large copy and FLOP/s of a float32 matrix product, measured on ${machine.name}.`,
       moving ? `${count(moving, "kernel only moves bytes and has", "kernels only move bytes and have")} no place here.` : "",
       costs.some(each => each.kind === "call") ? "Library calls are not here: what they move is not counted." : "",
       above ? `${count(above, "kernel lies", "kernels lie")} above the roof: what ${above === 1 ? "it reads" : "they read"} was probably in a cache, which is faster than memory.` : "",
@@ -247,7 +247,7 @@ function saidOfKernels(record: RecordData, costs: readonly Cost[]): string {
   const timed = costs.filter(each => each.seconds !== null);
   if (timed.length === 0) {
     const elsewhere = record.compiles.some(each => each.halves?.some(half => half.runs === false));
-    return `No kernel was timed by itself${elsewhere ? ": they were made for a machine that is not here" : ""}. What each moves and computes:`;
+    return `Kernels were not timed${elsewhere ? ": they are for another machine" : ""}. What each moves and computes:`;
   }
   const total = timed.reduce((sum, each) => sum + (each.seconds ?? 0), 0);
   const why = whyNoOverhead(record, costs);
@@ -265,11 +265,11 @@ function counted(timed: readonly Cost[]): string {
 /** Why a record has no timing, as far as it tells. */
 function whyUntimed(record: RecordData): string {
   if (record.compiles.some(each => each.halves?.some(half => half.runs === false)) && record.target) {
-    return `It was not timed: the code is for ${record.target}, and was made where that does not run it.`;
+    return `Not timed: the code is for ${record.target}, which was not there.`;
   }
   if (record.calls?.length) return "A watched program is not timed beside eager: Breaks lists its calls and their times.";
   if (record.error) return `It was not timed: ${record.error}`;
-  return "It has not been timed: it was explored with time=False (--no-time), or timing has not begun.";
+  return "Not timed: explored with time=False (--no-time), or timing has not begun.";
 }
 
 /** How far both are from the referee: the graph in float64, or eager where an operator has no such form. */
