@@ -511,7 +511,7 @@ WITHIN = {
     "GeneratorValue": "generator", "IndexingIterator": "object", "InstanceDict": "object",
     "NamespaceValue": "python module", "NumberValue": "tensor", "RepeatIterator": "count",
     "ReversedIterator": "reversed", "StorageValue": "tensor", "SuperValue": "class", "TracebackValue": "exception",
-    "WeakReference": "object",
+    "Unread": "object", "WeakReference": "object",
 }  # fmt: skip
 """Values that nothing is read into by itself: the kind of what they are asked of, or of the same that is given."""
 MADE_HERE = {

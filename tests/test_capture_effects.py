@@ -38,6 +38,70 @@ def test_containers_keep_their_identity() -> None:
     assert [e.kind for e in captures.made[0].effects] == ["list", "dict", "set", "deque"]
 
 
+def sets_and_reads(x, one, other):
+    one["a"] = x * 2
+    return "a" in one, one.get("a"), one.get("b"), "a" in other, other.get("c")
+
+
+def sets_and_counts(x, one, other):
+    one["a"] = x
+    one["d"] = len(one)
+    return list(one), len(other), other == one
+
+
+def sets_and_deletes(x, one, other):
+    one["a"] = x * 2
+    del one["a"]
+    other["a"] = one.pop("b", 3)
+    one["a"] = x
+    return list(one.items())
+
+
+def sets_equal_keys(x, one, other):
+    one[1], one[True], other[1.0] = x, x * 2, x * 3
+    return x + 1
+
+
+def sets_over_a_break(x, one, other):
+    one["a"] = x * 2
+    torch._dynamo.graph_break()
+    other["a"] = one["a"] + 1
+    one["c"] = x
+    return x * 2
+
+
+def sets_then_raises(x, one, other):
+    one["a"] = x * 2
+    try:
+        other["b"] = one["c"]
+    except KeyError:
+        other["c"] = x
+    return one["a"]
+
+
+@pytest.mark.parametrize("made", [dict, lambda items: collections.defaultdict(int, items)])
+@pytest.mark.parametrize(
+    "fn", [sets_and_reads, sets_and_counts, sets_and_deletes, sets_equal_keys, sets_over_a_break, sets_then_raises]
+)
+def test_items_are_set_whatever_else_a_dictionary_holds(fn: Any, made: Any) -> None:
+    compiled_fn, x = compiled(fn)[0], torch.ones(2)
+    items = ({}, {"a": 1}, {"b": 2, "a": 1}, {"c": 5, True: 1}, {1: 1, "d": 4})
+    for one, other in itertools.product(items, items):
+        found = []
+        for each in (fn, compiled_fn):
+            given = made(one), made(other)
+            found.append(str((each(x, *given), given)))
+            twice = made(one)
+            found[-1] += str((each(x, twice, twice), twice))
+        assert found[0] == found[1]
+
+
+def test_two_dictionaries_are_compared_as_they_are_now() -> None:
+    compiled_fn = compiled(lambda x, one, other: (x + 1, one == other, one != other))[0]
+    for one, other in itertools.product(({}, {"a": 1}, {"a": 2}, {"b": 1}, {"a": 1, "b": 1}), repeat=2):
+        assert compiled_fn(torch.ones(1), dict(one), dict(other))[1:] == (one == other, one != other)
+
+
 def test_swap_through_attributes() -> None:
     class Box:
         pass

@@ -114,6 +114,50 @@ def widened(x):
     return x.unsqueeze_(0).mul_(2) + 1
 
 
+def renamed(x, other):
+    another = other  # noqa: F841
+    return x * 2
+
+
+def described(x):
+    class Kept:
+        pass
+
+    return x * 2
+
+
+def noted(x, table):
+    table["new"] = x * 2
+    table["newer"] = x
+    return x + 1
+
+
+def noted_and_asked(x, table):
+    table["new"] = x * 2
+    return table["new"] + 1, "new" in table, "old" in table
+
+
+def rounded(x, k):
+    return x + k, round(k, 1), round(k, None)
+
+
+def turned_and_added(x):
+    x.t_()
+    return x + 1
+
+
+def raises_for_one(x, k):
+    with torch.no_grad():
+        y = x * k
+        return y + (missing if k == 2 else 1)  # noqa: F821
+
+
+def adds_to_a_view(x, k):
+    x.view(-1).add_(torch.zeros(k, 3))
+    return x * 2
+
+
+TABLES: list[dict[str, Any]] = [{}, {"old": 1}, {"new": 1, "newer": 2}, {"newer": 3, "other": 1}]
 a = ones(3)
 SEQUENCES: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]] = {
     "an int from 0": (times, [(ones(3), k) for k in (0, 1, 2, 3, 1)], [1, 2, 2, 2, 2]),
@@ -141,6 +185,14 @@ SEQUENCES: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]
     ),
     "inference mode": (in_inference_mode, [(ones(n), 2) for n in (2, 2, 4, 6)], [1, 1, 2, 2]),
     "a class statement": (after_a_class, [(marked(n, 3),) for n in (2, 4)], [2, 3]),
+    "a local that is renamed": (renamed, [(a, other) for other in (torch.sin, print, int, None, a, {})], [1] * 6),
+    "an unused class statement": (described, [(a,), (ones(3),), (a,)], [1, 1, 1]),
+    "items that are set": (noted, [(a, dict(table)) for table in TABLES], [1] * 4),
+    "an item that is set and read": (noted_and_asked, [(a, dict(table)) for table in TABLES], [1, 2, 2, 2]),
+    "a rounded int": (rounded, [(a, k) for k in (2, 3, 4, 2)], [1, 2, 2, 2]),
+    "turned in place in a wider storage": (
+        turned_and_added, [(ones(3 * n, n)[n : n * 2].clone(),) for n in (3, 4, 5)], [1, 2, 2]
+    ),
     "a method over a break": (filled, [(ones(3), 2), (ones(4), 2), (ones(5), 2)], [2, 4, 4]),
 }  # fmt: skip
 
@@ -160,6 +212,19 @@ def test_graphs_after_each_call(function: Any, calls: list[tuple[Any, ...]], gra
         compiled(*args)
         found.append(made)
     assert found == graphs
+
+
+@pytest.mark.parametrize(("fn", "raising"), [(raises_for_one, 2), (adds_to_a_view, 5)])
+def test_a_call_that_raises_leaves_other_calls_compiled(fn: Any, raising: int) -> None:
+    made: list[Any] = []
+    compiled = explorer.compile(fn, backend=lambda module, inputs: made.append(module) or module.forward)
+    for k in (raising, 1, raising, 1):
+        if k == raising:
+            with pytest.raises((NameError, RuntimeError)):
+                compiled(ones(1, 3), k)
+        else:
+            assert torch.equal(compiled(ones(1, 3), k), fn(ones(1, 3), k))
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int8])

@@ -120,6 +120,8 @@ def _finish(given: ir.CaptureInput, t: Evaluator, frame: Frame, known: BreakAt |
         refused = not_splittable(t.code, frame)
         if t.tape.whole:
             refused = Why(reasons.FRAME_BREAK, t.tape.whole)
+        if refused is not None and place.why.code in _THE_PROGRAMS:
+            return _result(given, t, None, (place,))  # other calls need not raise
         if refused is not None:
             raise Unsupported(refused)
         compiled_bytecode = breaking(t, frame)

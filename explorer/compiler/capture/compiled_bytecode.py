@@ -93,7 +93,7 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
     cells = {*code.cells, *code.frees}
     taken = [name for name in (*code.cells, *code.frees) if name not in frame.cells]
     needed = [name for name in (*code.locals, *taken) if name in live[instruction.id] and name not in frame.cells]
-    bound = [name for name in dict.fromkeys(needed) if _is_bound(t, frame, name)]
+    bound = [name for name in dict.fromkeys(needed) if t.is_bound(frame, name)]
     r = Reconstruction(t)
     _draw(t, r)
     handled = {each.place: each.error for each in frame.handled}
@@ -120,7 +120,7 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
     with origin(synthetic("values at the break")):
         r.body += [step for name, steps in held.items() if name not in cells for step in steps]
         for name in code.locals:
-            if name not in cells and name in t.given.locals and not _is_bound(t, frame, name):
+            if name not in cells and name in t.given.locals and not t.is_bound(frame, name):
                 r.body.append(build.delete_fast(name))
         r.finish_deferred()
         for name in taken:
@@ -142,10 +142,6 @@ def _draw(t: Tracer, r: Reconstruction) -> None:
         r.loads += [*build.call([build.load_const(Drawn)], draws), build.store_fast(DRAWN)]
     for source in t.draws:
         r.load(source)
-
-
-def _is_bound(t: Tracer, frame: Frame, name: str) -> bool:
-    return name in frame.locals or (name in t.given.locals and not t.is_unbound(name))
 
 
 def _tail(
@@ -240,6 +236,8 @@ def _prepare(t: Tracer, r: Reconstruction, change: Change) -> Any:
         return _hold(r, target)
     if change.kind == "call":
         return [_hold(r, argument) for argument in target[1]]
+    if change.kind == "item":
+        return [_hold(r, part) for part in (target, *target.entries[change.name])]
     base = _hold(r, target)
     for item in _contents(target):
         r.value(item)
@@ -293,8 +291,8 @@ def _apply(t: Tracer, r: Reconstruction, change: Change, prepared: Any) -> None:
         r.emit("LOAD_FAST", prepared)
         r.constant(target)
         r.emit("STORE_ATTR", change.name)
-    elif change.kind == "call":
-        r.constant(target[0])
+    elif change.kind in ("call", "item"):
+        r.constant(target[0] if change.kind == "call" else dict.__setitem__)
         for name in prepared:
             r.emit("LOAD_FAST", name)
         r.body += build.call_stacked(len(prepared))

@@ -17,12 +17,12 @@ V = TypeVar("V")
 
 @dataclass
 class Change:
-    """One thing that changed: the object's value, and the attribute for an attribute write. For a call the function
-    with its arguments, and the call as text. `step` is the evaluator's step that first made it."""
+    """One thing that changed: the object's value, and the attribute for an attribute write, or the key for an item. For
+    a call the function with its arguments, and the call as text. `step` is the evaluator's step that first made it."""
 
     kind: str
     value: Any
-    name: str
+    name: Any
     origins: Origins
     step: int
 
@@ -43,11 +43,11 @@ class Effects(Generic[V]):
         self.step = -1
         """The number of the evaluator's step at work."""
 
-    def _log(self, key: Any, kind: str, value: Any, name: str) -> None:
+    def _log(self, key: Any, kind: str, value: Any, name: Any) -> None:
         self.outside += 1
         self._add(key, kind, value, name)
 
-    def _add(self, key: Any, kind: str, value: Any, name: str) -> None:
+    def _add(self, key: Any, kind: str, value: Any, name: Any) -> None:
         before = self.changes.get(key)
         self.changes[key] = Change(kind, value, name, origins(), self.step if before is None else before.step)
 
@@ -77,11 +77,19 @@ class Effects(Generic[V]):
         target.read_all()
         self.outside += target.source is not None
         if target.source is not None and (id(target), "") not in self.changes:
+            for key in [key for key, each in self.changes.items() if each.value is target and each.kind == "item"]:
+                del self.changes[key]  # it is refilled
             self._log((id(target), ""), "container", target, "")
+
+    def set_item(self, target: Any, key: Any) -> None:
+        """An item of a dictionary is about to be set, of which nothing else was asked."""
+        self.version += 1
+        if target.source is not None and (id(target), "") not in self.changes:
+            self._log((id(target), "item", key), "item", target, key)
 
     def is_changed(self, target: Any) -> bool:
         """Whether the traced code changed the contents of a container that was there before."""
-        return (id(target), "") in self.changes
+        return any(each.value is target and each.kind in ("container", "item") for each in self.changes.values())
 
     def advance(self, iterator: Any) -> None:
         """An iterator from outside was used."""
@@ -139,6 +147,8 @@ def _describe(change: Change) -> Effect:
     if change.kind in ("attribute", "deleted"):
         verb = "is set" if change.kind == "attribute" else "is deleted"
         return Effect("attribute", f"{name}.{change.name}", verb, change.origins, change.step)
+    if change.kind == "item":
+        return Effect("dict", f"{name}[{change.name!r}]", "is set", change.origins, change.step)
     kind = next(
         (k for k in ("list", "dict", "set", "deque") if k in {b.__name__.lower() for b in change.value.cls.__mro__}),
         "list",

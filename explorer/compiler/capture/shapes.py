@@ -31,7 +31,7 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
     def add(
         expr: sympy.Expr, extra: dict[Source, int], cause: Origins, span: Span | None, why: str, step: int = -1
     ) -> None:
-        relation = _relation(expr, sources, tuple(extra))
+        relation = _relation(expr, tape.storage_symbols | sources, tuple(extra))
         if relation is not None:
             first = relation.sources[0] if relation.sources else None
             values = {source: int(tape.hints[symbol]) for symbol, source in sources.items() if symbol in tape.hints}

@@ -37,6 +37,11 @@ from explorer.ir.graph import INFO, Graph, as_given, info, is_refused, stamp
 from explorer.ir.sizes import Operation, Relations, computed, is_whole
 
 
+def stored_elements(tensor: torch.Tensor) -> int:
+    """How many elements of the tensor's dtype its storage has."""
+    return tensor.untyped_storage().nbytes() // tensor.element_size()
+
+
 class _Name(str):
     """A source's name both as the property that torch 2.13 reads and as the method that older ones call."""
 
@@ -114,6 +119,8 @@ class Tape:
         self.hooked: dict[fake_tensor.FakeTensor, int | None] = {}
         """Inputs that hooks were registered of, with their versions then."""
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
+        self.storage_symbols: dict[sympy.Symbol, Source] = {}
+        """How many elements a storage has. They are asked only where sizes or strides change in place."""
         self.symbol_steps: dict[sympy.Symbol, int] = {}
         self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
         self._measured: dict[sympy.Symbol, tuple[fx.Node, int]] = {}
@@ -213,6 +220,11 @@ class Tape:
         for number, place in places:
             if isinstance(number, torch.SymInt) and isinstance(number.node.expr, sympy.Symbol):
                 self._name_symbol(number.node.expr, place)
+        held = fake.untyped_storage().nbytes()
+        if isinstance(held, torch.SymInt):
+            symbol = held.node.expr / fake.element_size()
+            if isinstance(symbol, sympy.Symbol):
+                self.storage_symbols.setdefault(symbol, Computed(stored_elements, (source,)))
 
     def _name_symbol(self, symbol: sympy.Symbol, source: Source) -> None:
         self.symbol_sources.setdefault(symbol, source)

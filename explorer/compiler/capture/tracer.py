@@ -28,7 +28,16 @@ from explorer.compiler.capture.torch_state import TorchState
 from explorer.compiler.capture.values import arrays, functions, iterators
 from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Raised, Seen, Unhashable, Value
 from explorer.compiler.capture.values.classes import NamespaceValue
-from explorer.compiler.capture.values.constant import HIDDEN, Constant, FloatValue, Null, NumberValue, Offset, SizeValue
+from explorer.compiler.capture.values.constant import (
+    HIDDEN,
+    Constant,
+    FloatValue,
+    Null,
+    NumberValue,
+    Offset,
+    SizeValue,
+    Unread,
+)
 from explorer.compiler.capture.values.mappings import DictValue, InstanceDict
 from explorer.compiler.capture.values.modules import ModuleValue
 from explorer.compiler.capture.values.objects import DELETED, MISSING, ExceptionValue, ObjectValue
@@ -424,10 +433,18 @@ class Evaluator(Calls, DataModel):
 
     def bound_local(self, frame: Frame, name: str) -> Value | None:
         """A local of a frame; one of the root frame is read when it is first needed."""
-        found = frame.locals.get(name)
-        if found is None and frame is self.frames[0] and name in self.given.locals and name not in self._unbound:
-            found = frame.locals[name] = self.wrap(ir.Local(name), self.given.locals[name])
+        found = self.unread_local(frame, name) or frame.locals.get(name)
+        if isinstance(found, Unread):
+            found = frame.locals[name] = self.wrap(found.source, found.given)
         return found
+
+    def unread_local(self, frame: Frame, name: str) -> Unread | None:
+        """A local of the root frame that the program has not touched yet."""
+        is_here = frame is self.frames[0] and name in self.given.locals and name not in self._unbound
+        return Unread(ir.Local(name), self.given.locals[name]) if is_here and name not in frame.locals else None
+
+    def is_bound(self, frame: Frame, name: str) -> bool:
+        return name in frame.locals or self.unread_local(frame, name) is not None
 
     def bound_locals(self) -> dict[str, Value]:
         """What locals() gives the function that asks."""
@@ -444,9 +461,6 @@ class Evaluator(Calls, DataModel):
         frame.locals.pop(name, None)
         if frame is self.frames[0]:
             self._unbound.add(name)
-
-    def is_unbound(self, name: str) -> bool:
-        return name in self._unbound
 
     # ----------------------------------------------------------------------------------------------- dynamic numbers
 

@@ -197,6 +197,10 @@ def _rounded(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Valu
         return t.computed(function, *args)
     if len(args) == 1 and isinstance(args[0], SizeValue) and not kwargs:
         return t.on_numbers(function, args[0])
+    if function is round and len(args) == 2 and isinstance(args[0], SizeValue) and not kwargs:
+        digits = t.index_or_none(args[1])
+        if args[0].python_type() is int and (digits is None or digits >= 0):
+            return args[0]  # an integer has no digits after the point
     plain = [t.constant_of(arg) for arg in args]
     return t.from_python(t.python(function, *plain, **{k: t.constant_of(v) for k, v in kwargs.items()}))
 

@@ -88,9 +88,19 @@ def delete_subscr(t: Tracer, f: Frame, i: Instruction) -> None:
 
 @OPCODES.rule("LOAD_FAST")
 def load_fast(t: Tracer, f: Frame, i: Instruction) -> None:
-    """Push a local."""
-    found = t.load_local(f, i.arg)
+    """Push a local. One that only gets another name is not read."""
+    found = (t.unread_local(f, i.arg) if _is_renamed(f) else None) or t.load_local(f, i.arg)
     f.push(CellAside(found) if isinstance(found, Cell) and i.arg.startswith(ASIDE) else found)
+
+
+def _is_renamed(f: Frame) -> bool:
+    """Whether what is pushed now is stored next; a continuation deletes its arguments and jumps before it."""
+    steps, position = f.code.instructions, f.position
+    while steps[position].op == "DELETE_FAST":
+        position += 1
+    if steps[position].op == "JUMP":
+        position = f.index[steps[position].target or ""]
+    return steps[position].op == "STORE_FAST"
 
 
 @OPCODES.rule("LOAD_FAST_AND_CLEAR")
@@ -100,8 +110,7 @@ def load_fast_and_clear(t: Tracer, f: Frame, i: Instruction) -> None:
         f.push(CellAside(f.cells.pop(i.arg)))
         t.unbind(f, i.arg)
         return
-    is_bound = i.arg in f.locals or (f is t.frames[0] and i.arg in t.given.locals and not t.is_unbound(i.arg))
-    f.push(t.load_local(f, i.arg) if is_bound else NULL)
+    f.push(t.load_local(f, i.arg) if t.is_bound(f, i.arg) else NULL)
     t.unbind(f, i.arg)
 
 
@@ -128,7 +137,8 @@ def make_cell(t: Tracer, f: Frame, i: Instruction) -> None:
 @OPCODES.rule("DELETE_FAST")
 def delete_fast(t: Tracer, f: Frame, i: Instruction) -> None:
     """Unbind a local."""
-    t.load_local(f, i.arg)
+    if not t.is_bound(f, i.arg):
+        t.load_local(f, i.arg)  # which raises
     t.unbind(f, i.arg)
 
 

@@ -141,6 +141,17 @@ class Null(Value):
 NULL = Null()
 
 
+class Unread(Value):
+    """A local of the root frame that the program has only given another name, so that nothing is assumed of it."""
+
+    def __init__(self, source: Source, given: Any) -> None:
+        self.source: Source = source
+        self.given = given
+
+    def python_type(self) -> type:
+        return type(self.given)
+
+
 class Offset(Constant):
     """Where an exception was raised, for the line that a traceback shows. Reconstructed, it is the function's start:
     offsets in compiled bytecode are others."""

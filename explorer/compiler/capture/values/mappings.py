@@ -12,7 +12,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, KeysAre
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value, type_name
 from explorer.compiler.capture.values.classes import ClassValue
-from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, ProgramKey
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.core.reasons import unsupported
@@ -26,6 +26,8 @@ class DictValue(ObjectValue):
         super().__init__(cls, source, given)
         self.entries: dict[Any, list[Any]] = {}
         self.factory: Value | None = None
+        self.written: set[Any] = set()
+        """Keys that the program has set since, while nothing was asked of all keys."""
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[Value, Value]], kind: type = dict) -> DictValue:
@@ -84,7 +86,7 @@ class DictValue(ObjectValue):
 
     def has(self, t: Tracer, k: Any) -> bool:
         """Whether the key is there; of a dict from outside only that is assumed."""
-        if self.unread is not None and self.source is not None:
+        if self.unread is not None and self.source is not None and k not in self.written:
             if isinstance(k, ProgramKey):
                 unsupported(reasons.OPERATION, "a dictionary asked for a key whose class compares keys in Python")
             t.guard(self.source, Has(k, k in self.entries, "key"), "the program asked for this key")
@@ -109,11 +111,20 @@ class DictValue(ObjectValue):
         t.raise_value(KeyError, [key])
 
     def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
-        t.effects.change(self)
+        if value is not None and self._is_set_alone(key.key()):
+            self.written.add(key.key())
+            t.effects.set_item(self, key.key())
+        else:
+            t.effects.change(self)
         if value is not None:
             self.put(key, value)
         elif self.entries.pop(key.key(), None) is None:
             t.raise_value(KeyError, [key])
+
+    def _is_set_alone(self, k: Any) -> bool:
+        """Whether an item is set without anything being assumed of the others."""
+        is_plain_dict = type(self) is DictValue and self.cls in (dict, collections.defaultdict)
+        return is_plain_dict and self.unread is not None and is_plain(k)
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         rule = _DICT_METHODS.get(name)
@@ -258,6 +269,8 @@ def _dict_ior(self: DictValue, t: Tracer, other: Value) -> Value:
 
 
 def _dict_equal(self: DictValue, t: Tracer, other: Value) -> Value:
+    if isinstance(other, DictValue):
+        other.read_all()
     if not isinstance(other, DictValue) or self.entries.keys() != other.entries.keys():
         return Constant(False)
     return Constant(all(t.same_or_equal(self.at(t, k), other.at(t, k)) for k in list(self.entries)))
