@@ -54,6 +54,7 @@ BENCHMARKS = {
     "viewer": viewer.run,
     "operators": operators.run,
     "counts": counts.run,
+    "fullgraph": counts.run_whole,
     "models": models.run,
     "watch": watch.run,
     "size": size.run,

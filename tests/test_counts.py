@@ -13,7 +13,7 @@ import torch._dynamo
 from torch import ones
 
 import explorer
-from benchmarks.counts import judge
+from benchmarks.counts import judge, judge_whole
 from benchmarks.fuzz.program import Program
 from benchmarks.fuzz.sequences import sequence
 
@@ -247,6 +247,14 @@ def test_dynamic_numbers_from_the_start() -> None:
     for k in (2, 3, 0, 1, 0.5, 1.5):
         assert torch.equal(compiled(ones(3), k), times(ones(3), k))
     assert len(seen) == 2
+
+
+def test_programs_are_judged_whole() -> None:
+    def judged(body: str) -> str:
+        return judge_whole(Program("", f"def f(a0):\n    {body}", ("R = f(t(3))",)), "eager")[0]
+
+    assert judged("return a0 * 2") == "same"
+    assert judged("print(a0.sum().item())\n    return a0 * 2") == "dropped"
 
 
 def test_sequences_are_judged() -> None:
