@@ -52,8 +52,9 @@ def dead_code(graph: fx.Graph) -> None:
     Inductor: fx_passes/joint_graph.py; torch.fx.Graph.eliminate_dead_code.
     """
     for node in reversed(graph.nodes):
-        matters = node.op != "call_function" or has_effect(node.target) or checks_positions(node.target)
-        if not node.users and not matters:
+        if node.users or node.op != "call_function":
+            continue
+        if not (has_effect(node.target) or checks_positions(node.target)):
             note(Rewritten.of, "nothing reads it", node)
             graph.erase_node(node)
 
