@@ -12,6 +12,4 @@ export function dark(): Readable<boolean> {
   return signal;
 }
 
-function isDark(): boolean {
-  return document.body.dataset["jpThemeLight"] === "false";
-}
+const isDark = (): boolean => document.body.dataset["jpThemeLight"] === "false";

@@ -51,9 +51,7 @@ export function powerTicks(least: number, most: number): number[] {
 }
 
 /** About how wide a text is in the drawings' font, in pixels. */
-export function textWidth(text: string, size = 11): number {
-  return text.length * size * 0.6;
-}
+export const textWidth = (text: string, size = 11): number => text.length * size * 0.6;
 
 /** The text, shortened to fit; "" where too little of it would be left to tell anything. */
 export function fitted(text: string, width: number, size = 11): string {

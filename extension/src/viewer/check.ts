@@ -38,9 +38,7 @@ export function one(...words: readonly string[]): Check {
 }
 
 /** Null stands for something that is not there. */
-export function maybe(check: Check): Check {
-  return (value, misfits) => (value === null ? null : check(value, misfits));
-}
+export const maybe = (check: Check): Check => (value, misfits) => (value === null ? null : check(value, misfits));
 
 /** One of several scalars; the last one tells where none fits. */
 export function either(...checks: readonly Check[]): Check {

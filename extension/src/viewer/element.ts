@@ -3,9 +3,7 @@
 /** "COMPILE|ID", or "|FILE:LINE" for a source line. */
 export type Key = string;
 
-export function key(compile: string, id: string): Key {
-  return isSourceLine(id) ? `|${id}` : `${compile}|${id}`;
-}
+export const key = (compile: string, id: string): Key => (isSourceLine(id) ? `|${id}` : `${compile}|${id}`);
 
 export function parts(of: Key): { compile: string; id: string } {
   const bar = of.indexOf("|");

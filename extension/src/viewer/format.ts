@@ -9,9 +9,7 @@ export function seconds(value: number): string {
 }
 
 /** By powers of a thousand, as print(record) and the strip tell it: "786 kB". */
-export function bytes(value: number): string {
-  return value < 1000 ? `${value} B` : scaled(value, "B");
-}
+export const bytes = (value: number): string => (value < 1000 ? `${value} B` : scaled(value, "B"));
 
 /** "1 guard", "3 guards". */
 export function count(of: number, one: string, many = `${one}s`): string {
@@ -23,14 +21,10 @@ export function phrase(words: readonly (string | number | false | null | undefin
   return words.filter(Boolean).join(between);
 }
 
-export function percent(share: number): string {
-  return share > 0 && share < 0.01 ? "<1 %" : `${Math.round(share * 100)} %`;
-}
+export const percent = (share: number): string => (share > 0 && share < 0.01 ? "<1 %" : `${Math.round(share * 100)} %`);
 
 /** A file's path without what all readers know. */
-export function shortFile(path: string): string {
-  return path.split(/[/\\]/).pop() || path;
-}
+export const shortFile = (path: string): string => path.split(/[/\\]/).pop() || path;
 
 function three(value: number): string {
   const size = Math.abs(value);

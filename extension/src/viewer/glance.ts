@@ -10,9 +10,7 @@ const LOOKS: { readonly [state: string]: readonly [sign: string, colour: string]
 };
 
 /** What a part says, after the sign of its state. */
-export function signed({ state, said }: PartData): string {
-  return `${(own(LOOKS, state) ?? ["?"])[0]} ${said}`;
-}
+export const signed = ({ state, said }: PartData): string => `${(own(LOOKS, state) ?? ["?"])[0]} ${said}`;
 
 /** A row for each engine, of two with equal columns, where what is in brackets shows on hover; `lead` is told which part
  * was pressed. */
@@ -39,6 +37,4 @@ function shown(part: PartData, lead: (part: PartData) => void, short: boolean): 
   return made;
 }
 
-function engineOf(part: PartData): string {
-  return part.engine ?? "";
-}
+const engineOf = (part: PartData): string => part.engine ?? "";

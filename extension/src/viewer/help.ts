@@ -7,9 +7,7 @@ export interface Texts {
   readonly keys: readonly (readonly [keys: string, what: string])[];
 }
 
-export function textsOf(page: string): Texts {
-  return JSON.parse(page.split(' id="texts">')[1]!.split("</script>")[0]!);
-}
+export const textsOf = (page: string): Texts => JSON.parse(page.split(' id="texts">')[1]!.split("</script>")[0]!);
 
 export function about({ text, paper, stock }: Texts["panes"][string]): HTMLElement[] {
   const facts = h(

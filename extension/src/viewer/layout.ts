@@ -24,9 +24,7 @@ export type Place = Side | "into";
 
 const LEAST_SHARE = 0.08;
 
-export function kindOf(tab: string): string {
-  return tab.replace(/~\d+$/, "");
-}
+export const kindOf = (tab: string): string => tab.replace(/~\d+$/, "");
 
 export function tabsOf(layout: Layout): string[] {
   return layout.columns.flatMap(column => column.cells.flatMap(cell => cell.tabs));
@@ -191,9 +189,7 @@ function shareIn(of: Json): number {
   return typeof found === "number" && Number.isFinite(found) && found > 0 ? found : 1;
 }
 
-function cellOf(tabs: readonly string[]): Cell {
-  return { tabs, active: tabs[0] ?? "", share: 1 };
-}
+const cellOf = (tabs: readonly string[]): Cell => ({ tabs, active: tabs[0] ?? "", share: 1 });
 
 function cellWith(layout: Layout, tab: string): Cell | undefined {
   return layout.columns.flatMap(column => column.cells).find(cell => cell.tabs.includes(tab));

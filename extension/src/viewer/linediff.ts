@@ -81,6 +81,4 @@ function runs(pairs: readonly (readonly [number, number])[], before: number, aft
   return found;
 }
 
-function range(low: number, high: number): number[] {
-  return Array.from({ length: high - low }, (_, n) => low + n);
-}
+const range = (low: number, high: number): number[] => Array.from({ length: high - low }, (_, n) => low + n);

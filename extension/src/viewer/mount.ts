@@ -100,9 +100,7 @@ function tried<T>(read: () => T): T | Error {
   }
 }
 
-function read(value: unknown): RecordData | Error {
-  return tried(() => readRecord(value));
-}
+const read = (value: unknown): RecordData | Error => tried(() => readRecord(value));
 
 function opened(root: HTMLElement, record: RecordData | Error, host: Host): { model: Model; shell: Shell } | null {
   prepared(root);

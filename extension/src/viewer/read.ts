@@ -44,9 +44,7 @@ function shown(found: unknown): string {
 }
 
 /** Names and texts of a stranger's may be long. */
-function cut(text: string, most: number): string {
-  return text.length > most ? `${text.slice(0, most)}…` : text;
-}
+const cut = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most)}…` : text);
 
 /** The record in a file that Record.save wrote. Throws an Error that says what is wrong with the file. */
 export async function openedRecord(file: Blob): Promise<RecordData> {

@@ -25,9 +25,7 @@ export interface Stretch {
   readonly lines: readonly string[];
 }
 
-export function isLibrary(file: string): boolean {
-  return LIBRARY.test(file);
-}
+export const isLibrary = (file: string): boolean => LIBRARY.test(file);
 
 /** The user's own source before libraries', each in the order in which functions were first called. */
 export function stretchesOf({ sources, compiles = [] }: Pick<RecordData, "sources"> & Partial<Pick<RecordData, "compiles">>): Stretch[] {
@@ -112,9 +110,7 @@ function distinct(file: string, among: readonly string[]): string {
   return file;
 }
 
-function plainName(file: string): string {
-  return NOTEBOOK_CELL.test(file) ? "notebook cell" : shortFile(file);
-}
+const plainName = (file: string): string => (NOTEBOOK_CELL.test(file) ? "notebook cell" : shortFile(file));
 
 /** The compiles that one call runs through: of each frame the last one, or the chosen one where it is of that frame. */
 export function running(compiles: readonly CompileData[], chosen: string): CompileData[] {

@@ -49,14 +49,10 @@ export function changeOf(compile: CompileData, stage: StageData): Change | undef
   return { added, removed, altered };
 }
 
-function written(node: NodeData): string {
-  return JSON.stringify([node.op, node.target, node.type, node.inputs, node.about]);
-}
+const written = (node: NodeData): string => JSON.stringify([node.op, node.target, node.type, node.inputs, node.about]);
 
 /** "fx" or "aten": graphs of different levels share no nodes. */
-export function level(graph: GraphData | null | undefined): string {
-  return graph?.nodes[0]?.id.split(".")[0] ?? "";
-}
+export const level = (graph: GraphData | null | undefined): string => graph?.nodes[0]?.id.split(".")[0] ?? "";
 
 const FITTING: readonly (readonly [pane: string, stages: readonly string[]])[] = [
   ["bytecode", ["decode"]],

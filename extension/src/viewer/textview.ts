@@ -336,9 +336,7 @@ function quotesOf(rows: readonly Row[]): string[] {
 
 const TOKENS = new Map<Kind, Decoration>();
 
-function tokenStyle(kind: Kind): Decoration {
-  return entry(TOKENS, kind, () => Decoration.mark({ class: `ex-tok-${kind}` }));
-}
+const tokenStyle = (kind: Kind): Decoration => entry(TOKENS, kind, () => Decoration.mark({ class: `ex-tok-${kind}` }));
 
 /** Decorations of the lines in view, made anew where they come into view or `stale` says so. */
 function painted(paint: (view: EditorView) => DecorationSet, stale: (update: ViewUpdate) => boolean): Extension {

@@ -68,9 +68,7 @@ export function unified(before: readonly Row[], after: readonly Row[], folded: b
   return { rows, starts };
 }
 
-function differs(row: Row): boolean {
-  return row.style === "added" || row.style === "removed" || row.style === "filler";
-}
+const differs = (row: Row): boolean => row.style === "added" || row.style === "removed" || row.style === "filler";
 
 function side(rows: readonly Row[], at: number | undefined, style: "added" | "removed"): Row {
   return at === undefined ? { text: "", style: "filler" } : { ...(rows[at] as Row), style, number: DIFFERS[style] };

@@ -196,9 +196,7 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
 
 export type DiffView = ReturnType<typeof DiffView>;
 
-function differs({ state }: StagePair): boolean {
-  return state !== "same" && state !== "renamed" && state !== "idle";
-}
+const differs = ({ state }: StagePair): boolean => state !== "same" && state !== "renamed" && state !== "idle";
 
 function side(version: Version, links: Links, lines: readonly string[]): Side {
   const held = new Signal(links);

@@ -24,9 +24,7 @@ export function operationTable({ operations = [] }: MethodsData, selection: Sele
   return table;
 }
 
-function inside({ dtype, layout, device }: OperationCallData): string {
-  return phrase([dtype, layout, device], ", ");
-}
+const inside = ({ dtype, layout, device }: OperationCallData): string => phrase([dtype, layout, device], ", ");
 
 function wayText({ steps }: OperationCallData): string {
   return steps.map(step => (step.does === "kernel" ? step.key : `(${step.key})`)).join(" → ");

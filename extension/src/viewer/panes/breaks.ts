@@ -132,9 +132,7 @@ function made({ stages = [] }: CompileData): string {
 const NAMED = 6;
 
 /** The function that a continuation goes on with, in a text that names it. */
-function functionOf(text: string): string {
-  return text.replace(/resume_in_(\w+)_at_\d+/, "$1");
-}
+const functionOf = (text: string): string => text.replace(/resume_in_(\w+)_at_\d+/, "$1");
 
 /** The source line with what breaks the graph marked. */
 function marked(record: RecordData, span: SpanData | null): HTMLElement | null {

@@ -71,9 +71,7 @@ interface Shown {
 }
 
 /** The places of a breakpoint that is lines. */
-function stopsAt(breakpoint: string): string[] {
-  return /^at="(.*)"$/.exec(breakpoint)?.[1]?.split("|") ?? [];
-}
+const stopsAt = (breakpoint: string): string[] => /^at="(.*)"$/.exec(breakpoint)?.[1]?.split("|") ?? [];
 
 /** "make.py:9", of a line's key. */
 function placeOf({ model }: Context, line: Key): string {
@@ -137,6 +135,4 @@ function sourceRows(context: Context, shown: { readonly library: boolean; readon
   return { rows, headings, marked, folds: all.some(each => each.library) };
 }
 
-function linesOf({ file, first, lines }: Stretch): Key[] {
-  return lines.map((_, n) => `|${file}:${first + n}`);
-}
+const linesOf = ({ file, first, lines }: Stretch): Key[] => lines.map((_, n) => `|${file}:${first + n}`);

@@ -37,9 +37,7 @@ export function listing(code: CodeData, compile: CompileData, model: Model): { r
 }
 
 /** "12" of "f0@12". */
-export function position(id: string): string {
-  return id.slice(id.lastIndexOf("@") + 1);
-}
+export const position = (id: string): string => id.slice(id.lastIndexOf("@") + 1);
 
 /** What an instruction does, in words. */
 export function meaning({ op, arg, stack }: InstructionData, meanings: RecordData["meanings"]): string {
@@ -54,9 +52,7 @@ export function stackEffect(stack: InstructionData["stack"]): string {
   return stack[1] !== 0 && stack[1] !== stack[0] ? `${falls}, ${jumps} when it jumps` : falls;
 }
 
-function signed(by: number): string {
-  return by === 0 ? "±0" : by > 0 ? `+${by}` : `−${-by}`;
-}
+const signed = (by: number): string => (by === 0 ? "±0" : by > 0 ? `+${by}` : `−${-by}`);
 
 /** The text of a source line, "" where the record does not have it. */
 function sourceLine(record: RecordData, file: string, line: number): string {

@@ -7,9 +7,7 @@ const LINE = /^(\s+)((?:lock |rep[a-z]* |notrack |\{evex\} )*)([a-z]\w*)(?![\w:]
 const MEMORY = /^(\*?)(%[c-gs]s:)?([^(){}]*)\((%\w+)?(?:,(%\w+)?(?:,(\d))?)?\)(.*)$/;
 
 /** The instruction of a line; "" for one that is none. */
-export function mnemonic(line: string): string {
-  return LINE.exec(line)?.[3] ?? "";
-}
+export const mnemonic = (line: string): string => LINE.exec(line)?.[3] ?? "";
 
 export function intel(line: string, known: { readonly [name: string]: MnemonicData }): string {
   const [, indent, prefix, name = "", space, operands, comment] = LINE.exec(line) ?? [];

@@ -76,6 +76,4 @@ export function alike<G extends Members>(groups: readonly G[], signatures: Signa
   return runs;
 }
 
-function stem(label: string): string {
-  return label.replace(/\d+/g, "#");
-}
+const stem = (label: string): string => label.replace(/\d+/g, "#");

@@ -34,9 +34,7 @@ function isSynthetic({ op, origins }: NodeData): boolean {
   return op.startsWith("call") && origins.length > 0 && origins.every(origin => syntheticReason(origin) !== null);
 }
 
-function isInput({ data }: Vertex): boolean {
-  return data.op === "placeholder" || data.op === "get_attr";
-}
+const isInput = ({ data }: Vertex): boolean => data.op === "placeholder" || data.op === "get_attr";
 
 /** The innermost module that holds all of `paths`. */
 function commonPath(paths: readonly string[]): string {

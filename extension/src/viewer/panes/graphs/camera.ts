@@ -41,9 +41,7 @@ export function zoomed(camera: Camera, px: number, py: number, factor: number): 
 }
 
 /** The whole drawing in view, never larger than life. */
-export function whole(drawing: Extent, view: Extent): Camera {
-  return placed(drawing, view, fitting(drawing, view));
-}
+export const whole = (drawing: Extent, view: Extent): Camera => placed(drawing, view, fitting(drawing, view));
 
 /** The whole drawing where it can be read so; else its upper part, readable, with most of what is there in view. */
 export function beginning(drawing: Extent, view: Extent, boxes: readonly Rectangle[]): Camera {

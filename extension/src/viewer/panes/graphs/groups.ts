@@ -246,9 +246,7 @@ function moved(item: Item, parent: Group): Item {
   return item;
 }
 
-export function verticesOf(item: Item): readonly number[] {
-  return item.kind === "leaf" ? [item.vertex] : item.vertices;
-}
+export const verticesOf = (item: Item): readonly number[] => (item.kind === "leaf" ? [item.vertex] : item.vertices);
 
 /** All groups below, outer ones first. */
 export function* groupsIn(group: Group): Iterable<Group> {

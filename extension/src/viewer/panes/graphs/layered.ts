@@ -130,9 +130,7 @@ function roundabout(
   ];
 }
 
-function beside(box: Box): number {
-  return box.width + ROUND;
-}
+const beside = (box: Box): number => box.width + ROUND;
 
 /** The edges, those that close a cycle turned round. Edges from a box to itself are left out. */
 function oriented(boxes: readonly Box[], nets: readonly Net[]): Arc[] {

@@ -58,9 +58,7 @@ export function groupLabel(group: Group): Label {
 }
 
 /** "k3_sub_div_mul", "call1 aten.addmm.default": an id that the name begins with is not said twice. */
-export function homeTitle({ id, name }: Home): string {
-  return name.startsWith(id) ? name : `${id} ${name}`;
-}
+export const homeTitle = ({ id, name }: Home): string => (name.startsWith(id) ? name : `${id} ${name}`);
 
 /** Cut to what a box has room for: at the end, or in front where the end tells more. */
 export function clipped(text: string, keepStart: boolean, most = MOST_CHARACTERS): string {

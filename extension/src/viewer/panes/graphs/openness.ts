@@ -56,6 +56,4 @@ export function opening(root: Group, open: ReadonlySet<Group>, group: Item): { o
 }
 
 /** All groups open, as far as the picture stays within its bounds. */
-export function allOpen(root: Group): Set<Group> {
-  return firstOpen(root, MOST);
-}
+export const allOpen = (root: Group): Set<Group> => firstOpen(root, MOST);

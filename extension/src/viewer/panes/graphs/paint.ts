@@ -80,14 +80,10 @@ function dtypeOf(type: string): string {
   return found.size > 1 ? "several" : ([...found][0] ?? "");
 }
 
-function timeOf(homes: readonly Home[]): number {
-  return sum(homes, home => home.seconds ?? 0);
-}
+const timeOf = (homes: readonly Home[]): number => sum(homes, home => home.seconds ?? 0);
 
 /** Numbers of a record may be anything. */
-function amount(value: number): number {
-  return Number.isFinite(value) && value > 0 ? value : 0;
-}
+const amount = (value: number): number => (Number.isFinite(value) && value > 0 ? value : 0);
 
 interface Category extends Tint {
   readonly name: string;

@@ -183,9 +183,7 @@ export function countsText(counts: { readonly [sign in Sign]: number }): string 
   return phrase(said, " ");
 }
 
-function at(part: Part, { x, y, width, height }: Shape): Rectangle {
-  return { x: x + part.x, y: y + part.y, width, height };
-}
+const at = (part: Part, { x, y, width, height }: Shape): Rectangle => ({ x: x + part.x, y: y + part.y, width, height });
 
 /** The lines of edges that there are in this state, or were in the one before. */
 function linesOf(part: Part, marks: ReadonlyMap<Item, Mark>): Line[] {

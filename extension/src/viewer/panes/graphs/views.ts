@@ -69,9 +69,7 @@ function kindOf(stage: StageData, graph: GraphData): Kind {
 }
 
 /** Whether a node is a gradient that comes in from outside. */
-export function isTangent(node: NodeData): boolean {
-  return node.op === "placeholder" && /^tangents?_\d+$/.test(node.name);
-}
+export const isTangent = (node: NodeData): boolean => node.op === "placeholder" && /^tangents?_\d+$/.test(node.name);
 
 /** The view of a stage, or of the last stage before it that has one; undefined where none has. */
 export function viewAt(views: readonly View[], compile: CompileData, stage: string): View | undefined {

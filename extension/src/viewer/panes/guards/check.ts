@@ -84,9 +84,7 @@ function ofTensor(expected: TensorFactsData, given: TensorFactsData): string[] {
   return found;
 }
 
-function said(value: unknown): string {
-  return value === true ? "True" : value === false ? "False" : String(value);
-}
+const said = (value: unknown): string => (value === true ? "True" : value === false ? "False" : String(value));
 
 function ofType(expected: string, given: InputData): string[] {
   const type = typeOf(given);
@@ -189,13 +187,9 @@ function ofState(guard: GuardData, call: Call): string[] {
   return found;
 }
 
-function on(is: boolean): string {
-  return is ? "on" : "off";
-}
+const on = (is: boolean): string => (is ? "on" : "off");
 
-function autocasts(state: GlobalStateData): string {
-  return [...(state.autocast ?? [])].sort().join(", ") || "off";
-}
+const autocasts = (state: GlobalStateData): string => [...(state.autocast ?? [])].sort().join(", ") || "off";
 
 /** Two constants are the same if type and value are; where JSON has no value for them, by their text. */
 export function same(one: ConstantData, other: ConstantData): boolean {
@@ -217,6 +211,4 @@ function called(given: InputData): string {
   return given.constant ? given.constant.text : given.kind === "object" ? `a ${given.type}` : `a ${given.kind}`;
 }
 
-function listed(keys: readonly ConstantData[]): string {
-  return `(${keys.map(each => each.text).join(", ")})`;
-}
+const listed = (keys: readonly ConstantData[]): string => `(${keys.map(each => each.text).join(", ")})`;

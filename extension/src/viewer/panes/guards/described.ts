@@ -30,9 +30,7 @@ export function parseSizes(text: string): number[] {
   });
 }
 
-export function writtenSizes(sizes: readonly (number | null)[]): string {
-  return sizes.map(size => size ?? "*").join(", ");
-}
+export const writtenSizes = (sizes: readonly (number | null)[]): string => sizes.map(size => size ?? "*").join(", ");
 
 /** The strides of a contiguous tensor. */
 export function contiguous(sizes: readonly (number | null)[]): number[] {

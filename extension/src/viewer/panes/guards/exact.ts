@@ -82,9 +82,7 @@ export class Exact {
   }
 }
 
-function bitsOf(value: bigint): number {
-  return (value < 0n ? -value : value).toString(2).length;
-}
+const bitsOf = (value: bigint): number => (value < 0n ? -value : value).toString(2).length;
 
 function bounded(value: bigint): bigint {
   if (bitsOf(value) > MOST_BITS) throw new Undecided("its numbers are too large");

@@ -224,9 +224,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
   return { reveal, exports, dispose };
 }
 
-function owner(guard: GuardData): string {
-  return guard.of_torch ? "torch itself" : "the program";
-}
+const owner = (guard: GuardData): string => (guard.of_torch ? "torch itself" : "the program");
 
 /** What the value was at capture, where the guard itself does not say it. */
 function seenBeside(guard: GuardData): string {

@@ -69,9 +69,7 @@ export function inUse(spans: readonly { bytes: number; first: number; last: numb
   return change.slice(0, steps + 1).map(each => (now += each));
 }
 
-export function isAlias(buffer: BufferData): boolean {
-  return buffer.where_why?.code === "memory.alias";
-}
+export const isAlias = (buffer: BufferData): boolean => buffer.where_why?.code === "memory.alias";
 
 /** The buffer whose memory one is in: itself, or the one at the end of what it reuses. */
 function ownerOf(buffer: BufferData, byName: ReadonlyMap<string, BufferData>): BufferData {

@@ -93,9 +93,7 @@ export function Pairs(half: HalfData, named: (id: string) => string) {
 
 export type Pairs = ReturnType<typeof Pairs>;
 
-function recorded(text: string, why: WhyData): Statement {
-  return { standing: "recorded", text, why };
-}
+const recorded = (text: string, why: WhyData): Statement => ({ standing: "recorded", text, why });
 
 function apart(headline: string, statements: readonly Statement[]): Explanation {
   return { together: false, headline, statements };

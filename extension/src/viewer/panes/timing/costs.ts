@@ -65,9 +65,7 @@ export function rate(amount: number | null, seconds: number | null): number | nu
   return amount === null || seconds === null || !(seconds > 0) ? null : amount / seconds;
 }
 
-export function usable(machine: MachineData): boolean {
-  return machine.bytes_per_second > 0 && machine.flops_per_second > 0;
-}
+export const usable = (machine: MachineData): boolean => machine.bytes_per_second > 0 && machine.flops_per_second > 0;
 
 /** Operations a second that the machine allows at best at an intensity. */
 export function roof(machine: MachineData, intensity: number): number {
@@ -75,9 +73,7 @@ export function roof(machine: MachineData, intensity: number): number {
 }
 
 /** The intensity from which arithmetic bounds, not bandwidth. */
-export function ridge(machine: MachineData): number {
-  return machine.flops_per_second / machine.bytes_per_second;
-}
+export const ridge = (machine: MachineData): number => machine.flops_per_second / machine.bytes_per_second;
 
 /** Why the time outside the kernels is not told; "" where it is. */
 export function whyNoOverhead(record: RecordData, costs: readonly Cost[]): string {

@@ -47,14 +47,8 @@ export function positions(original: number): number {
   return Math.ceil(4 * Math.log2(Math.max(4096, Math.min(original * 16, MOST))));
 }
 
-export function sizeAt(position: number): number {
-  return Math.round(2 ** (position / 4));
-}
+export const sizeAt = (position: number): number => Math.round(2 ** (position / 4));
 
-export function positionOf(size: number): number {
-  return Math.round(4 * Math.log2(Math.max(size, 1)));
-}
+export const positionOf = (size: number): number => Math.round(4 * Math.log2(Math.max(size, 1)));
 
-function bytesOf(dtype: string): number {
-  return dtype.includes("bool") ? 1 : Number(/(\d+)/.exec(dtype)?.[1] ?? 32) / 8;
-}
+const bytesOf = (dtype: string): number => (dtype.includes("bool") ? 1 : Number(/(\d+)/.exec(dtype)?.[1] ?? 32) / 8);

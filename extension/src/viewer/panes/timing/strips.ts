@@ -61,6 +61,4 @@ function drawRow(
 }
 
 /** Names come from the record; a class only stands for those that have a look. */
-function contestantClass(name: string): string {
-  return ["eager", "explorer", "stock"].includes(name) ? name : "other";
-}
+const contestantClass = (name: string): string => (["eager", "explorer", "stock"].includes(name) ? name : "other");
