@@ -57,7 +57,7 @@ test("queries find steps by what they hold, and by what they make", () => {
       { id: "fx.add", name: "add", op: "call_function", target: "operator.add", type: "f32[3]", inputs: [], origins: [] }] } }],
   };
   const codes = new Map([["f0@0", instruction("f0@0", "LOAD_FAST", "x", 11)], ["f0/g.0@0", instruction("f0/g.0@0", "LOAD_FAST", "a", 2)]]);
-  const hits = (query: string) => find(made, codes, new FileNames([{ file: "m.py" }]), query);
+  const hits = (query: string) => find(made, codes, FileNames([{ file: "m.py" }]), query);
   assert.deepEqual(added(made).map(([step, kind]) => [step, kind]), [[1, "guard"], [3, "node"], [5, "break"], [6, "restart"]]);
   assert.deepEqual([hits("guard:"), hits("node:ADD"), hits("break:print"), hits("restart:")], [[1], [3], [5], [6]]);
   assert.deepEqual([hits("depth>0"), hits("depth:1 top:tensor"), hits("attempt:2"), hits("step<2")], [[2, 3], [3], [6], [0, 1]]);

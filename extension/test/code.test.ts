@@ -64,7 +64,7 @@ test("a line without a name is about what it names as its cause", () => {
 
 
 test("the chain in words", () => {
-  const files = new FileNames([{ file: "m.py" }]);
+  const files = FileNames([{ file: "m.py" }]);
   assert.deepEqual(chainInWords(links, "f0|k1:asm:1", files), { causes: "← k1:1 ← m.py:2", effects: "" });
   assert.deepEqual(chainInWords(links, "f0|k0:2", files), { causes: "no source line: brace", effects: "" });
   assert.deepEqual(chainInWords(links, "|m.py:1", files), { causes: "", effects: "→ 2 kernels (shared), 1 generated line" });

@@ -16,7 +16,7 @@ const compile = (id: string, title: string, ...stages: StageData[]): CompileData
 const record = (...compiles: CompileData[]): RecordData =>
   ({ version: 1, title: "t", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], coverage: {}, compiles });
 
-const PLAIN = [new FileNames([]), new FileNames([])] as const;
+const PLAIN = [FileNames([]), FileNames([])] as const;
 
 test("compiles are paired by id, then by function, and none is lost", () => {
   const before = record(compile("f0", "f"), compile("f1", "g"), compile("f2", "h"));
@@ -97,7 +97,7 @@ test("the facts begin with the answers at a glance, those of each engine by them
 });
 
 test("what is selected on one side is on the other, in the compile it is compared with", () => {
-  const selections = [0, 1].map(() => new Selection(new Signal(new Links(record())))) as [Selection, Selection];
+  const selections = [0, 1].map(() => Selection(new Signal(new Links(record())))) as [Selection, Selection];
   const end = couple(selections[0], "f0", selections[1], "f0.1");
   selections[0].hovered.value = "f0|aten.add";
   assert.equal(selections[1].hovered.value, "f0.1|aten.add");

@@ -13,7 +13,7 @@ import { compile, graph, input, network, node, printed, stage } from "./graphs_r
 function subjectOf(of: CompileData, family?: string): Subject {
   const views = viewsOf(of);
   const chosen = family ?? views[0]!.family;
-  return new Subject(of, views.filter(view => view.family === chosen), new Kernels(of), () => "");
+  return new Subject(of, views.filter(view => view.family === chosen), Kernels(of), () => "");
 }
 
 function subject(made: GraphData): Subject {

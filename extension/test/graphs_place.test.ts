@@ -17,7 +17,7 @@ import { TooLarge } from "../src/viewer/panes/graphs/layered";
 
 function subjectOf(of: CompileData): { subject: Subject; views: readonly View[] } {
   const views = viewsOf(of);
-  return { subject: new Subject(of, views.filter(view => view.family === views[0]!.family), new Kernels(of), () => ""), views };
+  return { subject: new Subject(of, views.filter(view => view.family === views[0]!.family), Kernels(of), () => ""), views };
 }
 
 function subject(made: GraphData): Subject {
@@ -104,7 +104,7 @@ test("the same graph is placed the same way, also after groups were opened and c
   assert.deepEqual(ids(one.placement("module", new Set(groups(one)))), ids(other.placement("module", new Set(groups(other)))));
 });
 
-const palette = new Palette(new Links({ version: 1, title: "", engine: "", target: "", created: "", environment: {}, config: {}, sources: [], compiles: [], coverage: {} }));
+const palette = Palette(new Links({ version: 1, title: "", engine: "", target: "", created: "", environment: {}, config: {}, sources: [], compiles: [], coverage: {} }));
 
 function sceneFor(of: Subject, view: View, changes = true): Scene {
   const root = of.root("module");

@@ -90,10 +90,10 @@ test("steps of long chains of calls, and indices of what is not there", () => {
   const made = compile("f0", { activations, trace, values: [["v"]], made: { a: 2 ** 62 } });
   assert.ok(quick(() => stateAt(made, many - 1)));
   assert.equal(stateAt(made, many - 1)?.calls.length, many);
-  assert.ok(quick(() => find(made, new Map(), new FileNames([]), "attempt>3 restart:")));
+  assert.ok(quick(() => find(made, new Map(), FileNames([]), "attempt>3 restart:")));
   const odd = compile("f1", { trace: [["i", -7, 0, -2, [5]], ["i", 2 ** 53, 0, 2 ** 53, [-1]]] });
   assert.deepEqual(stateAt(odd, 1)?.stack, [["?"]]);
-  assert.deepEqual(find(odd, new Map(), new FileNames([]), "depth:"), [0, 1]);
+  assert.deepEqual(find(odd, new Map(), FileNames([]), "depth:"), [0, 1]);
 });
 
 test("a fusion of what was fused already, and very many", () => {

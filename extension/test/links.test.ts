@@ -63,7 +63,7 @@ test("an element has the colour of its one source line, from whatever pane it is
   const links = new Links(record(
     compile("f0", [["a", ["m.py:1"]], ["b", ["m.py:10"]], ["c", ["a"]], ["d", ["a", "b"]], ["e", ["synthetic:x"]], ["f", ["c", "a"]]]),
   ));
-  const palette = new Palette(links);
+  const palette = Palette(links);
   assert.deepEqual(["a", "b", "c", "d", "e", "f"].map(id => palette.of(`f0|${id}`)), [0, 1, 0, "many", null, 0]);
   assert.equal(palette.of("|m.py:1"), 0);
   assert.equal(palette.ofAll(["f0|a", "f0|e"]), 0);
@@ -73,7 +73,7 @@ test("an element has the colour of its one source line, from whatever pane it is
 
 test("colours follow the order of the lines, not of their names as text", () => {
   const lines = Array.from({ length: COLOURS + 2 }, (_, n) => [`a${n}`, [`m.py:${n + 1}`]] as [string, string[]]);
-  const palette = new Palette(new Links(record(compile("f0", lines.reverse()))));
+  const palette = Palette(new Links(record(compile("f0", lines.reverse()))));
   assert.deepEqual([1, 2, 9, 10, COLOURS, COLOURS + 1].map(line => palette.of(`|m.py:${line}`)), [0, 1, 8, 9, COLOURS - 1, 0]);
 });
 
@@ -81,7 +81,7 @@ test("lines that caused instructions alone have no colour", () => {
   const codes = [{ name: "f", role: "original", file: "m.py", line: 1, instructions: [
     { id: "f0@0", op: "NOP", arg: "", origins: ["m.py:1"] }, { id: "f0@1", op: "LOAD_FAST", arg: "x", origins: ["m.py:2"] },
   ] }];
-  const palette = new Palette(new Links(record({ ...compile("f0", [["fx.x", ["f0@1"]]]), codes })));
+  const palette = Palette(new Links(record({ ...compile("f0", [["fx.x", ["f0@1"]]]), codes })));
   const links = new Links(record({ ...compile("f0", [["fx.x", ["f0@1"]]]), codes }, compile("f1", [["fx.y", ["m.py:1"]]])));
   assert.deepEqual(["|m.py:1", "|m.py:2", "f0|f0@0"].map(each => links.programsOf(each)), [["f1"], ["f0"], []]);
   assert.deepEqual(["|m.py:1", "|m.py:2", "f0|f0@0", "f0|f0@1", "f0|fx.x"].map(each => palette.of(each)), [null, 0, null, 0, 0]);
@@ -89,7 +89,7 @@ test("lines that caused instructions alone have no colour", () => {
 
 test("what is hovered is lit up before what is pinned", () => {
   const links = new Signal(new Links(record(compile("f0", [["a", ["m.py:1"]], ["b", ["m.py:2"]]]))));
-  const selection = new Selection(links);
+  const selection = Selection(links);
   assert.equal(selection.chain.value.size, 0);
   selection.pin("f0|a");
   assert.deepEqual([...selection.chain.value].sort(), ["f0|a", "|m.py:1"]);

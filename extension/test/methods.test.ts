@@ -50,7 +50,7 @@ test("verdicts in words", () => {
 test("lines of all methods have the colour of the line of the program that they were made for", () => {
   const lines = programLines(data);
   assert.deepEqual(lines, [`|${FILE}:2`, `|${FILE}:3`, `|${FILE}:4`]);
-  const palette = new Palette(new Links({ compiles: [] }), lines);
+  const palette = Palette(new Links({ compiles: [] }), lines);
   const source = sourceRows(data, palette);
   assert.deepEqual(source.map(row => row.number), [undefined, "1", "2", "3"]);
   const text = textRows(data.methods[0]?.views?.[0]?.text ?? { lines: [] }, palette);

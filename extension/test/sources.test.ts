@@ -7,7 +7,7 @@ import { breaksByLine, changesByLine, FileNames, guardsByLine, kernelTime, runni
 const EMPTY: RecordData = { version: 1, title: "", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], compiles: [], coverage: {} };
 
 const named = (...files: string[]) => {
-  const names = new FileNames(files.map(file => ({ file })));
+  const names = FileNames(files.map(file => ({ file })));
   return files.map(file => names.of(file));
 };
 
@@ -19,7 +19,7 @@ test("a file has as much of its path as tells it from the others", () => {
 test("notebook cells are called as the notebook calls them, or numbered where it is not known", () => {
   assert.deepEqual(named("/tmp/ipykernel_12/345.py", "/tmp/ipykernel_12/678.py", "<ipython-input-3-abc>"), ["notebook cell 1", "notebook cell 2", "notebook cell 3"]);
   assert.deepEqual(named("/tmp/ipykernel_12/345.py"), ["notebook cell"]);
-  const names = new FileNames([{ file: "/tmp/ipykernel_12/345.py", name: "In[7]" }, { file: "/home/a/model.py" }]);
+  const names = FileNames([{ file: "/tmp/ipykernel_12/345.py", name: "In[7]" }, { file: "/home/a/model.py" }]);
   assert.equal(names.place("/tmp/ipykernel_12/345.py", 3), "In[7]:3");
   assert.equal(names.place("/home/a/model.py", 9), "model.py:9");
   assert.equal(names.place("/tmp/ipykernel_12/999.py", 1), "notebook cell:1");
@@ -28,7 +28,7 @@ test("notebook cells are called as the notebook calls them, or numbered where it
   assert.equal(names.inText("C:\\m\\model.py:9 (a call that prints)"), "model.py:9 (a call that prints)");
   assert.equal(names.inLine("y = x * 2  # 345.py:3 | 345.py:4, model.py:9"), "y = x * 2  # In[7]:3 | In[7]:4, model.py:9");
   assert.equal(names.inLine("call of print at /tmp/ipykernel_12/345.py:3, continues"), "call of print at In[7]:3, continues");
-  assert.equal(new FileNames([{ file: "/home/a/model.py" }]).inLine("x  # model.py:9"), "x  # model.py:9");
+  assert.equal(FileNames([{ file: "/home/a/model.py" }]).inLine("x  # model.py:9"), "x  # model.py:9");
   for (const plain of ["f (frame was skipped)", "a: b", ""]) assert.equal(names.inText(plain), plain);
 });
 

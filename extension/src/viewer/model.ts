@@ -18,8 +18,8 @@ export class Model {
     this.record = new Signal(record);
     let links: Links | undefined;
     this.links = new Derived([this.record], () => (links = new Links(this.record.value, links)));
-    this.files = new Derived([this.record], () => new FileNames(this.record.value.sources));
-    this.palette = new Derived([this.links], () => new Palette(this.links.value));
+    this.files = new Derived([this.record], () => FileNames(this.record.value.sources));
+    this.palette = new Derived([this.links], () => Palette(this.links.value));
   }
 
   compile(id: string): CompileData | undefined {

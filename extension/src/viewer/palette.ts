@@ -9,34 +9,30 @@ export const COLOURS = 12;
  * compiled program. */
 export type Colour = number | "many" | null;
 
-export class Palette {
-  readonly #ranks = new Map<Key, number>();
-  readonly #links: Links;
-
-  /** Two palettes over the same `lines` give each the same colour. */
-  constructor(links: Links, lines: readonly Key[] = links.programLines()) {
-    this.#links = links;
-    [...lines].sort(bySourceLine).forEach((line, rank) => this.#ranks.set(line, rank));
-  }
-
+/** Two palettes over the same `lines` give each the same colour. */
+export function Palette(links: Links, lines: readonly Key[] = links.programLines()) {
+  const ranks = new Map<Key, number>();
   /** The colour of an element. */
-  of(element: Key): Colour {
-    return this.#colour(this.#links.line(element));
-  }
+  const of = (element: Key): Colour => colour(links.line(element));
+  [...lines].sort(bySourceLine).forEach((line, rank) => ranks.set(line, rank));
 
   /** The colour of something without an id of its own, by what caused it. */
-  ofAll(causes: Iterable<Key>): Colour {
+  function ofAll(causes: Iterable<Key>): Colour {
     let line: Key | "many" | null = null;
-    for (const cause of causes) line = together(line, this.#links.line(cause));
-    return this.#colour(line);
+    for (const cause of causes) line = together(line, links.line(cause));
+    return colour(line);
   }
 
-  #colour(line: Key | "many" | null): Colour {
+  function colour(line: Key | "many" | null): Colour {
     if (line === null || line === "many") return line;
-    const rank = this.#ranks.get(line);
+    const rank = ranks.get(line);
     return rank === undefined ? null : rank % COLOURS;
   }
+
+  return { of, ofAll };
 }
+
+export type Palette = ReturnType<typeof Palette>;
 
 function bySourceLine(one: Key, other: Key): number {
   const [a, b] = [split(one), split(other)];

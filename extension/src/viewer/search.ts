@@ -55,7 +55,7 @@ export type Search = ReturnType<typeof Search>;
 
 /** Everything that can be found, in the order of the chain. */
 export function* entriesOf(record: RecordData): Iterable<Entry> {
-  const files = new FileNames(record.sources);
+  const files = FileNames(record.sources);
   for (const { file, first_line, text } of record.sources) {
     for (const [n, line] of text.split("\n").entries()) {
       if (!line.trim()) continue;

@@ -6,34 +6,28 @@ import { Derived, type Dispose, ends, onChange, type Readable, Signal } from "./
 
 const EMPTY: ReadonlySet<Key> = new Set();
 
-export class Selection {
-  readonly hovered = new Signal<Key | null>(null);
-  readonly pinned = new Signal<Key | null>(null);
+export function Selection(links: Readable<Links>) {
+  const hovered = new Signal<Key | null>(null);
+  const pinned = new Signal<Key | null>(null);
+  /** Pins `of`, or lets go of it where it is pinned already. */
+  const pin = (of: Key | null) => (pinned.value = pinned.value === of ? null : of);
   /** The whole chain of what is hovered, or else of what is pinned: what every pane highlights. */
-  readonly chain: Readable<ReadonlySet<Key>>;
-
-  readonly #links: Readable<Links>;
-
-  constructor(links: Readable<Links>) {
-    this.#links = links;
-    this.chain = new Derived<ReadonlySet<Key>>([this.hovered, this.pinned, links], () => {
-      const of = this.hovered.value ?? this.pinned.value;
-      return of === null ? EMPTY : links.value.chain(of);
-    });
-  }
+  const chained = new Derived<ReadonlySet<Key>>([hovered, pinned, links], () => {
+    const of = hovered.value ?? pinned.value;
+    return of === null ? EMPTY : links.value.chain(of);
+  });
 
   /** The class by which an element shows that it is in the chain: its own part of it strong, a shared one faint. */
-  look(of: readonly Key[]): "ex-hot" | "ex-near" | "" {
-    const [chain, lead] = [this.chain.value, this.hovered.value ?? this.pinned.value];
+  function look(of: readonly Key[]): "ex-hot" | "ex-near" | "" {
+    const [chain, lead] = [chained.value, hovered.value ?? pinned.value];
     const lit = lead === null ? [] : of.filter(each => chain.has(each));
-    return lit.length === 0 ? "" : lit.some(each => this.#links.value.direct(lead!, each)) ? "ex-hot" : "ex-near";
+    return lit.length === 0 ? "" : lit.some(each => links.value.direct(lead!, each)) ? "ex-hot" : "ex-near";
   }
 
-  /** Pins `of`, or lets go of it where it is pinned already. */
-  pin(of: Key | null): void {
-    this.pinned.value = this.pinned.value === of ? null : of;
-  }
+  return { hovered, pinned, chain: chained, look, pin };
 }
+
+export type Selection = ReturnType<typeof Selection>;
 
 /** Keeps two selections in step; an element of the one's compile stands for that of the same id in the other's. */
 export function couple(one: Selection, compile: string, other: Selection, counterpart: string): Dispose {

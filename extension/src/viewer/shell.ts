@@ -45,7 +45,7 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
   const paneItems = (): Item[] => kinds.map(kind => ({ label: kind.title, run: () => show(kind.id, null) }));
   const help = () => explain("Keys", false, texts => [helpPage(texts)]);
   const looked = new Derived([model.record, compileId], () => model.compile(compileId.value));
-  const selection = new Selection(model.links);
+  const selection = Selection(model.links);
   const saving = Saving(root, host);
   choose();
   const follower = Follower(model, host.live);

@@ -29,7 +29,7 @@ export const isLibrary = (file: string): boolean => LIBRARY.test(file);
 
 /** The user's own source before libraries', each in the order in which functions were first called. */
 export function stretchesOf({ sources, compiles = [] }: Pick<RecordData, "sources"> & Partial<Pick<RecordData, "compiles">>): Stretch[] {
-  const names = new FileNames(sources);
+  const names = FileNames(sources);
   const functions = functionsOf(compiles);
   const found = sources.flatMap(({ file, first_line: start, text }) => {
     const lines = text.replace(/\n$/, "").split("\n");
@@ -59,47 +59,38 @@ function functionsOf(compiles: readonly CompileData[]): { readonly name: string;
 }
 
 /** How the files of a record are called: as much of a path as tells it from the others, and cells as the notebook does. */
-export class FileNames {
-  readonly #names = new Map<string, string>();
+export function FileNames(sources: readonly Pick<SourceData, "file" | "name">[]) {
+  const names = new Map<string, string>();
   /** What Python calls the notebook's cells in texts, which say the last part of a path. */
-  readonly #cells = new Map<string, string>();
-  readonly #inLines: RegExp | null;
-
-  constructor(sources: readonly Pick<SourceData, "file" | "name">[]) {
-    const files = [...new Set(sources.map(each => each.file))];
-    const own = new Map(sources.flatMap(({ file, name }) => (name ? [[file, name]] : [])));
-    const cells = files.filter(file => !own.has(file) && NOTEBOOK_CELL.test(file));
-    const paths = files.filter(file => !own.has(file) && !cells.includes(file));
-    for (const [file, name] of own) {
-      this.#names.set(file, name);
-      for (const said of [file, shortFile(file)]) if (said && said.length <= LONGEST_PATH) this.#cells.set(said, name);
-    }
-    const known = [...this.#cells.keys()].map(each => each.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-    this.#inLines = known.length ? new RegExp(`(?:${known.join("|")})(?=:\\d)`, "g") : null;
-    cells.forEach((file, n) => this.#names.set(file, cells.length > 1 ? `notebook cell ${n + 1}` : "notebook cell"));
-    for (const file of paths) this.#names.set(file, distinct(file, paths));
-  }
-
-  of(file: string): string {
-    return this.#names.get(file) ?? plainName(file);
-  }
-
+  const called = new Map<string, string>();
+  const of = (file: string): string => names.get(file) ?? plainName(file);
   /** "make.py:9", or "In[3]:2". */
-  place(file: string, line: number): string {
-    return `${this.of(file)}:${line}`;
-  }
-
+  const place = (file: string, line: number): string => `${of(file)}:${line}`;
   /** A line of a printed artifact, with the notebook's names for its cells. */
-  inLine(line: string): string {
-    return this.#inLines ? line.replace(this.#inLines, found => this.#cells.get(found) ?? found) : line;
+  const inLine = (line: string): string => inLines ? line.replace(inLines, found => called.get(found) ?? found) : line;
+  const files = [...new Set(sources.map(each => each.file))];
+  const own = new Map(sources.flatMap(({ file, name }) => (name ? [[file, name]] : [])));
+  const cells = files.filter(file => !own.has(file) && NOTEBOOK_CELL.test(file));
+  const paths = files.filter(file => !own.has(file) && !cells.includes(file));
+  for (const [file, name] of own) {
+    names.set(file, name);
+    for (const said of [file, shortFile(file)]) if (said && said.length <= LONGEST_PATH) called.set(said, name);
   }
+  const known = [...called.keys()].map(each => each.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const inLines = known.length ? new RegExp(`(?:${known.join("|")})(?=:\\d)`, "g") : null;
+  cells.forEach((file, n) => names.set(file, cells.length > 1 ? `notebook cell ${n + 1}` : "notebook cell"));
+  for (const file of paths) names.set(file, distinct(file, paths));
 
   /** A text that may begin with a place, as "/tmp/ipykernel_12/345.py:2 in f", with that place's name. */
-  inText(text: string): string {
+  function inText(text: string): string {
     const [, file, line, rest = ""] = /^(.+?):(\d+)(\s.*)?$/s.exec(text) ?? [];
-    return file === undefined ? text : this.place(file, Number(line)) + rest;
+    return file === undefined ? text : place(file, Number(line)) + rest;
   }
+
+  return { of, place, inLine, inText };
 }
+
+export type FileNames = ReturnType<typeof FileNames>;
 
 function distinct(file: string, among: readonly string[]): string {
   const steps = file.split(/[/\\]/);

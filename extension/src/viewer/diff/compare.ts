@@ -16,7 +16,7 @@ export interface CompilePair {
 
 /** How files are called where two records are compared: a cell that was edited and run again is the same cell. */
 export function comparable({ sources }: RecordData): FileNames {
-  return new FileNames(sources.map(each => (each.name ? { ...each, name: "cell" } : each)));
+  return FileNames(sources.map(each => (each.name ? { ...each, name: "cell" } : each)));
 }
 
 /** "renamed": the same but for names and lines of the program; "idle": a pass that left its graph as it was, on both

@@ -200,5 +200,5 @@ const differs = ({ state }: StagePair): boolean => state !== "same" && state !==
 
 function side(version: Version, links: Links, lines: readonly string[]): Side {
   const held = new Signal(links);
-  return { ...version, model: { links: held, palette: new Signal(new Palette(links, lines)), files: new Signal(comparable(version.record)) }, selection: new Selection(held) };
+  return { ...version, model: { links: held, palette: new Signal(Palette(links, lines)), files: new Signal(comparable(version.record)) }, selection: Selection(held) };
 }

@@ -28,9 +28,9 @@ export function MethodsShell(root: HTMLElement, data: MethodsData, host: Host, d
   const open = new Map<string, MethodColumn>();
   // Lines are the only elements here, and nothing stands between them and what was made for them.
   const links = new Signal(new Links({ compiles: [] }));
-  const palette = new Palette(links.value, programLines(data));
-  const selection = new Selection(links);
-  const shared = { data, selection, model: { links, palette: new Signal(palette) }, files: new FileNames(data.sources) };
+  const palette = Palette(links.value, programLines(data));
+  const selection = Selection(links);
+  const shared = { data, selection, model: { links, palette: new Signal(palette) }, files: FileNames(data.sources) };
   const shown = new Signal(wanted());
   const table = verdictTable(data, selection, {
     shown: () => shown.value,

@@ -22,7 +22,7 @@ export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damag
   let diff: DiffShell | null = null;
   const choice = (label: string) => h("select.ex-select", { "aria-label": label }, ...data.ranks.map((each, n) => h("option", { value: n }, each.name)));
   const pair = [choice("Compare from"), choice("Compare to")];
-  const selection = new Selection(new Signal(new Links({ compiles: [] })));
+  const selection = Selection(new Signal(new Links({ compiles: [] })));
   const compiles = DataTable<RankCompileData>("Compiles by rank", columns(), selection);
   const ranks = DataTable<RankData>("Each rank in numbers", COLUMNS, selection);
   compiles.show(data.compiles);

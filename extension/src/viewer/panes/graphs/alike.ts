@@ -9,25 +9,18 @@ interface Members {
   readonly vertices: readonly number[];
 }
 
-export class Signatures {
-  readonly #found = new Map<Members, string>();
-  readonly #family: Family;
-  readonly #moduleOf: (index: number) => string;
+export function Signatures(family: Family, moduleOf: (index: number) => string) {
+  const found = new Map<Members, string>();
 
-  constructor(family: Family, moduleOf: (index: number) => string) {
-    this.#family = family;
-    this.#moduleOf = moduleOf;
+  function of(group: Members): string {
+    return entry(found, group, () => [...family.states.values()].map(state => written(group, state)).join("\n\n"));
   }
 
-  of(group: Members): string {
-    return entry(this.#found, group, () => [...this.#family.states.values()].map(state => this.#written(group, state)).join("\n\n"));
-  }
-
-  #written(group: Members, state: State): string {
+  function written(group: Members, state: State): string {
     const members = group.vertices.filter(vertex => state.nodes.has(vertex));
     const inside = new Map(members.map((vertex, n) => [vertex, n]));
     const outside = new Map<number, number>();
-    const stem = members.reduce<string | null>((found, vertex) => common(found, this.#moduleOf(vertex)), null) ?? "";
+    const stem = members.reduce<string | null>((found, vertex) => common(found, moduleOf(vertex)), null) ?? "";
     return members.map(vertex => {
       const node = state.nodes.get(vertex)!;
       const inputs = node.sources.map(source => {
@@ -38,12 +31,16 @@ export class Signatures {
       });
       const { op, target, type } = node.data;
       return JSON.stringify([
-        op, op.startsWith("call") ? target : "", type, this.#moduleOf(vertex).slice(stem.length), inputs, node.missing.length,
+        op, op.startsWith("call") ? target : "", type, moduleOf(vertex).slice(stem.length), inputs, node.missing.length,
         node.users.some(user => !inside.has(user)), state.outputs.has(vertex), argumentsOf(node, state),
       ]);
     }).join("\n");
   }
+
+  return { of };
 }
+
+export type Signatures = ReturnType<typeof Signatures>;
 
 /** The call with the names of nodes left out: what remains are constants. */
 function argumentsOf(node: StateNode, state: State): string {

@@ -12,26 +12,25 @@ export interface Lit {
 }
 
 /** The style sheet's colours, which a canvas has to be told. */
-export class Colours {
-  readonly #known = new Map<string, string>();
-  #style: CSSStyleDeclaration;
-  readonly #root: Element;
-
-  constructor(root: Element) {
-    this.#root = root;
-    this.#style = getComputedStyle(root);
-  }
+export function Colours(root: Element) {
+  const known = new Map<string, string>();
+  let style: CSSStyleDeclaration;
+  style = getComputedStyle(root);
 
   /** After the theme has changed. */
-  forget(): void {
-    this.#known.clear();
-    this.#style = getComputedStyle(this.#root);
+  function forget(): void {
+    known.clear();
+    style = getComputedStyle(root);
   }
 
-  of(property: string): string {
-    return entry(this.#known, property, () => this.#style.getPropertyValue(property).trim() || "#888");
+  function of(property: string): string {
+    return entry(known, property, () => style.getPropertyValue(property).trim() || "#888");
   }
+
+  return { forget, of };
 }
+
+export type Colours = ReturnType<typeof Colours>;
 
 /** Letters smaller than this are left out. */
 const LEAST_TEXT = 7;

@@ -67,7 +67,7 @@ export function Drawing(name: string, hooks: Hooks) {
     },
     canvas, layers.element, minimap.element, controls, said,
   );
-  const colours = new Colours(element);
+  const colours = Colours(element);
   const observer = new ResizeObserver(resized);
   observer.observe(element);
   on(element, "keydown", key);

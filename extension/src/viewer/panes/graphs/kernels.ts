@@ -25,32 +25,27 @@ export interface Became {
   readonly homes: readonly Home[];
 }
 
-export class Kernels {
-  readonly homes: readonly Home[];
-  readonly #halves: readonly Half[];
+export function Kernels(compile: CompileData) {
   /** The ATen nodes made from each captured node. */
-  readonly #made = new Map<string, Set<string>>();
-
-  constructor(compile: CompileData) {
-    this.#halves = (compile.halves ?? []).map(halfOf);
-    const found = this.#halves.flatMap(half => half.homes);
-    this.homes = found.map((home, order) => ({ ...home, order }));
-    const byKey = new Map(this.homes.map(home => [home.key, home]));
-    for (const half of this.#halves) {
-      for (const [id, became] of half.nodes) half.nodes.set(id, { ...became, homes: became.homes.map(each => byKey.get(each.key)!) });
-    }
-    for (const stage of compile.stages ?? []) {
-      for (const node of stage.graph?.nodes ?? []) {
-        for (const origin of node.origins) entry(this.#made, origin, () => new Set()).add(node.id);
-      }
+  const madeOf = new Map<string, Set<string>>();
+  const all = (compile.halves ?? []).map(halfOf);
+  const found = all.flatMap(half => half.homes);
+  const homes = found.map((home, order) => ({ ...home, order }));
+  const byKey = new Map(homes.map(home => [home.key, home]));
+  for (const half of all) {
+    for (const [id, became] of half.nodes) half.nodes.set(id, { ...became, homes: became.homes.map(each => byKey.get(each.key)!) });
+  }
+  for (const stage of compile.stages ?? []) {
+    for (const node of stage.graph?.nodes ?? []) {
+      for (const origin of node.origins) entry(madeOf, origin, () => new Set()).add(node.id);
     }
   }
 
   /** What became of a node of a view of this kind; undefined where the record does not say. */
-  of(id: string, kind: Kind): Became | undefined {
+  function of(id: string, kind: Kind): Became | undefined {
     if (kind === "eager") return undefined;
-    const halves = this.#halves.filter(half => half.backward ? kind === "backward" || kind === "joint" : kind !== "backward");
-    if (kind === "captured") return this.#captured(id, halves);
+    const halves = all.filter(half => half.backward ? kind === "backward" || kind === "joint" : kind !== "backward");
+    if (kind === "captured") return captured(id, halves);
     for (const half of halves) {
       const found = half.nodes.get(id);
       if (found) return found;
@@ -58,14 +53,18 @@ export class Kernels {
     return undefined;
   }
 
-  #captured(id: string, halves: readonly Half[]): Became | undefined {
+  function captured(id: string, halves: readonly Half[]): Became | undefined {
     const homes = new Map<string, Home>();
-    for (const made of this.#made.get(id) ?? []) {
+    for (const made of madeOf.get(id) ?? []) {
       for (const half of halves) for (const home of half.nodes.get(made)?.homes ?? []) homes.set(home.key, home);
     }
     return homes.size ? { fate: "", homes: [...homes.values()].sort((a, b) => a.order - b.order) } : undefined;
   }
+
+  return { homes, of };
 }
+
+export type Kernels = ReturnType<typeof Kernels>;
 
 interface Half {
   readonly backward: boolean;

@@ -21,7 +21,7 @@ export class Reading {
     if (before?.compile === compile) return before;
     const views = viewsOf(compile);
     if (before && before.#holdsFor(compile, views)) return new Reading(compile, before.views, before.#kernels, before.#subjects);
-    return new Reading(compile, views, new Kernels(compile), new Map());
+    return new Reading(compile, views, Kernels(compile), new Map());
   }
 
   view(id: string): View | undefined {

@@ -54,7 +54,7 @@ export class Subject {
     const by = wanted === "module" && !this.modules.some(Boolean) ? "kernel" : wanted;
     return entry(this.#groups, by, () => grouped(this.family, {
       by, sides: this.#kind === "joint", moduleOf: vertex => this.modules[vertex.index]!, homeOf: vertex => this.homes[vertex.index],
-      signatures: new Signatures(this.family, n => this.modules[n]!),
+      signatures: Signatures(this.family, n => this.modules[n]!),
     }));
   }
 
