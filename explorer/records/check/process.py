@@ -106,7 +106,7 @@ def _listening(warned: Warned, *, through: bool) -> Iterator[Said]:
     def passes(kind: str, to: str, text: str) -> bool:
         """What other threads, the garbage collector and a person's own rules write goes on unheard, and so do
         handlers, whose text was heard as logged or warned of. A compiler's own text is no line of the program."""
-        if threading.get_ident() != own or rule_in_use() or _collecting() or handling:
+        if threading.get_ident() != own or rule_in_use() or getattr(_watched, "collecting", False) or handling:
             return True
         said.hear(kind, to, "" if _compiling() else text)
         return through
@@ -252,10 +252,6 @@ def _collects(phase: str, _: object) -> None:
     """The garbage collector begins or ends. What it lets go of in the middle of a call is of anything that this process
     did before: a call is not told by what the ends of others write or remove, nor are these kept from it."""
     _watched.collecting = phase == "start"
-
-
-def _collecting() -> bool:
-    return getattr(_watched, "collecting", False)
 
 
 @cache

@@ -34,7 +34,7 @@ def notes(compiles: Sequence[CompileData], environment: Mapping[str, str], cut: 
     """Sentences on `compiles`, of whose texts `cut` are kept in part."""
     frames = [each for each in compiles if each.engine == "stock" and each.id.startswith("s")]
     found = list(ALWAYS) if frames else []
-    cached = [each for each in frames if _from_cache(each)]
+    cached = [f for f in frames if any(e.kind == "Cache" and e.fields.get("state") == "hit" for e in f.events)]
     if cached:
         found.append(
             f"The code of {named(cached)} came from torch's cache, so the log has no passes and no joint graph for "
@@ -56,10 +56,6 @@ def notes(compiles: Sequence[CompileData], environment: Mapping[str, str], cut: 
 def named(compiles: Sequence[CompileData]) -> str:
     more = len(compiles) - NAMED
     return ", ".join(each.id for each in compiles[:NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _from_cache(compile: CompileData) -> bool:
-    return any(e.kind == "Cache" and e.fields.get("state") == "hit" for e in compile.events)
 
 
 Counted = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]

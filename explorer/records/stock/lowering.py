@@ -151,7 +151,7 @@ def _why(half: Half, buffer: Any, loops: Any, outputs: set[str], kind: str) -> d
     if name in outputs:
         code, detail = reasons.OUTPUT, ""
     elif kind == "extern":
-        code, detail = (RESULT, "") if _has_data(buffer) else (NO_TENSOR, "")
+        code, detail = (RESULT, "") if hasattr(getattr(buffer, "layout", None), "size") else (NO_TENSOR, "")
     elif getattr(loops, "reduction_type", None):
         code, detail = reasons.REDUCTION, str(loops.reduction_type)
     elif asked in _ASKED_BY:
@@ -159,10 +159,6 @@ def _why(half: Half, buffer: Any, loops: Any, outputs: set[str], kind: str) -> d
     else:
         code, detail = REALIZED, asked
     return data.WhyData(code, CATALOGUE[code].title, detail)
-
-
-def _has_data(buffer: Any) -> bool:
-    return hasattr(getattr(buffer, "layout", None), "size")
 
 
 def layout(value: Any) -> str:
