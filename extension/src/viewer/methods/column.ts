@@ -57,8 +57,10 @@ export function MethodColumn(method: MethodData, shared: Shared, close: () => vo
   }
 
   function exports(): readonly Export[] {
-    const text = () => shownAs?.text ?? body.innerText;
-    const make = async () => [text()].map(each => (typeof each === "string" ? each : each()))[0]!;
+    const make = async () => {
+      const text = shownAs?.text ?? body.innerText;
+      return typeof text === "string" ? text : text();
+    };
     return [{ kind: "txt", name: fileName(`${of.name} ${chosen}`), make }];
   }
 
