@@ -413,3 +413,38 @@ def test_an_array_lies_in_memory_as_its_tensor_does(layout: str) -> None:
             x = IN_MEMORY[layout]()
             compiled = explorer.compile(program, backend="eager", dynamic=dynamic)(x)
             assert list(map(facts, compiled)) == list(map(facts, program(x)))
+
+
+def _lines(*lines):
+    space = {"np": np, "torch": torch}
+    exec("def f(x):\n    a = x.numpy()\n" + "".join(f"    {line}\n" for line in lines), space)
+    return space["f"]
+
+
+SCALARS = {
+    "an item": ["n = a[0]"],
+    "the last": ["n = a.reshape(2, 2)[1, -1]"],
+    "unpacked": ["_, n, *_ = a"],
+    "a list": ["n = list(a)"],
+    "taken": ["n = np.take(a, 1)"],
+    "a reduction": ["n = a.max(), a[a.argmax()]"],
+    "a squeezed array": ["n = a[:1].squeeze()"],
+    "rows": ["n = list(a.reshape(2, 2))"],
+}
+LOOPS = {
+    "a loop": ["n = []", "for v in a:", "    a += 1", "    n.append(v)"],
+    "with breaks": ["n = []", "for v in a:", "    print(end='')", "    a += 1", "    n.append(v)"],
+    "enumerate": ["n = []", "for i, v in enumerate(a):", "    a[3] = i + 7", "    n.append(v)"],
+    "an iterator": ["i = iter(a)", "n = [next(i)]", "print(end='')", "a *= 3", "n += i"],
+    "rows": ["n = []", "for v in a.reshape(2, 2):", "    v += 1", "    print(end='')", "    n.append(v.sum())"],
+}
+
+
+@pytest.mark.parametrize("kind", [*SCALARS, *(f"in {name}" for name in LOOPS)])
+def test_a_scalar_of_numpy_is_a_copy_and_an_iterator_reads_as_it_goes(kind):
+    lines = SCALARS.get(kind) or LOOPS[kind.removeprefix("in ")]
+    function = _lines(*lines, "a += 1", "return n, a, x")
+    compiled = explorer.compile(function)
+    for _ in range(2):
+        found, expected = compiled(torch.arange(4.0)), function(torch.arange(4.0))
+        assert repr(found) == repr(expected)

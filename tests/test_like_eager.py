@@ -49,7 +49,8 @@ def told(fn: Callable[[torch.Tensor], Any], make: Callable[[], torch.Tensor], gr
             result = type(error), str(error)
         if isinstance(result, torch.Tensor):
             result = result.tolist(), result.requires_grad, result.is_leaf, result.device
-        found.append((result, x.tolist(), x.requires_grad, list(SEEN)))
+        version = None if x.is_inference() else x._version
+        found.append((result, x.tolist(), x.requires_grad, version, list(SEEN)))
     return [str(each) for each in found]  # NaN is not equal to itself
 
 
@@ -278,3 +279,33 @@ def test_a_zero_tensor_has_no_memory_to_read(grad: bool) -> None:
         assert torch.equal(compiled(given), fn(given))
     record = explorer.explore(fn, time=False)(torch._efficientzerotensor(3))
     assert "a zero tensor, which has no memory" in record.text()
+
+
+WRITES = ["x.data.add_(1)", "x.data[0].add_(1)", "x.detach().add_(1)", "x.data.add_(1); x.detach().mul_(2)",
+          "x.unbind()[0].data.add_(1)", "torch.clamp(x.data, 0, 1, out=x.data)", "x.data.copy_(x * 2)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("after", ["pass", "print(end='')", "y = y * 2"])
+@pytest.mark.parametrize("write", WRITES)
+def test_versions_after_a_write_through_data(write: str, after: str, grad: bool) -> None:
+    """Autograd is not told of it, also where a view was taken before."""
+    space: dict[str, Any] = {"torch": torch}
+    exec(f"def fn(x):\n    y = x[0]\n    {write}\n    {after}\n    return y", space)
+    like_eager(lambda: space["fn"], lambda: torch.ones(3, 2).requires_grad_(grad))
+
+
+@pytest.mark.parametrize("computed", ["x + n * n", "x * (n << 3)", "x * (n * n * n // 7)", "torch.full((2,), n + n)"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_integers_of_the_program_that_leave_64_bits(computed: str, dtype: torch.dtype) -> None:
+    space: dict[str, Any] = {"torch": torch}
+    exec(f"def fn(x, n):\n    return {computed}", space)
+    compiled = explorer.compile(space["fn"], dynamic=True)
+    for n in (3, 5, 2**40, 2**62, 2**63 - 1, -(2**63), 7):
+        found: list[Any] = []
+        for call in (space["fn"], compiled):
+            try:
+                found.append(call(torch.ones(2, dtype=dtype), n).tolist())
+            except (RuntimeError, OverflowError) as error:
+                found.append(type(error))
+        assert found[0] == found[1]

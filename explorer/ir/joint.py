@@ -179,15 +179,18 @@ Returned = FromGraph | FromInput | FromView | SameAs | Constant
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """Input `index` is written. "inside": by a trailing `aten.copy_` of the graph, unseen by autograd.
-    "after": from the NewValue at forward output `output`, by a copy that autograd sees."""
+    """Input `index` is written. "inside": by a trailing `aten.copy_` of the graph, unseen by autograd. "uncounted":
+    likewise, and its version stays: through `x.data`, or by an operator that does not say so. "after": from the
+    NewValue at forward output `output`, by a copy that autograd sees."""
 
     index: int
-    how: Literal["inside", "after"]
+    how: Literal["inside", "uncounted", "after"]
     output: int | None = None
 
     def __str__(self) -> str:
-        where = "inside the graph" if self.how == "inside" else f"after the graph, from forward output {self.output}"
+        where = "inside the graph" + (", its version stays" if self.how == "uncounted" else "")
+        if self.how == "after":
+            where = f"after the graph, from forward output {self.output}"
         return f"input {self.index} is written {where}"
 
 

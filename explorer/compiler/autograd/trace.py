@@ -389,7 +389,7 @@ class Tracer:
         self.write_inputs(inside, inputs)
         self.graph.output(tuple(nodes))
         mutations = [joint.Mutation(i, "after", output) for output, i in enumerate(after)]
-        mutations += [joint.Mutation(i, "inside") for i in inside]
+        mutations += [joint.Mutation(i, "inside" if self.inputs[i]._version else "uncounted") for i in inside]
         signature = joint.Signature(
             inputs=tuple(sources),
             outputs=tuple(kinds),

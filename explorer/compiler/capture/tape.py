@@ -23,6 +23,7 @@ from torch._prims_common import make_contiguous_strides_for as contiguous
 from torch._subclasses import fake_tensor
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 from torch.fx.experimental import symbolic_shapes
+from torch.utils._sympy import functions as sym
 
 from explorer.compiler.capture import operator_checks as checks
 from explorer.compiler.capture import reasons
@@ -35,6 +36,9 @@ from explorer.ir.bytecode import Span
 from explorer.ir.capture import Computed, Input, Inside, Returned, Size, Source, Stride
 from explorer.ir.graph import INFO, Graph, as_given, info, is_refused, stamp
 from explorer.ir.sizes import Operation, Relations, computed, is_whole
+
+_INT64 = torch.iinfo(torch.int64)
+_SHRINKS = (sym.FloorDiv, sym.PythonMod, sym.Mod)
 
 
 def stored_elements(tensor: torch.Tensor) -> int:
@@ -122,6 +126,8 @@ class Tape:
         self.storage_symbols: dict[sympy.Symbol, Source] = {}
         """How many elements a storage has. They are asked only where sizes or strides change in place."""
         self.symbol_steps: dict[sympy.Symbol, int] = {}
+        self.program_numbers: set[sympy.Symbol] = set()
+        """Of integers of the program, which may be of any size."""
         self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
         self._measured: dict[sympy.Symbol, tuple[fx.Node, int]] = {}
         """Sizes that only the graph knows: the node, and which of its sizes it is."""
@@ -236,6 +242,7 @@ class Tape:
         made = self.shape_env.create_unspecified_symint_and_symbol(value, named, symbolic_shapes.DimDynamic.DYNAMIC)
         assert isinstance(made, torch.SymInt)
         self._name_symbol(made.node.expr, source)
+        self.program_numbers.add(made.node.expr)
         return made
 
     def _placeholder(self, source: Source, value: Any, about: str) -> fx.Node:
@@ -532,6 +539,7 @@ class Tape:
     def size_argument(self, size: torch.SymInt | torch.SymFloat | torch.SymBool) -> fx.Node | int | float | bool:
         """The graph's form of a symbolic size: a placeholder for a symbol, operator nodes for an expression."""
         expr = size.node.expr
+        self._check_in_64_bits(expr)
         if expr.is_integer and not is_whole(expr) and (source := self.source_of(expr)) is not None:
             return self._number_input(expr, source)  # Python computes it, floats and all, when the frame is entered
         try:
@@ -539,6 +547,18 @@ class Tape:
             return made
         except KeyError:
             unsupported(reasons.OPERATION, f"the size expression {size}")
+
+    def _check_in_64_bits(self, expr: sympy.Expr) -> None:
+        """Guard what generated code computes of the program's integers, which have no limit in Python."""
+        if not expr.is_integer or expr.free_symbols.isdisjoint(self.program_numbers):
+            return
+        for part in sympy.postorder_traversal(expr):
+            grows = part.args and part.is_integer and not isinstance(part, _SHRINKS)
+            if not grows or part.free_symbols.isdisjoint(self.program_numbers):
+                continue
+            if not self.shape_env.evaluate_expr(sympy.Le(sympy.Abs(part), _INT64.max)):
+                unsupported(reasons.OPERATION, f"{part}, which is no 64-bit integer")
+        self.note_shape_guards("generated code computes it in 64 bits")
 
     def source_of(self, expr: sympy.Expr) -> Source | None:
         """Where a number that is an expression of inputs can be read, or computed when the frame is entered."""

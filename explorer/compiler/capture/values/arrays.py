@@ -25,6 +25,7 @@ from explorer.compiler.capture.guards import TypeIs, same_number
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, SizeValue, is_unbacked
+from explorer.compiler.capture.values.iterators import SequenceIterator
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import lacks
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
@@ -160,7 +161,7 @@ class ArrayValue(Value):
             self._no_array(t, "__iter__", "iteration over a 0-d array")
         rows = t.index(self.length(t))
         t.check_length(rows)
-        return t.sequence_iterator(TupleValue([self.get_item(t, Constant(i)) for i in range(rows)]))
+        return ArrayIterator(self, rows)
 
     def _no_array(self, t: Tracer, name: str, of_array: str) -> NoReturn:
         """Raise what NumPy does for an array without dimensions, or Python for a scalar, which has no such method."""
@@ -177,6 +178,29 @@ class ArrayValue(Value):
 
     def describe(self) -> str:
         return f"{_type_name(self.stand_in)} {self._node.name}"
+
+
+class ArrayIterator(SequenceIterator):
+    """Reads each row in its turn: it sees what was written before."""
+
+    base: ArrayValue
+
+    def __init__(self, base: ArrayValue, rows: int) -> None:
+        super().__init__(base)
+        self.rows = rows
+
+    def python_type(self) -> type:
+        return type(iter(np.empty(0)))
+
+    @property
+    def _size(self) -> int:
+        return self.rows
+
+    def _at(self, t: Tracer, position: int) -> Value:
+        return self.base.get_item(t, Constant(position))
+
+    def _nothing(self) -> Value:
+        return TupleValue([])
 
 
 def _place(fake: torch.Tensor) -> tuple[Any, ...]:
@@ -607,12 +631,13 @@ def _late(t: Tracer, expected: Any, result: Any) -> list[int]:
 def _settle(
     t: Tracer, node: fx.Node, expected: Any, result: torch.Tensor, memory: list[tuple[Any, torch.Tensor]]
 ) -> tuple[fx.Node, torch.Tensor]:
-    """The result as a copy where NumPy makes one and torch._numpy a view; noted where it is the other way about."""
+    """The result as a copy where NumPy makes one, as a scalar is, and torch._numpy a view; noted where it is the other
+    way about."""
     held = expected.numpy() if isinstance(expected, torch.Tensor) else expected
-    if not isinstance(held, np.ndarray) or held.size == 0:
+    if not isinstance(held, (np.ndarray, np.generic)) or held.size == 0:
         return node, result
     for before, fake in memory:
-        shares = np.may_share_memory(held, before)
+        shares = isinstance(held, np.ndarray) and np.may_share_memory(held, before)
         if before.size and shares != (_storage(result) == _storage(fake)):
             if shares:
                 t.unshared[_storage(result)] = (fake, version(fake), result, version(result))

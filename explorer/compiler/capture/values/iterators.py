@@ -91,6 +91,9 @@ class SequenceIterator(IteratorValue):
             self.done = True
             return None
         position, self.index = self.index, self.index + 1
+        return self._at(t, position)
+
+    def _at(self, t: Tracer, position: int) -> Value:
         if isinstance(self.base, SequenceValue):
             return self.base.at(t, position)
         return t.from_python(self.base.constant()[position])
