@@ -11,7 +11,7 @@ import { styles } from "./styles.mjs";
 
 /** Bytes of our own scripts and styles in the labextension, as built for production: of all, and of what every start of
  * JupyterLab loads (the viewer comes with the first record). Beyond these, look at what was added. */
-const LARGEST = { all: 364_000, start: 40_000 };
+const LARGEST = { all: 350_000, start: 40_000 };
 
 const here = import.meta.dirname;
 const built = join(here, "../explorer/labextension/static");
