@@ -259,6 +259,8 @@ def _expression(number: Any) -> Any:
     return number.node.expr if isinstance(number, torch.SymInt) else number
 
 
+DTYPE_OF_NUMBER = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+"""Of a tensor that is Python's number."""
 DTYPE_NAMES: dict[torch.dtype, str] = {
     torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
     torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "b8",

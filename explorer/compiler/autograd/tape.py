@@ -22,7 +22,7 @@ from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir import joint
-from explorer.ir.graph import Graph, NodeInfo, info, stamp
+from explorer.ir.graph import DTYPE_OF_NUMBER, Graph, NodeInfo, info, stamp
 
 
 @contextlib.contextmanager
@@ -197,7 +197,7 @@ class Tape(TorchDispatchMode):
             raise Unsupported(Why(reasons.MUTABLE_OPERATOR, str(func)))
         if args and isinstance(args[0], (int, float, complex)) and _is_of_tensors(func):
             with self:  # torch hands a tensor that was a number over as that number
-                args = (aten.scalar_tensor.default(args[0], dtype=_DTYPE_OF[type(args[0])]), *args[1:])
+                args = (aten.scalar_tensor.default(args[0], dtype=DTYPE_OF_NUMBER[type(args[0])]), *args[1:])
         result = func(*args, **kwargs)
         many = isinstance(result, (tuple, list))
         tensors = [v for v in result if isinstance(v, torch.Tensor)] if many else [result]
@@ -277,9 +277,6 @@ def has_memory(value: Any) -> bool:
 def _is_complex(args: tuple[Any, ...]) -> bool:
     given = (part for value in args for part in (value if isinstance(value, (tuple, list)) else (value,)))
     return any(isinstance(each, torch.Tensor) and each.is_complex() and each.device.type == "cpu" for each in given)
-
-
-_DTYPE_OF = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
 
 @functools.cache

@@ -102,7 +102,7 @@ def _public(kind: str, target: Any, args: list[Value]) -> tuple[Any, list[Value]
         return getattr(torch.Tensor, target), args
     if target is getattr and isinstance(args[1], Constant):
         return getattr(torch.Tensor, args[1].value).__get__, args[:1]
-    if getattr(target, "__module__", "") == "_operator" and len(args) <= 3:
+    if getattr(target, "__module__", "") == "_operator":
         tensors = tuple(issubclass(each.python_type(), torch.Tensor) for each in args)
         return _method_of(target, tensors), args if tensors[0] else args[::-1]
     return target, args
@@ -122,10 +122,10 @@ def _method_of(function: Callable[..., Any], tensors: tuple[bool, ...]) -> Any:
     """The method of torch.Tensor that one of Python's operators calls, asked of torch itself."""
     try:
         with _FirstCall():
-            function(*(STAND_IN if tensor else 1 for tensor in tensors))
+            function(*(_STAND_IN if tensor else 1 for tensor in tensors))
     except _Seen as seen:
         return seen.args[0]
     return function
 
 
-STAND_IN = torch.zeros(())
+_STAND_IN = torch.zeros(())

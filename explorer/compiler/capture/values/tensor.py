@@ -27,7 +27,7 @@ from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wra
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Returned, Source
-from explorer.ir.graph import aten_operator
+from explorer.ir.graph import DTYPE_OF_NUMBER, aten_operator
 
 Held = Literal["tensor guard", "own guard", "graph"]
 """tensor guard: a function of what the guard on every tensor input checks (type, dtype, device, sizes, strides,
@@ -124,11 +124,9 @@ class TensorValue(Value):
             if self.overlay[name] is DELETED:
                 t.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
             return self.overlay[name]
-        if self.cls not in PLAIN and (found := self._of_class(t, name)) is not None:
+        is_plain = self.cls in PLAIN and not t.torch_state.modes
+        if not is_plain and (found := self._of_class(t, name)) is not None:
             return found
-        if t.torch_state.modes and isinstance(getattr(torch.Tensor, name, None), types.GetSetDescriptorType):
-            if (found := overridden(t, "call_function", getattr, [self, Constant(name)], {})) is not None:
-                return found
         if name == "shape":
             return self.method(t, "size", [], {})
         if name == "nbytes":
@@ -176,7 +174,7 @@ class TensorValue(Value):
             unsupported(reasons.OP_RAISED, f"tensor.{name}: {error}")
 
     def _of_class(self, t: Tracer, name: str) -> Value | None:
-        """What a subclass makes of an attribute; None where it has torch's own."""
+        """What a mode or a subclass makes of an attribute; None where it has torch's own."""
         found = t.look_up(self.cls, name)
         if found is not MISSING and owner_of(self.cls, name) not in _TORCHS:
             own = None if self.given is None else vars(self.given).get(name)
@@ -508,11 +506,9 @@ def to_graph(t: Tracer, value: Value) -> tuple[Any, Any]:
         real = value.constant()
     except NotConstant:
         unsupported(reasons.UNTRACEABLE_CALL, f"{value.describe()} as an argument of an operator")
-    return _DTYPES.get(real, real) if isinstance(real, type) else real, real
-
-
-_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
-"""Python's number types as arguments: the code of a graph cannot print a class."""
+    if isinstance(real, type):
+        real = DTYPE_OF_NUMBER.get(real, real)  # the code of a graph cannot print a class
+    return real, real
 
 
 _OF_FLOATS = frozenset(
