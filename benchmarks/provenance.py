@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 from benchmarks.programs import ZOO, of_program
 from benchmarks.report import Aim, Report, Selection, percent
 from explorer.api import configure
-from explorer.core.origin import synthetic
+from explorer.core.origin import synthetic_reason
 from explorer.ir.record import CompileData, LineData
 from explorer.records.exploration import Asked, explored
 from explorer.show.view.provenance import is_source_line, provenance
@@ -67,6 +67,6 @@ def unsourced(compile: CompileData) -> tuple[int, Counter[str]]:
         causes = frozenset(line.origins).union(*(links.causes(origin) for origin in line.origins))
         if any(is_source_line(cause) for cause in causes):
             continue
-        said = sorted(cause.removeprefix(synthetic("")) for cause in causes if cause.startswith(synthetic("")))
+        said = sorted(reason for cause in causes if (reason := synthetic_reason(cause)))
         reasons[said[0] if said else "no cause"] += 1
     return total, reasons

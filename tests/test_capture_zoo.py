@@ -11,7 +11,7 @@ from capturing import Captures
 from explorer.compiler.capture import optimize
 from explorer.compiler.capture.guards import GlobalStateIs
 from explorer.compiler.config import Config
-from explorer.core.origin import synthetic
+from explorer.core.origin import synthetic_reason
 from explorer.ir.capture import Capture
 from explorer.records.to_record.capture import guard_data
 from guard_decisions import decide
@@ -43,7 +43,7 @@ def guards_are_explained(capture: Capture) -> None:
     for guard in capture.guards:
         assert guard.why, guard.text
         assert guard.cause, guard.text
-        assert guard.span is not None or guard.cause.startswith(synthetic("")), guard.text
+        assert guard.span is not None or synthetic_reason(guard.cause), guard.text
     state = next((g.condition.state for g in capture.guards if isinstance(g.condition, GlobalStateIs)), None)
     for decision in decide([guard_data(each, 0) for each in capture.guards], capture.given, state):
         assert decision.holds is not False, (decision.guard.expression, decision.how)

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 
 Origins = tuple[str, ...]
 
+_SYNTHETIC = "synthetic:"
 _current: ContextVar[Origins] = ContextVar("origin", default=())
 
 
@@ -31,7 +32,12 @@ def origin(*ids: str) -> Iterator[None]:
 
 def synthetic(reason: str) -> str:
     """The origin of something that no source line caused, naming why it exists ("guard prologue")."""
-    return f"synthetic:{reason}"
+    return _SYNTHETIC + reason
+
+
+def synthetic_reason(id: str) -> str | None:
+    """The reason given to `synthetic`, or None when `id` names a real element."""
+    return id.removeprefix(_SYNTHETIC) if id.startswith(_SYNTHETIC) else None
 
 
 def union(*many: Iterable[str]) -> Origins:

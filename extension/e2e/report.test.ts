@@ -192,7 +192,7 @@ test("fusion is told by operation and line, and of libraries only the lines that
   const viewer = on.page.locator("#viewer");
   const schedule = await openPane(viewer, "schedule");
   assert.match((await schedule.locator(".ex-op text").allTextContents()).join(), /addmm · linear\.py:\d+/);
-  assert.match(await schedule.innerText(), /^\d+ of \d+ pairs? of operations fused[\s\S]* Fusion decisions\n[\s\S]*computes in the same loop: /);
+  assert.match(await schedule.innerText(), /^\d+ operations? computed inside the loops of others\. \d+ of \d+ pairs? of operations fused[\s\S]* Fusion decisions\n[\s\S]*computes in the same loop: /);
   const top = async (text: string) => (await schedule.getByRole("heading", { name: text }).first().boundingBox())?.y ?? NaN;
   assert.ok((await top("What runs, in order")) < (await top("Loop IR")));
   const source = await openPane(viewer, "source");
