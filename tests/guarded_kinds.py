@@ -515,6 +515,7 @@ WITHIN = {
 }  # fmt: skip
 """Values that nothing is read into by itself: the kind of what they are asked of, or of the same that is given."""
 MADE_HERE = {
+    "ArrayIterator": "iter(array), called by the program",
     "CallableIterator": "iter(function, end), called by the program",
     "CompiledValue": "torch.compile called by the program",
     "FunctionContext": "filled by the program",

@@ -38,10 +38,10 @@ def reduction(
     keepdim: bool,
     *,
     value: torch.dtype,
-    result: torch.dtype,
-    stride: Point,
+    result: torch.dtype | None = None,
+    stride: Point | None = None,
 ) -> Tensor:
-    """Reduce `x`, converted to `value`, over `dims` into a tensor of dtype `result`."""
+    """Reduce `x`, converted to `value`, over `dims` into a tensor of dtype `result` (by default `value`)."""
     kept = [d for d in range(len(x.size)) if d not in dims]
     size = tuple(ONE if d in dims else n for d, n in enumerate(x.size)) if keepdim else tuple(x.size[d] for d in kept)
 
@@ -50,7 +50,7 @@ def reduction(
         point = tuple(next(inside) if d in dims else next(outside) for d in range(len(x.size)))
         return cast(x.at(point), x.dtype, value)
 
-    layout = Layout(result, x.device, size, lower.dense(size, stride))
+    layout = Layout(result or value, x.device, size, lower.dense(size, stride))
     over = tuple(x.size[d] for d in dims)
     buffer = lower.loop(layout, body, Why(reasons.REDUCTION, combine), reduced=over, combine=combine)
     return lower.stored(buffer)

@@ -89,7 +89,7 @@ def delete_subscr(t: Tracer, f: Frame, i: Instruction) -> None:
 @OPCODES.rule("LOAD_FAST")
 def load_fast(t: Tracer, f: Frame, i: Instruction) -> None:
     """Push a local. One that only gets another name is not read."""
-    found = (t.unread_local(f, i.arg) if _is_renamed(f) else None) or t.load_local(f, i.arg)
+    found = f.locals[i.arg] = (t.unread_local(f, i.arg) if _is_renamed(f) else None) or t.load_local(f, i.arg)
     f.push(CellAside(found) if isinstance(found, Cell) and i.arg.startswith(ASIDE) else found)
 
 

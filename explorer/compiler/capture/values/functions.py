@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import types
 import weakref
 from collections.abc import Callable, Sequence
@@ -373,8 +372,10 @@ class WeakReference(ObjectValue):
                 pending += [each.locals, each.stack, each.cells]
             elif isinstance(each, Value) and not isinstance(each, WeakReference):
                 pending += [part for name, part in vars(each).items() if name != "given"]
-            elif isinstance(each, (dict, list, tuple, set)):
-                pending += gc.get_referents(each)
+            elif isinstance(each, dict):
+                pending += each.values()  # the keys of a traced dictionary stand for objects that its values hold
+            elif isinstance(each, (list, tuple, set)):
+                pending += each
         return False
 
     def reconstruct(self, r: Reconstructor) -> None:
