@@ -40,12 +40,12 @@ from explorer.ir.sizes import Sizes
 
 def missing(checks: Iterable[Loop], others: Iterable[Loop]) -> set[str]:
     """Those loops among `checks` that check an element which no loop of `others` checks."""
-    numbers: dict[Any, int] = {}
+    numbers: dict[object, int] = {}
     made = {number for loop in others for number in _checked(loop, numbers)}
     return {loop.id for loop in checks if not made.issuperset(_checked(loop, numbers))}
 
 
-def _checked(loop: Loop, numbers: dict[Any, int]) -> Iterator[int]:
+def _checked(loop: Loop, numbers: dict[object, int]) -> Iterator[int]:
     """A number for each check that the loop makes at all its points: the same for checks of the same elements."""
     axes = loop.ranges
     number: dict[Expr, int] = {}
@@ -53,12 +53,13 @@ def _checked(loop: Loop, numbers: dict[Any, int]) -> Iterator[int]:
     for expr in walk(*always):
         key = value_key(expr, tuple(number[child] for child in children(expr)))
         if isinstance(expr, (Load, IndexValue)):
-            key = tuple(_reached(each, axes) if each is expr.index else each for each in key)
+            from_data = {symbol for symbol, _ in expr.indirect} if isinstance(expr, Load) else set()
+            key = tuple(_reached(each, axes, from_data) if each is expr.index else each for each in key)
         number[expr] = numbers.setdefault(key, len(numbers))
     yield from (number[expr] for expr in always if isinstance(expr, Check))
 
 
-def _reached(index: Size, axes: dict[sympy.Symbol, Size]) -> Any:
+def _reached(index: Size, axes: dict[sympy.Symbol, Size], from_data: set[sympy.Symbol]) -> object:
     """What positions an index takes: where it starts, and by which steps how often; what equals nothing else for an
     index that no steps describe."""
     steps: list[tuple[Size, Size]] = []
@@ -66,7 +67,7 @@ def _reached(index: Size, axes: dict[sympy.Symbol, Size]) -> Any:
     for term in sympy.Add.make_args(index):
         inside = [symbol for symbol in term.free_symbols if symbol in axes]
         step = term.coeff(inside[0]) if len(inside) == 1 else None
-        if not inside and not any(symbol.name.startswith("at") for symbol in term.free_symbols):
+        if not inside and from_data.isdisjoint(term.free_symbols):
             start += term
         elif step and step * inside[0] == term:
             steps.append((step, axes[inside[0]]))

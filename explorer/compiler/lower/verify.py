@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import sympy
 import torch
 
-from explorer.ir.loops import Apply, Buffer, Cast, Check, Extern, IndexValue, Load, Loop, Loops, Masked, View, walk
+from explorer.ir.loops import (
+    Apply,
+    Buffer,
+    Cast,
+    Check,
+    Extern,
+    IndexValue,
+    Load,
+    Loop,
+    Loops,
+    Masked,
+    Size,
+    View,
+    walk,
+)
 from explorer.ir.scalar import OPS, computing_dtype
 
 
@@ -15,10 +30,11 @@ def verify_loops(loops: Loops) -> None:
     index uses an unknown symbol, an element has no origin, or a node is not accounted for."""
     written = {entry.name for entry in loops.inputs if hasattr(entry, "name") and hasattr(entry, "layout")}
     buffers = loops.buffers
+    sizes = {symbol for entry in loops.inputs for size in _sizes(entry) for symbol in size.free_symbols}
     for operation in loops.operations:
         assert operation.origins, f"{operation.id} has no origin"
         if isinstance(operation, Loop):
-            _verify_loop(buffers, operation, written)
+            _verify_loop(buffers, operation, written, sizes)
         else:
             _verify_extern(operation, written)
         for buffer in operation.writes:
@@ -41,10 +57,17 @@ def _verify_extern(call: Extern, written: set[str]) -> None:
         assert view.buffer in written, f"{call.id} reads {view.buffer} before it is written"
 
 
-def _verify_loop(buffers: Mapping[str, Buffer], loop: Loop, written: set[str]) -> None:
+def _sizes(entry: Buffer | Size) -> tuple[Size, ...]:
+    """What an input tells of the sizes of a call: its own value, or a tensor's layout."""
+    return (*entry.layout.size, *entry.layout.stride, entry.layout.offset) if isinstance(entry, Buffer) else (entry,)
+
+
+def _verify_loop(buffers: Mapping[str, Buffer], loop: Loop, written: set[str], sizes: set[sympy.Symbol]) -> None:
     axes = loop.ranges.keys()
-    sizes = {symbol for size in loop.ranges.values() for symbol in size.free_symbols}
-    assert not (axes & sizes), f"{loop.id}: an axis is its own size"
+    strange = {symbol for size in loop.ranges.values() for symbol in size.free_symbols} - sizes
+    assert not strange, f"{loop.id} runs over sizes that no input gives: {strange}"
+    assert axes.isdisjoint(sizes), f"{loop.id}: an axis is a size of the inputs"
+    known = axes | sizes
     assert bool(loop.combine) or not loop.reduced, f"{loop.id} reduces without a combination"
     made = {"argmax": "int64", "argmin": "int64", "any": "bool", "all": "bool"}.get(loop.combine or "")
     stored = computing_dtype(loop.buffer.layout.dtype)
@@ -57,12 +80,11 @@ def _verify_loop(buffers: Mapping[str, Buffer], loop: Loop, written: set[str]) -
             case Load(buffer=name, index=index, indirect=indirect):
                 assert name in written, f"{loop.id} reads {name} before it is written"
                 assert expr.dtype == computing_dtype(buffers[name].layout.dtype), f"{loop.id} loads {name}"
-                inside = axes | {symbol for symbol, _ in indirect}
-                strange = {s for s in index.free_symbols - inside if s.name[0] in "irx" and s.name[1:].isdigit()}
+                strange = index.free_symbols - known - {symbol for symbol, _ in indirect}
                 assert not strange, f"{loop.id} loads {name}[{index}], which uses {strange}"
                 assert all(value.dtype == torch.int64 for _, value in indirect), f"{loop.id}: an index that is no int64"
             case IndexValue(index=index):
-                strange = {s for s in index.free_symbols - axes if s.name[0] in "irx" and s.name[1:].isdigit()}
+                strange = index.free_symbols - known
                 assert not strange, f"{loop.id} takes the value of {index}, which uses {strange}"
             case Apply(op=op, args=args):
                 operands = args[1:] if op == "where" else args

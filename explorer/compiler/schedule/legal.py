@@ -126,16 +126,16 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names
         if whole is None:
             obstacle = _incomplete(a, b, needed) or obstacle
             continue
-        why = _judge(whole, *aligned, links, facts)
-        if why.code.startswith("refuse."):
-            obstacle = why
+        judged = _judge(whole, *aligned, links, facts)
+        if not judged:
+            obstacle = judged.why
             continue
         if crossing := _crossing(whole, facts):
             obstacle = Why(reasons.MEMORY_ORDER, crossing)
             continue
-        return Joined(pair, Verdict(True, why, float(_saved(whole, *aligned, links, facts))), whole)
+        return Joined(pair, Verdict(True, judged.why, float(_saved(whole, *aligned, links, facts))), whole)
     if not needed and (aligned := side_by_side(a, b)) is not None and (whole := merge(*aligned)) is not None:
-        if _judge(whole, *aligned, links, facts).code == reasons.OTHER_ELEMENTS and not _crossing(whole, facts):
+        if _judge(whole, *aligned, links, facts).why.code == reasons.OTHER_ELEMENTS and not _crossing(whole, facts):
             return Joined(pair, Verdict(True, Why(reasons.SAME_SPACE, _space(whole))), whole)
     return Joined(pair, Verdict(False, obstacle))
 
@@ -201,8 +201,12 @@ def _same_storage(a: Group, b: Group, facts: Facts) -> Iterator[tuple[AccessingL
                         yield (a.placed[x.by], x), (b.placed[y.by], y)
 
 
-def _judge(whole: Group, a: Group, b: Group, links: Sequence[Link], facts: Facts) -> Why:
-    """Why the aligned groups `a` and `b` belong together in `whole`, or the first thing that forbids it."""
+def _judge(whole: Group, a: Group, b: Group, links: Sequence[Link], facts: Facts) -> Verdict:
+    """Whether the aligned groups `a` and `b` may be one, `whole`, and why, or the first thing that forbids it."""
+
+    def refuse(code: str, detail: str) -> Verdict:
+        return Verdict(False, Why(code, detail))
+
     inside = {placed.position: placed for placed in whole.placed}
     best: Why | None = None
     few, long = facts.rows(whole)
@@ -216,26 +220,26 @@ def _judge(whole: Group, a: Group, b: Group, links: Sequence[Link], facts: Facts
             continue
         writer, reader = (first, second) if link.a.written else (second, first)
         if not same:
-            return _elsewhere(link, writer)
+            return Verdict(False, _elsewhere(link, writer))
         along = writer.inner and writer.loop.combine is None
         if along and not reader.inner:
-            return Why(reasons.ITERATION_SPACE, f"{link.buffer} is read outside the loop that writes it")
+            return refuse(reasons.ITERATION_SPACE, f"{link.buffer} is read outside the loop that writes it")
         if reader.inner and not along and whole.inner and few < FEW_ROWS and long > LONG_ROW:
-            return Why(reasons.SERIAL, f"{few} rows of {long} elements")
+            return refuse(reasons.SERIAL, f"{few} rows of {long} elements")
         best = Why(_relation(writer, reader, along), link.buffer) if best is None else best
     for (one, x), (other, y) in _same_storage(a, b, facts):
         names = f"{x.element.buffer} and {y.element.buffer}"
         if one.at[x.element.index].key != other.at[y.element.index].key or not (x.element.exact and y.element.exact):
-            return Why(reasons.MUTATION, f"{names} at different points")
+            return refuse(reasons.MUTATION, f"{names} at different points")
         if x.written == (one.position < other.position):
-            return Why(reasons.MUTATION, f"{names}: the update is read under the other name")
+            return refuse(reasons.MUTATION, f"{names}: the update is read under the other name")
         best = best or Why(reasons.SAME_READS, facts.storage[x.element.buffer])
     if whole.inner and any(one is not other for (one, _), (other, _) in _same_storage(whole, whole, facts)):
-        return Why(reasons.MUTATION, "an update in a kernel that walks over a row several times")
+        return refuse(reasons.MUTATION, "an update in a kernel that walks over a row several times")
     if best is None:
         link = links[0]
-        return Why(reasons.OTHER_ELEMENTS, f"{link.buffer} at {link.a.element.index} and at {link.b.element.index}")
-    return best
+        return refuse(reasons.OTHER_ELEMENTS, f"{link.buffer} at {link.a.element.index} and at {link.b.element.index}")
+    return Verdict(True, best)
 
 
 def _crossing(whole: Group, facts: Facts) -> str:
