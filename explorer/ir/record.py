@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -813,7 +813,7 @@ class ErrorData(Data, frozen=True):
 class EagerData(Data, frozen=True):
     """What ran in Python outside graphs: `what` is a function, a continuation, or the Python at a graph break. `calls`
     are ATen calls and `seconds` its time in the call `measured`; None where nobody counted them, and `measured` says
-    why."""
+    why. `reached`: whether a call came there at all."""
 
     what: str
     why: str
@@ -822,6 +822,7 @@ class EagerData(Data, frozen=True):
     calls: Whole | None = None
     seconds: float | None = None
     measured: str = ""
+    reached: bool = True
 
 
 class CallsData(Data, frozen=True):
@@ -914,8 +915,9 @@ class DivergenceData(Data, frozen=True):
     engine: str = "explorer"
 
 
-ONE_ONLY = "is in only one of the results"
-"""How `AccuracyData.first_mismatch` ends where a result has no counterpart, which no rounding explains."""
+Mismatch = Literal["elements", "value", "unpaired"]
+"""How a result differs from eager's: in elements of a tensor, in what it is (another number, dtype or shape), or there
+is none in the other's results, which no rounding explains."""
 
 
 class AccuracyData(Data, frozen=True):
@@ -923,7 +925,8 @@ class AccuracyData(Data, frozen=True):
     `where`, the name of that tensor. `first_mismatch` names the first tensor beyond tolerance ("" if none is), and
     `divergence` the first node that differs, if it was searched for. `own_error` and `eager_error` are the largest
     distances of the engine's and of eager's tensors from a float64 run of the same call, if one was made. `nan`: the
-    first of eager's outputs and gradients with a NaN in it. `opaque`: the first value that cannot be compared."""
+    first of eager's outputs and gradients with a NaN in it. `opaque`: the first value that cannot be compared.
+    `mismatch`: how the first mismatch differs."""
 
     largest_absolute: float
     largest_relative: float
@@ -936,6 +939,7 @@ class AccuracyData(Data, frozen=True):
     eager_error: float | None = None
     nan: str = ""
     opaque: str = ""
+    mismatch: Mismatch = "elements"
 
 
 class MachineData(Data, frozen=True):

@@ -266,9 +266,8 @@ def user_line(text: str) -> SpanData | None:
 
 
 AT_BREAK = "the Python at a graph break"
-NOT_COMPILED = "not compiled: "
 _CONTINUATION = re.compile(r"^resume_in_(\w{1,200}?)_at_\d.*")
-TOLD_BEFORE = "it is part of what is told of another one"
+TOLD_BEFORE = "included in the time of another entry"
 NOT_RUN = "it did not run in the call that was measured"
 
 
@@ -307,12 +306,12 @@ def _never_compiled(compile: CompileData, titles: Collection[str]) -> Iterator[E
         for name in missing:
             of = _CONTINUATION.sub(r"\1", name.rpartition(".")[2])
             what = f"{of} after line {broke.span.line}" if broke.span is not None else name
-            yield EagerData(what, NOT_COMPILED + why, compile.id, broke.span)
+            yield EagerData(what, f"not compiled: {why}", compile.id, broke.span, reached=False)
 
 
 def untimed(found: Collection[EagerData], why: str) -> tuple[EagerData, ...]:
     """With why those that were not timed were not, where that is not known yet."""
-    told = (each.measured or each.why.startswith(NOT_COMPILED) for each in found)
+    told = (each.measured or not each.reached for each in found)
     return tuple(
         each if known else msgspec.structs.replace(each, measured=why) for each, known in zip(found, told, strict=True)
     )
@@ -343,7 +342,7 @@ def timed(
                     yield call, place
 
     def measured(each: EagerData) -> EagerData:
-        if each.why.startswith(NOT_COMPILED):
+        if not each.reached:
             return each
         all_of_it = list(of(each))
         some = [(call, place) for call, place in all_of_it if (call.engine, place) not in told]

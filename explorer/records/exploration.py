@@ -707,7 +707,7 @@ def untimed(accuracy: Mapping[str, Comparison]) -> Measured:
     exact = [
         data.AccuracyData(
             c.largest_absolute, c.largest_relative, c.where, c.first_mismatch, c.compared, c.divergence, engine,
-            c.own_error, c.eager_error, c.nan, c.opaque,
+            c.own_error, c.eager_error, c.nan, c.opaque, c.mismatch,
         )  # fmt: skip
         for engine, c in accuracy.items()
     ]  # fmt: skip

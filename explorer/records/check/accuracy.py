@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy
 import torch
 
-from explorer.ir.record import ONE_ONLY, DivergenceData
+from explorer.ir.record import DivergenceData, Mismatch
 from explorer.records.check.float64 import Float64Run, TooLarge
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.leaves import Leaves, Opaque, leaves
@@ -62,11 +62,8 @@ class Comparison:
     """The first of eager's outputs and gradients with a NaN in it."""
     opaque: str = ""
     """The first of eager's values that cannot be compared, with its kind."""
-
-    @property
-    def unpaired(self) -> bool:
-        """Whether what differs first has no counterpart, which no rounding explains."""
-        return self.first_mismatch.endswith(ONE_ONLY)
+    mismatch: Mismatch = "elements"
+    """How the first mismatch differs."""
 
     @property
     def ok(self) -> bool:
@@ -176,25 +173,26 @@ def compare(
     worst_absolute = worst_relative = 0.0
     own_error = eager_error = None
     scales = _group_scales(expected)
-    where = first_mismatch = nan = ""
+    where = nan = ""
+    mismatch: tuple[str, Mismatch] | None = None
     compared = 0
     ours, theirs = _leaves(actual), _leaves(expected)
     dtypes = {leaf.dtype for leaf in theirs.values() if _is_inexact(leaf)}
     for name in dict.fromkeys([*theirs, *ours]):
         if name not in ours or name not in theirs:
-            first_mismatch = first_mismatch or _missing(name, ours, theirs)
+            mismatch = mismatch or _missing(name, ours, theirs)
             continue
         a, b = ours[name], theirs[name]
         if not isinstance(b, torch.Tensor):
             if isinstance(a, torch.Tensor) or not _same(a, b, dtypes):
-                first_mismatch = first_mismatch or f"{name}: {_kind(a)} instead of {_kind(b)}"
+                mismatch = mismatch or (f"{name}: {_kind(a)} instead of {_kind(b)}", "value")
             elif isinstance(b, NUMBERS) and _of_tensor(b) and (absolute := _distance(a, b)) > worst_absolute:
                 worst_absolute, where = absolute, name
                 worst_relative = max(worst_relative, absolute / (_distance(b, 0) or 1.0))
             continue
         compared += 1
         if not isinstance(a, torch.Tensor) or (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
-            first_mismatch = first_mismatch or f"{name}: {_kind(a)} instead of {_kind(b)}"
+            mismatch = mismatch or (f"{name}: {_kind(a)} instead of {_kind(b)}", "value")
             continue
         if not (nan or name.startswith("state")) and _is_inexact(b) and bool(b.isnan().any()):
             nan = name
@@ -211,11 +209,12 @@ def compare(
             close = close or same_places and (own <= NO_WORSE * eager or relative <= TOLERANCE[b.dtype])
         worst_relative = max(worst_relative, relative)
         if not close:
-            first_mismatch = first_mismatch or name
+            mismatch = mismatch or (name, "elements")
+    first, kind = mismatch or ("", "elements")
     return Comparison(
-        worst_absolute, worst_relative, where, first_mismatch, compared,
-        own_error=own_error, eager_error=eager_error, nan=nan,
+        worst_absolute, worst_relative, where, first, compared, own_error=own_error, eager_error=eager_error, nan=nan,
         opaque=next((f"{name} ({leaf})" for name, leaf in theirs.items() if isinstance(leaf, Opaque)), ""),
+        mismatch=kind,
     )  # fmt: skip
 
 
@@ -318,10 +317,10 @@ MOST_SAID = 100
 NUMBERS = (float, complex, numpy.inexact)
 
 
-def _missing(name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+def _missing(name: str, ours: Mapping[str, object], theirs: Mapping[str, object]) -> tuple[str, Mismatch]:
     if not isinstance(ours.get(name, theirs.get(name)), Line):
-        return f"{name} {ONE_ONLY}"
-    return f"{name}: {ours.get(name, 'nothing')} instead of {theirs.get(name, 'nothing')}"
+        return f"{name} is in only one of the results", "unpaired"
+    return f"{name}: {ours.get(name, 'nothing')} instead of {theirs.get(name, 'nothing')}", "value"
 
 
 def _widest(dtypes: Collection[torch.dtype]) -> float:

@@ -100,11 +100,12 @@ def _no_fault(
     trial: Trial, ours: Outcome, eager: Outcome, compared: Comparison, search: StockSearch
 ) -> DivergenceData | None:
     """Results differ, but every graph and kernel that was compared is right."""
-    first = f": {compared.first_mismatch}" if compared.unpaired else f", first in {compared.first_mismatch}"
+    unpaired = compared.mismatch == "unpaired"
+    first = f"{':' if unpaired else ', first in'} {compared.first_mismatch}"
     known = f"results differ{first}, but every graph and kernel that was compared is right"
     if search.not_compared:
         return _no_node(f"{known}; not compared: {'; '.join(dict.fromkeys(search.not_compared))}")
-    if compared.unpaired:
+    if unpaired:
         return _no_node(f"{known}; what Python and AOTAutograd do around the graphs was not compared")
     try:
         exact = exact_values(trial.contestant, eager.values())

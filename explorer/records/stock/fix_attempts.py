@@ -20,8 +20,6 @@ from explorer.records.stock.fixes import TRIED, UNTRIED, Fix
 from explorer.records.stock.rewrite import Refused, Rewritten, function_of, rewritten, standing_in
 from explorer.records.stock.run import StockRun, stock_run
 
-DIFFERENT = "but results differ from eager's"
-
 
 @dataclass(frozen=True)
 class FixAttempt:
@@ -33,6 +31,8 @@ class FixAttempt:
     failure: str = ""
     against: str = ""
     """How close the results are to eager's, as text."""
+    differs: bool = False
+    """Whether they differ from eager's."""
     lines: tuple[str, ...] = ()
     refused: str = ""
     """Why it was not tried."""
@@ -51,7 +51,7 @@ class FixAttempt:
             outcome = f"it does not help: the graph still breaks here (see {where})"
         elif len(left) >= len(self.before):
             outcome = f"it does not help: the graph breaks at {' and '.join(elsewhere)} instead"
-        elif self.against.startswith(DIFFERENT):
+        elif self.differs:
             outcome = f"it does not help: the graph no longer breaks here, {self.against}"
         else:
             more = f" ({count(len(self.before), 'break')} without it, {len(left)} with it)" if left else ""
@@ -89,20 +89,21 @@ def _tried(trial: Trial, eager: Trial, attempt: FixAttempt, how: str, number: in
         compiles = tuple(changed(each, title=f"{each.title}, with {how}") for each in again.compiles({}))
         if again.outcome is None:
             return replace(attempt, compiles=compiles, failure=again.failure.partition("\n")[0])
-        against = _against(again.outcome, eager)
-    return replace(attempt, compiles=compiles, against=against)
+        against, differs = _against(again.outcome, eager)
+    return replace(attempt, compiles=compiles, against=against, differs=differs)
 
 
-def _against(ours: Outcome, eager: Trial) -> str:
-    """Compares with eager. With torch.where, a tensor of the side not taken has a gradient of zeros, in eager none."""
+def _against(ours: Outcome, eager: Trial) -> tuple[str, bool]:
+    """How close the results are to eager's, and whether they differ. A tensor of the side that torch.where does
+    not take has a gradient of zeros, in eager none."""
     expected, found = eager.contestant().observe(), ours.gradients
     more = [name for name, g in found.items() if name not in expected.gradients and g is not None and not g.any()]
     gradients = {name: g for name, g in found.items() if name not in more}
     judged = against_eager(eager.again, replace(ours, gradients=gradients).values(), expected.values())
     if judged.first_mismatch:
-        return f"{DIFFERENT}: {judged.first_mismatch}"
+        return f"but results differ from eager's: {judged.first_mismatch}", True
     zeros = f"; zero gradients where eager has none: {', '.join(more)}" if more else ""
-    return f"largest error against eager {judged.largest_absolute:.3g}{zeros}"
+    return f"largest error against eager {judged.largest_absolute:.3g}{zeros}", False
 
 
 def _rewritten(run: StockRun, fix: Fix, breaks: Sequence[data.BreakData], number: int) -> Iterator[FixAttempt]:
@@ -123,7 +124,7 @@ def _rewritten(run: StockRun, fix: Fix, breaks: Sequence[data.BreakData], number
     trial = replace(run.trial, fn=standing_in(run.trial.fn, made.function))
     attempt = FixAttempt(fix, lines=tuple(f"{file}:{line}" for line in made.lines))
     found = _tried(trial, run.trial, attempt, "torch.where", number)
-    if not found.failure and not found.against.startswith(DIFFERENT):
+    if not (found.failure or found.differs):
         found = replace(found, against=f"{found.against}; {_other_outcomes(run.trial, trial, made)}")
     shown = tuple(data.LineData(line) for line in made.diff)
     compiles = list(found.compiles)
@@ -147,7 +148,7 @@ def _other_outcomes(eager: Trial, mended: Trial, made: Rewritten) -> str:
             continue
         there = replace(eager, args=args, kwargs=kwargs)
         found = _tried(replace(mended, args=args, kwargs=kwargs), there, FixAttempt(Fix("")), "torch.where", 0)
-        if found.failure or found.against.startswith(DIFFERENT):
+        if found.failure or found.differs:
             return f"on an input that takes the other side, {found.failure or found.against}"
         seen |= taken
         if len(seen) == 2 * len(made.lines):

@@ -13,7 +13,6 @@ import msgspec
 from explorer.core.text import count, headline
 from explorer.ir import record as data
 from explorer.ir.record import (
-    ONE_ONLY,
     AccuracyData,
     BreakData,
     CallsData,
@@ -228,11 +227,11 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
         return (f"{within}, which gives NaN in {found.nan}", "attention") if found.nan else (within, "ok")
     divergence = found.divergence
     place = _at(divergence.span, names) if divergence is not None else ""
-    value, is_value = found.first_mismatch, " instead of " in found.first_mismatch
+    value, is_value = found.first_mismatch, found.mismatch == "value"
     amount = f" by up to {found.largest_absolute:.2g}" if found.largest_absolute and not is_value else ""
     first = ", first" if amount and found.where != value else ""
     said = f"differs from eager{amount}{first} in {value}{place}"
-    if value.endswith(ONE_ONLY):  # which no rounding explains
+    if found.mismatch == "unpaired":  # which no rounding explains
         said = f"differs from eager: {value}{place}"
         return said, "wrong"
     if divergence is not None and not divergence.node:

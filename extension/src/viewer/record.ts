@@ -338,10 +338,11 @@ export interface ErrorData {
 
 /** What ran in Python outside graphs: `what` is a function, a continuation, or the Python at a graph break. `calls`
  * are ATen calls and `seconds` its time in the call `measured`; None where nobody counted them, and `measured` says
- * why. */
+ * why. `reached`: whether a call came there at all. */
 export interface EagerData {
   readonly what: string; readonly why: string; readonly compile?: string; readonly span?: SpanData | null;
   readonly calls?: number | null; readonly seconds?: number | null; readonly measured?: string;
+  readonly reached?: boolean;
 }
 
 /** Calls of one compiled function of a program that was watched. `seconds` is all that they took; of it, `compiling`
@@ -396,12 +397,13 @@ export interface DivergenceData {
  * `where`, the name of that tensor. `first_mismatch` names the first tensor beyond tolerance ("" if none is), and
  * `divergence` the first node that differs, if it was searched for. `own_error` and `eager_error` are the largest
  * distances of the engine's and of eager's tensors from a float64 run of the same call, if one was made. `nan`: the
- * first of eager's outputs and gradients with a NaN in it. `opaque`: the first value that cannot be compared. */
+ * first of eager's outputs and gradients with a NaN in it. `opaque`: the first value that cannot be compared.
+ * `mismatch`: how the first mismatch differs. */
 export interface AccuracyData {
   readonly largest_absolute: number; readonly largest_relative: number; readonly where: string;
   readonly first_parting?: string; readonly compared?: number; readonly parting?: DivergenceData | null;
   readonly engine?: string; readonly own_error?: number | null; readonly eager_error?: number | null;
-  readonly nan?: string; readonly opaque?: string;
+  readonly nan?: string; readonly opaque?: string; readonly mismatch?: "elements" | "value" | "unpaired";
 }
 
 /** Measured peaks: bytes and floating-point operations a second. */
