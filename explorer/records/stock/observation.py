@@ -478,4 +478,5 @@ class Observation:
             this_way = code in whole or (code.co_qualname, compile) not in taken
             if code.co_qualname not in met or not this_way:  # those of another compile have other arguments
                 place = data.SpanData(code.co_filename, code.co_firstlineno, code.co_firstlineno)
-                yield data.EagerData(code.co_qualname, NEVER_MET if this_way else NOT_TAKEN, compile, place)
+                why = NEVER_MET if this_way else NOT_TAKEN
+                yield data.EagerData(code.co_qualname, why, compile, place, reached=False)
