@@ -87,12 +87,12 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def load_ipython_extension(shell: Any) -> None:
+def load_ipython_extension(shell: object) -> None:
     """`%load_ext explorer`: the magics. IPython and ipywidgets are imported here, not where there is no notebook."""
     _imported("show.notebook.magics").load(shell)
 
 
-def unload_ipython_extension(shell: Any) -> None:
+def unload_ipython_extension(shell: object) -> None:
     """`%unload_ext explorer`"""
     importlib.import_module("explorer.show.notebook.magics").unload(shell)
 

@@ -105,7 +105,7 @@ def _base(operator: torch._ops.OpOverload) -> str:
     return str(operator._overloadpacket.__name__).strip("_")
 
 
-def _place(rule: Callable[..., Any]) -> tuple[str, str, int]:
+def _place(rule: Callable[..., object]) -> tuple[str, str, int]:
     """The function, its file and its line; torch may decompose an operator by another operator."""
     rule = inspect.unwrap(rule)
     if not isinstance(rule, FunctionType):
@@ -116,5 +116,5 @@ def _place(rule: Callable[..., Any]) -> tuple[str, str, int]:
     return rule.__name__, "/".join(parts[start:]), code.co_firstlineno
 
 
-def _first_line(rule: Callable[..., Any]) -> str:
+def _first_line(rule: Callable[..., object]) -> str:
     return (rule.__doc__ or "").strip().split("\n")[0] if rule.__module__.startswith("explorer") else ""

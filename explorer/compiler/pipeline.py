@@ -154,7 +154,7 @@ def fall_back(graph: Graph, why: Why) -> Compiled:
     return RUN_EAGERLY((graph, why))
 
 
-def compile_module(module: fx.GraphModule, example_inputs: Sequence[Any], config: Config) -> Callable[..., Any]:
+def compile_module(module: fx.GraphModule, example_inputs: Sequence[object], config: Config) -> Callable[..., Any]:
     """Compile what another front end captured: the calling convention of a torch.compile back end."""
     with compile_scope(GRAPH, "captured by another front end"):
         graph = import_fx_graph(module, example_inputs)
@@ -179,13 +179,13 @@ def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:
     return Compiled(graph.name, leaving_contexts(graph, graph.module().forward), (), Text((Line(said),)), why)
 
 
-def leaving_contexts(graph: Graph, forward: Callable[..., Any]) -> Callable[..., Any]:
+def leaving_contexts(graph: Graph, forward: Callable[..., object]) -> Callable[..., Any]:
     """What runs the graph, without leaving a context of it (torch.inference_mode, torch.no_grad) open where it raises:
     the guards that its frame holds would live as long as the error."""
     if not any(getattr(n.target, "__name__", "").startswith(("enter_", "_set_grad")) for n in graph.graph.nodes):
         return forward
 
-    def call(*inputs: Any) -> Any:
+    def call(*inputs: object) -> Any:
         grad_mode = torch.is_grad_enabled()
         with torch.inference_mode(torch.is_inference_mode_enabled()):
             torch._C._set_grad_enabled(grad_mode)
@@ -198,7 +198,7 @@ def leaving_contexts(graph: Graph, forward: Callable[..., Any]) -> Callable[...,
     return call
 
 
-def is_of_torch(backend: Callable[..., Any]) -> bool:
+def is_of_torch(backend: Callable[..., object]) -> bool:
     return str(getattr(backend, "__module__", "")).startswith("torch.")
 
 

@@ -22,7 +22,7 @@ Own = Callable[..., Any]
 PRINTERS: dict[str, RuleTable[str, Own]] = {"cpp": cpp_scalar.PRINTERS, "triton": triton_exprs.APPLY}
 
 
-def keep_whole(*args: Any, **kwargs: Any) -> Any:
+def keep_whole(*args: object, **kwargs: object) -> Any:
     """The decomposition of an operator that is lowered by a person's own rule."""
     return NotImplemented
 

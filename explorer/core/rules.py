@@ -97,7 +97,7 @@ class OwnRule:
     name: str
     function: Callable[..., Any]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         note(RuleUsed, self.name, origins())
         try:
             with using(self.name):
@@ -184,7 +184,7 @@ def in_force(rules: Rules) -> Iterator[None]:
         _in_force.reset(token)
 
 
-def code_of(function: Any, met: list[Any]) -> str:
+def code_of(function: object, met: list[Any]) -> str:
     """What a function does, as text that is the same for the same code: its bytecode, and what it reaches. `met` holds
     what was met on the way, which ids stand for as long as it lives."""
     if isinstance(function, types.MethodType):
@@ -217,7 +217,7 @@ def _code(code: types.CodeType) -> str:
     return f"{code.co_code.hex()} {consts} {code.co_names} {code.co_varnames}"
 
 
-def _value(value: Any, met: list[Any]) -> str:
+def _value(value: object, met: list[Any]) -> str:
     """A value as text: plain data and a person's functions by what they are, all else by identity."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         return repr(value)

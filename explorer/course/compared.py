@@ -29,7 +29,7 @@ def explored(function: Callable[..., Any], *args: Any, **settings: Any) -> Recor
     return explorer.explore(function, time=False, leave="unchanged", **settings)(*args)
 
 
-def captured(function: Callable[..., Any], *args: Any) -> Graph:
+def captured(function: Callable[..., object], *args: object) -> Graph:
     """The graph of a function, as it is captured."""
     found: list[Graph] = []
 
@@ -58,7 +58,7 @@ def vectors(seed: int, *, halves: bool = False, wide: float = 4.0) -> Iterator[L
         yield f"a random x of shape ({rows}, {columns})", (torch.randn(rows, columns, generator=random) * wide,)
 
 
-def position(yours: Any, right: Any, *, loose: float = 0.0) -> str:
+def position(yours: object, right: object, *, loose: float = 0.0) -> str:
     """The first position where two results differ beyond rounding, as "at [0, 2] yours gives 1.5, eager 2"; "" where
     none does."""
     if isinstance(right, (tuple, list)):
@@ -90,8 +90,8 @@ FEW = 6
 
 
 def agree(
-    answer: Answer, yours: Callable[..., Any], right: Callable[..., Any], inputs: Iterable[Labelled], name: str = "",
-    show: Show | None = None,
+    answer: Answer, yours: Callable[..., object], right: Callable[..., object], inputs: Iterable[Labelled],
+    name: str = "", show: Show | None = None,
 ) -> None:  # fmt: skip
     """Raises Failed at the first input on which the two differ."""
     for label, args in inputs:
@@ -103,11 +103,11 @@ def agree(
                 answer.fail(f"{name + ': ' if name else ''}on {label}{shown}, {differs}")
 
 
-def _is_small(value: Any) -> bool:
+def _is_small(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.dim() == 1 and 1 < len(value) <= FEW
 
 
-def copies(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def copies(args: tuple[object, ...]) -> tuple[Any, ...]:
     return tuple(
         torch.empty_strided(a.shape, a.stride(), dtype=a.dtype).copy_(a.detach()).requires_grad_(a.requires_grad)
         if isinstance(a, torch.Tensor)
@@ -128,7 +128,7 @@ def uses(record: Record) -> set[str]:
 
 
 def showing(
-    function: Callable[..., Any], args: tuple[Any, ...], where: Callable[[Record], str], **settings: Any
+    function: Callable[..., object], args: tuple[object, ...], where: Callable[[Record], str], **settings: object
 ) -> Show:
     """What shows a failure by the record of a function: made when there is one, outside of any rules."""
 
@@ -194,7 +194,9 @@ def _events(record: Record, kind: str) -> Iterator[EventData]:
     )
 
 
-def with_rule(answer: Answer, function: Callable[..., Any], args: tuple[Any, ...], rules: dict[str, Any]) -> Record:
+def with_rule(
+    answer: Answer, function: Callable[..., object], args: tuple[object, ...], rules: dict[str, Any]
+) -> Record:
     """The record of `function` compiled with the answer's rules. Raises Failed where the compiler does not take them,
     or where none made anything."""
     show = showing(function, args, lambda record: "graphs")

@@ -112,7 +112,7 @@ class Answer:
         self.show = lambda: (record, at)
 
 
-def explained(error: BaseException, names: Mapping[str, Any]) -> str:
+def explained(error: BaseException, names: Mapping[str, object]) -> str:
     """The first line of what an error says; of an unknown name also which names there are."""
     said = next(iter(str(error).splitlines()), "")
     if isinstance(error, RecursionError):

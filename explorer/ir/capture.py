@@ -205,7 +205,7 @@ def item_of(base: Any, key: Any) -> Any:
     return base[key]
 
 
-def read(source: Source, locals: Mapping[str, Any], globals: Mapping[str, Any]) -> Any:
+def read(source: Source, locals: Mapping[str, object], globals: Mapping[str, object]) -> Any:
     """The value that `source` names in a frame with these locals and globals.
 
     Raises what the access raises (KeyError, AttributeError, IndexError).
@@ -239,7 +239,7 @@ def read(source: Source, locals: Mapping[str, Any], globals: Mapping[str, Any]) 
             return function(*(read(arg, locals, globals) if isinstance(arg, Source) else arg for arg in args))
 
 
-def as_tensor(value: Any) -> torch.Tensor | None:
+def as_tensor(value: object) -> torch.Tensor | None:
     """What `AsTensor` reads, whatever the default device; None for an array that no tensor can share memory with."""
     if isinstance(value, torch.Tensor):
         with torch._C.DisableTorchFunctionSubclass():
@@ -256,7 +256,7 @@ def _module(name: str) -> types.ModuleType:
     return sys.modules[name]
 
 
-def share_no_memory(values: Iterable[Any]) -> bool:
+def share_no_memory(values: Iterable[object]) -> bool:
     """Whether the extents of these arrays and tensors in the CPU's memory are apart."""
     extents = []
     for value in values:
@@ -300,7 +300,7 @@ class Condition:
         """The sizes or the number that a call had, None for each that may differ; None where it is about neither."""
         return None
 
-    def difference(self, value: Any) -> str:
+    def difference(self, value: object) -> str:
         """How `value` breaks it; "" where it holds."""
         raise NotImplementedError
 
@@ -339,7 +339,7 @@ class Guard:
         return self.condition.shown(self.source.name if self.source is not None else "").text
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """An object in a word."""
     for attribute in ("__qualname__", "co_qualname", "__name__"):
         if name := getattr(value, attribute, None):

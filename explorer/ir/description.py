@@ -60,7 +60,7 @@ def constant(value: Any) -> ConstantData:
     return ConstantData(type(value).__name__, repr(value), value if exact else None)
 
 
-def described(source: str, value: Any, role: str = "argument", name: str = "", same_as: str = "") -> InputData:
+def described(source: str, value: object, role: str = "argument", name: str = "", same_as: str = "") -> InputData:
     """The description of `value`, which the frame finds at `source`. Runs none of its code."""
     kind = type(value)
     shown, length, keys = _KINDS.get(kind, "object"), None, None
@@ -79,7 +79,7 @@ def described(source: str, value: Any, role: str = "argument", name: str = "", s
     return InputData(source, shown, role, type_name(kind), tensor, plain, length, keys, name, same_as)
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: object) -> bool:
     """Whether its text, made by code of Python or torch alone, says all of it."""
     return type(value) in _PLAIN or isinstance(value, enum.Enum) and type(value).__repr__ is enum.Enum.__repr__
 

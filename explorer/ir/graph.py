@@ -64,8 +64,8 @@ def info(node: fx.Node) -> NodeInfo:
 
 
 def stamp(
-    node: fx.Node, id: str, value: Any, *, span: Span | None = None, module: str = "", about: str = "", step: int = -1,
-    checkpoint: int = 0,
+    node: fx.Node, id: str, value: object, *, span: Span | None = None, module: str = "", about: str = "",
+    step: int = -1, checkpoint: int = 0,
 ) -> fx.Node:  # fmt: skip
     """Attach a NodeInfo whose origins are the ambient ones. `val` and `example_value` are torch's own keys."""
     rule = rule_in_use()
@@ -202,7 +202,7 @@ def copied(graph: fx.Graph) -> fx.Graph:
     return made
 
 
-def needed_by(roots: Iterable[Any], given: Container[fx.Node] = ()) -> dict[fx.Node, None]:
+def needed_by(roots: Iterable[object], given: Container[fx.Node] = ()) -> dict[fx.Node, None]:
     """The nodes among `roots` and all that they are computed from, not looking behind `given`."""
     found: dict[fx.Node, None] = {}
     pending = [node for node in roots if isinstance(node, fx.Node)]
@@ -224,7 +224,7 @@ def computed_from(nodes: Iterable[fx.Node], sources: Iterable[fx.Node]) -> dict[
     return found
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """A value's type as one reads it: f32[4, 8] (strides shown when not contiguous), i64, (f32[2], f32[2])."""
     if isinstance(value, torch.Tensor):
         shape = ", ".join(map(str, value.shape))
@@ -255,7 +255,7 @@ def _at_least_one(size: sympy.Expr) -> sympy.Expr:
     return sympy.Max(1, size)
 
 
-def _expression(number: Any) -> Any:
+def _expression(number: object) -> Any:
     return number.node.expr if isinstance(number, torch.SymInt) else number
 
 
@@ -268,14 +268,14 @@ DTYPE_NAMES: dict[torch.dtype, str] = {
 }  # fmt: skip
 
 
-def has_effect(target: Any) -> bool:
+def has_effect(target: object) -> bool:
     """Whether an operator matters even where nobody reads its result: it writes, draws random numbers, or checks."""
     if not isinstance(target, torch._ops.OpOverload):
         return False
     return target._schema.is_mutable or torch.Tag.nondeterministic_seeded in target.tags or not target._schema.returns
 
 
-def checks_positions(target: Any) -> bool:
+def checks_positions(target: object) -> bool:
     """Whether an operator of ATen raises an error for an element of an index tensor that is out of range."""
     return isinstance(target, torch._ops.OpOverload) and str(target.overloadpacket) in CHECKING
 
@@ -311,7 +311,7 @@ def _call(node: fx.Node) -> str:
     return f"{target_name(node)}({', '.join(positional + keyword)})"
 
 
-def _argument(value: Any) -> str:
+def _argument(value: object) -> str:
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(_argument, value))}]"
     return str(value)

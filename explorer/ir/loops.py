@@ -339,7 +339,7 @@ def print_operation(operation: Operation, indent: str = "  ") -> list[Line]:
     return lines
 
 
-def print_argument(value: Any) -> str:
+def print_argument(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(print_argument, value))}]"
     return str(value)

@@ -27,12 +27,12 @@ Line = Annotated[int, msgspec.Meta(ge=-1, le=1_000_000_000)]
 """A place in a file; -1 where it is not known."""
 
 
-def plain(shown: Any) -> Any:
+def plain(shown: object) -> Any:
     """Data as JSON has it: dictionaries, lists, texts and numbers."""
     return msgspec.json.decode(encoded(shown))
 
 
-def encoded(shown: Any) -> bytes:
+def encoded(shown: object) -> bytes:
     """Data as JSON. Halves of characters, which the program's strings may hold and JSON cannot, are written out."""
     try:
         return msgspec.json.encode(shown)
@@ -40,7 +40,7 @@ def encoded(shown: Any) -> bytes:
         return msgspec.json.encode(_writable(msgspec.to_builtins(shown)))
 
 
-def _writable(value: Any) -> Any:
+def _writable(value: object) -> Any:
     match value:
         case str():
             return writable(value)

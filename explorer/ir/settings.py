@@ -30,7 +30,7 @@ class Setting:
     keys: tuple[tuple[Any, ...], ...] = ((),)
     guarded: bool = False
 
-    def read(self, *key: Any) -> tuple[Any, ...]:
+    def read(self, *key: object) -> tuple[Any, ...]:
         return tuple(getter(*key) for getter in self.getters)
 
 

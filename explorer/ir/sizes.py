@@ -60,7 +60,7 @@ class Assumed:
     origins: Origins
 
 
-def computed(size: Any, symbol: Callable[[Any], Any], call: Callable[[Operation, Sequence[Any]], Any]) -> Any:
+def computed(size: object, symbol: Callable[[Any], Any], call: Callable[[Operation, Sequence[Any]], Any]) -> Any:
     """A size expression computed by Python's operations. `symbol` gives a symbol's value, `call` what a function makes
     of its arguments. Raises KeyError for what has no operation."""
     if not isinstance(size, sympy.Basic):
@@ -96,7 +96,7 @@ class Relations(list[Any]):
     """The guards of a ShapeEnv, in order, with the ambient origin at which each was added. `values` are those of its
     symbols: what was asked of the ragged size of nested tensors is no guard, for it depends on no number."""
 
-    def __init__(self, values: Mapping[sympy.Symbol, Any] | None = None) -> None:
+    def __init__(self, values: Mapping[sympy.Symbol, object] | None = None) -> None:
         super().__init__()
         self.causes: list[Origins] = []
         self._values = {} if values is None else values
@@ -132,7 +132,7 @@ class Sizes:
         if size.free_symbols <= self.hints.keys():
             self.hints[symbol] = self.weight(size)
 
-    def weight(self, size: Any) -> int:
+    def weight(self, size: object) -> int:
         """A number to compare costs by: the size for the example values. It decides nothing that results depend on."""
         return hint(size, self.hints)
 

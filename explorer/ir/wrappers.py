@@ -9,14 +9,14 @@ import torch
 from torch.nested._internal.nested_tensor import NestedTensor, get_tensor_symint
 
 
-def part_of(wrapper: Any, name: str) -> torch.Tensor:
+def part_of(wrapper: object, name: str) -> torch.Tensor:
     """A tensor inside of a wrapper; its gradient is one of the wrapper."""
     with torch.enable_grad():
         part: torch.Tensor = _Part.apply(wrapper, name)  # type: ignore[no-untyped-call]
         return part
 
 
-def joined(cls: Any, names: Sequence[str], context: Any, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+def joined(cls: object, names: Sequence[str], context: object, parts: Sequence[torch.Tensor]) -> torch.Tensor:
     """The wrapper around these tensors, which its gradient's parts reach."""
     with torch.enable_grad():
         wrapper: torch.Tensor = _Joined.apply(cls, names, context, *parts)  # type: ignore[no-untyped-call]

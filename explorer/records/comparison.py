@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -85,7 +84,7 @@ class Compared:
     def __repr__(self) -> str:
         return visible(self.text())
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         """The comparison as JSON for a viewer, cut where a notebook is not to hold it, as HTML without scripts, and as
         text."""
         return compared_bundle(
@@ -99,7 +98,7 @@ class _Versioned(msgspec.Struct):
     methods: msgspec.Raw
 
 
-def sources(fn: Callable[..., Any], data: MethodsData) -> tuple[SourceData, ...]:
+def sources(fn: Callable[..., object], data: MethodsData) -> tuple[SourceData, ...]:
     """The function, and what else of the program the texts and operations were made for."""
     used: dict[str, set[int]] = defaultdict(set)
     with suppress(OSError, TypeError):  # made by exec, or no Python function: what ran may still have lines
@@ -127,11 +126,11 @@ def backends() -> tuple[str, ...]:
 
 @explained("explorer.compare(fn)(x, y)")
 def compare(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     *,
     methods: Sequence[str] | None = None,
     backends: Sequence[str] = (),
-    others: Mapping[str, tuple[Any, ...]] | None = None,
+    others: Mapping[str, tuple[object, ...]] | None = None,
     time: bool = True,
     name: str | None = None,
     tell: Callable[[str], None] = lambda method: None,
@@ -145,7 +144,7 @@ def compare(
     """
     wanted = chosen(methods, backends)
 
-    def run(*args: Any, **kwargs: Any) -> Compared:
+    def run(*args: object, **kwargs: object) -> Compared:
         data = compared(fn, args, kwargs, wanted, others=others or {}, title=name or title(fn), timed=time, tell=tell)
         return Compared(msgspec.structs.replace(data, sources=sources(fn, data)))
 

@@ -194,7 +194,7 @@ class Explored:
         without: Sequence[str] = (),
         run: bool = False,
         progress: Progress = SILENT,
-        **options: Any,
+        **options: object,
     ) -> Record:
         """The record of the program with these changes. Raises EditRefused."""
         if self.record.engine == "stock" and not run:

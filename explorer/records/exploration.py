@@ -74,7 +74,7 @@ SECONDS_OF_TIMING = 1.0
 """For each contestant."""
 
 
-def title(fn: Callable[..., Any]) -> str:
+def title(fn: Callable[..., object]) -> str:
     """The title of a function or module in a record."""
     return str(getattr(fn, "__qualname__", type(fn).__name__)).rpartition("<locals>.")[2]
 
@@ -436,7 +436,7 @@ def with_written(compiles: tuple[data.CompileData, ...], written: Written) -> tu
     )
 
 
-def with_rewrites(record: data.RecordData, fn: Callable[..., Any], given: Sequence[Any]) -> data.RecordData:
+def with_rewrites(record: data.RecordData, fn: Callable[..., object], given: Sequence[object]) -> data.RecordData:
     """The record with what could be written in the place of branches that break a graph, of ours and stock alike."""
 
     def mended(each: data.BreakData) -> data.BreakData:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -63,7 +62,7 @@ class Ranks:
         write_whole(target, report.page(self.data))
         return target
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         """The records and their differences as JSON, cut where a notebook is not to hold them, and as text."""
         return compared_bundle(RANKS_MIME, self._within, "print(ranks)", repr(self), view.html(self.data))
 

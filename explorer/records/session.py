@@ -142,7 +142,7 @@ class Record:
         made.explored = self.explored
         return made
 
-    def having(self, **found: Any) -> Record:
+    def having(self, **found: object) -> Record:
         """The same record with what was found later, by the field of its data."""
         made = Record(msgspec.structs.replace(self.data, **found), self.live, self._bisect)
         made.explored = self.explored
@@ -385,7 +385,7 @@ class Record:
         forbid: Sequence[Sequence[str]] = (),
         without: Sequence[str] = (),
         run: bool = False,
-        **options: Any,
+        **options: object,
     ) -> Record:
         """The record of the same call with changes, compiled and, unless `run`, without calling anything of the
         program. Each edit starts from the program as it was explored; `record.diff` compares the two.
@@ -468,7 +468,7 @@ class Record:
     def __repr__(self) -> str:
         return visible(text.summary(self.data))
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         """The record as JSON for a viewer, a page without scripts, and text: together as small as `MOST_ON_DISK` says,
         so the record is cut where it is larger."""
         page = writable(html.fragment(self.data, MOST_HTML))
@@ -530,7 +530,7 @@ def compressed(record: data.Data) -> str:
     return base64.b64encode(gzip.compress(data.encoded(record), mtime=0)).decode()
 
 
-def unpacked(output: Mapping[str, Any]) -> data.RecordData:
+def unpacked(output: Mapping[str, object]) -> data.RecordData:
     """The record that an output holds. Raises RecordError."""
     try:
         encoded = base64.b64decode(str(output["packed"]), validate=True)
@@ -674,7 +674,7 @@ class Difference:
     def __repr__(self) -> str:
         return visible(self.text())
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         """Both records as JSON for a viewer, cut where a notebook is not to hold them, and the first of what changed
         as text."""
         pair = self.records.before, self.records.after

@@ -117,7 +117,7 @@ class Watch:
     def __repr__(self) -> str:
         return repr(self.record)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         return self.record._repr_mimebundle_(include, exclude)
 
     def _data(self) -> data.RecordData:

@@ -288,7 +288,7 @@ class Returning:
 
 
 def maker(
-    returned: Any, again: bool, signature: joint.Signature
+    returned: object, again: bool, signature: joint.Signature
 ) -> Callable[[Values, Values, Values, Views], Any]:
     """A function from (inputs, forward outputs, results so far, views so far) to one result. `again`: an earlier result
     is such a view too, and another tensor."""
@@ -310,7 +310,7 @@ def maker(
     raise TypeError(f"unknown result {returned}")
 
 
-def unviewed(value: Any) -> Any:
+def unviewed(value: object) -> Any:
     """A tensor that is no view to autograd: a view made where nothing is recorded can neither be written by the caller
     nor be unpacked from the saved ones once its base is written."""
     return value.detach() if isinstance(value, Tensor) and value._is_view() else value
@@ -349,7 +349,7 @@ def flat(step: joint.ViewStep) -> list[Any]:
     """The leaves of a step's arguments, in the order in which `fill` takes them."""
     found: list[Any] = []
 
-    def visit(value: Any) -> None:
+    def visit(value: object) -> None:
         if isinstance(value, (tuple, list)):
             for part in value:
                 visit(part)
@@ -361,7 +361,7 @@ def flat(step: joint.ViewStep) -> list[Any]:
     return found
 
 
-def fill(shape: Any, leaves: Any) -> Any:
+def fill(shape: object, leaves: Any) -> Any:
     """`shape` (nested tuples and lists, or a dict of them) with its leaves replaced."""
     if isinstance(shape, dict):
         return {name: fill(part, leaves) for name, part in shape.items()}
@@ -425,12 +425,12 @@ def written_inputs(captured: Graph) -> list[int]:
     return [i for i, v in enumerate(given) if isinstance(v, Tensor) and v.untyped_storage()._cdata in reached]
 
 
-def unless_overlapping(captured: Graph, call: Callable[..., Any], written: Sequence[int]) -> Callable[..., Any]:
+def unless_overlapping(captured: Graph, call: Callable[..., object], written: Sequence[int]) -> Callable[..., Any]:
     """`call`, made for inputs that share no memory with those `written`; by eager kernels where they do."""
     eager = functools.cache(captured.module)
     tensors = [i for i, node in enumerate(captured.inputs) if isinstance(info(node).value, Tensor)]
 
-    def run(*inputs: Any) -> Any:
+    def run(*inputs: object) -> Any:
         return (eager() if overlaps(inputs, written, tensors) else call)(*inputs)
 
     return run

@@ -66,11 +66,11 @@ TORCHS: tuple[str, ...] = tuple(
 )
 """ATen names whose decompositions are taken from torch as they are, all overloads."""
 
-def _always(given: Sequence[Any]) -> bool:
+def _always(given: Sequence[object]) -> bool:
     return True
 
 
-def _of_bytes(given: Sequence[Any]) -> bool:
+def _of_bytes(given: Sequence[object]) -> bool:
     return any(isinstance(value, Tensor) and value.dtype is torch.uint8 for value in given)
 
 
@@ -150,7 +150,7 @@ def native_dropout(x: Tensor, p: float, train: bool | None) -> Any:
 
 
 @DECOMPOSITIONS.rule(aten.bernoulli.p)
-def bernoulli(x: torch.Tensor, p: float, generator: Any = None) -> Any:
+def bernoulli(x: torch.Tensor, p: float, generator: object = None) -> Any:
     """bernoulli(x, p) -> bernoulli(y, p) permuted, with y contiguous in the order in which x lies in memory.
 
     Functionalisation writes it for x.bernoulli_(p), which draws in that order; the operator draws in that of the axes.
@@ -167,7 +167,7 @@ CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 
 def fill_in_layout(
     x: Tensor,
-    value: Any,
+    value: object,
     *,
     dtype: torch.dtype | None = None,
     layout: torch.layout | None = None,
@@ -186,7 +186,9 @@ def fill_in_layout(
     return filled(x.shape, order, value, dtype or x.dtype, device or x.device)
 
 
-def filled(shape: Sequence[Any], order: list[int], value: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+def filled(
+    shape: Sequence[object], order: list[int], value: object, dtype: torch.dtype, device: torch.device
+) -> Tensor:
     """Allocate `shape` with its dimensions laid out in `order`, slowest first."""
     ordered = [shape[d] for d in order]
     if value is None:
@@ -206,7 +208,7 @@ def number_of(value: Any, dtype: torch.dtype) -> Any:
     return complex(value) if dtype.is_complex else int(value)
 
 
-def contiguous_fill(size: Sequence[Any], value: Any, **facts: Any) -> Any:
+def contiguous_fill(size: Sequence[object], value: object, **facts: Any) -> Any:
     plain = plain_facts(**facts)
     return plain if plain is NotImplemented else filled(size, list(range(len(size))), value, *plain)
 
@@ -221,7 +223,8 @@ def strided_empty(size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> A
 
 
 def plain_facts(
-    *, like: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
+    *, like: Tensor | None = None, dtype: object = None, layout: object = None, device: object = None,
+    pin_memory: object = None
 ) -> Any:
     """(dtype, device) of a plain strided tensor with these options, or NotImplemented for another kind."""
     if layout not in (None, torch.strided) or pin_memory:
@@ -232,7 +235,7 @@ def plain_facts(
 
 
 def of_fractions(decomposition: Decomposition) -> Decomposition:
-    def spaced(*args: Any, dtype: torch.dtype | None = None, **facts: Any) -> Any:
+    def spaced(*args: object, dtype: torch.dtype | None = None, **facts: object) -> Any:
         """linspace(a, b, n) -> a + step * position; how eager rounds to integers depends on the processor's vectors"""
         whole = dtype is not None and not dtype.is_floating_point
         return NotImplemented if whole else decomposition(*args, dtype=dtype, **facts)
@@ -350,7 +353,7 @@ def at_least_zero(count: Any) -> Any:
 
 
 def of_floats(decomposition: Decomposition) -> Decomposition:
-    def resampled(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def resampled(x: Tensor, *args: object, **kwargs: object) -> Any:
         """upsample(x) -> sum of weight * x at the neighbours; eager resamples bytes with integer weights"""
         return decomposition(x, *args, **kwargs) if x.is_floating_point() else NotImplemented
 

@@ -61,13 +61,13 @@ class Attribution:
 # Hooks, which do not keep the Attribution: it keeps their grad_fns, and a collector does not see what hooks keep.
 
 
-def _enter(running: list[AbstractContextManager[None]], ids: Origins, _: Any) -> None:
+def _enter(running: list[AbstractContextManager[None]], ids: Origins, _: object) -> None:
     entered = origin(*ids)
     entered.__enter__()
     running.append(entered)
 
 
-def _leave(running: list[AbstractContextManager[None]], *_: Any) -> None:
+def _leave(running: list[AbstractContextManager[None]], *_: object) -> None:
     running.pop().__exit__(None, None, None)
 
 
@@ -104,7 +104,7 @@ def record(
     return GradFnGraph(tuple(nodes), heads, leaving, outputs_kept, inputs_kept)
 
 
-def saves(grad_fn: Any) -> list[torch.Tensor]:
+def saves(grad_fn: object) -> list[torch.Tensor]:
     """The tensors that a grad_fn keeps for its backward."""
     kind: Any = type(grad_fn)
     saved = (saved for name in saving(kind) for saved in several(getattr(grad_fn, name)))
@@ -122,7 +122,7 @@ def saving(kind: type) -> tuple[str, ...]:
     return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
 
 
-def several(value: Any) -> tuple[Any, ...]:
+def several(value: object) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
@@ -166,7 +166,7 @@ def reaching(eager: GradFnGraph) -> dict[str, int]:
     return found
 
 
-def without(backward: Graph, values: Sequence[Any], first: int, absent: int) -> tuple[Any, ...]:
+def without(backward: Graph, values: Sequence[object], first: int, absent: int) -> tuple[Any, ...]:
     """The backward half run operator by operator on `values`, in which zeros stand for the `absent` tangents; these
     begin at place `first`. What comes from absent ones alone is zero, also where it is multiplied by an infinity."""
     found: dict[fx.Node, Any] = dict(zip(backward.inputs, values, strict=True))

@@ -108,7 +108,7 @@ _READ: dict[Any, Callable[[Any, int], Any]] = {
 }
 
 
-def expression(value: Any) -> Any:
+def expression(value: object) -> Any:
     """`value` as a number where it is one, else its sympy expression."""
     if not isinstance(value, Symbolic):
         return value
@@ -150,11 +150,11 @@ class SizeNodes:
         self._nodes: dict[Any, fx.Node] = {}
         """By symbol, or by function and arguments."""
 
-    def bind(self, symbol: Any, node: fx.Node) -> None:
+    def bind(self, symbol: object, node: fx.Node) -> None:
         """`node` yields what `symbol` stands for."""
         self._nodes[symbol] = node
 
-    def node(self, value: Any) -> fx.Node | int | float | bool:
+    def node(self, value: object) -> fx.Node | int | float | bool:
         """The node that computes `value`, or the number it is known to be."""
         wanted = expression(value)
         if not isinstance(wanted, sympy.Basic):
@@ -176,7 +176,7 @@ class SizeNodes:
             self._nodes[key] = stamp(made, f"aten.{made.name}", value)
         return self._nodes[key]
 
-    def _symbol(self, symbol: Any) -> fx.Node:
+    def _symbol(self, symbol: object) -> fx.Node:
         if symbol in self._nodes:
             return self._nodes[symbol]
         if symbol not in self._places:
@@ -191,7 +191,7 @@ class SizeNodes:
         return made
 
 
-def evaluator(wanted: Sequence[Any], symbols: Mapping[Any, Place]) -> Callable[[Sequence[Any]], list[Any]]:
+def evaluator(wanted: Sequence[object], symbols: Mapping[object, Place]) -> Callable[[Sequence[Any]], list[Any]]:
     """A function from the captured graph's inputs to the values of `wanted` (numbers and sympy expressions)."""
     if not any(isinstance(value, sympy.Basic) for value in wanted):
         constants = list(wanted)
@@ -202,7 +202,7 @@ def evaluator(wanted: Sequence[Any], symbols: Mapping[Any, Place]) -> Callable[[
         raise Unsupported(Why(reasons.DATA_DEPENDENT, f"no input gives {unknown.pop()}"))
     read_at = {symbol: symbols[symbol] for symbol in needed}
 
-    def evaluate(inputs: Sequence[Any]) -> list[Any]:
+    def evaluate(inputs: Sequence[object]) -> list[Any]:
         known = {symbol: _READ[read](inputs[index], place) for symbol, (index, read, place) in read_at.items()}
         return [computed(value, known.__getitem__, lambda function, args: function(*args)) for value in wanted]
 

@@ -158,7 +158,7 @@ def recompute_reason(node: fx.Node) -> Why:
     return Why(reasons.RECOMPUTED_VIEW if is_viewing(node) else reasons.RECOMPUTED_CHEAP)
 
 
-def nbytes(value: Any) -> int:
+def nbytes(value: object) -> int:
     """Bytes of a value by size hints; of a tuple, all of it; of a size, 8."""
     if isinstance(value, Tensor):
         return math.prod(map(size_weight, value.shape)) * value.element_size()
@@ -278,7 +278,7 @@ def cut(
     return [n for n in sides.shared if (n, "in") in near and (n, "out") not in near], whys
 
 
-def is_parameter(value: Any) -> bool:
+def is_parameter(value: object) -> bool:
     """Whether the caller keeps the tensor alive until the backward in any case: a leaf that gets a gradient."""
     return isinstance(value, Tensor) and value.requires_grad and value.is_leaf
 

@@ -112,7 +112,7 @@ def layout(value: Tensor) -> tuple[Any, ...]:
     return (*map(expression, value.shape), *map(expression, value.stride()))
 
 
-def is_call(node: Any, *targets: Any) -> bool:
+def is_call(node: object, *targets: object) -> bool:
     return isinstance(node, fx.Node) and node.op == "call_function" and node.target in targets
 
 
@@ -467,7 +467,7 @@ def _memory(node: fx.Node) -> dict[Any, fx.Node]:
     return {user.args[1]: root(user) for user in node.users if user.target is operator.getitem and is_tensor(user)}
 
 
-def frozen(value: Any) -> Any:
+def frozen(value: object) -> Any:
     """A hashable stand-in for an argument that tells 1 from 1.0 and True, and 0.0 from -0.0."""
     if isinstance(value, (tuple, list)):
         return tuple(map(frozen, value))

@@ -40,7 +40,7 @@ def rejoin(halves: Halves) -> Compiled:
 def absent(plan: Traced | Partitioned, programs: Sequence[Program]) -> Call:
     target = programs[0].generated.target
 
-    def call(*inputs: Any) -> tuple[Any, ...]:
+    def call(*inputs: object) -> tuple[Any, ...]:
         raise RuntimeError(f"{plan.captured.name} was compiled for {target}, which is not on this machine")
 
     return call
@@ -56,7 +56,7 @@ def plain(program: Program) -> Callable[[Iterable[Any]], tuple[Any, ...]]:
         torch._C._is_any_autocast_enabled,
     )
 
-    def call(inputs: Iterable[Any]) -> tuple[Any, ...]:
+    def call(inputs: Iterable[object]) -> tuple[Any, ...]:
         if is_autocast():
             with torch._C._DisableAutocast():
                 return run(inputs)
@@ -126,7 +126,7 @@ def applying(function: type[torch.autograd.Function]) -> Callable[..., tuple[Any
     plain_apply: Callable[..., tuple[Any, ...]] = super(torch.autograd.Function, function).apply  # type: ignore[misc]
     transformed = torch._C._are_functorch_transforms_active
 
-    def apply(*inputs: Any) -> tuple[Any, ...]:
+    def apply(*inputs: object) -> tuple[Any, ...]:
         return function.apply(*inputs) if transformed() else plain_apply(*inputs)
 
     return apply
@@ -141,7 +141,7 @@ def finished(plan: Traced | Partitioned, run: Half) -> Call:
     writing = Writing(signature)
     moves = isinstance(plan, Partitioned) and signature.restrides
 
-    def call(*inputs: Any) -> tuple[Any, ...]:
+    def call(*inputs: object) -> tuple[Any, ...]:
         given = writing.move(inputs) if moves else inputs
         values = run(given)
         writing(inputs, given, values)
@@ -163,7 +163,7 @@ def checked(plan: Traced | Partitioned, call: Call) -> Call:
     tensors = [i for i, n in enumerate(plan.captured.inputs) if isinstance(info(n).value, Tensor)]
     others = [i for i in tensors if i not in signature.repeats]
 
-    def run(*inputs: Any) -> tuple[Any, ...]:
+    def run(*inputs: object) -> tuple[Any, ...]:
         if any(inputs[again] is not inputs[first] for again, first in repeats) or overlaps(inputs, written, others):
             return eager()(*inputs)  # type: ignore[no-any-return]
         return call(*inputs)

@@ -91,7 +91,7 @@ class Tape(TorchDispatchMode):
         self._alive: list[Any] = []
         self._in_prim = False
 
-    def stamp(self, node: fx.Node, value: Any, about: str = "") -> fx.Node:
+    def stamp(self, node: fx.Node, value: object, about: str = "") -> fx.Node:
         """Give `node` its NodeInfo, with the ambient origins and what the first of them knows of the source."""
         cause = next((self._causes[id] for id in origins() if id in self._causes), None)
         span, module, checkpoint = (cause.span, cause.module, cause.checkpoint) if cause else (None, "", 0)
@@ -124,7 +124,7 @@ class Tape(TorchDispatchMode):
         self.bind(value, node)
         return node
 
-    def write(self, func: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    def write(self, func: OpOverload, *args: object, **kwargs: object) -> Any:
         """Run `func` on fake tensors and write it, whole; for what the trace itself adds."""
         return self._record(func, args, kwargs)
 
@@ -171,7 +171,7 @@ class Tape(TorchDispatchMode):
             call.target, tuple(given), dict(named), item, call not in self._grad_off, call.name  # type: ignore[arg-type]
         )
 
-    def _rule(self, func: OpOverload, args: tuple[Any, ...]) -> Decomposition | None:
+    def _rule(self, func: OpOverload, args: tuple[object, ...]) -> Decomposition | None:
         """How `func` is broken up. What a prim calls is the end of torch's decompositions, so only ours break it up
         again; nor do torch's break up what no loop will compute, where the operator has a kernel, which rounds and
         overflows its own way."""
@@ -192,7 +192,7 @@ class Tape(TorchDispatchMode):
         finally:
             self._in_prim = before
 
-    def _record(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _record(self, func: OpOverload, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         if func._schema.is_mutable:
             raise Unsupported(Why(reasons.MUTABLE_OPERATOR, str(func)))
         if args and isinstance(args[0], (int, float, complex)) and _is_of_tensors(func):
@@ -224,7 +224,7 @@ class Tape(TorchDispatchMode):
             self.bind(result, node)
         return result
 
-    def _read(self, func: OpOverload, args: tuple[Any, ...], number: Any) -> Any:
+    def _read(self, func: OpOverload, args: tuple[object, ...], number: Any) -> Any:
         """A number that a call reads out of a tensor: a node, from which expressions over its symbol are computed."""
         assert self.sizes is not None
         node = self.graph.create_node("call_function", func, self._arguments(args), name="number")
@@ -234,7 +234,7 @@ class Tape(TorchDispatchMode):
     def _arguments(self, values: Any) -> tuple[Any, ...]:
         return tuple(self._argument(value) for value in values)
 
-    def _argument(self, value: Any) -> Any:
+    def _argument(self, value: object) -> Any:
         if isinstance(value, torch.Tensor):
             return self.node(value)
         if isinstance(value, (tuple, list)):
@@ -244,7 +244,7 @@ class Tape(TorchDispatchMode):
             return self.sizes.node(value)
         return value
 
-    def _in_new_memory(self, result: Any, args: tuple[Any, ...]) -> Any:
+    def _in_new_memory(self, result: object, args: tuple[object, ...]) -> Any:
         if isinstance(result, (tuple, list)):
             return tuple(self._in_new_memory(value, args) for value in result)
         if not isinstance(result, torch.Tensor):
@@ -268,13 +268,13 @@ def is_plain(value: torch.Tensor) -> bool:
     return value.layout is torch.strided and value.dtype not in QUANTIZED
 
 
-def has_memory(value: Any) -> bool:
+def has_memory(value: object) -> bool:
     """Whether it is a plain tensor with memory of its own: one of a transform's level (vmap) has none."""
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor
     return isinstance(value, torch.Tensor) and is_plain(value) and not wrapped(value)
 
 
-def _is_complex(args: tuple[Any, ...]) -> bool:
+def _is_complex(args: tuple[object, ...]) -> bool:
     given = (part for value in args for part in (value if isinstance(value, (tuple, list)) else (value,)))
     return any(isinstance(each, torch.Tensor) and each.is_complex() and each.device.type == "cpu" for each in given)
 
@@ -293,7 +293,7 @@ def has_kernel(func: OpOverload) -> bool:
 
 
 @functools.cache
-def is_view(func: Any) -> bool:
+def is_view(func: object) -> bool:
     """Whether the operator's results share memory with an argument that it does not write."""
     if not isinstance(func, OpOverload):
         return False

@@ -411,7 +411,7 @@ class Tracer:
         torch._sync(value)  # type: ignore[attr-defined, no-untyped-call]
         return Live(value, self.tape.node(torch._from_functional_tensor(value)))
 
-    def size_node(self, value: Any) -> Any:
+    def size_node(self, value: object) -> Any:
         assert self.tape.sizes is not None
         return self.tape.sizes.node(value)
 
@@ -582,7 +582,7 @@ def repeats_memory(value: Tensor) -> bool:
     return any(type(s) is int and s == 0 and n != 1 for n, s in zip(value.shape, value.stride(), strict=True))
 
 
-def tensors_with_bases(values: Any) -> list[Tensor]:
+def tensors_with_bases(values: object) -> list[Tensor]:
     """The tensors among `values`, and those they are views of: writing a view changes the grad_fn of its base."""
     found: list[Tensor] = []
     pending = [values]

@@ -162,7 +162,7 @@ def call(node: fx.Node, values: dict[fx.Node, Any], name: str) -> Any:
         raise Unsupported(Why(reasons.USER_PASS, f"{name}: {node.name}: {type(error).__name__}: {error}")) from error
 
 
-def fresh(value: Any) -> Any:
+def fresh(value: object) -> Any:
     """A copy of an input to run on, so that in-place operations leave the recorded one as it is."""
     if not isinstance(value, Tensor):
         return value

@@ -20,7 +20,7 @@ from explorer.ir.bytecode import Instruction, Span
 FunctionAttribute = Literal["defaults", "kwdefaults", "annotations", "closure"]
 
 
-def instruction(op: str, arg: Any = None, target: str | None = None) -> Instruction:
+def instruction(op: str, arg: object = None, target: str | None = None) -> Instruction:
     """Any instruction of `ops.OPS`. Raises ValueError for a name that is not there, or a target where there is none."""
     if op not in OPS or (target is not None) != OPS[op].jumps:
         raise ValueError(f"no instruction {op} with target {target}")

@@ -142,7 +142,7 @@ class _Writer:
                 self._add(name)
             self._add("JUMP_BACKWARD", target=target)
 
-    def const(self, value: Any) -> int:
+    def const(self, value: object) -> int:
         key = _const_key(value)
         if key not in self._const_index:
             self._const_index[key] = len(self.consts)
@@ -226,7 +226,7 @@ class _Writer:
         self.items.append(_Item(name, arg, target, span, handler))
 
 
-def _const_key(value: Any) -> object:
+def _const_key(value: object) -> object:
     """Equal for constants that may share an entry; `is` matters for all but plain values."""
     return (type(value), value) if type(value) in _BY_VALUE else id(value)
 

@@ -38,7 +38,7 @@ def _op(
 ) -> Op:
     """`effect` is that of falling through; `jump`, for an op with a target, that of jumping."""
 
-    def change(arg: Any, jumps: bool) -> int:
+    def change(arg: object, jumps: bool) -> int:
         if jumps:
             assert jump is not None, f"{name} does not jump"
             return jump

@@ -152,7 +152,7 @@ def _function(
 
     Made.__name__ = Made.__qualname__ = cls.__name__
 
-    def apply(*operands: Any) -> Any:
+    def apply(*operands: object) -> Any:
         return Made.apply(*operands)  # type: ignore[no-untyped-call]
 
     apply.__module__, apply.__name__, apply.__qualname__ = cls.__module__, cls.__name__, cls.__qualname__

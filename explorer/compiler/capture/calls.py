@@ -533,7 +533,7 @@ _NOT_OPERATORS = frozenset(
 )
 
 
-def is_graph_function(function: Any) -> bool:
+def is_graph_function(function: object) -> bool:
     """Whether a call of it is one node of the graph."""
     if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return True

@@ -8,7 +8,6 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Any
 
 import torch
 
@@ -320,7 +319,7 @@ def described_inputs(
     frame: ir.Frame,
     guards: Iterable[ir.Guard],
     placeholders: Iterable[ir.Input],
-    held: Mapping[ir.Source, Any],
+    held: Mapping[ir.Source, object],
 ) -> tuple[InputData, ...]:
     """Each value once: the arguments first, then what guards ask about, in the order in which the frame read it.
     What is `held` is not read again: reading may draw a random number."""

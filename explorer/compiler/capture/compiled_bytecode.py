@@ -314,7 +314,7 @@ def _apply(t: Tracer, r: Reconstruction, change: Change, prepared: Any) -> None:
         target.refill(r, lambda: r.emit("LOAD_FAST", prepared))
 
 
-def forget(owner: Any, name: str) -> None:
+def forget(owner: object, name: str) -> None:
     """Delete an attribute, where there is one: the program may have set it before."""
     try:
         attribute_in_c(type(owner), "__delattr__")(owner, name)
@@ -436,7 +436,9 @@ def _eagerly(t: Tracer, graph: str, versions: list[Instruction]) -> list[Instruc
     ]
 
 
-def eagerly(function: Callable[..., Any], error: BaseException, before: Any, after: Any, *arguments: Any) -> Any:
+def eagerly(
+    function: Callable[..., object], error: BaseException, before: object, after: object, *arguments: object
+) -> Any:
     """What a frame returns that is run as it was written, since its graph raised `error`. Raises that where the graph
     has written inputs that cannot be put back, and where it may come from the program's hooks of saved tensors."""
     if not isinstance(error, Exception) or hook.saved_tensors_hooked():

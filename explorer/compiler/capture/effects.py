@@ -43,11 +43,11 @@ class Effects(Generic[V]):
         self.step = -1
         """The number of the evaluator's step at work."""
 
-    def _log(self, key: Any, kind: str, value: Any, name: Any) -> None:
+    def _log(self, key: object, kind: str, value: object, name: object) -> None:
         self.outside += 1
         self._add(key, kind, value, name)
 
-    def _add(self, key: Any, kind: str, value: Any, name: Any) -> None:
+    def _add(self, key: object, kind: str, value: object, name: object) -> None:
         before = self.changes.get(key)
         self.changes[key] = Change(kind, value, name, origins(), self.step if before is None else before.step)
 
@@ -67,7 +67,7 @@ class Effects(Generic[V]):
         else:
             self._log((id(target), name), "attribute", target, name)
 
-    def is_deleted(self, target: Any, name: str) -> bool:
+    def is_deleted(self, target: object, name: str) -> bool:
         """Whether the program deleted the attribute that was there before."""
         return (id(target), name, "deleted") in self.changes
 
@@ -81,17 +81,17 @@ class Effects(Generic[V]):
                 del self.changes[key]  # it is refilled
             self._log((id(target), ""), "container", target, "")
 
-    def set_item(self, target: Any, key: Any) -> None:
+    def set_item(self, target: Any, key: object) -> None:
         """An item of a dictionary is about to be set, of which nothing else was asked."""
         self.version += 1
         if target.source is not None and (id(target), "") not in self.changes:
             self._log((id(target), "item", key), "item", target, key)
 
-    def is_changed(self, target: Any) -> bool:
+    def is_changed(self, target: object) -> bool:
         """Whether the traced code changed the contents of a container that was there before."""
         return any(each.value is target and each.kind in ("container", "item") for each in self.changes.values())
 
-    def advance(self, iterator: Any) -> None:
+    def advance(self, iterator: object) -> None:
         """An iterator from outside was used."""
         self.version += 1
         if (id(iterator), "iterator") not in self.changes:

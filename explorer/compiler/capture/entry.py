@@ -77,11 +77,11 @@ def watched(engine: Any, function: types.FunctionType, qualname: str = "", bound
     return hook.watched(engine, made if bound is None else types.MethodType(made, bound), function, update)
 
 
-def call_of(target: Callable[..., Any]) -> types.FunctionType:
+def call_of(target: Callable[..., object]) -> types.FunctionType:
     """A Python function that calls `target`, for what is none or does more than its own body says. No source is shown
     for it: the program has none."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         return target(*args, **kwargs)
 
     assert isinstance(call, types.FunctionType)
@@ -90,7 +90,7 @@ def call_of(target: Callable[..., Any]) -> types.FunctionType:
     return call
 
 
-def watched_callable(target: Callable[..., Any], engine: Any) -> Callable[..., Any]:
+def watched_callable(target: Callable[..., object], engine: object) -> Callable[..., Any]:
     """A call of `target` that `engine` sees."""
     if isinstance(target, types.FunctionType):
         return watched(engine, target)
@@ -103,14 +103,14 @@ def watched_callable(target: Callable[..., Any], engine: Any) -> Callable[..., A
         return whole
     alone = watched(engine, method, bound=target)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         return (alone if kind.__call__ is method else whole)(*args, **kwargs)
 
     hook.unseen_by_stock(call)
     return call
 
 
-def watched_module(module: torch.nn.Module, engine: Any) -> Callable[..., Any]:
+def watched_module(module: torch.nn.Module, engine: object) -> Callable[..., Any]:
     """A call of the module that `engine` sees. It starts at the module's own forward, where calling it is no more than
     that; else at a call of it, so that hooks become part of the graph."""
     kind = type(module)
@@ -122,7 +122,7 @@ def watched_module(module: torch.nn.Module, engine: Any) -> Callable[..., Any]:
         return with_hooks
     alone = watched(engine, forward, f"{kind.__name__}.forward", module)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         is_forward = "forward" not in module.__dict__ and kind.forward is forward and calls_forward(module)
         return (alone if is_forward else with_hooks)(*args, **kwargs)
 
@@ -219,7 +219,7 @@ class Engine:
             self._under[rules].roots = self.roots
         return self._under[rules]
 
-    def __call__(self, frame: Any, entry: Any, state: Any) -> Any:
+    def __call__(self, frame: Any, entry: object, state: object) -> Any:
         """The callback: no compiled code of this frame accepts its locals. Nobody watches while it runs. An error of
         ours is recorded, and the frame runs as it is."""
         try:
@@ -385,7 +385,7 @@ def _discard(managers: list[weakref.ref[hook.Manager]]) -> None:
             left.discard()
 
 
-def optimize(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
+def optimize(target: object, config: Config, compile_frame: CompileFrame) -> Any:
     """`target`, a function, method, class instance with __call__, or module, compiled at its calls by `compile_frame`.
 
     A module comes back as a module that shares everything with the original. Raises TypeError for what is not callable.
@@ -430,10 +430,10 @@ class OptimizedModule(torch.nn.Module):
         object.__setattr__(self, "_call", watched_module(module, engine))
         object.__setattr__(self, ORIGINAL, module)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return self._call(*args, **kwargs)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         return self._call(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -444,7 +444,7 @@ class OptimizedModule(torch.nn.Module):
             return object.__getattribute__(self, name)
         return getattr(object.__getattribute__(self, "_orig_mod"), name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         setattr(self._orig_mod, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -504,7 +504,7 @@ MOST = 200
 """How deep into objects, and at how many of them, is looked for a tensor: a frame with more to it may have one."""
 
 
-def may_use_tensors(code: types.CodeType, locals: Mapping[str, Any], globals: Mapping[str, Any]) -> bool:
+def may_use_tensors(code: types.CodeType, locals: Mapping[str, object], globals: Mapping[str, object]) -> bool:
     """Whether a tensor, a module or torch itself can be reached from what the frame is given or names.
 
     Functions that it calls are frames of their own, which are asked for themselves.
@@ -521,7 +521,7 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _is_torchs(value: Any) -> bool:
+def _is_torchs(value: object) -> bool:
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] == "torch"
     if isinstance(value, (torch.Tensor, torch.nn.Module)):
@@ -530,7 +530,7 @@ def _is_torchs(value: Any) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == "torch"
 
 
-def _holds_tensor(values: Iterable[Any]) -> bool:
+def _holds_tensor(values: Iterable[object]) -> bool:
     pending = [(value, 0) for value in values]
     for looked, (value, depth) in enumerate(pending):
         inside = _inside(value)
@@ -540,7 +540,7 @@ def _holds_tensor(values: Iterable[Any]) -> bool:
     return False
 
 
-def _inside(value: Any) -> list[Any] | None:
+def _inside(value: object) -> list[Any] | None:
     """What an object holds, without running code of its own; None for a tensor, an array, a module, and what cannot
     be looked into."""
     kind = type(value)

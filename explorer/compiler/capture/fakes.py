@@ -74,7 +74,7 @@ MAKE_THEIR_OWN = frozenset("matmul __matmul__ __rmatmul__ linear scaled_dot_prod
 """Functions whose result on a CPU is no view, though what they do with fake tensors ends in one."""
 
 
-def is_own(name: str, result: Any) -> bool:
+def is_own(name: str, result: object) -> bool:
     """Whether a view that a function made of fake tensors is none of real ones."""
     if name not in MAKE_THEIR_OWN or not isinstance(result, FakeTensor) or not result._is_view():
         return False
@@ -234,7 +234,7 @@ def _stride_of_sum(given: Sequence[Place], result: Tensor) -> tuple[int, ...]:
 # nothing, and the kernel runs too late, or not at all.
 
 
-def _put(x: Tensor, index: Sequence[Tensor | None], values: Tensor, *_: Any) -> None:
+def _put(x: Tensor, index: Sequence[Tensor | None], values: Tensor, *_: object) -> None:
     if any(each is not None and each.dtype in (torch.bool, torch.uint8) for each in index):
         return  # how many elements a mask has, only the graph knows
     place = aten.index.Tensor(x, index)
@@ -245,7 +245,7 @@ def _put(x: Tensor, index: Sequence[Tensor | None], values: Tensor, *_: Any) -> 
 def _scatters(view: Callable[..., Tensor]) -> Callable[..., None]:
     """The check of an operator that writes its second argument into a view of the first."""
 
-    def check(x: Tensor, src: Tensor, *place: Any, **named: Any) -> None:
+    def check(x: Tensor, src: Tensor, *place: object, **named: object) -> None:
         wanted = view(x, *place, **named)
         if not _known_late(src, wanted):
             _equal("src", src.shape, wanted.shape)
@@ -253,25 +253,25 @@ def _scatters(view: Callable[..., Tensor]) -> Callable[..., None]:
     return check
 
 
-def _like_first(x: Tensor, other: Tensor, *_: Any) -> None:
+def _like_first(x: Tensor, other: Tensor, *_: object) -> None:
     if not _known_late(x, other):
         other.expand(x.shape)
 
 
-def _vectors(x: Tensor, *given: Any) -> None:
+def _vectors(x: Tensor, *given: object) -> None:
     """Weights, biases and statistics, of a number for each channel."""
     for each in given:
         if isinstance(each, Tensor) and each.dim() > 1:
             raise RuntimeError(f"expected a vector in place of {list(each.shape)}")
 
 
-def _select(x: Tensor, dim: int, index: Any) -> None:
+def _select(x: Tensor, dim: int, index: object) -> None:
     """Of a position that only the graph knows, TRACE finds out."""
     if type(index) is int and x.dim() and not _known_late(x) and not -x.shape[dim] <= index < x.shape[dim]:
         raise IndexError(f"select(): index {index} out of range for tensor of size {list(x.shape)} at dimension {dim}")
 
 
-def _vector(x: Tensor, dim: int, index: Tensor, *_: Any) -> None:
+def _vector(x: Tensor, dim: int, index: Tensor, *_: object) -> None:
     if index.dim() > 1:
         raise IndexError(f"an index of {index.dim()} dimensions where one is meant")
 
@@ -284,7 +284,7 @@ def _copied(x: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
         _equal("source", source.shape, places)
 
 
-def _equal(what: str, size: Sequence[Any], wanted: Sequence[Any]) -> None:
+def _equal(what: str, size: Sequence[object], wanted: Sequence[object]) -> None:
     if len(size) != len(wanted) or any(n != m for n, m in zip(size, wanted, strict=True)):
         raise RuntimeError(f"{what} has the size {list(size)} in place of {list(wanted)}")
 

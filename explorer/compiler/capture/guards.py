@@ -102,7 +102,7 @@ class TensorMatch(Condition):
     def sizes(self) -> tuple[int | None, ...]:
         return self.size
 
-    def difference(self, value: Any) -> str:
+    def difference(self, value: object) -> str:
         if not isinstance(value, torch.Tensor):
             return f"is a {type(value).__name__}, expected a tensor"
         return ", ".join(self.facts.differences(tensor_facts(value)))
@@ -124,7 +124,7 @@ class TypeIs(Condition):
     def sizes(self) -> tuple[None] | None:
         return (None,) if self.type is float else None
 
-    def difference(self, value: Any) -> str:
+    def difference(self, value: object) -> str:
         same = type(value) is self.type
         return "" if same else f"type is {type_name(type(value))}, expected {type_name(self.type)}"
 
@@ -145,7 +145,7 @@ class IsObject(Condition):
         words = f"{name} is {'the same object' if plain is None else plain.text}"
         return Shown(f"{name} is {found}", "is", found, words, data={"constant": plain})
 
-    def difference(self, value: Any) -> str:
+    def difference(self, value: object) -> str:
         found, expected = said(value), said(self.target)
         different = f"is another {found}" if found == expected else f"is {found}, expected {expected}"
         return "" if value is self.target else different
@@ -189,7 +189,7 @@ class Equals(Condition):
     def sizes(self) -> tuple[int | float] | None:
         return (self.expected,) if type(self.expected) in (int, float) else None
 
-    def difference(self, value: Any) -> str:
+    def difference(self, value: object) -> str:
         both_nan = value != value and self.expected != self.expected
         same = type(value) is type(self.expected) and (value == self.expected or both_nan)
         same &= not has_zero(self.expected) or repr(value) == repr(self.expected)
@@ -224,7 +224,7 @@ class IsEmpty(Condition):
     def shown(self, name: str) -> Shown:
         return Shown(f"not {name}", "is", "empty", f"{name} is empty", data={"length": 0})
 
-    def difference(self, value: Any) -> str:
+    def difference(self, value: object) -> str:
         return "is not empty" if value else ""
 
     def install(self, checks: Checks, source: Source, text: str) -> None:
@@ -247,7 +247,7 @@ class KeysAre(Condition):
         words = f"the keys of {name} are {keys}"
         return Shown(f"tuple({name}) == {self.keys!r}", "==", keys, words, data={"keys": plain})
 
-    def difference(self, value: Any) -> str:
+    def difference(self, value: object) -> str:
         found = tuple(keys_of(value))
         alike = len(found) == len(self.keys) and all(map(is_same_key, found, self.keys))
         if alike and all(type(key) is type(other) for key, other in zip(found, self.keys, strict=True)):
@@ -257,7 +257,7 @@ class KeysAre(Condition):
     def install(self, checks: Checks, source: Source, text: str) -> None:
         checks.build.check(checks.manager(source), self._holds, text)
 
-    def _holds(self, value: Any) -> bool:
+    def _holds(self, value: object) -> bool:
         """A dictionary keeps its keys, so that most often they are the very same: told without a call for each."""
         same = type(value) is dict and len(value) == len(self.keys) and all(map(operator.is_, value, self.keys))
         return same or not self.difference(value)
@@ -343,7 +343,7 @@ class PythonCheck(Condition):
         text = f"{name} {self.relation} {self.value}"
         return Shown(text, self.relation, self.value, text, data={"constant": self.constant})
 
-    def difference(self, value: Any) -> str:
+    def difference(self, value: object) -> str:
         return "" if self.function(value) else f"is {(self.seen or said)(value)}"
 
 
@@ -356,11 +356,11 @@ def is_unset() -> PythonCheck:
 
 
 def iterator_at(position: int, length: int) -> PythonCheck:
-    def at(iterator: Any) -> tuple[int, int] | None:
+    def at(iterator: object) -> tuple[int, int] | None:
         found = progress(iterator)
         return None if found is None else (found[1], len(found[0]))
 
-    def seen(iterator: Any) -> str:
+    def seen(iterator: object) -> str:
         found = at(iterator)
         if found is None:
             return said(iterator)
@@ -369,25 +369,25 @@ def iterator_at(position: int, length: int) -> PythonCheck:
     return PythonCheck("is at", f"position {position} of {length}", lambda it: at(it) == (position, length), seen=seen)
 
 
-def iterates_over(expected: Any) -> PythonCheck:
-    def check(iterator: Any) -> bool:
+def iterates_over(expected: object) -> PythonCheck:
+    def check(iterator: object) -> bool:
         found = progress(iterator)
         return found is not None and bool(found[0] == expected)
 
     return PythonCheck("goes over", repr(expected), check)
 
 
-def same_value(expected: Any) -> PythonCheck:
+def same_value(expected: object) -> PythonCheck:
     """Of the same type, and equal to it in Python."""
     return PythonCheck("==", said(expected), lambda v: type(v) is type(expected) and bool(v == expected))
 
 
-def same_members(expected: Any) -> PythonCheck:
+def same_members(expected: object) -> PythonCheck:
     """A set of this class with these members, by set's own methods."""
     kind = type(expected)
     base: Any = set if isinstance(expected, set) else frozenset
 
-    def members(value: Any) -> frozenset[Any]:
+    def members(value: object) -> frozenset[Any]:
         return frozenset((type(each), each) for each in base.__iter__(value))
 
     before = members(expected)
@@ -489,7 +489,7 @@ class ShareNoMemory(NoTwo):
         namespace = checks.frame.globals
         checks.build.last(lambda locals: self._holds(locals, namespace), text)
 
-    def _holds(self, locals: Mapping[str, Any], globals: Mapping[str, Any]) -> bool:
+    def _holds(self, locals: Mapping[str, object], globals: Mapping[str, object]) -> bool:
         return share_no_memory(read(source, locals, globals) for source in self.sources)
 
 
@@ -600,11 +600,11 @@ class Checks:
                 return build.computed(self.manager(source.base), _measure(source), name, example)
         raise AssertionError(source)
 
-    def _hold(self, key: str, value: Any) -> str:
+    def _hold(self, key: str, value: object) -> str:
         self._scope[key] = value
         return key
 
-    def _attribute(self, base: Source, attribute: str, name: str, example: Any) -> Any:
+    def _attribute(self, base: Source, attribute: str, name: str, example: object) -> Any:
         if isinstance(self.value(base), type) and attribute == "__dict__":
             return self.build.members(self.manager(base), name, example)
         held = self._held(base, attribute)
@@ -739,7 +739,7 @@ def instance_dict(value: Any) -> dict[str, Any] | None:
     return held if isinstance(held, dict) else None
 
 
-def _is_members(source: Source, value: Any) -> bool:
+def _is_members(source: Source, value: object) -> bool:
     """Whether it is the dictionary of a class, which Python shows through a proxy alone."""
     return isinstance(source, Attr) and source.attribute == "__dict__" and isinstance(value, types.MappingProxyType)
 
@@ -765,12 +765,12 @@ def keys_of(value: Any) -> Iterable[Any]:
     return dict.keys(value) if isinstance(value, dict) else value
 
 
-def is_same_key(key: Any, other: Any) -> bool:
+def is_same_key(key: object, other: object) -> bool:
     """Whether a dictionary takes one for the other: tensors are equal to themselves alone."""
     return key is other or (hash(key) == hash(other) and not isinstance(other, torch.Tensor) and key == other)
 
 
-def has_zero(value: Any) -> bool:
+def has_zero(value: object) -> bool:
     """Whether there is a zero in a plain value whose sign a comparison does not see."""
     if isinstance(value, (tuple, list, frozenset, set)):
         return any(map(has_zero, value))
@@ -787,11 +787,11 @@ def state_text(state: GlobalStateData) -> str:
     )
 
 
-def said(value: Any) -> str:
+def said(value: object) -> str:
     """A plain value as Python writes it, another object in a word."""
     return repr(value)[:MOST] if is_plain(value) or isinstance(value, np.generic) else short(value)
 
 
-def _listed(keys: Iterable[Any]) -> str:
+def _listed(keys: Iterable[object]) -> str:
     texts = [said(key) for key in keys]
     return f"({', '.join(texts)}{',' * (len(texts) == 1)})"

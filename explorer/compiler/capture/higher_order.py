@@ -160,7 +160,7 @@ def modules(t: Tracer, bodies: Sequence[Body]) -> tuple[list[fx.Node], list[fx.N
     return lifted, [t.tape.module(each.branch, each.inputs, lifted, each.outputs) for each in bodies]
 
 
-def call(t: Tracer, operator: Any, *args: Any) -> list[Value]:
+def call(t: Tracer, operator: object, *args: Any) -> list[Value]:
     """A node of the operator; nodes among `args` stand for their values."""
     operands: list[fx.Node] = []
     fx.map_arg(args, operands.append)
@@ -218,7 +218,9 @@ def _while_loop(t: Tracer, cond_fn: Value, body_fn: Value, carried: Value, addit
     return with_leaves(t, turn.returned, found, is_carried)
 
 
-def _turns(t: Tracer, operator: Any, function: Value, init: Value, over: Value, more: Value, start: list[Any]) -> Value:
+def _turns(
+    t: Tracer, operator: object, function: Value, init: Value, over: Value, more: Value, start: list[Any]
+) -> Value:
     """An operator that calls a function for each row; `start` are its arguments between the function and the rows."""
     first, rows, rest = leaves(t, init), leaves(t, over), leaves(t, more, numbers=True)
     like = [*(v.fake for v in first), *(t.tape.row(v.fake) for v in rows), *(v.fake for v in rest)]

@@ -27,7 +27,7 @@ MODULE_CALL = reason(
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
-def import_fx_graph(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Graph:
+def import_fx_graph(module: fx.GraphModule, example_inputs: Sequence[object]) -> Graph:
     """`module` with a NodeInfo on each node; values are computed under fake tensors where its nodes carry none.
 
     Raises Unsupported for a graph that calls modules (trace it with parameters as inputs instead).
@@ -52,7 +52,7 @@ def import_fx_graph(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Gr
     return Graph("captured", graph, fake_mode, constants, torch.is_grad_enabled())
 
 
-def _fake_mode(module: fx.GraphModule, example_inputs: Sequence[Any]) -> FakeTensorMode:
+def _fake_mode(module: fx.GraphModule, example_inputs: Sequence[object]) -> FakeTensorMode:
     carried = [node.meta.get("example_value") for node in module.graph.nodes]
     for value in [*carried, *example_inputs]:
         if isinstance(value, FakeTensor):

@@ -42,7 +42,7 @@ def unused_refusals(tape: Tape, used: list[fx.Node]) -> Iterator[fx.Node]:
                 yield tape.element(returned, 0, made[0])
 
 
-def check_order(t: Tracer, kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+def check_order(t: Tracer, kind: str, target: object, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
     """Break before a call that may be refused after writes that autograd records. No such write can be undone, to run
     the frame again for what the program did besides, or does about the error. With fullgraph=True there is no break,
     and these effects are lost where the call is refused."""
@@ -58,28 +58,28 @@ def refuses_late(tape: Tape) -> bool:
     return any(_may_refuse(node.op, node.target, node.args, node.kwargs) for node in tape.graph.nodes)
 
 
-def _name(target: Any) -> str:
+def _name(target: object) -> str:
     return getattr(target, "__name__", str(target))
 
 
-def _may_refuse(kind: str, target: Any, args: tuple[Any, ...], kwargs: Arguments) -> bool:
+def _may_refuse(kind: str, target: object, args: tuple[object, ...], kwargs: Arguments) -> bool:
     name = _name(target)
     may = REFUSED.get(name.strip("_")) or REFUSED.get(name.removeprefix("linalg_").strip("_"))
     return may is not None and kind.startswith("call_") and may(args, kwargs)
 
 
-def _always(args: tuple[Any, ...], kwargs: Arguments) -> bool:
+def _always(args: tuple[object, ...], kwargs: Arguments) -> bool:
     return True
 
 
-def _by_index(args: tuple[Any, ...], kwargs: Arguments) -> bool:
+def _by_index(args: tuple[object, ...], kwargs: Arguments) -> bool:
     """Whether elements are taken by a list or a tensor."""
     key = args[1]
     listed = isinstance(key, list) or isinstance(key, tuple) and any(isinstance(each, list) for each in key)
     return listed or any(isinstance(each, fx.Node) and isinstance(info(each).value, Tensor) for each in _leaves(key))
 
 
-def _divides(args: tuple[Any, ...], kwargs: Arguments) -> bool:
+def _divides(args: tuple[object, ...], kwargs: Arguments) -> bool:
     """Whether integers are divided, and the divisor may be zero."""
     operands = [*args[:2], *(kwargs[key] for key in ("input", "other") if key in kwargs)]
     values = [info(each).value if isinstance(each, fx.Node) else each for each in operands]
@@ -89,7 +89,7 @@ def _divides(args: tuple[Any, ...], kwargs: Arguments) -> bool:
     return kinds == {False} and not floats and not (isinstance(divisor, int) and divisor)
 
 
-def _by_singular_values(args: tuple[Any, ...], kwargs: Arguments) -> bool:
+def _by_singular_values(args: tuple[object, ...], kwargs: Arguments) -> bool:
     return any(isinstance(each, int | float | str) and each in ("nuc", 2, -2) for each in (*args[1:], *kwargs.values()))
 
 
@@ -125,7 +125,7 @@ REFUSED: dict[str, May] = {
 refused for the numbers that it is given."""
 
 
-def _leaves(key: Any) -> Iterator[Any]:
+def _leaves(key: object) -> Iterator[Any]:
     if isinstance(key, tuple | list):
         for each in key:
             yield from _leaves(each)

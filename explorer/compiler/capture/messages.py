@@ -144,7 +144,7 @@ def _enabled(t: Tracer, logger: Value, level: Value) -> Value:
     return Constant(_is_enabled(t, logger, t.index(level)))
 
 
-def _line(t: Tracer, logger: Value, level: int, message: Value, args: tuple[Value, ...], others: Any) -> Value:
+def _line(t: Tracer, logger: Value, level: int, message: Value, args: tuple[Value, ...], others: object) -> Value:
     if not _is_enabled(t, logger, level):
         return NONE
     real: logging.Logger = t.real_of(logger)
@@ -178,7 +178,7 @@ def _log(t: Tracer, logger: Value, level: Value, message: Value, *args: Value, *
     return _line(t, logger, t.index(level), message, args, others)
 
 
-def _raise_unless(condition: Any, error: BaseException) -> None:
+def _raise_unless(condition: object, error: BaseException) -> None:
     if not condition:
         raise error
 

@@ -84,7 +84,7 @@ def is_number(value: Value) -> bool:
     return isinstance(value, (SizeValue, FloatValue))
 
 
-def _is_as_int(operator: Callable[..., Any], cls: type) -> bool:
+def _is_as_int(operator: Callable[..., object], cls: type) -> bool:
     """Whether an operator does with a class of integers what it does with int."""
     name = operator.__name__.strip("_")
     return cls is bool or all(getattr(cls, m, None) is getattr(int, m, None) for m in (f"__{name}__", f"__r{name}__"))
@@ -106,7 +106,7 @@ _ARITHMETIC = frozenset(
 )
 
 
-def _is_steady(function: Any, values: Sequence[Value]) -> bool:
+def _is_steady(function: object, values: Sequence[Value]) -> bool:
     """Whether the type of the result does not depend on what the floats are."""
     if function is operator.pow:
         return isinstance(values[1], Constant) and type(values[1].value) is int

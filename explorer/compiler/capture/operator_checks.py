@@ -80,7 +80,7 @@ class _Other(Exception):
 Hint = Callable[[Any], int]
 
 
-def refusal(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, hint: Hint) -> str:
+def refusal(target: object, args: tuple[object, ...], kwargs: Mapping[str, object], result: object, hint: Hint) -> str:
     """What the operator, a function or the name of a method, says to arguments like these, of which its rule for fake
     tensors made `result`; "" where it takes them, or where that cannot be asked: on a GPU, whose generator a trial
     would move, say. What a size is for the traced inputs, as `hint` tells it, is no part of the answer."""
@@ -119,14 +119,14 @@ class Operators(TorchDispatchMode):
         self.calls: list[tuple[Any, tuple[Any, ...], Mapping[str, Any], Any]] = []
 
     def __torch_dispatch__(
-        self, func: OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self, func: OpOverload, types: object, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         self.calls.append((func, args, kwargs or {}, result))
         return result
 
 
-def may_run(target: Any) -> bool:
+def may_run(target: object) -> bool:
     """Whether it is an operator of torch that can be tried: no private one, which may check nothing."""
     if isinstance(target, (OpOverload, OpOverloadPacket)):
         return str(target).startswith("aten.") and not str(target).startswith("aten._")
@@ -138,7 +138,7 @@ def may_run(target: Any) -> bool:
     return not name.startswith("_") or name.startswith("__") or module == "torch.nn.functional"
 
 
-def _sets_by_mask(target: Any, args: tuple[Any, ...]) -> bool:
+def _sets_by_mask(target: object, args: tuple[object, ...]) -> bool:
     """Whether how many values are wanted is up to a mask, which is not one of zeros."""
     if _name(target).strip("_") not in ("setitem", "index_put", "masked_scatter"):
         return False
@@ -146,7 +146,7 @@ def _sets_by_mask(target: Any, args: tuple[Any, ...]) -> bool:
     return masks and any(tensor.dim() for tensor in tensors_in(args[2:]))
 
 
-def _name(target: Any) -> str:
+def _name(target: object) -> str:
     """As in Python, for an overload too."""
     return target if isinstance(target, str) else getattr(target, "__name__", "_").partition(".")[0]
 
@@ -158,7 +158,7 @@ def _takes_pivots(name: str) -> bool:
     return any("pivots" in argument.name for schema in schemas for argument in schema.arguments)
 
 
-def _dtypes(values: Iterable[Any]) -> Iterator[torch.dtype]:
+def _dtypes(values: Iterable[object]) -> Iterator[torch.dtype]:
     for value in values:
         if isinstance(value, (tuple, list)):
             yield from _dtypes(value)
@@ -168,19 +168,19 @@ def _dtypes(values: Iterable[Any]) -> Iterator[torch.dtype]:
             yield value.dtype
 
 
-def tensors_in(value: Any) -> list[torch.Tensor]:
+def tensors_in(value: object) -> list[torch.Tensor]:
     """The tensors among arguments, and in the lists among them."""
     if isinstance(value, torch.Tensor):
         return [value]
     return [each for item in value for each in tensors_in(item)] if isinstance(value, (tuple, list)) else []
 
 
-def memory_of(value: Any) -> list[int]:
+def memory_of(value: object) -> list[int]:
     """The storages of the tensors among arguments; a tensor of torch.func's transforms has none."""
     return [each.untyped_storage()._cdata for each in tensors_in(value) if torch._C._has_storage(each)]
 
 
-def _elements(value: Any, hint: Hint) -> int:
+def _elements(value: object, hint: Hint) -> int:
     if isinstance(value, torch.Tensor):
         return math.prod(_number(size, hint, None) for size in value.shape)
     if isinstance(value, (tuple, list, dict)):
@@ -224,7 +224,7 @@ def _number(value: Any, hint: Hint, most: int | None) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def _asked(
-    target: Any, given: tuple[Hashable, Hashable], settings: tuple[Any, ...], shapes: bool
+    target: Any, given: tuple[Hashable, Hashable], settings: tuple[object, ...], shapes: bool
 ) -> tuple[str, tuple[tuple[int, ...], ...] | None]:
     """What the operator says, or else the sizes of what it makes; `settings` are those of the process that the answer
     depends on."""
@@ -281,7 +281,7 @@ def may_fold(tensor: torch.Tensor, hint: Hint) -> bool:
 
 
 def written_by(
-    target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], changed: Sequence[FakeTensor]
+    target: object, args: Sequence[object], kwargs: Mapping[str, object], changed: Sequence[FakeTensor]
 ) -> Sequence[FakeTensor]:
     """The tensors that an operator writes; those whose version it `changed` where its name does not say, among which
     are views of what it writes. Inference tensors have no version, and torch._foreach_add_ and its like change none
@@ -296,7 +296,7 @@ def written_by(
     return [each for place in places for each in tensors_in(args[place : place + 1])] or changed  # type: ignore[misc]
 
 
-def written_places(target: Any) -> tuple[int, ...]:
+def written_places(target: object) -> tuple[int, ...]:
     """Which of its arguments an operator writes, as far as its name tells."""
     name = _name(target)
     if name in ("setitem", "__setitem__") or getattr(target, "__module__", "") == "_operator" and name[0] == "i":
@@ -313,8 +313,8 @@ def _written_in_aten(name: str) -> tuple[int, ...]:
 
 
 def overlaps(
-    target: Any,
-    args: Sequence[Any],
+    target: object,
+    args: Sequence[object],
     written: Sequence[FakeTensor],
     tensors: Sequence[FakeTensor],
     roots: Sequence[FakeTensor],
@@ -341,7 +341,7 @@ def overlaps(
     return False
 
 
-def _part_set(target: Any, args: Sequence[Any]) -> FakeTensor | None:
+def _part_set(target: object, args: Sequence[Any]) -> FakeTensor | None:
     """The view that tensor[key] = value writes, for a key without tensors."""
     if getattr(target, "__name__", "") != "setitem" or not isinstance(args[0], FakeTensor):
         return None
@@ -374,14 +374,14 @@ def _meet(a: FakeTensor, b: FakeTensor, hint: Hint) -> bool:
     return bool(np.isin(places[0], places[1]).any())
 
 
-def _is_ufunc(target: Any) -> bool:
+def _is_ufunc(target: object) -> bool:
     """Whether it is one of NumPy's universal functions, or Python's operator for one."""
     name = _name(target)
     found = isinstance(getattr(np, name, None), np.ufunc) or hasattr(operator, name) and name != "setitem"
     return found and getattr(target, "__module__", "") == "numpy"
 
 
-def _is_pointwise(target: Any) -> bool:
+def _is_pointwise(target: object) -> bool:
     name = _name(target)
     if getattr(target, "__module__", "") == "_operator":
         return name not in ("setitem", "imatmul")

@@ -239,7 +239,8 @@ def _kept(instruction: Instruction, jumps: bool, before: int, after: int) -> int
 
 
 def _call_continuation(
-    made: Continuation, constant: Any, label: str, stack: Sequence[Slot], taken: Sequence[str], how: Callable[..., Any]
+    made: Continuation, constant: object, label: str, stack: Sequence[Slot], taken: Sequence[str],
+    how: Callable[..., object]
 ) -> list[Instruction]:
     """At `label`: the stack's values into temporaries; what `how` makes of the continuation and its arguments."""
     with origin(synthetic("to the continuation")):
@@ -292,7 +293,7 @@ class NextContinuation:
 
     __slots__ = ("arguments", "function")
 
-    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+    def __init__(self, function: Callable[..., object], *arguments: object) -> None:
         self.function = function
         self.arguments = arguments
 
@@ -307,7 +308,7 @@ def as_it_was(error: BaseException, traceback: types.TracebackType | None) -> No
         error.__traceback__ = traceback
 
 
-def run_continuations(function: Callable[..., Any], *arguments: Any) -> Any:
+def run_continuations(function: Callable[..., object], *arguments: object) -> Any:
     """Call a continuation, and those that it goes on in: what the function that broke returns in the end."""
     made = function(*arguments)
     while type(made) is NextContinuation:
@@ -326,7 +327,7 @@ def warn(message: Any, category: type[Warning] | None, file: str, line: int, nam
     warnings.warn_explicit(message, kind, file, line, namespace.get("__name__") or "<unknown>", registry)
 
 
-def warn_caller(message: Any, category: type[Warning] | None, above: int) -> None:
+def warn_caller(message: object, category: type[Warning] | None, above: int) -> None:
     """warnings.warn, as if called in the `above`th frame of the program over the compiled function that calls this."""
     frames = _frames(sys._getframe(1))
     for _ in range(above):
@@ -349,7 +350,9 @@ def _frames(frame: types.FrameType | None) -> Iterator[types.FrameType]:
         frame = frame.f_back
 
 
-def log(logger: logging.Logger, level: int, message: Any, args: tuple[Any, ...], place: tuple[str, int, str]) -> None:
+def log(
+    logger: logging.Logger, level: int, message: object, args: tuple[object, ...], place: tuple[str, int, str]
+) -> None:
     """Logger.log, as if called at `place`: (file, line, function)."""
     if logger.isEnabledFor(level):
         logger.handle(logger.makeRecord(logger.name, level, *place[:2], message, args, None, place[2]))

@@ -49,7 +49,7 @@ def positional(*callables: Any) -> Callable[[Callable[..., Value]], Callable[...
     return register
 
 
-def positional_each(*callables: Any) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
+def positional_each(*callables: object) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
     """As `positional`, one by one: `function(callable, tracer, *arguments, **keywords)`."""
 
     def register(function: Callable[..., Value]) -> Callable[..., Value]:
@@ -84,12 +84,12 @@ def each(*callables: Any) -> Callable[[Callable[..., Value]], Callable[..., Valu
     return register
 
 
-def breaks(why: str, said: str, *callables: Any) -> None:
+def breaks(why: str, said: str, *callables: object) -> None:
     """Register that calls of these are Python's."""
     CALLS.rule(*callables)(lambda t, args, kwargs: unsupported(why, said))
 
 
-def existing(owner: Any, *names: str) -> list[Any]:
+def existing(owner: object, *names: str) -> list[Any]:
     """The members of these names that this version of the library has."""
     return [getattr(owner, name) for name in names if hasattr(owner, name)]
 

@@ -192,7 +192,7 @@ class Tape:
         """Those of them of which autograd may record the writes."""
         return [source for source in self.written_inputs() if recorded(self.fakes[source]) is not None]
 
-    def is_as_given(self, fake: Any) -> bool:
+    def is_as_given(self, fake: object) -> bool:
         """Whether this is an input that the graph has not written."""
         return any(known is fake and not self._is_written(source, fake) for source, known in self.fakes.items())
 
@@ -245,7 +245,7 @@ class Tape:
         self.program_numbers.add(made.node.expr)
         return made
 
-    def _placeholder(self, source: Source, value: Any, about: str) -> fx.Node:
+    def _placeholder(self, source: Source, value: object, about: str) -> fx.Node:
         with self._at_inputs():
             node = self.graph.placeholder(self._unique(source.name))
         place = self._place()
@@ -406,12 +406,14 @@ class Tape:
         symbolic = numbers or self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops
         return enable_python_dispatcher() if symbolic else nullcontext()
 
-    def add(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], value: Any) -> fx.Node:
+    def add(
+        self, kind: str, target: object, args: tuple[object, ...], kwargs: Mapping[str, object], value: object
+    ) -> fx.Node:
         """The one place where nodes that compute are added."""
         self.calls += 1
         return self._stamped(self._create(kind, target, args, kwargs), value)
 
-    def element(self, node: fx.Node, index: int, value: Any) -> fx.Node:
+    def element(self, node: fx.Node, index: int, value: object) -> fx.Node:
         return self._stamped(self._create("call_function", operator.getitem, (node, index)), value)
 
     def _create(self, kind: str, target: Any, args: tuple[Any, ...], named: Mapping[str, Any] | None = None) -> fx.Node:
@@ -421,7 +423,7 @@ class Tape:
         graph = self.branches[-1].graph if self.branches else self.graph
         return graph.create_node(kind, target, args, kwargs)
 
-    def _stamped(self, node: fx.Node, value: Any, about: str = "") -> fx.Node:
+    def _stamped(self, node: fx.Node, value: object, about: str = "") -> fx.Node:
         place = self._place()
         self.nodes += 1
         self._note_unbacked(node, value)
@@ -431,7 +433,7 @@ class Tape:
             checkpoint=place.checkpoint,
         )  # fmt: skip
 
-    def _note_unbacked(self, node: fx.Node, value: Any) -> None:
+    def _note_unbacked(self, node: fx.Node, value: object) -> None:
         """Where symbols that no input determines can be read from now on."""
         if isinstance(value, (torch.SymInt, torch.SymFloat)) and isinstance(value.node.expr, sympy.Symbol):
             if symbolic_shapes.free_unbacked_symbols(value):
@@ -586,7 +588,7 @@ class Tape:
             self.symbol_nodes[expr] = self._placeholder(source, value, "size")
         return self.symbol_nodes[expr]
 
-    def _size_call(self, function: Operation, args: Sequence[Any]) -> Any:
+    def _size_call(self, function: Operation, args: Sequence[object]) -> Any:
         value = function(*(info(arg).value if isinstance(arg, fx.Node) else arg for arg in args))
         if not any(isinstance(arg, fx.Node) for arg in args):
             return value
@@ -612,7 +614,7 @@ def as_made(tensor: torch.Tensor) -> Any:
     return torch.inference_mode(False) if outside else nullcontext()
 
 
-def _unknown_sizes(result: Any) -> str:
+def _unknown_sizes(result: object) -> str:
     """The symbols that no input determines among the numbers and sizes of a result."""
     if isinstance(result, (tuple, list)):
         return next(filter(None, map(_unknown_sizes, result)), "")
@@ -635,7 +637,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _method(name: str) -> Callable[..., Any]:
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: object, *args: object, **kwargs: object) -> Any:
         return getattr(self, name)(*args, **kwargs)
 
     return call

@@ -45,7 +45,7 @@ def _is_compiling(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Val
     return Constant(t.says_compiling)
 
 
-def _always(answer: Any, *callables: Any) -> None:
+def _always(answer: object, *callables: object) -> None:
     CALLS.rule(*callables)(lambda t, args, kwargs: Constant(answer))
 
 
@@ -232,7 +232,7 @@ def _check(t: Tracer, condition: Value, message: Value | None = None) -> Value:
 
 
 @each(torch._check_is_size, *existing(torch, "_check_value", "_check_index", "_check_type"))
-def _check_number(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _check_number(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A check of a number, by the graph where only it knows the number."""
     if not isinstance(args[0], NumberValue):
         return t.inline(t.from_python(function), args, kwargs)
@@ -356,7 +356,7 @@ def _of_numbers(t: Tracer, data: Value, facts: dict[str, Value]) -> Value:
 
 
 @each(torch.nn.functional.dropout, torch.dropout, torch.ops.aten.dropout, torch.ops.aten.dropout.default)
-def _dropout(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _dropout(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """The input itself where nothing is dropped; of an input whose sizes may change torch's rule makes a copy."""
     given = {**dict(zip(("input", "p", "training"), args, strict=False)), **kwargs}
     p, training = given.get("p", Constant(0.5)), given.get("training", given.get("train", Constant(True)))
@@ -537,7 +537,7 @@ def _steps_as_tensors() -> list[Any]:
 
 
 @each(*_steps_as_tensors())
-def _capturable(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _capturable(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """The step count stays a tensor: as a number it would be another one in each call."""
     return t.inline(t.from_python(function), args, kwargs | {"capturable": Constant(True)})
 

@@ -121,7 +121,7 @@ class TorchState(Generic[V]):
         always = any(each.settings for each in self.pending)
         return [(setting, key, now) for setting, key, was in found if (now := setting.read(*key)) != was or always]
 
-    def set(self, name: str, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:
+    def set(self, name: str, key: tuple[object, ...], value: tuple[object, ...]) -> None:
         """Make a setting now and in the graph, where it changes."""
         setting = SETTINGS[name]
         was = setting.read(*key)
@@ -139,7 +139,7 @@ class TorchState(Generic[V]):
         self.devices.pop()
         self._left(manager)
 
-    def typed(self, target: Any, kwargs: dict[str, Any], made: Any) -> dict[str, Any]:
+    def typed(self, target: object, kwargs: dict[str, Any], made: object) -> dict[str, Any]:
         """The keywords of a call in the graph, with the default dtype where that was set and decides what is made."""
         is_set = ("default dtype", ()) in self.before and target in CONSTRUCTORS and kwargs.get("dtype") is None
         if not is_set or not isinstance(made, torch.Tensor) or made.dtype is not torch.get_default_dtype():
@@ -165,7 +165,7 @@ class TorchState(Generic[V]):
         self.left.append(inside)
         self._left(manager)
 
-    def enter_context(self, manager: V, cls: Any, arguments: tuple[Any, ...], by_node: bool) -> None:
+    def enter_context(self, manager: V, cls: object, arguments: tuple[object, ...], by_node: bool) -> None:
         self._enter(manager)
         context = entering(cls)(*arguments)
         node = self._add(entering(cls), *arguments) if by_node else None
@@ -195,7 +195,7 @@ class TorchState(Generic[V]):
         AMP._exit_autocast(opened.context)
         self._add(AMP._exit_autocast, opened.node)
 
-    def _add(self, target: Any, *arguments: Any) -> fx.Node:
+    def _add(self, target: object, *arguments: object) -> fx.Node:
         return self.tape.add("call_function", target, arguments, {}, None)
 
     def _enter(self, manager: V) -> None:

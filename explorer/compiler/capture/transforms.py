@@ -54,7 +54,7 @@ _OPERATIONS = _functions(
 
 
 @each(*_OPENING, *_CLOSING)
-def _level(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _level(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A level of a transform begins or ends."""
     change = 1 if function in _OPENING else -1
     plain, named = tuple(map(t.constant_of, args)), {k: t.constant_of(v) for k, v in kwargs.items()}
@@ -65,7 +65,7 @@ def _level(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]
 
 
 @each(*_OPERATIONS)
-def _operation(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _operation(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """An operation on tensors of a level."""
     return graph_call(t, "call_function", function, args, kwargs)
 
@@ -95,7 +95,7 @@ def _loading(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Valu
 _AUTOCAST_DTYPES = {device: functools.partial(torch.get_autocast_dtype, device) for device in ("cpu", "cuda")}
 
 
-def _make(t: Tracer, name: str, key: tuple[Any, ...], value: tuple[Any, ...]) -> Value:
+def _make(t: Tracer, name: str, key: tuple[object, ...], value: tuple[object, ...]) -> Value:
     """Set for the rest of the trace. What it is at entry is guarded: the graph ends with that."""
     for getter in SETTINGS[name].getters:
         _ask(t, name, key, getter)
@@ -120,7 +120,7 @@ def _set(name: str, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> V
     return _make(t, name, given[:count], given[count:])
 
 
-def _get(name: str, getter: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _get(name: str, getter: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What a setting is."""
     return _ask(t, name, tuple(map(t.constant_of, (*args, *kwargs.values()))), getter)
 

@@ -53,7 +53,7 @@ ORIGINAL = "__explorer_original__"
 """The attribute by which a compiled function names what it compiles: calls of it inside traced code inline that."""
 
 
-def wrap(t: Tracer, source: Source, given: Any) -> Value:
+def wrap(t: Tracer, source: Source, given: object) -> Value:
     """The value of a real object that the frame reads at `source`."""
     if isinstance(given, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return t.from_python(given)
@@ -73,7 +73,7 @@ def wrap(t: Tracer, source: Source, given: Any) -> Value:
     return made
 
 
-def _second_name(t: Tracer, first: Source, second: Source, given: Any) -> None:
+def _second_name(t: Tracer, first: Source, second: Source, given: object) -> None:
     """One object was found at two places: later calls have to find one there too."""
     if isinstance(second, Known):
         first, second = second, first
@@ -196,7 +196,7 @@ def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
     return functions.BuiltinMethod(bound, given.__name__, getattr(type(given.__self__), given.__name__, None))
 
 
-def _original(given: Any) -> Any:
+def _original(given: object) -> Any:
     """What a function or module compiles, if we, stock or TorchScript compiled it; None for others."""
     if isinstance(given, torch.jit.ScriptFunction):
         return getattr(given, "_torchdynamo_inline", None)
@@ -316,7 +316,7 @@ def _by_position(t: Tracer, table: DictValue, raw: dict[Any, Any], source: Sourc
         table.entries[k.key()] = [k, Lazy(Item(values, position), item)]
 
 
-def is_hashable_known(key: Any) -> bool:
+def is_hashable_known(key: object) -> bool:
     """Whether a dictionary key compares by plain value or by identity."""
     if isinstance(key, (tuple, frozenset)):
         return all(map(is_hashable_known, key))
@@ -334,7 +334,7 @@ def is_hashable_known(key: Any) -> bool:
     )
 
 
-def _iterator(t: Tracer, source: Source, given: Any) -> Value:
+def _iterator(t: Tracer, source: Source, given: object) -> Value:
     """The iterator that a continuation or a comprehension goes on with: over what, and how far. Others are Python's;
     so is that of a loop with many turns left, which is likely to break in each of them."""
     is_loop = isinstance(source, Local) and source.variable.startswith(STACK)
@@ -355,7 +355,7 @@ def _iterator(t: Tracer, source: Source, given: Any) -> Value:
     return iterators.SequenceIterator(t.wrap(Item(Item(Returned(source, "__reduce__"), 1), 0), base), position, source)
 
 
-def _count(t: Tracer, source: Source, given: Any) -> Value:
+def _count(t: Tracer, source: Source, given: object) -> Value:
     """A count goes on from its number, which changes as any number of the program does."""
     parts, numbers = Item(Returned(source, "__reduce__"), 1), given.__reduce__()[1]
     t.guard(parts, guards.LengthIs(len(numbers)), "whether it has a step")
@@ -363,7 +363,7 @@ def _count(t: Tracer, source: Source, given: Any) -> Value:
     return iterators.CountIterator(current, by[0] if by else Constant(1), source)
 
 
-def _over_others(t: Tracer, source: Source, given: Any, parts: Source) -> Value:
+def _over_others(t: Tracer, source: Source, given: object, parts: Source) -> Value:
     """An iterator that takes its items from other iterators, which are moved on for themselves."""
     held = given.__reduce__()
     inner = [t.wrap(Item(parts, i), part) for i, part in enumerate(held[1])]
@@ -456,7 +456,7 @@ def _part(t: Tracer, source: Source, given: torch.Tensor, name: str) -> Value:
     return t.wrap_tensor(Inside(source, name), part_of(given, name))  # type: ignore[no-any-return]
 
 
-def unflattening(cls: Any, names: Sequence[str], context: Any, differentiable: bool) -> Callable[..., torch.Tensor]:
+def unflattening(cls: Any, names: Sequence[str], context: object, differentiable: bool) -> Callable[..., torch.Tensor]:
     """A function of the tensors inside that makes the wrapper; with gradients from it to them, if that is wanted."""
     make = joined if differentiable else unflattened
 
@@ -470,7 +470,7 @@ def unflattening(cls: Any, names: Sequence[str], context: Any, differentiable: b
 def inside(name: str) -> Callable[[Any], torch.Tensor]:
     """A function of a wrapper that takes out a tensor, as gradients reach it."""
 
-    def part(wrapper: Any) -> torch.Tensor:
+    def part(wrapper: object) -> torch.Tensor:
         return part_of(wrapper, name)
 
     return _named(part, name)
@@ -509,5 +509,5 @@ def _named(function: Any, name: str) -> Callable[..., torch.Tensor]:
     return made  # type: ignore[no-any-return]
 
 
-def make_wrapper(t: Tracer, cls: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def make_wrapper(t: Tracer, cls: object, args: list[Value], kwargs: dict[str, Value]) -> Value:
     return graph_call(t, "call_function", making(cls), [t.new_tuple(args), t.new_dict(kwargs)], {})

@@ -274,7 +274,7 @@ class _Values:
             return written
         return self._enter(value, value_key(value, tuple(map(id, children(value)))))
 
-    def _enter(self, value: Expr, key: tuple[Any, ...]) -> Expr:
+    def _enter(self, value: Expr, key: tuple[object, ...]) -> Expr:
         known = self.table.setdefault(key, value)
         self.origins[known] = union(self.origins.get(known, ()), value.origins)
         if known is value:

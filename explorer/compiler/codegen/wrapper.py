@@ -223,7 +223,7 @@ class Wrapper:
         self.constants[name] = getattr(extern.overload, "_op", extern.overload)
         return name
 
-    def _argument(self, value: Any) -> str:
+    def _argument(self, value: object) -> str:
         if isinstance(value, View):
             return self.tensor(value)
         if isinstance(value, (tuple, list)):

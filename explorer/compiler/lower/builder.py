@@ -284,8 +284,8 @@ class Lowering:
             self.checks.add(made.name)
 
     def made(
-        self, layout: Layout, why: Why, target: Callable[..., Any], args: tuple[Any, ...],
-        kwargs: tuple[tuple[str, Any], ...] = (),
+        self, layout: Layout, why: Why, target: Callable[..., object], args: tuple[object, ...],
+        kwargs: tuple[tuple[str, object], ...] = (),
     ) -> Buffer:  # fmt: skip
         """A buffer that a library call makes."""
         made = Buffer(self.name("buf"), layout, "extern", origins(), None, why)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import Any
 
 import torch
 
@@ -29,35 +28,39 @@ aten = torch.ops.aten
 prims = torch.ops.prims
 
 
-def filled(lower: Lowering, out: torch.Tensor, value: Any) -> Tensor:
+def filled(lower: Lowering, out: torch.Tensor, value: object) -> Tensor:
     return lower.computed(out, lambda point: number(lower, value, out.dtype))
 
 
 @LOWERINGS.rule(aten.full.default)
-def full(lower: Lowering, out: torch.Tensor, size: Any, value: Any, **facts: Any) -> Tensor:
+def full(lower: Lowering, out: torch.Tensor, size: object, value: object, **facts: object) -> Tensor:
     """One number everywhere."""
     return filled(lower, out, value)
 
 
 @LOWERINGS.rule(aten.empty.memory_format, aten.empty_permuted.default)
-def empty(lower: Lowering, out: torch.Tensor, *args: Any, **facts: Any) -> Tensor:
+def empty(lower: Lowering, out: torch.Tensor, *args: object, **facts: object) -> Tensor:
     """0 everywhere: the contents may be anything."""
     return filled(lower, out, 0)
 
 
 @LOWERINGS.rule(aten.arange.start_step)
-def arange(lower: Lowering, out: torch.Tensor, start: Any, end: Any, step: Any = 1, **facts: Any) -> Tensor | None:
+def arange(
+    lower: Lowering, out: torch.Tensor, start: object, end: object, step: object = 1, **facts: object
+) -> Tensor | None:
     """start + step * position."""
     return _progression(lower, out, start, step)
 
 
 @LOWERINGS.rule(prims.iota.default)
-def iota(lower: Lowering, out: torch.Tensor, length: Any, *, start: Any, step: Any, **facts: Any) -> Tensor | None:
+def iota(
+    lower: Lowering, out: torch.Tensor, length: object, *, start: object, step: object, **facts: object
+) -> Tensor | None:
     """start + step * position"""
     return _progression(lower, out, start, step)
 
 
-def _progression(lower: Lowering, out: torch.Tensor, start: Any, step: Any) -> Tensor:
+def _progression(lower: Lowering, out: torch.Tensor, start: object, step: object) -> Tensor:
     if not out.dtype.is_floating_point:
         start, step = (int(each) if isinstance(each, float) else each for each in (start, step))
     if isinstance(start, float) or isinstance(step, float):
@@ -147,7 +150,7 @@ def _cat_parts(lower: Lowering, out: torch.Tensor, places: list[tuple[Tensor, Si
 
 
 @LOWERINGS.rule(aten.constant_pad_nd.default)
-def constant_pad_nd(lower: Lowering, out: torch.Tensor, x: Tensor, pad: Sequence[Any], value: Any = 0) -> Tensor:
+def constant_pad_nd(lower: Lowering, out: torch.Tensor, x: Tensor, pad: Sequence[object], value: object = 0) -> Tensor:
     """A border of one number round the tensor; negative widths cut."""
     before = [ZERO] * len(x.size)
     for place in range(len(pad) // 2):
@@ -163,8 +166,8 @@ def constant_pad_nd(lower: Lowering, out: torch.Tensor, x: Tensor, pad: Sequence
 
 @LOWERINGS.rule(aten.slice_scatter.default)
 def slice_scatter(
-    lower: Lowering, out: torch.Tensor, x: Tensor, source: Tensor, dim: int = 0, start: Any = None, end: Any = None,
-    step: Any = 1,
+    lower: Lowering, out: torch.Tensor, x: Tensor, source: Tensor, dim: int = 0, start: object = None,
+    end: object = None, step: object = 1,
 ) -> Tensor:  # fmt: skip
     """A tensor with a slice replaced."""
     dim %= len(x.size)
@@ -187,7 +190,7 @@ def slice_scatter(
 
 
 @LOWERINGS.rule(aten.select_scatter.default)
-def select_scatter(lower: Lowering, out: torch.Tensor, x: Tensor, source: Tensor, dim: int, index: Any) -> Tensor:
+def select_scatter(lower: Lowering, out: torch.Tensor, x: Tensor, source: Tensor, dim: int, index: object) -> Tensor:
     """A tensor with one index of a dimension replaced."""
     dim %= len(x.size)
     place = position(lower, index, x.size[dim])

@@ -235,7 +235,7 @@ class _Walk:
                 value = torch.empty_like(value)
         return library(self.lower, target, value, args, kwargs, refusal or Why(why_library(target)))
 
-    def _argument(self, value: Any) -> Any:
+    def _argument(self, value: object) -> Any:
         if isinstance(value, fx.Node):
             return self.env[value]
         if isinstance(value, (torch.SymInt, torch.SymFloat)):
@@ -272,7 +272,7 @@ class _Walk:
         """Whether a GPU's kernel is given the tensor's one element as a number."""
         return not tensor.size and tensor.device.type == "cpu" and self.lower.device.type != "cpu"
 
-    def _whole_number(self, value: Any) -> Any:
+    def _whole_number(self, value: object) -> Any:
         """A number on the host that is part of a larger tensor, as a tensor of its own; anything else as it is."""
         if not isinstance(value, Tensor) or not self._is_host_number(value) or not value.in_memory():
             return value
@@ -282,7 +282,7 @@ class _Walk:
         like = torch.empty((), dtype=value.dtype)
         return library(self.lower, aten.clone.default, like, (value,), {}, Why(reasons.OTHER_DEVICE, "cpu"))
 
-    def _realized(self, node: fx.Node, facts: NodeInfo, made: Any) -> Any:
+    def _realized(self, node: fx.Node, facts: NodeInfo, made: object) -> Any:
         """Give the results eager's strides, and decide whether they go to memory."""
         fakes = facts.value if isinstance(facts.value, (tuple, list)) else [facts.value]
         for tensor, fake in zip(made if isinstance(made, (tuple, list)) else [made], fakes, strict=True):
@@ -300,7 +300,7 @@ class _Walk:
             if self.left[node] > (after is not None and after in node.users):
                 yield from _tensors(value)
 
-    def _output(self, value: Any) -> Any:
+    def _output(self, value: object) -> Any:
         found = self.env[value] if isinstance(value, fx.Node) else self._argument(value)
         if not isinstance(found, Tensor):
             self._check_known(symbols_of(found) & self.read, "a result")
@@ -322,7 +322,7 @@ class _Walk:
         return found
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def _tensors(value: object) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (tuple, list)):
@@ -374,7 +374,7 @@ def _returned(graph: Graph) -> set[fx.Node]:
 
 
 def _needed(
-    operations: list[Operation], outputs: tuple[Any, ...], given: set[str], checks: set[str]
+    operations: list[Operation], outputs: tuple[object, ...], given: set[str], checks: set[str]
 ) -> tuple[Operation, ...]:
     """The operations without those that nobody reads (the values of a max of which only the positions are used).
     What is written to the buffers `given` from outside is kept, and those of the loops `checks` that check what no
@@ -392,7 +392,7 @@ def _needed(
 
 
 def _as_made(
-    operations: tuple[Operation, ...], outputs: tuple[Any, ...], buffers: Mapping[str, Buffer]
+    operations: tuple[Operation, ...], outputs: tuple[object, ...], buffers: Mapping[str, Buffer]
 ) -> Iterator[Operation]:
     """The operations; the results of library calls that are only returned stay as the library makes them."""
     read = {v.buffer for v in outputs if isinstance(v, View) and v.layout != buffers[v.buffer].layout}

@@ -111,7 +111,7 @@ def _in_own_storage(
     return [given[name] for name in named], {name: value for name, value in given.items() if name not in named}
 
 
-def _argument(lower: Lowering, value: Any, exact: bool, why: str) -> Any:
+def _argument(lower: Lowering, value: object, exact: bool, why: str) -> Any:
     if isinstance(value, Tensor):
         return lower.memory(value, why, exact=exact)
     if isinstance(value, (list, tuple)):
@@ -119,7 +119,9 @@ def _argument(lower: Lowering, value: Any, exact: bool, why: str) -> Any:
     return value
 
 
-def _buffer(lower: Lowering, target: Any, value: Any, place: int, args: Sequence[Any], why: Why) -> Buffer | None:
+def _buffer(
+    lower: Lowering, target: object, value: object, place: int, args: Sequence[object], why: Why
+) -> Buffer | None:
     if isinstance(value, (list, tuple)):
         raise Unsupported(Why(reasons.UNKNOWN_CALL, f"{target} returns tensors in nested lists"))
     if not isinstance(value, torch.Tensor):
@@ -141,7 +143,7 @@ def _aliased(target: Any, place: int, args: Sequence[Any]) -> str | None:
     return None
 
 
-def mutated(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[str]:
+def mutated(target: Any, args: Sequence[object], kwargs: Mapping[str, object]) -> Iterator[str]:
     """The buffers that the call updates, by the operator's schema."""
     for place, parameter in enumerate(target._schema.arguments):
         if parameter.alias_info is not None and parameter.alias_info.is_write:
@@ -151,7 +153,7 @@ def mutated(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iter
                     yield item.place.buffer
 
 
-def symbols_of(value: Any) -> set[sympy.Symbol]:
+def symbols_of(value: object) -> set[sympy.Symbol]:
     """The size symbols in numbers, in the shapes of fake tensors, and in lists of both."""
     if isinstance(value, (tuple, list)):
         return set().union(*map(symbols_of, value))

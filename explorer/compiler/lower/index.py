@@ -79,7 +79,7 @@ def symbolic(value: Expr) -> Size | None:
 
 
 @LOWERINGS.rule(aten.embedding.default)
-def embedding(lower: Lowering, out: torch.Tensor, weight: Tensor, indices: Tensor, *unused: Any) -> Tensor:
+def embedding(lower: Lowering, out: torch.Tensor, weight: Tensor, indices: Tensor, *unused: object) -> Tensor:
     """Rows of a table."""
     realize_gathered(lower, weight, shape(out))
 
@@ -292,7 +292,7 @@ def index_copy(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: T
 
 
 @LOWERINGS.rule(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
-def index_fill(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor | None:
+def index_fill(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, value: object) -> Tensor | None:
     """Slices of one dimension set to one value at the positions that an index tensor gives."""
     if not x.size:
         return None
@@ -304,7 +304,7 @@ def index_fill(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: T
 
 @LOWERINGS.rule(aten.index_add.default)
 def index_add(
-    lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1
+    lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: object = 1
 ) -> Tensor | None:
     """Slices of one dimension, times alpha, added at the positions that an index tensor gives."""
     if alpha != 1 and x.dtype.itemsize == 2:
@@ -336,7 +336,7 @@ def scatter_reduce(
 
 @LOWERINGS.rule(aten._unsafe_masked_index.default)
 def masked_index(
-    lower: Lowering, out: torch.Tensor, x: Tensor, mask: Tensor, given: Sequence[Tensor | None], fill: Any
+    lower: Lowering, out: torch.Tensor, x: Tensor, mask: Tensor, given: Sequence[Tensor | None], fill: object
 ) -> Tensor:
     """Advanced indexing where the mask holds, a number elsewhere; indices are valid where it holds."""
     realize_gathered(lower, x, shape(out))

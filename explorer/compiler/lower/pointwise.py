@@ -141,7 +141,7 @@ def nextafter(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand) -> Ten
 
 
 def _sum(name: str, of_bools: str, about: str) -> Callable[..., Any]:
-    def lower_sum(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any = 1) -> Tensor:
+    def lower_sum(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: object = 1) -> Tensor:
         if alpha == 1:
             return pointwise(lower, out, partial(apply, of_bools if out.dtype == torch.bool else name), x, y)
         return pointwise(lower, out, lambda a, b, c: apply(name, a, apply("mul", b, c)), x, y, alpha,
@@ -248,7 +248,7 @@ LOWERINGS.rule(aten.fmax.default)(_ignoring_nan("maximum", "lt", "The larger, or
 
 
 @LOWERINGS.rule(aten.clamp.default, aten.clamp.Tensor)
-def clamp(lower: Lowering, out: torch.Tensor, x: Tensor, min: Any = None, max: Any = None) -> Tensor:
+def clamp(lower: Lowering, out: torch.Tensor, x: Tensor, min: object = None, max: object = None) -> Tensor:
     """min(max(x, lower bound), upper bound); either may be absent."""
 
     def operation(a: Expr, *bounds: Expr) -> Expr:
@@ -279,7 +279,7 @@ def where(lower: Lowering, out: torch.Tensor, condition: Tensor, x: Operand, y: 
 @LOWERINGS.rule(
     aten._to_copy.default, prims.convert_element_type.default, aten.clone.default, aten.lift_fresh_copy.default
 )
-def convert(lower: Lowering, out: torch.Tensor, x: Tensor, *unused: Any, **facts: Any) -> Tensor:
+def convert(lower: Lowering, out: torch.Tensor, x: Tensor, *unused: object, **facts: object) -> Tensor:
     """A copy, of another dtype perhaps."""
     return lower.computed(out, lambda point: cast(x.at(point), x.dtype, out.dtype), x)
 

@@ -112,7 +112,8 @@ class Windows:
 
 
 def windows(
-    x: Tensor, size: Point, count: Point, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    x: Tensor, size: Point, count: Point, kernel: object, stride: object, padding: object, dilation: object,
+    ceil_mode: bool
 ) -> Windows | None:
     """The windows of a call, over planes of `size`; None for what is left to the library."""
 
@@ -167,7 +168,7 @@ def max_pool2d(
 
 @LOWERINGS.rule(aten.avg_pool2d.default)
 def avg_pool2d(
-    lower: Lowering, out: torch.Tensor, x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0,
+    lower: Lowering, out: torch.Tensor, x: Tensor, kernel: object, stride: object = (), padding: object = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor | None:  # fmt: skip
     """The mean of each window."""
@@ -188,7 +189,7 @@ def avg_pool2d(
 
 @LOWERINGS.rule(aten.avg_pool2d_backward.default)
 def avg_pool2d_backward(
-    lower: Lowering, out: torch.Tensor, gradient: Tensor, x: Tensor, kernel: Any, stride: Any, padding: Any,
+    lower: Lowering, out: torch.Tensor, gradient: Tensor, x: Tensor, kernel: object, stride: object, padding: object,
     ceil_mode: bool, count_include_pad: bool, divisor_override: int | None,
 ) -> Tensor | None:  # fmt: skip
     """To each place its shares of the gradients of the windows that it is in."""

@@ -61,7 +61,7 @@ def _rule(combine: Combine, about: str, *, of_bools: bool = False, position: boo
     (any of uint8 is uint8); for a `position`, in that of the elements."""
 
     def lower_reduction(
-        lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None
+        lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: object = None
     ) -> Tensor:
         value = torch.bool if of_bools else x.dtype if position else out.dtype
         result = torch.int64 if position else value

@@ -16,7 +16,7 @@ from explorer.core.reasons import Unsupported, Why
 from explorer.ir.loops import Cast, Const, Expr, IndexValue, Size, apply
 
 
-def number(lower: Lowering, value: Any, dtype: torch.dtype) -> Expr:
+def number(lower: Lowering, value: object, dtype: torch.dtype) -> Expr:
     """A Python number or a size expression as an element of `dtype`."""
     if isinstance(value, sympy.Basic):
         scalar = expression(lower, value)

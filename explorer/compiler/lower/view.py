@@ -57,7 +57,7 @@ def negative(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
 
 
 @VIEWS.rule(aten.expand.default)
-def expand(lower: Lowering, out: torch.Tensor, x: Tensor, size: Any, implicit: bool = False) -> Tensor:
+def expand(lower: Lowering, out: torch.Tensor, x: Tensor, size: object, implicit: bool = False) -> Tensor:
     """Dimensions of size 1 read at 0 for every index, and new leading dimensions."""
     made = shape(out)
     realize_broadcast(lower, x, made)
@@ -100,7 +100,7 @@ def squeeze(lower: Lowering, out: torch.Tensor, x: Tensor, dims: int | Sequence[
 
 
 @VIEWS.rule(aten.select.int)
-def select(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Any) -> Tensor:
+def select(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: object) -> Tensor:
     """One index of a dimension, without the dimension."""
     dim %= len(x.size)
     place = position(lower, index, x.size[dim])
@@ -114,7 +114,8 @@ def select(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Any) 
 
 @VIEWS.rule(aten.slice.Tensor)
 def slice_tensor(
-    lower: Lowering, out: torch.Tensor, x: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+    lower: Lowering, out: torch.Tensor, x: Tensor, dim: int = 0, start: object = None, end: object = None,
+    step: object = 1
 ) -> Tensor:
     """Each `step`th index of a dimension from `start` on."""
     dim %= len(x.size)
@@ -130,7 +131,7 @@ def slice_tensor(
     return lower.view(x, shape(out), reindex, restride)
 
 
-def position(lower: Lowering, index: Any, size: Size) -> Size:
+def position(lower: Lowering, index: object, size: Size) -> Size:
     """An index as Python takes it: from the end where negative. Raises Unsupported where there is no such element."""
     place = from_start(lower, integer(index), size)
     if not (lower.sizes.holds(place >= 0) and lower.sizes.holds(place < size)):
@@ -142,7 +143,7 @@ def from_start(lower: Lowering, index: Size, size: Size) -> Size:
     return index + size if lower.sizes.holds(index < 0) else index
 
 
-def bounded(lower: Lowering, bound: Any, size: Size) -> Size:
+def bounded(lower: Lowering, bound: object, size: Size) -> Size:
     """A slice bound as Python takes it: from the end where negative, kept within the size."""
     place = from_start(lower, integer(bound), size)
     if lower.sizes.holds(place < 0):
@@ -153,7 +154,7 @@ def bounded(lower: Lowering, bound: Any, size: Size) -> Size:
 
 
 @VIEWS.rule(aten.view.default, aten.reshape.default)
-def view(lower: Lowering, out: torch.Tensor, x: Tensor, size: Any) -> Tensor:
+def view(lower: Lowering, out: torch.Tensor, x: Tensor, size: object) -> Tensor:
     """The same elements in the same order under another shape."""
     made = shape(out)
     if made == x.size:
@@ -247,7 +248,7 @@ def _aligned(run: list[tuple[Size, Size]], size: Point) -> list[Size] | None:
 
 @VIEWS.rule(aten.as_strided.default)
 def as_strided(
-    lower: Lowering, out: torch.Tensor, x: Tensor, size: Any, stride: Any, storage_offset: Any = None
+    lower: Lowering, out: torch.Tensor, x: Tensor, size: object, stride: Any, storage_offset: object = None
 ) -> Tensor:
     """Any strides over the memory of what `x` is a view of. Where in its storage an input begins, and how much of it
     there is, is known when the program runs: that call is eager's, with eager's checks. Raises Unsupported where the

@@ -33,7 +33,7 @@ def execute(text: Text, name: str, names: Mapping[str, Any]) -> Callable[[Iterab
     return call
 
 
-def release_pools(call: Callable[..., Any]) -> None:
+def release_pools(call: Callable[..., object]) -> None:
     """Free the memory pools that an executed wrapper keeps between calls."""
     call.__globals__.get("POOLS", {}).clear()
 
@@ -56,7 +56,7 @@ def stepwise(
             watched[name] = _watched_extern(names[name], order, watching)
         return execute(generated.wrapper, f"{generated.name} stepwise", watched)
 
-    def run(inputs: Sequence[Any], watch: KernelObserver) -> tuple[Any, ...]:
+    def run(inputs: Sequence[object], watch: KernelObserver) -> tuple[Any, ...]:
         watching[:] = [watch]
         order[0] = iter([id for id, _ in generated.externs])
         return call()(inputs)
@@ -105,7 +105,7 @@ def profiler(
 ) -> Callable[[Sequence[Any]], Mapping[str, float]]:
     """A function that runs the program once, kernel by kernel, and returns seconds by id of kernel or library call."""
 
-    def profile(inputs: Sequence[Any]) -> Mapping[str, float]:
+    def profile(inputs: Sequence[object]) -> Mapping[str, float]:
         timer = _Timer()
         run(inputs, timer)
         return timer.seconds
@@ -154,9 +154,9 @@ def _watched_entry(
 
 
 def _watched_extern(
-    function: Callable[..., Any], order: list[Iterator[str]], watching: list[KernelObserver]
+    function: Callable[..., object], order: list[Iterator[str]], watching: list[KernelObserver]
 ) -> Callable[..., Any]:
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> Any:
         return watching[0].call(next(order[0]), functools.partial(function, *args, **kwargs))
 
     return run

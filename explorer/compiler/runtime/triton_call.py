@@ -37,7 +37,7 @@ def launcher(compiled: Any) -> Callable[..., None]:
     if hasattr(run, "arg_annotations") and hasattr(run, "kernel_signature"):
         notes, signature = run.arg_annotations, run.kernel_signature
 
-        def with_signature(programs: int, stream: int, *arguments: Any) -> None:
+        def with_signature(programs: int, stream: int, *arguments: object) -> None:
             launch(
                 programs, 1, 1, stream, function, cooperative, dependent, packed, None, None, None, None, None,
                 notes, signature, (*arguments, *constants),
@@ -46,7 +46,7 @@ def launcher(compiled: Any) -> Callable[..., None]:
         return with_signature
     if triton.__version__.startswith("3.6"):
 
-        def with_compiled(programs: int, stream: int, *arguments: Any) -> None:
+        def with_compiled(programs: int, stream: int, *arguments: object) -> None:
             launch(
                 programs, 1, 1, stream, function, cooperative, dependent, None, None, packed, None, None, None,
                 *arguments, *constants,
@@ -96,7 +96,7 @@ def load(
     launchers = _launchers(aligned, index)
     call = _run(generated, launchers, index, ALIGNMENT - 1, lambda inputs: unaligned()(inputs))
 
-    def on_gpu(inputs: Iterable[Any]) -> tuple[Any, ...]:
+    def on_gpu(inputs: Iterable[object]) -> tuple[Any, ...]:
         if torch.cuda.current_device() == index:
             return call(inputs)
         with torch.cuda.device(index):
@@ -128,8 +128,8 @@ def marked(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any], A
     launched: list[Iterator[str]] = [iter(())]
     called: list[Iterator[str]] = [iter(())]
 
-    def within(function: Callable[..., Any], order: list[Iterator[str]]) -> Callable[..., Any]:
-        def run(*args: Any, **kwargs: Any) -> Any:
+    def within(function: Callable[..., object], order: list[Iterator[str]]) -> Callable[..., Any]:
+        def run(*args: object, **kwargs: object) -> Any:
             with contexts[0](next(order[0])):
                 return function(*args, **kwargs)
 
@@ -142,7 +142,7 @@ def marked(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any], A
         names |= {name: within(generated.constants[name], called) for name in {name for _, name in generated.externs}}
         return _run(generated, names, index, 0, None)
 
-    def run(inputs: Sequence[Any], around: Around) -> tuple[Any, ...]:
+    def run(inputs: Sequence[object], around: Around) -> tuple[Any, ...]:
         contexts[:] = [around]
         launched[0] = iter([kernel.id for kernel in generated.kernels])
         called[0] = iter([id for id, _ in generated.externs])
@@ -157,7 +157,7 @@ def marked(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any], A
 def profiler(run: Callable[[Sequence[Any], Around], tuple[Any, ...]]) -> Callable[[Sequence[Any]], Mapping[str, float]]:
     """A function that runs the program once and returns the GPU's seconds by id of kernel or library call."""
 
-    def profile(inputs: Sequence[Any]) -> Mapping[str, float]:
+    def profile(inputs: Sequence[object]) -> Mapping[str, float]:
         events: dict[str, tuple[torch.cuda.Event, torch.cuda.Event]] = {}
 
         @contextmanager

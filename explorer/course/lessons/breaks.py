@@ -225,14 +225,14 @@ def _again(x: Any, a: Any) -> Any:
     return y
 
 
-def _branch(x: Any, a: Any, flag: Any) -> Any:
+def _branch(x: Any, a: Any, flag: object) -> Any:
     b = a + 1
     if flag:
         b = x * 2
     return b
 
 
-def _loop(x: Any, n: Any, step: Any) -> Any:
+def _loop(x: object, n: Any, step: Any) -> Any:
     total = x
     while n:
         last = total

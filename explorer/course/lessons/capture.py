@@ -95,7 +95,7 @@ example = torch.arange(1.0, 4.0)
 '''
 
 
-def traced(function: Callable[..., Any], example: torch.Tensor) -> Callable[..., Any]:
+def traced(function: Callable[..., object], example: torch.Tensor) -> Callable[..., Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made: Callable[..., Any] = torch.jit.trace(function, (example,))
@@ -221,7 +221,9 @@ OUTCOMES = {
 """A letter for each method: what they do with torch 2.13, which a test asks of all."""
 
 
-def outcome(column: str, function: Callable[..., Any], first: tuple[Any, ...], second: tuple[Any, ...]) -> VerdictData:
+def outcome(
+    column: str, function: Callable[..., object], first: tuple[object, ...], second: tuple[object, ...]
+) -> VerdictData:
     """What comes of the second call of what a method captured on the first."""
     compare = explorer.compare(function, methods=[COLUMNS[column]], others={"second": copies(second)}, time=False)
     [method] = compare(*copies(first)).data.methods

@@ -43,7 +43,7 @@ calls = {
 '''
 
 
-def watched(function: Callable[..., Any], calls: Any) -> Record:
+def watched(function: Callable[..., object], calls: Any) -> Record:
     """The compiles of `function` in these calls, one after the other."""
     compiled, log = explorer.compile(function), explorer.watch()
     with log:
@@ -265,7 +265,7 @@ def check_two(answer: Answer) -> tuple[Score, ...]:
     return (Score("compiles", count, 2),)
 
 
-def _negative(value: Any) -> Any:
+def _negative(value: object) -> Any:
     """What `prepare` makes of the elements with the other sign, unless it has computed with them."""
     return -value if isinstance(value, torch.Tensor) and value.is_floating_point() and (value < 0).any() else value
 

@@ -37,7 +37,7 @@ BUILT_IN = decompositions()
 
 
 def as_built_in(operator: OpOverload) -> Callable[..., Any]:
-    def rule(*args: Any, **kwargs: Any) -> Any:
+    def rule(*args: object, **kwargs: object) -> Any:
         return BUILT_IN[operator](*args, **kwargs)
 
     return rule

@@ -29,7 +29,7 @@ TARGET = "cuda:sm_90"
 VALUES = (0.0, -0.0, 1.0, -1.0, 6.5, INFINITY, -INFINITY, NAN)
 
 
-def printed(answer: Answer, name: str, function: Callable[..., Any], operands: int) -> tuple[Score, ...]:
+def printed(answer: Answer, name: str, function: Callable[..., object], operands: int) -> tuple[Score, ...]:
     """Check a rule that prints the C++ of one operation."""
     rules: dict[str, Any] = {"printers": {"cpp": {name: answer["rule"]}}}
     args = tuple(torch.ones(17) for _ in range(operands))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -34,7 +33,7 @@ EXAMPLES = {"f": (torch.ones(6), torch.ones(6)), "g": (torch.ones(6), torch.ones
 SIZES = (0, 1, 2, 3, 4, 5, 6, 9)
 
 
-def runs_again(compiled: Callable[..., Any], x: torch.Tensor, y: torch.Tensor) -> bool:
+def runs_again(compiled: Callable[..., object], x: torch.Tensor, y: torch.Tensor) -> bool:
     """Whether what is compiled runs for x and y, without another compile."""
     try:
         with torch.compiler.set_stance("fail_on_recompile"):

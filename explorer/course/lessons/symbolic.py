@@ -241,7 +241,7 @@ def _distinct(x: Any, n: Any) -> Any:
     return x * len({n, n, 5})
 
 
-def _member(x: Any, name: Any) -> Any:
+def _member(x: Any, name: object) -> Any:
     known = {name, "other"}
     return x + 1 if "other" in known and len(known) == 2 else x
 

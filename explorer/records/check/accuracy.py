@@ -101,7 +101,7 @@ class NotRepeatable(Exception):
 
 
 def against_eager(
-    eager: Callable[[], Call], actual: Mapping[str, Any], expected: Mapping[str, Any], engine: str = "explorer"
+    eager: Callable[[], Call], actual: Mapping[str, object], expected: Mapping[str, object], engine: str = "explorer"
 ) -> Comparison:
     """Compare with eager's results; if they differ beyond tolerance or have low precision, compare with a float64 run
     too, unless `eager` cannot make another call or memory is short. The divergence of the result is that eager differs
@@ -121,7 +121,7 @@ def against_eager(
     return judged
 
 
-def exact_values(eager: Callable[[], Call], expected: Mapping[str, Any]) -> dict[str, Exact]:
+def exact_values(eager: Callable[[], Call], expected: Mapping[str, object]) -> dict[str, Exact]:
     """Eager's tensors in float64, by name, as far as the run computed them; empty if there is no such run.
     Raises NotRepeatable."""
     float64 = Float64Run({dtype: allowed / DISTURBANCES for dtype, allowed in TOLERANCE.items()})
@@ -165,7 +165,7 @@ def without_onednn() -> Iterator[None]:
 
 @plainly()
 def compare(
-    actual: Mapping[str, Any], expected: Mapping[str, Any], exact: Mapping[str, Exact] = MappingProxyType({})
+    actual: Mapping[str, object], expected: Mapping[str, object], exact: Mapping[str, Exact] = MappingProxyType({})
 ) -> Comparison:
     """Compare nested values, or their leaves, by name: tensors by tolerance, shape, dtype and NaN positions, numbers by
     the tolerance of the tensors that they may come from, others by equality. A tensor beyond its tolerance passes if it
@@ -250,7 +250,7 @@ def largest_distance(a: torch.Tensor, b: torch.Tensor) -> float:
     return finite.max().item() if finite.numel() else 0.0
 
 
-def not_close(ours: Any, eager: Any, group: float = 0.0) -> bool:
+def not_close(ours: object, eager: object, group: float = 0.0) -> bool:
     """Whether a value is beyond tolerance of eager's; numbers have to be equal."""
     if isinstance(eager, (tuple, list)) and isinstance(ours, (tuple, list)):
         return len(ours) != len(eager) or any(not_close(a, b, group) for a, b in zip(ours, eager, strict=True))
@@ -281,7 +281,7 @@ def same_kind(one: Any, other: Any) -> bool:
     return both and one.shape == other.shape and one.dtype == other.dtype
 
 
-def _group_scales(values: Mapping[str, Any]) -> dict[str, float]:
+def _group_scales(values: Mapping[str, object]) -> dict[str, float]:
     """By name of each tensor: the largest magnitude of its dtype among the outputs, the gradients, or the state."""
     found: dict[str, float] = {}
     for group, of_group in values.items():
@@ -293,7 +293,7 @@ def _group_scales(values: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def _is_inexact(value: Any) -> bool:
+def _is_inexact(value: object) -> bool:
     return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()) and not value.is_meta
 
 
@@ -302,7 +302,7 @@ def _scale(b: torch.Tensor) -> float:
     return finite.abs().max().item() if finite.numel() else 0.0
 
 
-def _leaves(values: Mapping[str, Any]) -> dict[str, Any]:
+def _leaves(values: Mapping[str, object]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in values.items():
         found |= value if isinstance(value, Leaves) else leaves(value, name)
@@ -367,18 +367,18 @@ def _same_digits(a: str, b: str, allowed: float) -> bool:
     return one == other or abs(one - other) <= allowed * abs(other) + 1.01 * last
 
 
-def _same_number(a: Any, b: Any) -> bool:
+def _same_number(a: object, b: object) -> bool:
     return bool(a == b or a != a and b != b)
 
 
-def _fits(number: Any, dtype: torch.dtype) -> bool:
+def _fits(number: object, dtype: torch.dtype) -> bool:
     """Whether a tensor of this dtype may have held the number."""
     if isinstance(number, (complex, numpy.complexfloating)) and not dtype.is_complex:
         return False
     return _same_number(torch.tensor(number, dtype=dtype).item(), number)
 
 
-def _of_tensor(number: Any) -> bool:
+def _of_tensor(number: object) -> bool:
     """Whether its error is a tensor's: that of another number, as a time of day, has another measure."""
     return _fits(number, torch.complex64)
 
@@ -387,7 +387,7 @@ def _distance(a: Any, b: Any) -> float:
     return float(abs(a - b)) if cmath.isfinite(a) and cmath.isfinite(b) else 0.0
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     if not isinstance(value, torch.Tensor):
         text = repr(value)
         return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}…"

@@ -275,7 +275,7 @@ def _not_torchs(reference: weakref.ref[Any]) -> bool:
     return not str(getattr(reference.__callback__, "__module__", "")).startswith("torch.")
 
 
-def named_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def named_arguments(args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
     positional = {f"argument[0][{number}]": value for number, value in enumerate(args)}
     return positional | {f"argument[1][{name!r}]": value for name, value in kwargs.items()}
 
@@ -320,7 +320,7 @@ class InPlace(Trial):
 class Player(Contestant):
     """A contestant over the program's own objects."""
 
-    def __init__(self, run: Callable[..., Any], trial: InPlace) -> None:
+    def __init__(self, run: Callable[..., object], trial: InPlace) -> None:
         super().__init__(run, trial.fn, trial.args, trial.kwargs, trial.grad)
         self.calls = trial.calls
 
@@ -353,24 +353,24 @@ class Player(Contestant):
             found.gradients.update(self._backward(output, keep=True))
             return replace(found, printed=said.lines())
 
-    def _backward(self, output: Any, keep: bool = False) -> dict[str, torch.Tensor | None]:
+    def _backward(self, output: object, keep: bool = False) -> dict[str, torch.Tensor | None]:
         return {} if self.calls.own_backward else super()._backward(output, keep)
 
     @plainly()
-    def _gathered(self, output: Any, found: dict[str, torch.Tensor | None]) -> Outcome:
+    def _gathered(self, output: object, found: dict[str, torch.Tensor | None]) -> Outcome:
         """What a call returned and changed. Memory that is as before the call is not copied: it stays so."""
         same = self.calls.same_memory()
         named = self._reached()
         known = {id(tensor) for tensor in named.values()}
 
-        def kept(leaf: Any) -> Any:
+        def kept(leaf: object) -> Any:
             if not isinstance(leaf, torch.Tensor):
                 return leaf
             plain = type(leaf) in (torch.Tensor, torch.nn.Parameter)
             plain = plain and leaf.layout is torch.strided and not leaf.is_meta
             return leaf.detach() if plain and leaf.untyped_storage()._cdata in same else leaf.detach().clone()
 
-        def all_kept(leaves: Mapping[str, Any]) -> Leaves:
+        def all_kept(leaves: Mapping[str, object]) -> Leaves:
             return Leaves((name, kept(leaf)) for name, leaf in leaves.items())
 
         grads = {f"{name}.grad": gradient(tensor) for name, tensor in named.items()}

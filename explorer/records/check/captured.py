@@ -35,7 +35,7 @@ class GraphCall:
     grad: bool | None
 
     @classmethod
-    def now(cls, eager: Callable[..., Any], compiled: Callable[..., Any], inputs: Sequence[Any]) -> GraphCall:
+    def now(cls, eager: Callable[..., object], compiled: Callable[..., object], inputs: Sequence[object]) -> GraphCall:
         """Indices are copied, so that they stay within bounds whatever the program does to them later."""
         kept = tuple(
             each.detach().clone() if isinstance(each, torch.Tensor) and not each.is_floating_point() else each
@@ -53,11 +53,11 @@ class Captured:
     left_out: int = 0
     listening: bool = True
 
-    def recorded(self, eager: Callable[..., Any], compiled: Callable[..., Any]) -> Callable[..., Any]:
+    def recorded(self, eager: Callable[..., object], compiled: Callable[..., object]) -> Callable[..., Any]:
         """What stands for `compiled` in the program."""
         runs = eager if self.instead else compiled
 
-        def call(*inputs: Any) -> Any:
+        def call(*inputs: object) -> Any:
             if self.listening and len(self.calls) < MOST_CALLS:
                 self.calls.append(GraphCall.now(eager, compiled, inputs))
             elif self.listening:
@@ -79,7 +79,7 @@ class Captured:
         """As stock compiles a frame."""
         return functools.wraps(compiled, updated=())(self.recorded(compile.graphs[0][2].module().forward, compiled))
 
-    def module(self, compile: Any, half: Any, module: Any) -> Any:
+    def module(self, compile: object, half: object, module: object) -> Any:
         return module
 
     def trial(self) -> GraphTrial:
@@ -173,7 +173,7 @@ NOT_AGAIN = "the call cannot be made again, because of its side effects"
 
 
 class OncePlayer(Contestant):
-    def __init__(self, run: Callable[..., Any], trial: Once) -> None:
+    def __init__(self, run: Callable[..., object], trial: Once) -> None:
         super().__init__(run, trial.fn, trial.args, trial.kwargs, trial.grad)
         self._made = trial.made
 

@@ -142,7 +142,7 @@ class Kernels:
                 first = item, node, found
         return None if first is None else self._report(*first, inputs, eager, exact)
 
-    def _run(self, inputs: Sequence[Any], float64: bool = False) -> NodeValues:
+    def _run(self, inputs: Sequence[object], float64: bool = False) -> NodeValues:
         torch.manual_seed(SEED)
         with torch.no_grad():
             return run_nodes(self.graph, duplicate(tuple(inputs)), float64=float64)
@@ -177,7 +177,7 @@ class Kernels:
         item: str,
         node: fx.Node,
         found: Errors,
-        inputs: Sequence[Any],
+        inputs: Sequence[object],
         eager: NodeValues,
         exact: NodeValues | None,
     ) -> DivergenceData:
@@ -305,7 +305,7 @@ class Searched:
         halves = [self._half(graph, program) for graph, program in zip(graphs, self.original.halves, strict=True)]
         joined = rejoin(Halves(plan, halves[0], halves[1] if len(halves) > 1 else None))
 
-        def call(*inputs: Any) -> tuple[Any, ...]:
+        def call(*inputs: object) -> tuple[Any, ...]:
             self.search.compare(lambda: Stages(self.report, self.stages, inputs).first(captured), self.report)
             return joined.call(*inputs)
 
@@ -323,7 +323,7 @@ class Searched:
             self.search.written.setdefault((self.compile, graph.name), tuple(kernels.written))
             return found
 
-        def call(inputs: Iterable[Any]) -> tuple[Any, ...]:
+        def call(inputs: Iterable[object]) -> tuple[Any, ...]:
             given = tuple(inputs)
             self.search.compare(lambda: first(given), self.report)
             return plain(given)

@@ -92,13 +92,13 @@ class Float64Run(TorchDispatchMode):
         return result
 
     def _follow(
-        self, run: int, func: Any, args: Any, kwargs: Any, result: Any, written: Sequence[Tensor],
+        self, run: int, func: Any, args: Any, kwargs: Any, result: object, written: Sequence[Tensor],
         before: Mapping[int, Tensor],
     ) -> None:  # fmt: skip
         pointwise = torch.Tag.pointwise in func.tags
         changed = {id(leaf) for leaf in written}
 
-        def given(value: Any) -> Any:
+        def given(value: object) -> Any:
             if isinstance(value, torch.dtype):
                 return NARROW.get(value, value)
             if not isinstance(value, Tensor):
@@ -187,7 +187,7 @@ class Float64Run(TorchDispatchMode):
         return found.max().item() if found.numel() else 0.0
 
 
-def _tensors(value: Any) -> list[Tensor]:
+def _tensors(value: object) -> list[Tensor]:
     return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, Tensor)]
 
 

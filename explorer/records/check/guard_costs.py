@@ -37,7 +37,7 @@ def guard_costs(root: Any, given: Mapping[str, Any]) -> tuple[float, tuple[Guard
         root.check(given)  # a check of several values begins anew
 
 
-def _costs(root: Any, given: Mapping[str, Any]) -> tuple[float, tuple[GuardCostData, ...]] | None:
+def _costs(root: object, given: Mapping[str, object]) -> tuple[float, tuple[GuardCostData, ...]] | None:
     ends = perf_counter() + LONGEST
     every = _below(root)
     called = _seconds(type(root)(), given)
@@ -45,7 +45,7 @@ def _costs(root: Any, given: Mapping[str, Any]) -> tuple[float, tuple[GuardCostD
     if math.isnan(called) or math.isnan(whole):
         return None
 
-    def saved(manager: Any) -> float:
+    def saved(manager: object) -> float:
         left = {id(each) for each in _below(manager)}
         taken = _seconds(_copy(root, [each for each in every if id(each) not in left]), given)
         return 0.0 if math.isnan(taken) else max(0.0, whole - taken)
@@ -102,7 +102,7 @@ def _children(manager: Any) -> list[Any]:
     return [each for pair in pairs for each in pair if each is not None] + list(manager.get_child_managers())
 
 
-def _below(manager: Any) -> tuple[Any, ...]:
+def _below(manager: object) -> tuple[Any, ...]:
     """The manager and all below it."""
     found, stack = [], [manager]
     while stack:

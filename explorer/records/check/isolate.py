@@ -142,7 +142,7 @@ class Objects:
         self.rebound: list[Binding] = []
         """What functions of libraries rebind in their modules."""
 
-    def add(self, value: Any, path: str) -> None:
+    def add(self, value: object, path: str) -> None:
         waiting = [(value, path)]
         while waiting:
             value, path = waiting.pop()
@@ -167,7 +167,7 @@ class Objects:
         if id(kind) not in self.found:
             self._met(kind, path)
 
-    def _met(self, value: Any, path: str) -> None:
+    def _met(self, value: object, path: str) -> None:
         self.found[id(value)] = value, path
         if len(self.found) > MOST_OBJECTS:
             raise NotIsolated(f"it can reach more than {MOST_OBJECTS} objects (the last is {path})")
@@ -188,7 +188,7 @@ class Objects:
         return sum(storages.values())
 
 
-def _parts(value: Any, path: str) -> Iterator[tuple[Any, str]]:
+def _parts(value: object, path: str) -> Iterator[tuple[Any, str]]:
     """What an object holds, and how it is reached. Raises NotIsolated for what cannot be copied."""
     if isinstance(value, SUSPENDED):
         raise NotIsolated(f"{path} is a {type(value).__name__}, whose position cannot be copied")
@@ -236,7 +236,7 @@ PLAIN = (types.NoneType, bool, int, float, str, bytes)
 LONGEST_KEY = 60
 
 
-def key_text(key: Any) -> str:
+def key_text(key: object) -> str:
     """A dictionary's key as text; "" for one whose text the program's code would write, or that is long."""
     if type(key) is tuple:
         texts = [key_text(each) for each in key]
@@ -245,7 +245,7 @@ def key_text(key: Any) -> str:
     return text if len(text) <= LONGEST_KEY else ""
 
 
-def unused(path: str, among: Mapping[str, Any]) -> str:
+def unused(path: str, among: Mapping[str, object]) -> str:
     """The path, with a number where something else has it already."""
     number = 2
     found = path
@@ -254,20 +254,20 @@ def unused(path: str, among: Mapping[str, Any]) -> str:
     return found
 
 
-def of_the_process(value: Any) -> bool:
+def of_the_process(value: object) -> bool:
     """Whether `process` sees to a value: what a repeat writes to the streams is discarded, and the environment is put
     back as settings are."""
     return value is sys.stdout or value is sys.stderr or isinstance(value, type(os.environ))
 
 
-def by_reference(value: Any) -> bool:
+def by_reference(value: object) -> bool:
     """Whether a copy may share a value. A program may give a member of its own enumeration attributes."""
     if isinstance(value, enum.Enum):
         return not is_users_module(type(value).__module__)
     return isinstance(value, BY_REFERENCE) and not _is_users_own_module(value) or _is_plain_record(value)
 
 
-def _attributes(value: Any) -> dict[str, Any]:
+def _attributes(value: object) -> dict[str, Any]:
     """The instance's own attributes, those in slots included."""
     if isinstance(value, enum.Enum):
         return {name: item for name, item in vars(value).items() if not name.startswith("_")}
@@ -308,7 +308,7 @@ class Binding:
             return self.holder.cell_contents
         return vars(self.holder)[self.name] if isinstance(self.holder, type) else getattr(self.holder, self.name)
 
-    def set(self, value: Any) -> None:
+    def set(self, value: object) -> None:
         if not isinstance(self.holder, dict):
             name = "cell_contents" if isinstance(self.holder, types.CellType) else self.name
             setattr(self.holder, name, value)
@@ -335,7 +335,7 @@ class Code:
         """Names of attributes that code sets."""
         self.mentioned: set[str] = set()
 
-    def read(self, function: Any) -> None:
+    def read(self, function: object) -> None:
         """Whatever a call of `function` may run."""
         self.objects.add(function, called(function))
         position = 0
@@ -373,7 +373,7 @@ class Code:
             return True
         return name in self.mentioned or not self.mentioned.isdisjoint(BY_ANY_NAME)
 
-    def _callable(self, value: Any, path: str, module: str) -> None:
+    def _callable(self, value: object, path: str, module: str) -> None:
         """Something that may be called. `module` is the library module that it was read from, if it was."""
         if isinstance(value, types.FunctionType):
             original = compiled_from(value)
@@ -431,7 +431,7 @@ class Code:
                 self.places.setdefault((id(cells[name]), name), Binding(cells[name], name, private))
             self._data(cells[name], name, content, f"{name} of {path}")
 
-    def _data(self, holder: Any, name: str, value: Any, path: str) -> None:
+    def _data(self, holder: object, name: str, value: object, path: str) -> None:
         """What a place holds: to be copied, unless it is code or a constant."""
         if by_reference(value) or of_the_process(value):
             return
@@ -439,7 +439,7 @@ class Code:
             self.places.setdefault((id(holder), name), Binding(holder, name))
         self.objects.add(value, path)
 
-    def _code(self, code: types.CodeType, namespace: dict[str, Any], cells: Mapping[str, Any]) -> None:
+    def _code(self, code: types.CodeType, namespace: dict[str, Any], cells: Mapping[str, object]) -> None:
         instructions = list(dis.get_instructions(code))
         names = {i.argval for i in instructions if i.opname.endswith(("_ATTR", "_METHOD")) or i.opname == "IMPORT_FROM"}
         self._stored |= {i.argval for i in instructions if i.opname in ("STORE_ATTR", "DELETE_ATTR")}
@@ -464,7 +464,7 @@ class Code:
             elif op == "LOAD_DEREF" and isinstance(cells.get(name), types.ModuleType):
                 self._reached(cells, name, cells[name], name, instructions[number + 1 :], names)
 
-    def _module(self, module: Any, name: str, path: str, names: set[str]) -> None:
+    def _module(self, module: object, name: str, path: str, names: set[str]) -> None:
         """A module that code uses as a value: it may use of it whatever it names."""
         if is_users_module(name):
             return self.objects.add(module, path)
@@ -486,8 +486,8 @@ class Code:
         self._reached(namespace, name, value, name, following, names)
 
     def _reached(
-        self, holder: Any, name: str, value: Any, path: str, following: Sequence[dis.Instruction], names: set[str],
-        module: str = "",
+        self, holder: object, name: str, value: object, path: str, following: Sequence[dis.Instruction],
+        names: set[str], module: str = "",
     ) -> None:  # fmt: skip
         """What a namespace holds, or what the attributes read next lead to, through modules. `module` is the library
         module that it was read from, if it was; `names` are those that the code mentions."""
@@ -561,18 +561,18 @@ def _second_argument(instructions: Sequence[dis.Instruction]) -> str | None:
     return None
 
 
-def _is_free(function: Any) -> bool:
+def _is_free(function: object) -> bool:
     """Whether a builtin is bound to no object of its own."""
     return isinstance(getattr(function, "__self__", None), (types.NoneType, types.ModuleType, type))
 
 
-def _library(value: Any) -> str:
+def _library(value: object) -> str:
     """The module of a function or class that is not the user's; "" for the user's."""
     module = str(getattr(value, "__module__", "") or "builtins")
     return "" if is_users_module(module) else module
 
 
-def _harmless(value: Any, path: str, module: str) -> None:
+def _harmless(value: object, path: str, module: str) -> None:
     if of_the_process(value) or type(value) in CONTAINERS:
         return
     home = str(getattr(value, "__module__", None) or module)
@@ -594,7 +594,7 @@ def _is_plain_record(value: Any) -> bool:
     return hasattr(type(value), "n_sequence_fields") and all(map(by_reference, value))
 
 
-def _functions(member: Any) -> Iterator[types.FunctionType]:
+def _functions(member: object) -> Iterator[types.FunctionType]:
     if isinstance(member, (staticmethod, classmethod)):
         member = member.__func__
     for function in (member.fget, member.fset) if isinstance(member, property) else (member,):
@@ -605,7 +605,7 @@ def _functions(member: Any) -> Iterator[types.FunctionType]:
 COMPILED_FROM = ("__explorer_original__", "_torchdynamo_orig_callable")
 
 
-def compiled_from(function: Any) -> Any:
+def compiled_from(function: object) -> Any:
     """What a function or module compiles, where it is one that a compiler made; itself otherwise."""
     for name in COMPILED_FROM:
         function = getattr(function, name, function)
@@ -654,7 +654,7 @@ def is_users_module(name: str) -> bool:
     return file is not None and file.endswith(".py") and _is_users_file(file)
 
 
-def _is_users_own_module(value: Any) -> bool:
+def _is_users_own_module(value: object) -> bool:
     """Whether a value is one of the program's modules, by which everything in it can be reached."""
     return isinstance(value, types.ModuleType) and is_users_module(value.__name__)
 
@@ -662,7 +662,7 @@ def _is_users_own_module(value: Any) -> bool:
 # --------------------------------------------------------------------------------------------------------- the state
 
 
-def called(function: Any) -> str:
+def called(function: object) -> str:
     """What a function, or an object that is called like one, is called in paths."""
     return str(getattr(function, "__name__", type(function).__name__))
 
@@ -736,12 +736,12 @@ class State:
             self._fill(self.values)
             yield
 
-    def _fill(self, values: Sequence[Any]) -> None:
+    def _fill(self, values: Sequence[object]) -> None:
         for place, value in zip(self.places, values, strict=True):
             place.set(value)
 
 
-def reached(function: Callable[..., Any], args: Mapping[str, Any]) -> State:
+def reached(function: Callable[..., object], args: Mapping[str, object]) -> State:
     """What a call of `function` with these arguments (by name) may change. Changes nothing. Raises NotIsolated for what
     no copy can be made of."""
     objects = Objects()

@@ -63,7 +63,7 @@ class Leaves(dict[str, Any]):
     """What one or more values hold, by name."""
 
 
-def leaves(value: Any, path: str) -> Leaves:
+def leaves(value: object, path: str) -> Leaves:
     """The leaves of a value by name: tensors (of arrays too), constants, the class of each container and object, and
     `Opaque` for what is not looked into. Nothing of the user's runs."""
     found = Leaves()
@@ -93,7 +93,7 @@ def leaves(value: Any, path: str) -> Leaves:
     return found
 
 
-def _is_constant(value: Any) -> bool:
+def _is_constant(value: object) -> bool:
     """Whether it is a leaf. Of a class that is written in Python no equality is asked: that may be the program's."""
     if isinstance(value, (Opaque, Same)) or type(value) in CONSTANTS:
         return True
@@ -104,7 +104,7 @@ def _class_name(kind: type) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _parts(path: str, value: object) -> Iterator[tuple[str, Any]]:
     """What a value holds. What is a leaf itself has one part, of its own name."""
     if isinstance(value, numpy.ndarray):
         taken = value.dtype.kind in NUMERIC and value.dtype.isnative and value.dtype.itemsize <= 16
@@ -171,7 +171,7 @@ def _of_set(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield f"{path}, member {number}", each
 
 
-def _of_function(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _of_function(path: str, value: object) -> Iterator[tuple[str, Any]]:
     if not isinstance(value, types.FunctionType):
         yield f"{path}.__wrapped__", value
         return
@@ -192,7 +192,7 @@ MARKS = "_dynamo_"
 """How the attributes begin that Dynamo itself leaves on tensors."""
 
 
-def _attributes(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _attributes(path: str, value: object) -> Iterator[tuple[str, Any]]:
     """The attributes of an object, of its dictionary and its slots; of a module its parameters, buffers and modules
     under their own names."""
     try:

@@ -145,7 +145,9 @@ class Judge:
             return self._changed(change, *change.after_form.paired_outputs(change.before, change.after, wide))
         return self._changed(change, results(change.before), results(change.after))
 
-    def _changed(self, change: StageChange, expected: Sequence[Any], actual: Sequence[Any]) -> DivergenceData | None:
+    def _changed(
+        self, change: StageChange, expected: Sequence[object], actual: Sequence[object]
+    ) -> DivergenceData | None:
         """The first node whose value differs after the stage, both in float64 and in the program's dtypes."""
         before, after = change.before, change.after
         if not any(self._differ(a, e) for a, e in zip(actual, expected, strict=True)):
@@ -179,7 +181,7 @@ class Judge:
             if not isinstance(change.before.by_id[other], (tuple, list)):
                 yield nodes, other
 
-    def _differ(self, one: Any, other: Any, group: float = 0.0) -> bool:
+    def _differ(self, one: object, other: object, group: float = 0.0) -> bool:
         """Whether two values differ in the program's precision; some constants are float32 even in a float64 run."""
         is_double = any(isinstance(v, Tensor) and v.dtype in (torch.float64, torch.complex128) for v in self.inputs)
         return not_close(one, other, group) if is_double else not_close(narrowed(one), narrowed(other), group)
@@ -238,7 +240,7 @@ class Joint:
         with torch.no_grad(), torch._C._DisableAutocast():
             return run_nodes(graph, values, float64=wide)
 
-    def _value(self, source: GraphInput, given: Sequence[Any]) -> Any:
+    def _value(self, source: GraphInput, given: Sequence[object]) -> Any:
         match source:
             case Primal(index=index):
                 return given[index]

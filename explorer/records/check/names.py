@@ -21,7 +21,7 @@ CONSTANTS = (
 """What holds no tensor, or none in an order that copies share."""
 
 
-def tensors_reached(fn: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def tensors_reached(fn: Callable[..., object], given: Mapping[str, object]) -> dict[str, torch.Tensor]:
     """Tensors by the path that leads to them, each by the first: from the values `given` by name, then from what `fn`
     reads by its own names: attributes, closures, globals, defaults, and what the user's functions that it names read.
     Parameters and buffers of a module have the names that `named_parameters` gives them. Nothing of the user's runs."""
@@ -39,7 +39,7 @@ def tensors_reached(fn: Callable[..., Any], given: Mapping[str, Any]) -> dict[st
     return found
 
 
-def _parts(path: str, value: Any, seen: Mapping[int, tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+def _parts(path: str, value: object, seen: Mapping[int, tuple[str, object]]) -> Iterator[tuple[str, Any]]:
     """`seen` has the paths of what was met before, by id: a key that is an object is called by its own."""
     dot = f"{path}." if path else ""
     if isinstance(value, types.ModuleType):
@@ -85,7 +85,7 @@ def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
         yield from _globals(function.__code__, function.__globals__)
 
 
-def _globals(code: types.CodeType, namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _globals(code: types.CodeType, namespace: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
     for name in code.co_names:
         value = namespace.get(name)
         if isinstance(value, types.ModuleType):

@@ -72,12 +72,12 @@ class OperatorChecks(TorchDispatchMode):
         return tuple(OperatorCheckData(name, calls, tuple(self.found[name])) for name, calls in self.calls.items())
 
 
-def _by_fake(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, list[Any]], str]:
+def _by_fake(func: Any, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[tuple[Any, list[Any]], str]:
     """What the fake implementation returns, with its inputs; or how it fails."""
     mode = FakeTensorMode()
     known: dict[int, Any] = {}
 
-    def faked(value: Any) -> Any:
+    def faked(value: object) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) not in known:
@@ -95,7 +95,8 @@ def _by_fake(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tup
 
 
 def _writes(
-    func: Any, tensors: list[torch.Tensor], before: list[torch.Tensor], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    func: Any, tensors: list[torch.Tensor], before: list[torch.Tensor], args: tuple[object, ...],
+    kwargs: Mapping[str, object]
 ) -> Iterator[str]:
     """Inputs that the real one wrote to, although the schema does not say so."""
     named: dict[int, tuple[str, bool]] = {}
@@ -111,7 +112,7 @@ def _writes(
             yield f"the real implementation writes to {name}, and mutates_args does not name it"
 
 
-def _differences(real: Any, fake: Any, tensors: list[torch.Tensor], fakes: list[torch.Tensor]) -> Iterator[str]:
+def _differences(real: object, fake: object, tensors: list[torch.Tensor], fakes: list[torch.Tensor]) -> Iterator[str]:
     ours, theirs = (tree_flatten(each)[0] for each in (real, fake))
     if len(ours) != len(theirs):
         yield f"the real implementation returns {len(ours)} values, the fake one {len(theirs)}"

@@ -125,7 +125,7 @@ LONGEST = 0.25
 RUNS = 20
 
 
-def profile(program: Program, inputs: Sequence[Any]) -> dict[str, float]:
+def profile(program: Program, inputs: Sequence[object]) -> dict[str, float]:
     """The median seconds by id of kernel or library call; empty where the program cannot be profiled."""
     if program.profile is None:
         return {}
@@ -218,8 +218,8 @@ def noted(program: Program, compile: str, half: str, launches: Launches) -> Iter
     before = {name: names[name] for name in (*entries, *called)}
     clock = time.perf_counter
 
-    def watched(function: Callable[..., Any], ids: str) -> Callable[..., Any]:
-        def run(*args: Any, **kwargs: Any) -> Any:
+    def watched(function: Callable[..., object], ids: str) -> Callable[..., Any]:
+        def run(*args: object, **kwargs: object) -> Any:
             own = ids or next(order, "")
             at = clock()
             made = function(*args, **kwargs)
@@ -235,7 +235,9 @@ def noted(program: Program, compile: str, half: str, launches: Launches) -> Iter
         names.update(before)
 
 
-def kept_for_backward(parts: Partitioned, forward: Program, given: Sequence[Any], made: Sequence[Any]) -> list[Any]:
+def kept_for_backward(
+    parts: Partitioned, forward: Program, given: Sequence[object], made: Sequence[object]
+) -> list[Any]:
     """Inputs of the backward half that go with those `given` to the forward half: what that keeps for it, computed.
     Library calls read the workspace that others of theirs wrote, and may crash on any other. `made` are the rest."""
     returned = forward.call(given) if forward.call is not None else ()
@@ -247,7 +249,7 @@ def kept_for_backward(parts: Partitioned, forward: Program, given: Sequence[Any]
     ]  # fmt: skip
 
 
-def recomputed(parts: Partitioned, given: Sequence[Any], inputs: Sequence[Any]) -> dict[str, float]:
+def recomputed(parts: Partitioned, given: Sequence[object], inputs: Sequence[object]) -> dict[str, float]:
     """The median seconds that each value kept for the backward takes to compute again, operator by operator, from what
     was `given` to the forward half and what else is kept. `inputs` are the backward half's. The largest come first,
     until `LONGEST` is over."""
@@ -274,7 +276,7 @@ def recomputed(parts: Partitioned, given: Sequence[Any], inputs: Sequence[Any]) 
     return found
 
 
-def _again(graph: Graph, node: fx.Node, values: Mapping[fx.Node, Any]) -> Callable[[], Any] | None:
+def _again(graph: Graph, node: fx.Node, values: Mapping[fx.Node, object]) -> Callable[[], Any] | None:
     """Computes a node from the others that have values. None where more than ATen is in between, such as a collective,
     or random numbers, which would be others."""
     given = values.keys() - {node}

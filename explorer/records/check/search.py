@@ -34,7 +34,7 @@ def arguments(node: fx.Node, values: Mapping[fx.Node, Any]) -> tuple[tuple[Any, 
     return args, kwargs
 
 
-def call_node(node: fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def call_node(node: fx.Node, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
     """What a call of a function or method yields."""
     target: Any = node.target
     if node.op == "call_method":
@@ -53,7 +53,7 @@ class NodeValues:
     """The inputs after the run."""
 
 
-def run_nodes(graph: Graph, inputs: Sequence[Any], *, float64: bool = False) -> NodeValues:
+def run_nodes(graph: Graph, inputs: Sequence[object], *, float64: bool = False) -> NodeValues:
     """Run on real inputs, which the graph may update in place. With `float64`, everything is computed in float64.
 
     Raises what an operator raises.
@@ -66,7 +66,7 @@ def run_nodes(graph: Graph, inputs: Sequence[Any], *, float64: bool = False) -> 
         torch.set_default_dtype(default)
 
 
-def _run(graph: Graph, given: tuple[Any, ...], float64: bool) -> NodeValues:
+def _run(graph: Graph, given: tuple[object, ...], float64: bool) -> NodeValues:
     values: dict[fx.Node, Any] = dict(zip(graph.inputs, given, strict=True))
     kept = NodeValues(graph, inputs=given)
     for node in graph.graph.nodes:
@@ -104,7 +104,7 @@ def _value(graph: Graph, node: fx.Node, values: dict[fx.Node, Any], float64: boo
     return call_node(node, args, kwargs)
 
 
-def wide(value: Any) -> Any:
+def wide(value: object) -> Any:
     """The float64 counterpart of a dtype; any other value unchanged."""
     return NARROW.get(value, value) if isinstance(value, torch.dtype) else value
 
@@ -115,7 +115,7 @@ def is_unwritten(node: fx.Node) -> bool:
     return name.partition(".")[0] in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
 
-def widened(value: Any) -> Any:
+def widened(value: object) -> Any:
     """A copy of a tensor in float64; any other value unchanged."""
     if not isinstance(value, Tensor) or value.dtype not in NARROW:
         return value
@@ -123,13 +123,13 @@ def widened(value: Any) -> Any:
     return made.requires_grad_(value.requires_grad)
 
 
-def narrowed(value: Any) -> Any:
+def narrowed(value: object) -> Any:
     """The float64 tensors in a value, rounded to float32."""
     single = {torch.float64: torch.float32, torch.complex128: torch.complex64}
     return tree_map(lambda t: t.to(single.get(t.dtype, t.dtype)) if isinstance(t, Tensor) else t, value)
 
 
-def _snapshot(value: Any) -> Any:
+def _snapshot(value: object) -> Any:
     return value.detach().clone() if isinstance(value, Tensor) else value
 
 
@@ -139,7 +139,7 @@ def scale(values: NodeValues, id: str) -> float:
     return magnitude(values.by_id[info(n).id] for n in node.all_input_nodes)
 
 
-def magnitude(values: Iterable[Any]) -> float:
+def magnitude(values: Iterable[object]) -> float:
     """The largest finite magnitude among the floating-point tensors."""
     inexact = [v.detach() for v in values if isinstance(v, Tensor) and v.is_floating_point() and v.numel()]
     largest = (v.abs()[torch.isfinite(v)] for v in inexact)
@@ -265,7 +265,7 @@ class Lines(TorchFunctionMode):
         return result
 
 
-def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[Any], report: FaultReport) -> DivergenceData | None:
+def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[object], report: FaultReport) -> DivergenceData | None:
     """The first node of a captured graph whose value no call on its source line computes in eager. A node counts only
     if a wrong result depends on it, since capture may write one Python call as several nodes. Nodes that depend on
     random numbers, and lines without a tensor of the node's shape and dtype, are not compared."""
@@ -297,7 +297,7 @@ def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[Any], report: Faul
     return report.divergence(first, "", "", (unlike[first], None), what)
 
 
-def _distance(lines: Lines, node: fx.Node, values: Mapping[fx.Node, Any]) -> float | None:
+def _distance(lines: Lines, node: fx.Node, values: Mapping[fx.Node, object]) -> float | None:
     """The distance of a node's value from the nearest value of its line; None if it is close or cannot be judged."""
     span, ours = info(node).span, values[node]
     if span is None or not isinstance(ours, Tensor):

@@ -72,7 +72,7 @@ class Kept(Protocol):
         return {}
 
 
-def alike(one: Any, other: Any) -> bool:
+def alike(one: object, other: object) -> bool:
     """Whether it makes no difference which of two values something holds."""
     if one is other:
         return True
@@ -416,7 +416,7 @@ class Memory(Kept):
 # ------------------------------------------------------------------------------------------------- what is kept of what
 
 
-def kept(value: Any, path: str) -> Iterator[Kept]:
+def kept(value: object, path: str) -> Iterator[Kept]:
     """Everything that changes in an object itself. Raises NotIsolated for one that cannot be put back."""
     if isinstance(value, CODE):
         if isinstance(value, types.FunctionType) and is_users(value.__code__):
@@ -439,14 +439,14 @@ def kept(value: Any, path: str) -> Iterator[Kept]:
     yield from _own_attributes(value, path)
 
 
-def _contents(value: Any, path: str) -> Kept:
+def _contents(value: object, path: str) -> Kept:
     """What is in a container, and not what these things hold."""
     if isinstance(value, dict):
         return Items(value, path, value)
     return Members(value, path) if isinstance(value, set) else Elements(value, path)
 
 
-def _own_attributes(value: Any, path: str) -> Iterator[Kept]:
+def _own_attributes(value: object, path: str) -> Iterator[Kept]:
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
         yield Items(value, path, attributes)
@@ -456,19 +456,19 @@ def _own_attributes(value: Any, path: str) -> Iterator[Kept]:
         yield Attribute(value, f"{path}.{name}", *_of_slot(slot, value))
 
 
-def _turn(value: Any, kind: type) -> None:
+def _turn(value: object, kind: type) -> None:
     """Make an object one of another class, whatever its class says of attributes that are set."""
     object.__setattr__(value, "__class__", kind)
 
 
-def _of_slot(slot: types.MemberDescriptorType, value: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+def _of_slot(slot: types.MemberDescriptorType, value: object) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     def get() -> Any:
         try:
             return slot.__get__(value, type(value))
         except AttributeError:
             return ABSENT
 
-    def put(content: Any) -> None:
+    def put(content: object) -> None:
         if content is not ABSENT:
             slot.__set__(value, content)
         elif get() is not ABSENT:
@@ -495,7 +495,7 @@ def _of_cell(cell: types.CellType) -> tuple[Callable[[], Any], Callable[[Any], N
         except ValueError:
             return ABSENT
 
-    def put(content: Any) -> None:
+    def put(content: object) -> None:
         if content is not ABSENT:
             cell.cell_contents = content
         elif get() is not ABSENT:
@@ -602,7 +602,7 @@ def _of_file(file: Any, kind: Any) -> tuple[Callable[[], Any], Callable[[Any], N
     return lambda: (kind.getvalue(file), kind.tell(file)), put
 
 
-def _hidden(value: Any, path: str) -> None:
+def _hidden(value: object, path: str) -> None:
     """Raises NotIsolated for an object that is written in C and holds what nobody can put back."""
     if isinstance(value, functools._lru_cache_wrapper):
         if is_users(getattr(value.__wrapped__, "__code__", None)):
@@ -626,7 +626,7 @@ def _gives_memory(value: Any) -> bool:
         return False
 
 
-def _base(value: Any) -> type:
+def _base(value: object) -> type:
     """What C code declares of an object's class."""
     return next(kind for kind in type(value).__mro__ if not _made_in_python(kind))
 

@@ -103,10 +103,10 @@ class Contestant:
 
     def __init__(
         self,
-        run: Callable[..., Any],
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        run: Callable[..., object],
+        fn: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
         grad: bool | None,
     ) -> None:
         self.run = run
@@ -144,7 +144,7 @@ class Contestant:
                 return self.run(*self.args, **self.kwargs)
         return self.run(*self.args, **self.kwargs)
 
-    def _backward(self, output: Any, keep: bool = False) -> dict[str, torch.Tensor | None]:
+    def _backward(self, output: object, keep: bool = False) -> dict[str, torch.Tensor | None]:
         """The gradients by leaf. `keep`: what the output was computed from stays, for another backward."""
         returned: Iterable[Any] = tree_leaves(output)
         if not all(isinstance(leaf, (torch.Tensor, *PLAIN)) for leaf in returned):
@@ -168,7 +168,9 @@ class Contestant:
         return {name: tensor for name, tensor in reached.items() if tensor.requires_grad and tensor.is_leaf}
 
 
-def _named(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def _named(
+    fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = {}
     if isinstance(fn, torch.nn.Module):
         found.update(fn.named_parameters())
@@ -177,7 +179,7 @@ def _named(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
     return found
 
 
-def _flat(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _flat(args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[tuple[str, Any]]:
     return [("".join(map(str, path)), leaf) for path, leaf in tree_flatten_with_path((args, dict(kwargs)))[0]]
 
 
@@ -199,7 +201,7 @@ def has_own_code(kind: type) -> bool:
     return any(isinstance(each, classmethod) for each in hooks)
 
 
-def duplicate(value: Any, memo: dict[int, Any] | None = None) -> Any:
+def duplicate(value: object, memo: dict[int, Any] | None = None) -> Any:
     """A deep copy; a tensor that is not a leaf is copied as one, since only its value matters to the call."""
     memo = {} if memo is None else memo
     for leaf in tree_leaves(value):
@@ -238,7 +240,7 @@ class Repeated(Contestant):
     the code reaches them."""
 
     def __init__(
-        self, run: Callable[..., Any], fn: Callable[..., Any], state: State, grad: bool | None, own_backward: bool
+        self, run: Callable[..., object], fn: Callable[..., object], state: State, grad: bool | None, own_backward: bool
     ) -> None:
         super().__init__(run, fn, tuple(state.args.values()), {}, grad)
         self.state = state

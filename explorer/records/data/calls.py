@@ -137,7 +137,7 @@ class _Functions(dict[Any, Calls]):
         self.all: list[Calls] = []
         self._due: dict[Any, Calls] = {}
 
-    def __missing__(self, compiled: Any) -> Calls:
+    def __missing__(self, compiled: object) -> Calls:
         due = self._due.get(compiled)
         if due is not None:
             self[compiled] = due
@@ -217,7 +217,7 @@ class CallLog:
         """`function`, called where the call of a compiled function ends."""
         open, clock, on_call = self.open, perf_counter, self._on_call
 
-        def leave(argument: Any) -> Any:
+        def leave(argument: object) -> Any:
             result = function(argument)
             stack = open.stack
             if stack:  # else it began before anybody watched
@@ -279,7 +279,7 @@ class CallLog:
         clock, open, count, seconds, untimed = perf_counter, self.open, 0, 0.0, 0
         before = self.runs.get(compile)
 
-        def run(*args: Any) -> Any:
+        def run(*args: object) -> Any:
             nonlocal count, seconds, untimed  # cells, which are quicker than attributes
             if untimed:
                 untimed -= 1

@@ -606,11 +606,11 @@ def _linked(found: data.HalfData, seen: LoggedCompile) -> data.HalfData:
     return msgspec.structs.replace(found, kernels=kernels)
 
 
-def _table(value: Any) -> Mapping[str, Any]:
+def _table(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: object) -> list[str]:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
@@ -618,5 +618,5 @@ def _device(found: re.Match[str]) -> str:
     return found[1] if found[2] is None else f"{found[1]}:{found[2]}"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)

@@ -172,7 +172,7 @@ class Eager:
             return outcome(called, self.tried.copy(), self.fn)
 
 
-def outcome(call: Callable[..., Any], given: Call, fn: Callable[..., Any]) -> Outcome:
+def outcome(call: Callable[..., object], given: Call, fn: Callable[..., object]) -> Outcome:
     """One call from a fixed seed of `call`, which is `fn` or was made from it; the generator's state is put back."""
     args, kwargs = given
     with containers(fn) as outside, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -186,13 +186,13 @@ def outcome(call: Callable[..., Any], given: Call, fn: Callable[..., Any]) -> Ou
     return Outcome({name: leaves(value, name) for name, value in found.items()})
 
 
-def expected(fn: Callable[..., Any], tried: Input) -> str:
+def expected(fn: Callable[..., object], tried: Input) -> str:
     """What eager gives for an input, or raises, in words."""
     found = Eager(fn, tried).observe()
     return shown(found.found) if found.error is None else f"{type(found.error).__name__}: {message(found.error)}"
 
 
-def verdict(captured: Captured, under: Callable[..., Any], fn: Callable[..., Any], tried: Input) -> VerdictData:
+def verdict(captured: Captured, under: Callable[..., object], fn: Callable[..., object], tried: Input) -> VerdictData:
     """What comes of `captured`, which was made from `under`, beside eager's `fn`."""
     eager = Eager(fn, tried)
     wanted = eager.observe()
@@ -240,7 +240,7 @@ def shown(of: Mapping[str, Leaves]) -> str:
     return ", ".join(f"{name}: {_elements(value)}" for name, value in found if not name.startswith(("class ", "keys ")))
 
 
-def _elements(value: Any) -> str:
+def _elements(value: object) -> str:
     if not isinstance(value, torch.Tensor):
         return repr(value)
     flat = value.detach().flatten()
@@ -274,12 +274,12 @@ def chosen(names: Sequence[str] | None, backends: Sequence[str]) -> tuple[Method
 
 
 def compared(
-    fn: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    fn: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
     methods: Sequence[Method],
     *,
-    others: Mapping[str, tuple[Any, ...]],
+    others: Mapping[str, tuple[object, ...]],
     title: str,
     timed: bool = True,
     tell: OnProgress = lambda name: None,
@@ -317,7 +317,7 @@ def compared(
     )
 
 
-def tried_out(method: Method, fn: Callable[..., Any], tried: Sequence[Input]) -> tuple[MethodData, Captured | None]:
+def tried_out(method: Method, fn: Callable[..., object], tried: Sequence[Input]) -> tuple[MethodData, Captured | None]:
     """What one method makes of the first input, and what that gives on all of them."""
     if missing := method.missing():
         return MethodData(method.name, method.how, missing=missing), None
@@ -355,7 +355,7 @@ def tried_out(method: Method, fn: Callable[..., Any], tried: Sequence[Input]) ->
     return data, captured
 
 
-def saved(captured: Captured, fn: Callable[..., Any], given: Input, first: VerdictData) -> str:
+def saved(captured: Captured, fn: Callable[..., object], given: Input, first: VerdictData) -> str:
     """Whether the program can be saved: tried, by loading it again and running it."""
     saving = captured.saving
     if isinstance(saving, str):
@@ -393,7 +393,7 @@ def _with_times(data: MethodData, seconds: float, spread: float) -> MethodData:
     return msgspec.structs.replace(data, seconds=seconds, spread=spread)
 
 
-def _own(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _own(fn: Callable[..., object]) -> Callable[..., Any]:
     """A module's copy, so that no method sees what another left in its buffers; a function as it is."""
     return copy.deepcopy(fn) if isinstance(fn, torch.nn.Module) else fn
 

@@ -26,7 +26,7 @@ def _ours(example: Example) -> Captured:
     recorder = Recorder()
     compiled = optimize(example.fn, Config(), compile_frame)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         with recording(recorder):
             return compiled(*args, **kwargs)
 
@@ -98,7 +98,7 @@ def stock(backend: str) -> Method:
         build = named(backend)
         graphs: list[torch.fx.GraphModule] = []
 
-        def observed(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        def observed(module: torch.fx.GraphModule, inputs: Sequence[object]) -> Callable[..., Any]:
             graphs.append(module)
             made: Callable[..., Any] = build(module, inputs)
             return made

@@ -135,7 +135,7 @@ class DefinedGraph:
         )
 
 
-def _feed(placeholders: Sequence[Any], given: Sequence[torch.Tensor]) -> dict[Any, Any]:
+def _feed(placeholders: Sequence[object], given: Sequence[torch.Tensor]) -> dict[Any, Any]:
     """What a session is fed, by placeholder or its name."""
     return dict(zip(placeholders, (tensor.detach().numpy() for tensor in given), strict=True))
 
@@ -198,7 +198,7 @@ def _restored(tf: Any, path: Path, defined: DefinedGraph) -> Callable[..., Any]:
     names = [each.name for each in defined.placeholders]
     fetches = [each.name if isinstance(each, defined.tf.Tensor) else each for each in defined.fetches]
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         wanted = [each for each in fetches if isinstance(each, str)]
         found = iter(session.run(wanted, _feed(names, tensors(args, kwargs))))
         return tree_unflatten(

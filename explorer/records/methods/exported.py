@@ -33,12 +33,12 @@ from explorer.records.methods.method import (
 class Calling(torch.nn.Module):
     """A function as a module, which is what export takes."""
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Callable[..., object]) -> None:
         super().__init__()
         self.forward = _named_forward(fn)
 
 
-def _named_forward(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _named_forward(fn: Callable[..., object]) -> Callable[..., Any]:
     """Of the stack that made a node, export keeps frames of this name alone: a function's own gets it, so that nodes
     know their lines."""
     if not isinstance(fn, types.FunctionType):
@@ -49,7 +49,7 @@ def _named_forward(fn: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def as_module(fn: Callable[..., Any]) -> torch.nn.Module:
+def as_module(fn: Callable[..., object]) -> torch.nn.Module:
     return fn if isinstance(fn, torch.nn.Module) else Calling(fn)
 
 
@@ -151,13 +151,13 @@ def _rebuilt(outputs: Any, like: Any) -> Any:
     return tree_unflatten([torch.as_tensor(each) for each in outputs], tree_structure(like))
 
 
-def _session(path: Path, like: Any) -> Callable[..., Any]:
+def _session(path: Path, like: object) -> Callable[..., Any]:
     import onnxruntime  # absent where ONNX is not asked for
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         given = (tensor.detach().numpy() for tensor in tensors(args, kwargs))
         return _rebuilt(session.run(None, dict(zip(names, given, strict=True))), like)
 

@@ -34,7 +34,7 @@ class FreeVariable:
     was: Any
 
     @contextmanager
-    def on(self, fn: Callable[..., Any]) -> Iterator[None]:
+    def on(self, fn: Callable[..., object]) -> Iterator[None]:
         """`fn` reads the other value inside the block."""
         if self.kind == "attribute":
             setattr(fn, self.name, self.value)
@@ -53,7 +53,7 @@ class FreeVariable:
                 _cell(fn, self.name).cell_contents = self.was
 
 
-def free_variables(fn: Callable[..., Any]) -> Iterator[FreeVariable]:
+def free_variables(fn: Callable[..., object]) -> Iterator[FreeVariable]:
     """Each plain free variable that `fn` itself reads, with another value."""
     if isinstance(fn, torch.nn.Module):
         names = [name for name in vars(fn) if not name.startswith("_") and name != "training"]
@@ -71,7 +71,7 @@ def free_variables(fn: Callable[..., Any]) -> Iterator[FreeVariable]:
 
 
 @contextmanager
-def containers(fn: Callable[..., Any]) -> Iterator[dict[str, Any]]:
+def containers(fn: Callable[..., object]) -> Iterator[dict[str, Any]]:
     """The lists, dicts and sets among the globals and closures that `fn` itself names; their items are put back at the
     end of the block."""
     found: dict[str, Any] = {}
@@ -96,7 +96,7 @@ def _changed_variable(kind: str, name: str, value: Any) -> FreeVariable:
     return FreeVariable(kind, name, (not value) if isinstance(value, bool) else value + 1, value)
 
 
-def function(fn: Callable[..., Any]) -> types.FunctionType:
+def function(fn: Callable[..., object]) -> types.FunctionType:
     """The Python function under `fn`. Raises TypeError where there is none."""
     if isinstance(fn, torch.nn.Module):
         fn = type(fn).forward
@@ -106,7 +106,7 @@ def function(fn: Callable[..., Any]) -> types.FunctionType:
     return found
 
 
-def _cell(fn: Callable[..., Any], name: str) -> types.CellType:
+def _cell(fn: Callable[..., object], name: str) -> types.CellType:
     found = function(fn)
     assert found.__closure__ is not None
     return found.__closure__[found.__code__.co_freevars.index(name)]
@@ -130,7 +130,7 @@ class Input:
     kwargs: Mapping[str, Any]
     variable: FreeVariable | None = None
 
-    def with_free_variable(self, fn: Callable[..., Any]) -> AbstractContextManager[None]:
+    def with_free_variable(self, fn: Callable[..., object]) -> AbstractContextManager[None]:
         """`fn` reads the changed free variable inside the block."""
         return nullcontext() if self.variable is None else self.variable.on(fn)
 
@@ -147,7 +147,7 @@ class Input:
         return ", ".join(named)
 
 
-def inputs(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Input, ...]:
+def inputs(fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[Input, ...]:
     """The call itself, and others that its arguments allow: floating-point tensors negated (so that branches on values
     go the other way), one more along a size that eager allows to change, another dtype, and each plain argument and
     free variable changed by itself."""
@@ -155,7 +155,9 @@ def inputs(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
     return (given, *(other for other in _others(fn, args, kwargs) if other is not None))
 
 
-def _others(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Input | None]:
+def _others(
+    fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> Iterator[Input | None]:
     whole = (args, dict(kwargs))
     if any(_signed(leaf) for leaf in tree_leaves(whole)):
         yield _changed("other values", "every floating-point tensor negated", "values", _mapped(whole, _negated))
@@ -180,7 +182,7 @@ def _changed(name: str, change: str, fact: str, call: Call) -> Input:
     return Input(name, change, fact, call[0], call[1])
 
 
-def _longer(fn: Callable[..., Any], call: Call) -> Input | None:
+def _longer(fn: Callable[..., object], call: Call) -> Input | None:
     """One more along the first size that can change: everywhere it occurs, or for the first tensor that has it alone.
 
     Eager is asked, on copies, which sizes can.
@@ -193,7 +195,7 @@ def _longer(fn: Callable[..., Any], call: Call) -> Input | None:
     return None
 
 
-def _runs(fn: Callable[..., Any], call: Call) -> bool:
+def _runs(fn: Callable[..., object], call: Call) -> bool:
     args, kwargs = duplicate(call)
     called = copy.deepcopy(fn) if isinstance(fn, torch.nn.Module) else fn
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -228,11 +230,11 @@ def _retyped(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().to(LARGER[tensor.dtype]).requires_grad_(tensor.requires_grad)
 
 
-def _signed(leaf: Any) -> bool:
+def _signed(leaf: object) -> bool:
     return isinstance(leaf, torch.Tensor) and leaf.dtype in LARGER and leaf.is_floating_point()
 
 
-def _replaced(call: Call, path: Any, value: Any) -> Call:
+def _replaced(call: Call, path: object, value: object) -> Call:
     found, spec = tree_flatten_with_path(call)
     leaves = [value if each == path else leaf for each, leaf in found]
     args, kwargs = torch.utils._pytree.tree_unflatten(leaves, spec)
@@ -246,7 +248,7 @@ def _argument(path: Any) -> str:
     return name + "".join(map(str, rest))
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """A value in a few words: "f32[4, 8]", "2", "[f32[3], True]"."""
     if isinstance(value, torch.Tensor):
         return graph.describe(value)

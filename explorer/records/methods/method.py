@@ -116,7 +116,7 @@ class Method:
     missing: Callable[[], str] = field(default=lambda: "")
 
 
-def tensors(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+def tensors(args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[torch.Tensor]:
     """The tensors among the arguments of a call, in order: what a graph without Python takes."""
     return [leaf for leaf in tree_leaves((args, dict(kwargs))) if isinstance(leaf, torch.Tensor)]
 

@@ -16,7 +16,7 @@ aten = torch.ops.aten
 TF_OPS: RuleTable[Any, Callable[..., Any]] = RuleTable("TensorFlow counterpart")
 
 
-def dtype_of(tf: Any, dtype: torch.dtype) -> Any:
+def dtype_of(tf: object, dtype: torch.dtype) -> Any:
     """The TensorFlow dtype of the same name. Raises AttributeError for one that TensorFlow lacks."""
     return getattr(tf, str(dtype).removeprefix("torch."))
 
@@ -24,7 +24,7 @@ def dtype_of(tf: Any, dtype: torch.dtype) -> Any:
 def _pointwise(name: str) -> Callable[..., Any]:
     """ATen computes in the dtype of the result; numbers among the arguments take it too."""
 
-    def rule(tf: Any, out: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def rule(tf: object, out: torch.Tensor, *args: object, **kwargs: object) -> Any:
         return operator.attrgetter(name)(tf)(*(_as(tf, out.dtype, each) for each in args))
 
     return rule
@@ -90,7 +90,7 @@ def slice_(tf: Any, out: torch.Tensor, x: Any, dim: int = 0, start: Any = None, 
 
 
 @TF_OPS.rule(aten.linear.default)
-def linear(tf: Any, out: torch.Tensor, x: Any, weight: Any, bias: Any = None) -> Any:
+def linear(tf: Any, out: torch.Tensor, x: Any, weight: Any, bias: object = None) -> Any:
     """x @ weight.T + bias"""
     found = tf.linalg.matmul(x, weight, transpose_b=True)
     return found if bias is None else found + bias

@@ -93,7 +93,7 @@ def _trace(example: Example) -> Captured:
     return replace(found, call=_of_tensors(made), saving=saving)
 
 
-def _of_tensors(program: Callable[..., Any]) -> Callable[..., Any]:
+def _of_tensors(program: Callable[..., object]) -> Callable[..., Any]:
     return lambda *args, **kwargs: program(*tensors(args, kwargs))
 
 
@@ -180,7 +180,7 @@ class _Observer(TorchDispatchMode):
         return result
 
 
-def operations(fn: Callable[..., Any], given: Input) -> tuple[OperationCallData, ...]:
+def operations(fn: Callable[..., object], given: Input) -> tuple[OperationCallData, ...]:
     """The operations of one call, each timed over some calls that ran the same ones (Python's part of a dispatch
     included). What the call raises propagates."""
     runs = []

@@ -51,7 +51,7 @@ def with_assembly(
     )
 
 
-def _half(half: data.HalfData, module: Any) -> data.HalfData:
+def _half(half: data.HalfData, module: object) -> data.HalfData:
     libraries = [build.output for build in half.builds] if shutil.which(TOOL) is not None else []
     sources = {library: _source(library) for library in libraries}
 
@@ -153,7 +153,7 @@ def _remark(vectors: bool, width: str) -> str:
     return f"vectorised by Inductor{f': {width} elements at a time' * (width != '1')}" if vectors else SCALAR
 
 
-def of_triton(kernel: data.KernelData, autotuner: Any) -> data.KernelData:
+def of_triton(kernel: data.KernelData, autotuner: object) -> data.KernelData:
     """The kernel with what Triton made of it, as far as what runs it still holds that: the levels of its code, and
     registers, spills, shared memory and occupancy."""
     launcher = next(iter(getattr(autotuner, "launchers", ())), None)
@@ -179,7 +179,7 @@ def of_triton(kernel: data.KernelData, autotuner: Any) -> data.KernelData:
     return replace(kernel, lowered={**kernel.lowered, **lowered}, facts=(*kernel.facts, *_facts(launcher, autotuner)))
 
 
-def _levels(made: Any) -> dict[str, str]:
+def _levels(made: object) -> dict[str, str]:
     """A compiled kernel's levels; of one that is launched without Triton they are beside its code in Triton's cache."""
     if (asm := getattr(made, "asm", None)) is not None:
         return {kind: text for kind, text in asm.items() if isinstance(text, str)}

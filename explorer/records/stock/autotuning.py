@@ -31,7 +31,7 @@ def around_selection(seen: Observation, call: Call) -> Iterator[None]:
         seen.compile().event("Autotuned", **fields, **({"chosen": chosen.name} if chosen is not None else {}))
 
 
-def before_benchmark(seen: Observation, args: tuple[Any, ...]) -> None:
+def before_benchmark(seen: Observation, args: tuple[object, ...]) -> None:
     """Not for candidates whose times are in a cache."""
     seen.benchmarks += 1
 
@@ -59,7 +59,7 @@ def around_measuring(seen: Observation, call: Call) -> Iterator[None]:
         seen.compile().event("Autotuned", **fields)
 
 
-def _about(choice: Any) -> str:
+def _about(choice: object) -> str:
     return " ".join(str(getattr(choice, "description", "") or "").split())
 
 

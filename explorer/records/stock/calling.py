@@ -97,7 +97,7 @@ class OneCall:
             known[id(code)] = code, name
             return name
 
-        def told(frame: FrameType, event: str, _: Any) -> None:
+        def told(frame: FrameType, event: str, _: object) -> None:
             if event == "call":
                 code = frame.f_code
                 found = known.get(id(code))
@@ -197,7 +197,7 @@ def hook_of(log: CallLog, seen: Observation, recorder: Recorder) -> Hook:
     given, by function."""
     log.measure = one_call = OneCall(log, seen, recorder)
 
-    def meet(_: Any) -> str:
+    def meet(_: object) -> str:
         """The name of the function whose wrapper, made by torch.compile, is being called the first time."""
         wrapper = sys._getframe(3).f_locals
         name = name_of(wrapper.get("fn"))
@@ -215,7 +215,7 @@ def hook_of(log: CallLog, seen: Observation, recorder: Recorder) -> Hook:
         as_is = callback_from_stance(some) is some and callback_from_stance(None) is None
         plain = eval_frame._stance if as_is else some
 
-        def begin(callback: Any) -> Any:
+        def begin(callback: object) -> Any:
             if callback:
                 open.stack.append((known[callback], clock()))
             return callback if eval_frame._stance is plain else callback_from_stance(callback)
@@ -225,7 +225,7 @@ def hook_of(log: CallLog, seen: Observation, recorder: Recorder) -> Hook:
     def begins_ours(enter_frames: Function) -> Function:
         known, open, clock = log.known(meet_ours, "explorer"), log.open, perf_counter
 
-        def begin(engine: Any) -> Any:
+        def begin(engine: object) -> Any:
             open.stack.append((known[engine], clock()))
             return enter_frames(engine)
 
@@ -237,7 +237,7 @@ def hook_of(log: CallLog, seen: Observation, recorder: Recorder) -> Hook:
     def makes_way(profiler: Function) -> Function:
         """The program's own profiler, which torch refuses where there is one already."""
 
-        def begin(*args: Any, **kwargs: Any) -> Any:
+        def begin(*args: object, **kwargs: object) -> Any:
             one_call.give_up()
             return profiler(*args, **kwargs)
 

@@ -25,7 +25,7 @@ def around_backend(seen: Observation, call: Call) -> Iterator[None]:
     yield
 
 
-def _overload(target: Any) -> torch._ops.OpOverload | None:
+def _overload(target: object) -> torch._ops.OpOverload | None:
     if isinstance(target, torch._ops.OpOverloadPacket):
         target = getattr(target, target.overloads()[0])
     return target if isinstance(target, torch._ops.OpOverload) else None

@@ -180,7 +180,7 @@ def _variations(trial: Trial) -> Iterator[tuple[tuple[Any, ...], Any]]:
         yield tree_map(other, duplicate((trial.args, dict(trial.kwargs))))
 
 
-def _added(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _added(settings: Mapping[str, object]) -> dict[str, Any]:
     """The settings, where sets extend what the program set itself."""
     return {
         name: getattr(torch._dynamo.config, name) | value if isinstance(value, frozenset) else value

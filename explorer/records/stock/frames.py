@@ -302,7 +302,7 @@ def _step(compile: Compile, evaluation: Evaluation, frame: EvaluatorFrame, instr
     at_entry = isinstance(frame.stored, tuple) and len(evaluation.frames) == 1
     last = -1 if at_entry else len(compile.steps) - 1
 
-    def value(of: Any) -> int:
+    def value(of: object) -> int:
         since = evaluation.sighted.setdefault(id(of), (of, last))[1]
         return compile.values.setdefault(data.ValueData(described(of), since), len(compile.values))
 
@@ -322,7 +322,7 @@ def _step(compile: Compile, evaluation: Evaluation, frame: EvaluatorFrame, instr
 def _note_nodes(compile: Compile, evaluation: Evaluation, tracer: Any, id: str, step: int) -> None:
     """Whatever the graph has more than before was made by this instruction, unless by one that it called."""
 
-    def made(node: Any) -> None:
+    def made(node: object) -> None:
         compile.made_by.setdefault(node, id)
         if step >= 0:
             compile.made_at.setdefault(node, step)
@@ -339,7 +339,7 @@ def _note_nodes(compile: Compile, evaluation: Evaluation, tracer: Any, id: str, 
         node = node.prev
 
 
-def described(value: Any) -> str:
+def described(value: object) -> str:
     """A symbolic value in a few words. Never asks it anything: a lazy one must stay lazy."""
     kind = type(value).__name__
     if kind.startswith("Lazy"):
@@ -359,7 +359,7 @@ def described(value: Any) -> str:
     return shown[:LONGEST]
 
 
-def _source(value: Any) -> str:
+def _source(value: object) -> str:
     source = vars(value).get("source") if hasattr(value, "__dict__") else None
     try:
         name = getattr(source, "name", "")

@@ -264,7 +264,7 @@ def _same_rows(pair: Pair) -> bool:
     return depth >= 1 and rows_a[:depth] == rows_b[:depth]
 
 
-def loops(node: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def loops(node: object) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The sizes of a group's loops: outer, and reduced."""
     sizes = getattr(node, "group", (None, ((), ())))[1]
     if len(sizes) == 2 and all(isinstance(each, (tuple, list)) for each in sizes):
@@ -387,7 +387,7 @@ def first_of(pair: Pair) -> tuple[str, str]:
     return pair.first.get_first_name(), pair.second.get_first_name()
 
 
-def _apart(compile: Compile, half: Half, scheduler: Any, nodes: list[Any]) -> list[data.FusionData]:
+def _apart(compile: Compile, half: Half, scheduler: object, nodes: list[Any]) -> list[data.FusionData]:
     """A verdict on every two groups that are left, those that touch one buffer first."""
     runs = [node for node in nodes if type(node).__name__ != "NopKernelSchedulerNode"]
     used = {node.get_name(): node.used_buffer_names() for node in runs}

@@ -71,7 +71,7 @@ def held(graph: fx.Graph, ids: Mapping[str, str] | None = None) -> Held:
     return Held(copy, constants, inner, torch.is_grad_enabled())
 
 
-def is_symbolic(value: Any) -> bool:
+def is_symbolic(value: object) -> bool:
     if isinstance(value, torch.Tensor):
         return any(type(size) is not int for size in (*value.shape, *strides_of(value)))
     return isinstance(value, torch.SymInt) or (isinstance(value, (tuple, list)) and any(map(is_symbolic, value)))

@@ -92,7 +92,7 @@ def around_backend(seen: Observation, call: Call) -> Iterator[None]:
         call.result = functools.wraps(compiled, updated=())(seen.calls.graph(compile.id, compiled))
 
 
-def settled(compiled: Callable[..., Any]) -> Callable[..., Any]:
+def settled(compiled: Callable[..., object]) -> Callable[..., Any]:
     """A graph that a back end gave back as it is, its code generated: as Dynamo does, which would not know it again."""
     owner = compiled if isinstance(compiled, _LazyGraphModule) else getattr(compiled, "__self__", None)
     if isinstance(owner, _LazyGraphModule):

@@ -274,7 +274,7 @@ def _source(source: Any) -> str:
     return str(name() if callable(name) else name)
 
 
-def _fixed_at(place: Any) -> str:
+def _fixed_at(place: object) -> str:
     """The user's line where a size was fixed, and torch's where the user has none."""
     if place is None:
         return "torch records no source line"

@@ -160,7 +160,7 @@ def located(target: str) -> tuple[Any, str]:
     return owner, name
 
 
-def _wrapped(function: Callable[..., Any], watch: Patch) -> Any:
+def _wrapped(function: Callable[..., object], watch: Patch) -> Any:
     if watch.instead is not None:
         return watch.instead(function)
     if watch.around is not None:
@@ -170,12 +170,12 @@ def _wrapped(function: Callable[..., Any], watch: Patch) -> Any:
 
 
 def _preceded(
-    function: Callable[..., Any], target: str, before: Before, when: Callable[[], bool]
+    function: Callable[..., object], target: str, before: Before, when: Callable[[], bool]
 ) -> Callable[..., Any]:
     clock = time.perf_counter
 
     @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> Any:
         told = watcher() if when() else None
         if told is not None:
             entered, callback = clock(), set_eval_frame(None)
@@ -191,11 +191,11 @@ def _preceded(
     return unseen(wrapper)
 
 
-def _surrounded(function: Callable[..., Any], target: str, around: Around) -> Callable[..., Any]:
+def _surrounded(function: Callable[..., object], target: str, around: Around) -> Callable[..., Any]:
     clock = time.perf_counter
 
     @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> Any:
         told = watcher()
         if told is None:
             return function(*args, **kwargs)
@@ -236,7 +236,7 @@ def _surrounded(function: Callable[..., Any], target: str, around: Around) -> Ca
     return unseen(wrapper)
 
 
-def unseen(wrapper: Callable[..., Any]) -> Callable[..., Any]:
+def unseen(wrapper: Callable[..., object]) -> Callable[..., Any]:
     """Who looks at every frame that starts in what is compiled, Dynamo and we, does not look at a hook's."""
     for function in (wrapper, watcher):
         unseen_by_stock(function)

@@ -86,7 +86,7 @@ def in_loops() -> bool:
     return getattr(V.kernel, "current_node", None) is not None
 
 
-def before_line(seen: Observation, args: tuple[Any, ...]) -> None:
+def before_line(seen: Observation, args: tuple[object, ...]) -> None:
     node: Any = V.kernel.current_node
     half = seen.compile().half
     if half is None or half.generating is None or len(node.get_nodes()) != 1:
@@ -114,7 +114,7 @@ CallOf = tuple[str, tuple[str, ...], tuple[Group, ...]]
 """(function, its operations, the same by their loops); a library call has neither a function nor loops."""
 
 
-def _calls(half: Half, lowering: Any) -> Iterator[CallOf]:
+def _calls(half: Half, lowering: object) -> Iterator[CallOf]:
     facts = _Facts(half, lowering)
     for function, ids in half.generating.calls:
         groups = facts.groups(ids) if function else []

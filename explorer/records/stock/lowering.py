@@ -161,7 +161,7 @@ def _why(half: Half, buffer: Any, loops: Any, outputs: set[str], kind: str) -> d
     return data.WhyData(code, CATALOGUE[code].title, detail)
 
 
-def layout(value: Any) -> str:
+def layout(value: object) -> str:
     """The type of a buffer as one reads it: f32[4, 8] strides (8, 1)."""
     found: Any = getattr(value, "maybe_get_layout", lambda: None)() if not isinstance(value, torch.Tensor) else value
     if found is None or not hasattr(found, "size") or not hasattr(found, "dtype"):
@@ -172,7 +172,7 @@ def layout(value: Any) -> str:
     return f"{kind}[{sizes}]{strides}"
 
 
-def _bytes(buffer: Any) -> int:
+def _bytes(buffer: object) -> int:
     found = getattr(buffer, "maybe_get_layout", lambda: None)()
     if found is None or not hasattr(found, "size"):
         return 0
@@ -212,7 +212,7 @@ def _lines(half: Half, lowering: Any) -> Iterator[data.LineData]:
             yield data.LineData(f"  {id}: {writes} = {called(operation)}", id, origins)
 
 
-def called(operation: Any) -> str:
+def called(operation: object) -> str:
     """The library operator that an operation calls, or what else it is."""
     name = getattr(operation, "python_kernel_name", None) or getattr(operation, "op_overload", None)
     return str(name) if name else type(operation).__name__
@@ -271,8 +271,8 @@ def around_loader(seen: Observation, call: Call) -> Iterator[None]:
         call.result = _entering(call.result, id, causes_of(half).now)
 
 
-def _entering(loader: Callable[..., Any], id: str, now: list[str]) -> Callable[..., Any]:
-    def load(*args: Any, **kwargs: Any) -> Any:
+def _entering(loader: Callable[..., object], id: str, now: list[str]) -> Callable[..., Any]:
+    def load(*args: object, **kwargs: object) -> Any:
         now.append(id)
         try:
             return loader(*args, **kwargs)
@@ -321,7 +321,7 @@ class Bodies:
     def __init__(self) -> None:
         self.known: dict[int, tuple[Any, list[data.LineData]]] = {}
 
-    def lines(self, half: Half, operation: str, body: Any) -> list[data.LineData]:
+    def lines(self, half: Half, operation: str, body: object) -> list[data.LineData]:
         if id(body) not in self.known:
             self.known[id(body)] = body, list(_body_lines(half, operation, body))
         return self.known[id(body)][1]
@@ -342,7 +342,7 @@ def _statements(half: Half, operation: str, body: Any, graph: fx.Graph, indent: 
     buffers = half.shown_buffers()
     count = 0
 
-    def read(value: Any) -> str:
+    def read(value: object) -> str:
         if isinstance(value, fx.Node):
             return written.get(value, value.name)
         if isinstance(value, (tuple, list)):

@@ -334,7 +334,7 @@ class Compile(CollectedCompile):
         """The origins of `id` were worked out, and `how`."""
         self.inferred[how].append(id)
 
-    def frozen(self, seconds: Mapping[str, Mapping[str, float]], **more: Any) -> data.CompileData:
+    def frozen(self, seconds: Mapping[str, Mapping[str, float]], **more: object) -> data.CompileData:
         self.settle()
         return self.whole(
             self.started,

@@ -63,7 +63,7 @@ def one_call(run: StockRun) -> data.CallData | None:
 
 
 def _note(compile: str, half: str, launches: Launches) -> Observer:
-    def observer(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
+    def observer(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[object, ...]) -> Any:
         at = time.perf_counter()
         made = call()
         launches.append((compile, half, ", ".join(ids), at, time.perf_counter() - at))
@@ -123,7 +123,7 @@ def _held(half: Half, graph: data.GraphData, known: dict[str, Any]) -> tuple[int
     return (*reversed(after), at[AT_END]) if each.keys() & set(steps) else ()
 
 
-def _mark(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
+def _mark(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[object, ...]) -> Any:
     with marked(",".join(ids)):
         return call()
 
@@ -131,7 +131,7 @@ def _mark(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[Any, ...])
 def _clock(note: defaultdict[str, list[float]]) -> Observer:
     """Records the seconds of a call under its first id."""
 
-    def observer(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
+    def observer(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[object, ...]) -> Any:
         on_gpu = any(isinstance(each, torch.Tensor) and each.is_cuda for each in given)
         result, seconds = (_on_gpu if on_gpu else _on_processor)(call)
         if ids:

@@ -73,7 +73,7 @@ def facts(tensor: torch.Tensor) -> data.TensorFactsData:
     )  # fmt: skip
 
 
-def _number(size: Any) -> int | None:
+def _number(size: object) -> int | None:
     return size if isinstance(size, int) else None
 
 
@@ -105,7 +105,7 @@ def around_reasons(seen: Observation, call: Call) -> Iterator[None]:
         compile.recompiles += [first, *others(first, checks.get(first.of, ()), frame)]
 
 
-def others(first: data.RecompileData, checks: Sequence[Check], frame: Any) -> Iterator[data.RecompileData]:
+def others(first: data.RecompileData, checks: Sequence[Check], frame: object) -> Iterator[data.RecompileData]:
     """The checks of a compile that this call fails beside the one at which torch stopped, of values that are found
     without running the program's code: one for each fact of a tensor."""
     told: set[str] = set()
@@ -118,7 +118,7 @@ def others(first: data.RecompileData, checks: Sequence[Check], frame: Any) -> It
             yield data.RecompileData(first.of, check.id, check.expression, words, seen, words)
 
 
-def _differences(check: Check, frame: Any) -> Iterator[tuple[str, str]]:
+def _differences(check: Check, frame: object) -> Iterator[tuple[str, str]]:
     """How a value differs from what a check asks, and what it is."""
     try:
         value = _value(check.source, frame)
@@ -149,7 +149,7 @@ def _facts(given: data.TensorFactsData, wanted: data.TensorFactsData) -> Iterato
     return ((what, now, was) for what, now, was in facts if now != was)
 
 
-def value_of(guard: Guard, frame: Any) -> str:
+def value_of(guard: Guard, frame: object) -> str:
     """What a guard asks of its source, such as L['self'].step, as it is in a frame: the type, the length, or else the
     value; "" where finding that out could run the program's code, or says nothing."""
     try:
@@ -186,7 +186,7 @@ def _plain(value: Any) -> str:
     return str(value.__qualname__) if isinstance(value, types.FunctionType) or type(value) is type else ""
 
 
-def _look(node: ast.expr, names: Mapping[str, Any]) -> Any:
+def _look(node: ast.expr, names: Mapping[str, object]) -> Any:
     """Follows names, items of plain containers and what objects hold themselves. Raises LookupError."""
     match node:
         case ast.Name(id=name):

@@ -50,7 +50,7 @@ class Rewritten:
     refused: dict[int, str] = field(default_factory=dict)
 
 
-def rewritten(function: types.FunctionType, lines: Collection[int], owner: Any = None) -> Rewritten:
+def rewritten(function: types.FunctionType, lines: Collection[int], owner: object = None) -> Rewritten:
     """The function with the branches at these lines of its file rewritten. `owner` is what its first argument is, where
     it is a module's method. Raises Refused where there is none to rewrite."""
     source = linecache.getlines(function.__code__.co_filename)
@@ -73,7 +73,7 @@ def rewritten(function: types.FunctionType, lines: Collection[int], owner: Any =
     before, after = (ast.unparse(each).splitlines() for each in (definition, made))
     diff = difflib.unified_diff(before, after, "as it is", "with torch.where", n=99, lineterm="")
 
-    def tell(line: int, test: Any) -> bool:
+    def tell(line: int, test: object) -> bool:
         taken.append((line, bool(test)))
         return taken[-1][1]
 
@@ -367,7 +367,7 @@ def _load(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
 
 
-def function_of(fn: Callable[..., Any]) -> tuple[types.FunctionType, Any]:
+def function_of(fn: Callable[..., object]) -> tuple[types.FunctionType, Any]:
     """(the function that a call of `fn` runs, its module where it is one's forward). Raises Refused for others."""
     if isinstance(fn, torch.nn.Module):
         forward = type(fn).forward
@@ -378,7 +378,7 @@ def function_of(fn: Callable[..., Any]) -> tuple[types.FunctionType, Any]:
     raise Refused(f"{type(fn).__name__} is neither a function nor a module with source that can be rewritten")
 
 
-def suggested(fn: Callable[..., Any], file: str, line: int, given: Sequence[Any] = ()) -> tuple[str, ...]:
+def suggested(fn: Callable[..., object], file: str, line: int, given: Sequence[object] = ()) -> tuple[str, ...]:
     """The lines that change, with "-" and "+" in front, where the branch at this line is rewritten; () where it cannot
     be, or where its function is not found by the names that `fn` reads, or by what it is `given`, as the function of a
     cell is what the notebook's names stand for."""
@@ -392,7 +392,9 @@ def suggested(fn: Callable[..., Any], file: str, line: int, given: Sequence[Any]
     return ()
 
 
-def _reachable(fn: Callable[..., Any], file: str, given: Sequence[Any]) -> Iterator[tuple[types.FunctionType, Any]]:
+def _reachable(
+    fn: Callable[..., object], file: str, given: Sequence[object]
+) -> Iterator[tuple[types.FunctionType, Any]]:
     """Functions that a call of `fn` may run, each with the module that it is a method of: those that functions of this
     file name, and methods of the modules and classes found there."""
     seen: set[int] = set()
@@ -418,7 +420,7 @@ def _reachable(fn: Callable[..., Any], file: str, given: Sequence[Any]) -> Itera
             yield from ((each, None) for each in vars(kind).values() if isinstance(each, types.FunctionType))
 
 
-def standing_in(fn: Callable[..., Any], function: types.FunctionType) -> Callable[..., Any]:
+def standing_in(fn: Callable[..., object], function: types.FunctionType) -> Callable[..., Any]:
     """`fn` with `function` in the place of what a call of it runs."""
     if not isinstance(fn, torch.nn.Module):
         return function

@@ -106,7 +106,7 @@ class StockRun:
         seen = self.observation.compiles
         return {each.id: (each.guard_managers[-1].root, each.given) for each in seen if each.guard_managers}
 
-    def settings(self, given: Mapping[str, Any]) -> dict[str, str]:
+    def settings(self, given: Mapping[str, object]) -> dict[str, str]:
         """What the compile depended on: the arguments of torch.compile that really applied, and what the process
         changed in torch's configuration."""
         asked = {f"torch.compile {name}": str(value) for name, value in given.items()}
@@ -214,7 +214,7 @@ class UniqueBackend:
     __hash__ = object.__hash__
 
 
-def with_unique_backend(fn: Callable[..., Any]) -> Callable[..., Any]:
+def with_unique_backend(fn: Callable[..., object]) -> Callable[..., Any]:
     """A function that torch.compile has just made, with a back end that equals no other."""
     context = context_of(fn)
     if is_compiling(context):  # not where the environment has switched torch.compile off
@@ -224,7 +224,7 @@ def with_unique_backend(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
-def context_of(fn: Callable[..., Any]) -> Any:
+def context_of(fn: Callable[..., object]) -> Any:
     """What torch.compile keeps about a function that it made; None for any other."""
     if isinstance(fn, torch._dynamo.OptimizedModule):
         return fn.dynamo_ctx
@@ -262,14 +262,14 @@ def captured_by_stock(
         settings = {"dynamic": context_of(already(fn))._dynamic}
     kept = {name: settings[name] for name in ("fullgraph", "dynamic") if name in settings}
 
-    def runs_as_captured(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    def runs_as_captured(graph: torch.fx.GraphModule, inputs: Sequence[object]) -> Callable[..., Any]:
         return graph.forward
 
     made: Callable[..., Any] = torch.compile(fn, backend=runs_as_captured, **isolated(torch.compile), **kept)
     return made
 
 
-def isolated(compiler: Callable[..., Any]) -> dict[str, Any]:
+def isolated(compiler: Callable[..., object]) -> dict[str, Any]:
     """The argument, where this torch has it, that keeps compiled code in a region of its own."""
     name = "isolate_recompiles"
     return {name: True} if name in inspect.signature(compiler).parameters else {}

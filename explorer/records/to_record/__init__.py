@@ -77,7 +77,7 @@ def meanings(compiles: Sequence[data.CompileData]) -> dict[str, str]:
     return {name: OPS[name].meaning for name in names if name in OPS} | operators.meanings(compiles)
 
 
-def event(happened: Any) -> data.EventData:
+def event(happened: object) -> data.EventData:
     """An event with its fields as text; of a type that has none that we know, what it says of itself."""
     if not dataclasses.is_dataclass(happened):
         return data.EventData(type(happened).__name__, {"what": shown(happened)})
@@ -115,7 +115,7 @@ def stage(
     )  # fmt: skip
 
 
-def _graph_of(artifact: Any) -> Graph | None:
+def _graph_of(artifact: object) -> Graph | None:
     """The one graph of an artifact that has one."""
     match artifact:
         case Graph():
@@ -125,7 +125,7 @@ def _graph_of(artifact: Any) -> Graph | None:
     return None
 
 
-def _halves_of(artifact: Any) -> tuple[Graph, ...]:
+def _halves_of(artifact: object) -> tuple[Graph, ...]:
     return (artifact.forward, artifact.backward) if isinstance(artifact, Partitioned) else ()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from explorer.compiler.bytecode.ops import OPS
 from explorer.ir import record as data
@@ -110,7 +109,7 @@ def guard_data(guard: Guard, step: int) -> data.GuardData:
     )  # fmt: skip
 
 
-def recompiles(events: Iterable[Any]) -> tuple[data.RecompileData, ...]:
+def recompiles(events: Iterable[object]) -> tuple[data.RecompileData, ...]:
     """The guards of earlier compiles that refused this call."""
     failed = (event for event in events if isinstance(event, GuardFailed))
     return tuple(data.RecompileData(event.of, event.guard, event.expression, event.how) for event in failed)
@@ -134,7 +133,7 @@ class Steps:
         return next((at for at in reversed(self.numbers.values()) if self.steps[at].instruction == instruction), -1)
 
 
-def steps(events: Iterable[Any]) -> Steps:
+def steps(events: Iterable[object]) -> Steps:
     made = Steps()
     entered: dict[Activation, int] = {}
     texts: dict[int, str] = {}

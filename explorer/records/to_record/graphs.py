@@ -35,7 +35,7 @@ def reasons(codes: Iterable[str]) -> tuple[data.ReasonData, ...]:
     return tuple(data.ReasonData(r.code, r.title, r.meaning, r.hint) for r in entries)
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A field of an artifact or event as text: the same for the same program."""
     if isinstance(value, Span):
         return value.id
@@ -51,7 +51,7 @@ def error(raised: BaseException | None) -> str:
     return "" if raised is None else f"{type(raised).__name__}: {raised}"
 
 
-def tensor_bytes(value: Any) -> int:
+def tensor_bytes(value: object) -> int:
     """Bytes of a fake tensor (or of a tuple of them) by its size hints; 0 where a size has none, since only a run tells
     it."""
     if isinstance(value, (tuple, list)):

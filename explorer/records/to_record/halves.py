@@ -156,7 +156,7 @@ def _fusion(found: Fusion | FusionTried) -> data.FusionData:
     return data.FusionData(found.first, found.second, found.verdict.ok, reason, found.verdict.score, later)
 
 
-def half_name(artifact: Any) -> str:
+def half_name(artifact: object) -> str:
     """The half an artifact belongs to: "forward", "backward" or "inference"; "" for what comes before the halves."""
     match artifact:
         case Loops(name=name) | MemoryPlan(name=name) | Generated(name=name):

@@ -196,7 +196,7 @@ class Evaluation:
             stack += made_parts[:: -1 if op == "UNPACK_SEQUENCE" else 1]
             self.count += 1
 
-    def constant(self, value: Any) -> Value:
+    def constant(self, value: object) -> Value:
         if isinstance(value, types.CodeType):
             raise Unclear
         name = self.objects.get(id(value))
@@ -229,7 +229,7 @@ def arguments(code: Code) -> tuple[str, ...]:
     return code.locals[: code.arg_count + code.keyword_only + starred]
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     """The text of a literal: "" for what has none, and for a tuple that holds such."""
     if isinstance(value, tuple) and type(value) is tuple:
         parts = [literal(each) for each in value]

@@ -175,7 +175,7 @@ def _unfit(statement: ast.stmt) -> str:
 # ------------------------------------------------------------------------------------------- the function made of it
 
 
-def parameters(plan: Plan, start: int, namespace: Mapping[str, Any]) -> tuple[str, ...]:
+def parameters(plan: Plan, start: int, namespace: Mapping[str, object]) -> tuple[str, ...]:
     """The names that the explored statements take from the notebook as it is in `namespace`: data, and whatever they
     bind anew. Modules, classes and functions stay globals."""
     taken: dict[str, None] = {}

@@ -116,5 +116,5 @@ def _call(called: ast.Call, names: dict[str, Any]) -> tuple[Callable[..., Any], 
     return fn, args, kwargs
 
 
-def _collected(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _collected(*args: object, **kwargs: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return args, kwargs

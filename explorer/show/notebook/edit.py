@@ -72,7 +72,7 @@ def repeated(trial: Repetition | None, engine: str, why_not: str) -> Any:
     """What runs an edited cell on copies of what it read."""
 
     def again(
-        call: Any, args: tuple[Any, ...], kwargs: Any, config: Config, *, name: str, progress: Progress
+        call: Any, args: tuple[object, ...], kwargs: object, config: Config, *, name: str, progress: Progress
     ) -> Record:
         if trial is None or why_not or len(args) != len(trial.state.args):
             raise EditRefused(f"it is not run here: {why_not or 'it reads names that were not copied'}; {RERUN}")

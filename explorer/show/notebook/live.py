@@ -92,7 +92,7 @@ class Retiming:
             return measure(entrants, {"explorer": accuracy}, recorder, SECONDS_OF_TIMING, progress).timing
 
 
-def _collect(value: Any, path: str, into: dict[str, torch.Tensor]) -> None:
+def _collect(value: object, path: str, into: dict[str, torch.Tensor]) -> None:
     if isinstance(value, torch.Tensor):
         if value.layout is torch.strided and value.dim() > 0:
             into[path] = value

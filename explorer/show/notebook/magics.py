@@ -81,7 +81,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def options(function: Callable[..., Any]) -> Callable[..., Any]:
+def options(function: Callable[..., object]) -> Callable[..., Any]:
     """The options of an exploration, in front of the magic's own arguments."""
     for each in reversed(OPTIONS):
         function = each(function)
@@ -167,7 +167,7 @@ class ExplorerMagics(Magics):
         if result.success:
             self._explore(watched, cell)
 
-    def starts(self, info: Any) -> None:
+    def starts(self, info: object) -> None:
         """IPython's event before a cell: runs in the background make way."""
         for kept in self.kept:
             kept.live.make_way()

@@ -194,7 +194,7 @@ def interruptible(stop: Callable[[], None]) -> Iterator[None]:
         yield
         return
 
-    def interrupt(number: int, frame: Any) -> None:
+    def interrupt(number: int, frame: object) -> None:
         stop()
         raise KeyboardInterrupt
 
@@ -229,13 +229,13 @@ class Ahead:
         self._wait = wait
         self._timer: asyncio.TimerHandle | None = None
 
-    def starts(self, info: Any = None) -> None:
+    def starts(self, info: object = None) -> None:
         """IPython's event before a cell."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def ended(self, result: Any = None) -> None:
+    def ended(self, result: object = None) -> None:
         """IPython's event at the end of a cell."""
         self.starts()
         try:

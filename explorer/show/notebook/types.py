@@ -40,7 +40,7 @@ def union(name: str, structs: Iterable[type[msgspec.Struct]]) -> str:
     return f"export type {name} = {' | '.join(struct.__name__ for struct in structs)};\n"
 
 
-def written(text: Any) -> str:
+def written(text: object) -> str:
     """The TypeScript type of a Python annotation. Raises TypeError for one that records do not use."""
     if get_origin(text) is Annotated:
         return written(get_args(text)[0])
@@ -67,7 +67,7 @@ def checks(structs: Iterable[type[msgspec.Struct]]) -> str:
     return "".join(_wrapped(f"export const {struct.__name__}: Check = {_check(struct)};") for struct in structs)
 
 
-def checked(text: Any, within: type[msgspec.Struct] | None = None) -> str:
+def checked(text: object, within: type[msgspec.Struct] | None = None) -> str:
     """The check for a Python annotation. Raises TypeError for one that records do not use."""
     if text in CHECKS:
         return CHECKS[text]
@@ -111,7 +111,7 @@ def _check(struct: type[msgspec.Struct]) -> str:
     return f"shape({{ {required} }}, {{ {optional} }})".replace("{  }", "{}").replace(", {})", ")")
 
 
-def _element(text: Any) -> str:
+def _element(text: object) -> str:
     inner = written(text)
     return f"({inner})" if "|" in inner or inner.startswith("readonly") else inner
 

@@ -5,7 +5,6 @@ other widgets: `ipywidgets.HBox([embed(record), ...])`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import ipywidgets
 import msgspec
@@ -40,7 +39,7 @@ class ExplorerWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
     def say(self, message: protocol.Message) -> None:
         self.send(plain(message))
 
-    def _receive(self, widget: Any, content: Any, buffers: Any) -> None:
+    def _receive(self, widget: object, content: object, buffers: object) -> None:
         try:
             message = msgspec.convert(content, ToKernel)
         except msgspec.ValidationError as error:

@@ -266,7 +266,7 @@ class Adapter:
         found, first = self._held(self._variables, given["variablesReference"])(), int(given.get("start") or 0)
         return ({"variables": found[first:][: int(given.get("count") or len(found))]},)
 
-    def _held(self, among: dict[int, Any], reference: Any) -> Any:
+    def _held(self, among: dict[int, Any], reference: object) -> Any:
         if reference not in among:
             raise ValueError("this was of another step")
         return among[reference]

@@ -189,7 +189,7 @@ class _Part:
     value: Any
 
 
-def _parts(value: Any, between: frozenset[int] = frozenset()) -> Iterator[_Part]:
+def _parts(value: object, between: frozenset[int] = frozenset()) -> Iterator[_Part]:
     """The parts of a record, in its order. `between` are the ids of stages that are not the first or last of their
     compile that have a graph."""
     if isinstance(value, tuple):
@@ -213,14 +213,14 @@ NAMED = {name: rank for rank, (name, _) in enumerate(WORTH)}
 WITH_PARTS: tuple[type[data.Data], ...] = (data.TimingData, *{kind for kind, _ in RANKS})
 
 
-def _emptied(value: Any) -> Any:
+def _emptied(value: object) -> Any:
     """What a field holds whose content is omitted."""
     if isinstance(value, data.TextData):
         return _cut(value, 0)
     return type(value)() if isinstance(value, (tuple, dict, str)) else None
 
 
-def _shorter(value: Any) -> Iterator[Any]:
+def _shorter(value: object) -> Iterator[Any]:
     """The value, and then shorter ones of its kind."""
     yield value
     if isinstance(value, data.TextData):
@@ -244,7 +244,7 @@ def _names(parts: list[_Part]) -> list[str]:
     return list(dict.fromkeys(part.name for part in sorted(parts, key=lambda part: part.rank)))
 
 
-def _replaced(value: Any, instead: dict[tuple[int, str], Any]) -> Any:
+def _replaced(value: object, instead: dict[tuple[int, str], Any]) -> Any:
     if isinstance(value, tuple):
         return tuple(_replaced(item, instead) for item in value)
     if not isinstance(value, WITH_PARTS):
@@ -275,7 +275,7 @@ def _cut(text: data.TextData, lines: int) -> data.TextData:
     return msgspec.structs.replace(text, lines=(*text.lines[:lines], left))
 
 
-def _mapped(value: Any, kind: type[data.Data], change: Callable[[Any], data.Data]) -> Any:
+def _mapped(value: object, kind: type[data.Data], change: Callable[[Any], data.Data]) -> Any:
     """The same data with everything of a kind changed."""
     if isinstance(value, kind):
         return change(value)

@@ -154,7 +154,7 @@ _ITERATED = frozenset(("iterable", "iterables", "data", "selectors"))
 """Parameters of what is in C that takes an iterator of them when it is called, and not with the first item."""
 
 
-def _inlined(function: Any, body: types.FunctionType) -> None:
+def _inlined(function: object, body: types.FunctionType) -> None:
     parameters, lazy = list(inspect.signature(body).parameters), inspect.isgeneratorfunction(body)
 
     def rule(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -15,7 +15,7 @@ _ABSENT: Any = object()
 
 
 def accumulate(
-    iterable: Iterable[Any], func: Callable[[Any, Any], Any] | None = None, *, initial: Any = None
+    iterable: Iterable[object], func: Callable[[Any, Any], Any] | None = None, *, initial: object = None
 ) -> Iterator[Any]:
     func = operator.add if func is None else func
     items = iter(iterable)
@@ -28,13 +28,13 @@ def accumulate(
         yield total
 
 
-def compress(data: Iterable[Any], selectors: Iterable[Any]) -> Iterator[Any]:
+def compress(data: Iterable[object], selectors: Iterable[object]) -> Iterator[Any]:
     for item, chosen in zip(data, selectors):  # noqa: B905
         if chosen:
             yield item
 
 
-def cycle(iterable: Iterable[Any]) -> Iterator[Any]:
+def cycle(iterable: Iterable[object]) -> Iterator[Any]:
     seen = []
     for item in iterable:
         yield item
@@ -43,7 +43,7 @@ def cycle(iterable: Iterable[Any]) -> Iterator[Any]:
         yield from seen
 
 
-def dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[Any]) -> Iterator[Any]:
+def dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[object]) -> Iterator[Any]:
     items = iter(iterable)
     for item in items:
         if not predicate(item):
@@ -52,14 +52,14 @@ def dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[Any]) -> Itera
     yield from items
 
 
-def takewhile(predicate: Callable[[Any], Any], iterable: Iterable[Any]) -> Iterator[Any]:
+def takewhile(predicate: Callable[[Any], Any], iterable: Iterable[object]) -> Iterator[Any]:
     for item in iterable:
         if not predicate(item):
             return
         yield item
 
 
-def filterfalse(function: Callable[[Any], Any] | None, iterable: Iterable[Any]) -> Iterator[Any]:
+def filterfalse(function: Callable[[Any], Any] | None, iterable: Iterable[object]) -> Iterator[Any]:
     for item in iterable:
         if not (item if function is None else function(item)):
             yield item
@@ -70,7 +70,7 @@ def starmap(function: Callable[..., Any], iterable: Iterable[Any]) -> Iterator[A
         yield function(*args)
 
 
-def pairwise(iterable: Iterable[Any]) -> Iterator[Any]:
+def pairwise(iterable: Iterable[object]) -> Iterator[Any]:
     before = _ABSENT
     for item in iterable:
         if before is not _ABSENT:
@@ -78,7 +78,7 @@ def pairwise(iterable: Iterable[Any]) -> Iterator[Any]:
         before = item
 
 
-def islice(iterable: Iterable[Any], *bounds: Any) -> Iterator[Any]:
+def islice(iterable: Iterable[object], *bounds: object) -> Iterator[Any]:
     part = slice(*bounds)
     start, stop, step = _bound(part.start, 0), _bound(part.stop, None), _bound(part.step, 1)
     if stop == -1:
@@ -102,7 +102,7 @@ def islice(iterable: Iterable[Any], *bounds: Any) -> Iterator[Any]:
     return chosen()
 
 
-def _bound(given: Any, absent: Any) -> Any:
+def _bound(given: Any, absent: object) -> Any:
     """A bound of islice: -1 for what is none."""
     if given is None:
         return absent
@@ -113,7 +113,7 @@ def _bound(given: Any, absent: Any) -> Any:
     return bound if abs(bound) <= sys.maxsize else -1
 
 
-def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[Any]:
+def zip_longest(*iterables: Iterable[object], fillvalue: object = None) -> Iterator[Any]:
     rest = [iter(each) for each in iterables]
     alive = [True] * len(rest)
     while rest:
@@ -129,7 +129,7 @@ def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[An
         yield tuple(row)
 
 
-def tee(iterable: Iterable[Any], n: int = 2) -> tuple[Iterator[Any], ...]:
+def tee(iterable: Iterable[object], n: int = 2) -> tuple[Iterator[Any], ...]:
     if n < 0:
         raise ValueError("n must be >= 0")
     items = iter(iterable)
@@ -148,13 +148,13 @@ def tee(iterable: Iterable[Any], n: int = 2) -> tuple[Iterator[Any], ...]:
     return tuple([one(own) for own in waiting])
 
 
-def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
+def groupby(iterable: Iterable[object], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
     items = iter(iterable)
     of: Callable[[Any], Any] = (lambda item: item) if key is None else key
     head = next(items, _ABSENT)
     label = of(head) if head is not _ABSENT else None
 
-    def run(own: Any) -> Iterator[Any]:
+    def run(own: object) -> Iterator[Any]:
         nonlocal head, label
         while head is not _ABSENT and label == own:
             item, head = head, _ABSENT
@@ -177,7 +177,7 @@ def cmp_to_key(mycmp: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
 class Ordered:
     """What functools.cmp_to_key makes of an object."""
 
-    def __init__(self, mycmp: Callable[[Any, Any], Any], obj: Any) -> None:
+    def __init__(self, mycmp: Callable[[Any, Any], Any], obj: object) -> None:
         self.mycmp = mycmp
         self.obj = obj
 

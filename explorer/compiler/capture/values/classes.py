@@ -357,7 +357,7 @@ class SuperValue(Value):
         order = cls.__mro__[cls.__mro__.index(self.start) + 1 :]
         return self._bind(t, next(base for base in order if name in base.__dict__), name, found, is_class, cls)
 
-    def _bind(self, t: Tracer, base: type, name: str, found: Any, is_class: bool, cls: type) -> Value:
+    def _bind(self, t: Tracer, base: type, name: str, found: object, is_class: bool, cls: type) -> Value:
         if isinstance(found, staticmethod) or name == "__new__":
             return t.from_python(getattr(found, "__func__", found))
         if isinstance(found, classmethod):

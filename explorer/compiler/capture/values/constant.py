@@ -41,7 +41,7 @@ class Constant(Value):
     """An immutable Python object. One that the frame was given is guarded once something asks for its value: `unread`,
     where it is set, makes the guard."""
 
-    def __init__(self, value: Any, source: Source | None = None, unread: Callable[[], None] | None = None) -> None:
+    def __init__(self, value: object, source: Source | None = None, unread: Callable[[], None] | None = None) -> None:
         self._value = value
         self.source = source
         self.unread = unread
@@ -144,7 +144,7 @@ NULL = Null()
 class Unread(Value):
     """A local of the root frame that the program has only given another name, so that nothing is assumed of it."""
 
-    def __init__(self, source: Source, given: Any) -> None:
+    def __init__(self, source: Source, given: object) -> None:
         self.source: Source = source
         self.given = given
 
@@ -166,7 +166,7 @@ class Offset(Constant):
 _TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
 
-def is_unbacked(number: Any) -> bool:
+def is_unbacked(number: object) -> bool:
     """Whether no input determines the symbolic number."""
     return isinstance(number, tuple(_TYPES)) and bool(free_unbacked_symbols(number))
 

@@ -446,7 +446,7 @@ class CallableIterator(IteratorValue):
 class GivenIterator(IteratorValue):
     """An iterator that the frame was given. Python takes its items; `why` is the reason of the break for that."""
 
-    def __init__(self, given: Any, source: Any, why: str) -> None:
+    def __init__(self, given: object, source: Any, why: str) -> None:
         self.given = given
         self.source = source
         self.why = why

@@ -22,7 +22,7 @@ from explorer.ir.capture import Attr, Contained, Source
 class DictValue(ObjectValue):
     """A dict, OrderedDict, defaultdict, Counter, or a subclass. `entries`: key object -> [key value, value or Lazy]."""
 
-    def __init__(self, cls: type = dict, source: Source | None = None, given: Any = MISSING) -> None:
+    def __init__(self, cls: type = dict, source: Source | None = None, given: object = MISSING) -> None:
         super().__init__(cls, source, given)
         self.entries: dict[Any, list[Any]] = {}
         self.factory: Value | None = None
@@ -39,14 +39,14 @@ class DictValue(ObjectValue):
     def shown(self, depth: int = 2) -> Contained:
         return self.holding(len(self.entries), self.entries.values(), depth)
 
-    def put(self, key: Value, value: Any) -> None:
+    def put(self, key: Value, value: object) -> None:
         k = key.key()
         if k in self.entries:
             self.entries[k][1] = value
         else:
             self.entries[k] = [key, value]
 
-    def at(self, t: Tracer, k: Any) -> Value:
+    def at(self, t: Tracer, k: object) -> Value:
         entry = self.entries[k]
         if isinstance(entry[1], Lazy):
             entry[1] = t.wrap(entry[1].source, entry[1].given)
@@ -84,7 +84,7 @@ class DictValue(ObjectValue):
     def contains(self, t: Tracer, item: Value) -> bool:
         return self.has(t, item.key())
 
-    def has(self, t: Tracer, k: Any) -> bool:
+    def has(self, t: Tracer, k: object) -> bool:
         """Whether the key is there; of a dict from outside only that is assumed."""
         if self.unread is not None and self.source is not None and k not in self.written:
             if isinstance(k, ProgramKey):
@@ -121,7 +121,7 @@ class DictValue(ObjectValue):
         elif self.entries.pop(key.key(), None) is None:
             t.raise_value(KeyError, [key])
 
-    def _is_set_alone(self, k: Any) -> bool:
+    def _is_set_alone(self, k: object) -> bool:
         """Whether an item is set without anything being assumed of the others."""
         is_plain_dict = type(self) is DictValue and self.cls in (dict, collections.defaultdict)
         return is_plain_dict and self.unread is not None and is_plain(k)
@@ -302,7 +302,7 @@ _DICT_CHANGES = frozenset(
 class ProxyValue(DictValue):
     """A types.MappingProxyType: what it shows is in `mapping`, whose later entries it has too."""
 
-    def __init__(self, mapping: DictValue, source: Source | None = None, given: Any = MISSING) -> None:
+    def __init__(self, mapping: DictValue, source: Source | None = None, given: object = MISSING) -> None:
         super().__init__(types.MappingProxyType, source, given)
         self.mapping = mapping
         self.entries = mapping.entries
@@ -310,10 +310,10 @@ class ProxyValue(DictValue):
     def read_all(self) -> None:
         self.mapping.read_all()
 
-    def at(self, t: Tracer, k: Any) -> Value:
+    def at(self, t: Tracer, k: object) -> Value:
         return self.mapping.at(t, k)
 
-    def has(self, t: Tracer, k: Any) -> bool:
+    def has(self, t: Tracer, k: object) -> bool:
         return self.mapping.has(t, k)
 
     def truth(self, t: Tracer) -> bool:
@@ -365,10 +365,10 @@ class InstanceDict(DictValue):
         why = "all its attributes, and their order, were used"
         t.guard(Attr(self.owner.source, "__dict__"), KeysAre(tuple(self.owner.given_names())), why)
 
-    def put(self, key: Value, value: Any) -> None:
+    def put(self, key: Value, value: object) -> None:
         self.entries[key.key()] = [key, value]
 
-    def has(self, t: Tracer, k: Any) -> bool:
+    def has(self, t: Tracer, k: object) -> bool:
         owner = self.owner
         if owner.given is not MISSING and owner.source is not None and k not in owner.overlay and isinstance(k, str):
             there = k in owner.given_names()
@@ -392,7 +392,7 @@ class _Attributes(MutableMapping[Any, list[Any]]):
             raise KeyError(name)
         return [Constant(name), found]
 
-    def __setitem__(self, name: Any, entry: list[Any]) -> None:
+    def __setitem__(self, name: object, entry: list[Any]) -> None:
         value = entry[1]
         self.t.effects.set_attr(self.owner, self.t.constant_of(entry[0]), value)
 
@@ -466,7 +466,7 @@ class DictView(Value):
 class SetValue(ObjectValue):
     """A set or frozenset: key object -> value."""
 
-    def __init__(self, cls: type = set, source: Source | None = None, given: Any = MISSING) -> None:
+    def __init__(self, cls: type = set, source: Source | None = None, given: object = MISSING) -> None:
         super().__init__(cls, source, given)
         self.entries: dict[Any, Value] = {}
 

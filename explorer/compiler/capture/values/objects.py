@@ -45,7 +45,7 @@ OPTREE = "torch._dynamo.polyfills.pytree"
 """Where torch has optree in Python. Its tree specs stand for those in C++, which the program is to see."""
 
 
-def is_library(module: Any) -> bool:
+def is_library(module: object) -> bool:
     """Whether classes and functions of the module are trusted to stay as they are: Python's own and torch's."""
     return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES
 
@@ -245,7 +245,7 @@ class ObjectValue(Value):
         kept = [name for name in self.given_names() if not t.effects.is_deleted(self, name)]
         return list(dict.fromkeys([*kept, *(name for name, value in self.overlay.items() if value is not DELETED)]))
 
-    def bind(self, t: Tracer, descriptor: Any, name: str) -> Value:
+    def bind(self, t: Tracer, descriptor: object, name: str) -> Value:
         """Read a class attribute through the instance: the descriptor protocol."""
         if isinstance(descriptor, functools.cached_property):
             own = self.own(t, name)
@@ -452,12 +452,12 @@ def is_shadowed(cls: type, name: str) -> bool:
     return found is not MISSING and hasattr(type(found), "__set__") and not of_c
 
 
-def set_in_dict(owner: Any, name: str, value: Any) -> None:
+def set_in_dict(owner: object, name: str, value: object) -> None:
     """What `is_shadowed` is about: the attribute in the object's own dictionary."""
     object.__getattribute__(owner, "__dict__")[name] = value
 
 
-def _dict_of(given: Any) -> dict[str, Any] | None:
+def _dict_of(given: object) -> dict[str, Any] | None:
     """The instance's own dictionary; of a threading.local this thread's."""
     if isinstance(given, threading.local):
         return vars(given)
@@ -562,7 +562,7 @@ def _length(t: Tracer, found: Value) -> Value:
 class ExceptionValue(ObjectValue):
     """An exception instance."""
 
-    def __init__(self, cls: type, args: list[Value], source: Source | None = None, given: Any = MISSING) -> None:
+    def __init__(self, cls: type, args: list[Value], source: Source | None = None, given: object = MISSING) -> None:
         super().__init__(cls, source, given)
         self.args = args
         self.left_inlined = False

@@ -40,7 +40,7 @@ def dispatches(cls: type[torch.Tensor]) -> bool:
     return cls.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
 
 
-def is_wrapper(tensor: Any) -> bool:
+def is_wrapper(tensor: object) -> bool:
     """Whether a tensor is one around other tensors, of which its operators are made."""
     return isinstance(tensor, torch.Tensor) and is_traceable_wrapper_subclass(tensor)
 
@@ -61,7 +61,7 @@ def overriding(t: Tracer, values: Iterable[Value]) -> list[Value]:
     return found
 
 
-def overridden(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """What the innermost mode, or else the class of an argument, makes of a call; None where nobody is asked. A mode
     does not see the calls that it makes itself."""
     asked = overriding(t, (*args, *kwargs.values())) if torch._C._is_torch_function_enabled() else []
@@ -109,7 +109,7 @@ def _public(kind: str, target: Any, args: list[Value]) -> tuple[Any, list[Value]
 
 
 class _FirstCall(torch.overrides.TorchFunctionMode):
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, function: object, types: object, args: object = (), kwargs: object = None) -> Any:
         raise _Seen(function)
 
 
@@ -118,7 +118,7 @@ class _Seen(Exception):
 
 
 @functools.cache
-def _method_of(function: Callable[..., Any], tensors: tuple[bool, ...]) -> Any:
+def _method_of(function: Callable[..., object], tensors: tuple[bool, ...]) -> Any:
     """The method of torch.Tensor that one of Python's operators calls, asked of torch itself."""
     try:
         with _FirstCall():

@@ -59,7 +59,7 @@ class SequenceValue(ObjectValue):
     guards how many there are: it is called once something asks for them."""
 
     def __init__(
-        self, items: Iterable[Any], cls: type = tuple, source: Source | None = None, given: Any = MISSING
+        self, items: Iterable[object], cls: type = tuple, source: Source | None = None, given: object = MISSING
     ) -> None:
         super().__init__(cls, source, given)
         self._items = list(items)
@@ -227,7 +227,7 @@ class ListValue(SequenceValue):
     """A list, a deque, or a subclass of list."""
 
     def __init__(
-        self, items: Iterable[Any], cls: type = list, source: Source | None = None, given: Any = MISSING
+        self, items: Iterable[object], cls: type = list, source: Source | None = None, given: object = MISSING
     ) -> None:
         super().__init__(items, cls, source, given)
         self.maxlen: int | None = None
