@@ -158,7 +158,7 @@ export class RecordView extends View {
   /** These panes in front, opened if need be; or places of the record (Shell.address). */
   open(...panes: readonly string[]): void {
     const viewer = this.#viewer;
-    if (viewer) panes.forEach(pane => viewer.open(pane) || viewer.show(pane));
+    if (viewer) panes.forEach(pane => viewer.open(pane));
     else this.#wanted = panes;
   }
 
@@ -180,7 +180,7 @@ export class RecordView extends View {
     if (!this.#given) return null;
     this.#viewer = door.mount(box, this.#given.record, { ...this.host(), report: () => this.report() });
     this.open(...this.#wanted);
-    if (this.#viewer.open(ASKED)) this.node.scrollIntoView();
+    if (ASKED.includes("/") && this.#viewer.open(ASKED)) this.node.scrollIntoView();
     return this.#viewer;
   }
 

@@ -60,13 +60,6 @@ export function fitted(text: string, width: number, size = 11): string {
   return most >= 3 ? `${text.slice(0, most)}…` : "";
 }
 
-/** As `fitted`, but for names that differ at their end: the beginning is left out. */
-export function fittedEnd(text: string, width: number, size = 11): string {
-  if (textWidth(text, size) <= width) return text;
-  const most = Math.floor(width / (size * 0.6)) - 1;
-  return most >= 2 ? `…${text.slice(-most)}` : "";
-}
-
 export function drawing(width: number, height: number, label: string, ...children: readonly (Node | null)[]): SVGSVGElement {
   return svg("svg.ex-drawing", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label }, ...children);
 }

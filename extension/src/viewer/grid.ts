@@ -1,6 +1,6 @@
 // The panes of a layout on the page: columns, cells with tabs, and the borders between them, which can be moved.
 
-import { aria, button, fill, h, nearest, on, taken, tool } from "./dom";
+import { aria, button, fill, h, on, taken, tool } from "./dom";
 import { dragged } from "./drag";
 import {
   another, closed, kindOf, type Layout, moved, opened, placed, type Side, tabsOf, withCellShares, withColumnShares,
@@ -33,14 +33,11 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
   let built = "";
   let splits: ((of: Layout) => void)[] = [];
   let front: ReadonlySet<string> = new Set();
-  /** Tabs in front stay in sight where their bar gets narrower, or another theme's letters wider. */
-  const sized = new ResizeObserver(() => seeFronts());
   /** The tab that was used last: what is opened next goes beside it. */
   let last: string | undefined;
   /** The pane on a tab, opened if need be. */
   const paneOn = (tab: string): Pane | undefined => shown.get(tab)?.pane;
   const openTabs = (): readonly string[] => tabsOf(laid.value);
-  const fronts = (): NodeListOf<HTMLElement> => element.querySelectorAll("[role=tablist] > [aria-selected=true]");
   const kindOn = (tab: string): PaneKind | undefined => panes.kinds.find(each => each.id === kindOf(tab));
   parent.append(element);
   laid.watch(render);
@@ -62,13 +59,8 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
   }
 
   function dispose(): void {
-    sized.disconnect();
     for (const each of shown.values()) each.pane.dispose();
     shown.clear();
-  }
-
-  function seeFronts(): void {
-    for (const front of fronts()) nearest(front.parentElement as HTMLElement, front);
   }
 
   function change(layout: Layout, focus: string): void {
@@ -105,9 +97,6 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
     fill(element, ...split.elements);
     if (columns.length === 0) element.append(nothing());
     for (const [element, top, left] of scrolled) element.scrollTo(left, top);
-    sized.disconnect();
-    for (const front of fronts()) for (const each of [front, front.parentElement as HTMLElement]) sized.observe(each);
-    seeFronts();
     const before = front;
     front = new Set(layout.columns.flatMap(column => column.cells.map(cell => cell.active)));
     for (const tab of front) {

@@ -124,10 +124,12 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
     return `#${[lastPane, compileId.value, stageId.value, id, model.record.value.created].map(encodeURIComponent).join("/")}`;
   }
 
-  /** Opens an address of this record, and says whether it is one; what it names and is not there stays as it was. */
+  /** Opens an address of this record, or of whatever record is shown ("#PANE"), and says whether it is one; what it names
+   * and is not there stays as it was. */
   function open(address: string): boolean {
-    const [pane = "", compile = "", stage = "", id = "", created] = address.replace(/^#/, "").split("/").map(decoded);
-    if (created !== model.record.value.created) return false;
+    const own = model.record.value.created;
+    const [pane = "", compile = "", stage = "", id = "", created = own] = address.replace(/^#/, "").split("/").map(decoded);
+    if (created !== own) return false;
     if (model.compile(compile)) compileId.value = compile;
     const [, half, step] = /^(?:(.+)\.)?step(\d+)$/.exec(id) ?? [];
     show(pane, id && !step ? key(compileId.value, id) : null);

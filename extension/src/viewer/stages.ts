@@ -189,7 +189,7 @@ export function whyNone(what: string, compile: CompileData | undefined): string 
   const failed = compile?.stages?.find(each => each.error);
   const why = !compile ? "nothing was compiled"
     : failed ? `the stage “${failed.name}” failed: ${failed.error}`
-    : compile.error ? `the compile failed: ${compile.error}`
+    : compile.error ? `the compile failed (${compile.error.split("\n", 1)[0]}); Breaks has the whole message`
     : compile.fallback ? `this runs eagerly: ${compile.fallback.title}`
     : compile.stages?.some(({ graph }) => graph?.nodes.some(each => each.op.startsWith("call"))) ? "this record does not hold it"
     : compile.breaks?.length ? "the graph breaks before there is anything to compile; Breaks says where"

@@ -42,7 +42,7 @@ export function paintOf(colouring: Colouring, state: State, kernels: Kernels): P
   const sizeOf = (vertex: number) => nodes.get(vertex)?.data.bytes ?? 0;
   switch (colouring) {
     case "operation":
-      return categories("Operation, by its name", nodes, node => {
+      return categories("Operation kind", nodes, node => {
         const sort = sortOf(node.data);
         return { colour: `--ex-sort-${sort}`, name: SORTS[sort], label: "", rank: ORDER.indexOf(sort) };
       });

@@ -88,7 +88,7 @@ const said = (value: unknown): string => (value === true ? "True" : value === fa
 
 function ofType(expected: string, given: InputData): string[] {
   const type = typeOf(given);
-  return type === expected ? [] : [`type is ${type}, expected ${expected}`];
+  return type === expected ? [] : [`is of type ${type}, expected ${expected}`];
 }
 
 function ofConstant({ constant: expected }: GuardData, given: InputData): string[] {

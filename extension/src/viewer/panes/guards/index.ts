@@ -15,7 +15,7 @@ import { seenBy } from "./described";
 import { form } from "./form";
 import { outlook, type Outlook } from "./outlook";
 
-const MARKS: { readonly [outcome in Outcome]: string } = { holds: "✓ holds", fails: "✕ fails", undecided: "? undecided" };
+const MARKS: { readonly [outcome in Outcome]: string } = { holds: "✓ holds", fails: "✕ fails", undecided: "? held at capture" };
 const LOOKS: { readonly [outcome in Outcome]: string } = { holds: "ex-yes", fails: "ex-no", undecided: "ex-unsure" };
 const ORDER: { readonly [outcome in Outcome]: number } = { fails: 0, undecided: 1, holds: 2 };
 

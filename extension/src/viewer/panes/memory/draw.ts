@@ -1,6 +1,6 @@
 // The memory plan as drawings: bytes in use over the schedule, under it what lives where; and the pool to scale.
 
-import { block, drawing, fitted, fittedEnd, linear, mark, Patterns, textWidth, upward, type Pattern, type Scale } from "../../chart";
+import { block, drawing, fitted, linear, mark, Patterns, textWidth, upward, type Pattern, type Scale } from "../../chart";
 import { svg } from "../../dom";
 import { key } from "../../element";
 import { bytes, count } from "../../format";
@@ -23,7 +23,10 @@ export const LOOKS: { readonly [kind in PlaceKind]: { readonly pattern: Pattern;
   given: { pattern: "barred", look: "ex-tone-7", says: "written into an input" },
 };
 
-export function drawLives(half: HalfData, plan: Plan, compile: string, width: number, linked: Linked): SVGSVGElement | null {
+/** What a person calls a buffer. */
+export type Called = (buffer: BufferData) => string;
+
+export function drawLives(half: HalfData, plan: Plan, compile: string, called: Called, width: number, linked: Linked): SVGSVGElement | null {
   if (plan.places.length === 0) return null;
   const rows = rowsOf(plan.places);
   const right = width - RIGHT;
@@ -39,7 +42,7 @@ export function drawLives(half: HalfData, plan: Plan, compile: string, width: nu
     const label = first.kind === "pool" ? `pool +${first.offset}` : first.kind === "own" ? "own" : first.kind;
     return [
       svg("text.ex-tick", { x: LEFT - 8, y: y + 12, "text-anchor": "end" }, fitted(label, LEFT - 12)),
-      ...row.flatMap(place => place.lives.map(life => drawLife(life, place, x, column, y, compile, patterns, linked))),
+      ...row.flatMap(place => place.lives.map(life => drawLife(life, place, x, column, y, compile, called, patterns, linked))),
     ];
   });
   const name = `Memory in use over ${count(plan.steps, "step")}, and where ${count(plan.places.length, "buffer")} live`;
@@ -94,19 +97,20 @@ function peaks(plan: Plan, scale: Scale, x: (step: number) => number, column: nu
 }
 
 function drawLife(
-  life: BufferData, place: Place, x: (step: number) => number, column: number, y: number, compile: string, patterns: Patterns, linked: Linked,
+  life: BufferData, place: Place, x: (step: number) => number, column: number, y: number, compile: string, called: Called, patterns: Patterns, linked: Linked,
 ): SVGGElement {
   const { pattern, look } = LOOKS[place.kind];
   const reuses = life.where === "reuse";
   const thin = isAlias(life) && place.lives.some(each => !isAlias(each));
   const [from, width] = stretch(life, place, x, column);
   const arrow = reuses ? "↪ " : "";
-  const name = `${life.name}, ${bytes(life.bytes ?? 0)}, ${reuses ? `in the memory of ${life.of}` : LOOKS[place.kind].says}`;
+  const owner = place.lives.find(each => each.name === life.of);
+  const name = `${called(life)} (${life.name}), ${bytes(life.bytes ?? 0)}, ${reuses ? `in the memory of ${owner ? called(owner) : life.of}` : LOOKS[place.kind].says}`;
   const group = mark(
     name, thin ? "ex-life ex-alias" : "ex-life",
     block(patterns, pattern, from, thin ? y + BAR - 5 : y, width, thin ? 5 : BAR, look),
     reuses && !thin ? svg("path.ex-reuse", { d: `M${from} ${y}v${BAR}` }) : null,
-    thin ? null : svg("text.ex-life-name", { x: from + 4, y: y + 11.5 }, lifeLabel(life, arrow, width)),
+    thin ? null : svg("text.ex-life-name", { x: from + 4, y: y + 11.5 }, lifeLabel(arrow + called(life), life, width)),
   );
   return linked.add(group, key(compile, life.name));
 }
@@ -121,14 +125,14 @@ function stretch(life: BufferData, place: Place, x: (step: number) => number, co
   return [from, Math.max(until - from, 2)];
 }
 
-/** The name and size of a buffer where there is room, else its name, else the end of it. */
-function lifeLabel(life: BufferData, arrow: string, width: number): string {
-  const whole = `${arrow}${life.name} ${bytes(life.bytes ?? 0)}`;
-  return textWidth(whole, 10) <= width - 6 ? whole : fittedEnd(`${arrow}${life.name}`, width - 6, 10);
+/** The name and size of a buffer where there is room, else its name, else the beginning of it. */
+function lifeLabel(name: string, life: BufferData, width: number): string {
+  const whole = `${name}, ${bytes(life.bytes ?? 0)}`;
+  return textWidth(whole, 10) <= width - 6 ? whole : fitted(name, width - 6, 10);
 }
 
 /** The pool's bytes upward, the schedule to the right. */
-export function drawPool(half: HalfData, plan: Plan, compile: string, width: number, linked: Linked): SVGSVGElement | null {
+export function drawPool(half: HalfData, plan: Plan, compile: string, called: Called, width: number, linked: Linked): SVGSVGElement | null {
   const pool = half.memory?.pool ?? 0;
   const places = plan.places.filter(each => each.kind === "pool" && each.bytes > 0);
   if (pool === 0 || places.length === 0) return null;
@@ -141,11 +145,11 @@ export function drawPool(half: HalfData, plan: Plan, compile: string, width: num
     const upper = scale(place.offset + place.bytes);
     const tall = Math.max(scale(place.offset) - upper, 1.5);
     const [from, wide] = stretch(life, place, x, column);
-    const name = `${life.name}: bytes ${place.offset} to ${place.offset + place.bytes} of the pool`;
+    const name = `${called(life)} (${life.name}): bytes ${place.offset} to ${place.offset + place.bytes} of the pool`;
     const group = mark(
       name, "ex-life",
       block(patterns, life.where === "reuse" ? "hatched" : "plain", from, upper, wide, tall, "ex-tone-0"),
-      tall >= 12 ? svg("text.ex-life-name", { x: from + 4, y: upper + tall / 2 + 4 }, lifeLabel(life, "", wide)) : null,
+      tall >= 12 ? svg("text.ex-life-name", { x: from + 4, y: upper + tall / 2 + 4 }, lifeLabel(called(life), life, wide)) : null,
     );
     return linked.add(group, key(compile, life.name));
   }));

@@ -15,6 +15,7 @@ import { ends } from "../../signal";
 import { drawLives, drawPool, LOOKS } from "./draw";
 import { planOf, type Plan } from "./plan";
 import { KeptList } from "../graphs/keptlist";
+import { named } from "../schedule/named";
 
 /** Buffers: more of them are a table, in which one can find something. */
 const MOST_DRAWN = 1000;
@@ -24,6 +25,7 @@ export function memory(into: HTMLElement, context: Context): Pane {
   const legendBelow = legend();
   const empty = h("div.ex-empty");
   const keyOf = (id: string): Key => key(context.compile.value, id);
+  const called = ({ name: id, origins }: BufferData) => named({ id, origins }, context.compile.value, context.model).own;
   const choice = HalfChoice(context);
   const rows = { keys: (each: BufferData) => [keyOf(each.name)] };
   const table = DataTable<BufferData>("Buffers", [], context.selection, rows);
@@ -65,7 +67,7 @@ export function memory(into: HTMLElement, context: Context): Pane {
     kept.element.hidden = !looked.compile.saved?.length;
     if (!half.memory) {
       said.textContent = `The record has no memory plan of ${half.name}.`;
-      lives.table.show(made, columns.filter(each => ["Buffer", "Type", "A buffer because"].includes(each.name)));
+      lives.table.show(made, columns.filter(each => ["Value", "Buffer", "Type", "A buffer because"].includes(each.name)));
       lives.show(() => null, false);
       pool.element.hidden = legendBelow.hidden = true;
       return;
@@ -75,11 +77,11 @@ export function memory(into: HTMLElement, context: Context): Pane {
     const few = made.length <= MOST_DRAWN;
     fill(said, ...summary(half, plan), few ? "" : " Too many to draw.");
     lives.table.show((half.buffers ?? []).filter(each => each.where), columns);
-    lives.show((width, linked) => drawLives(half, plan, looked.compile.id, width, linked), plan.places.length > 0 && few);
+    lives.show((width, linked) => drawLives(half, plan, looked.compile.id, called, width, linked), plan.places.length > 0 && few);
     const pooled = plan.places.filter(each => each.kind === "pool").flatMap(each => each.lives);
     pool.element.hidden = pooled.length === 0;
-    pool.table.show(pooled, [offsetColumn(), ...columns.filter(each => ["Buffer", "Size", "Alive", "There because"].includes(each.name))]);
-    pool.show((width, linked) => drawPool(half, plan, looked.compile.id, width, linked), few);
+    pool.table.show(pooled, [offsetColumn(), ...columns.filter(each => ["Value", "Buffer", "Size", "Alive", "There because"].includes(each.name))]);
+    pool.show((width, linked) => drawPool(half, plan, looked.compile.id, called, width, linked), few);
   }
 
   function summary(half: HalfData, plan: Plan): string[] {
@@ -97,17 +99,19 @@ export function memory(into: HTMLElement, context: Context): Pane {
 
   function columnsOf(half: HalfData): Column<BufferData>[] {
     const items = half.schedule?.items ?? [];
+    const byName = new Map(half.buffers?.map(each => [each.name, called(each)]));
     const step = (at: number | undefined) => items[at ?? 0]?.id ?? "returned";
     const place = (each: BufferData) => {
       switch (each.where) {
         case "pool": return `pool + ${each.offset ?? 0}`;
-        case "reuse": return `in ${each.of}`;
+        case "reuse": return `in that of ${byName.get(each.of ?? "") ?? each.of}`;
         case "own": return "own tensor";
         case "none": return "registers";
         default: return each.where ?? "";
       }
     };
     return [
+      { name: "Value", text: called, order: each => each.name },
       codes("Buffer", each => each.name),
       codes("Type", each => each.type),
       figure("Size", each => each.bytes ?? 0, bytes),

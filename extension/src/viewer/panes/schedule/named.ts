@@ -13,7 +13,7 @@ export interface Named {
   readonly inside: readonly string[];
 }
 
-export function named(operation: OperationData, compile: string, model: Model): Named {
+export function named(operation: Pick<OperationData, "id" | "origins">, compile: string, model: Model): Named {
   const main = model.record.value.sources.find(each => !isLibrary(each.file));
   const where = (node: string) => [...new Set(model.links.value.sourceLines(key(compile, node)))].map(each => {
     const { file, line } = place(each);
