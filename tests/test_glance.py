@@ -81,11 +81,11 @@ def test_a_break_is_one_place_of_the_program() -> None:
         CompileData(f"f{n}", f"frame{n}", 0, 0.1, breaks=(BreakData(why, f"f{n}@2", span, (), ()),)) for n in range(2)
     ]
     found = parts(replace(clean(), compiles=tuple(frames)))["breaks"]
-    assert found.said == "1 graph break: call of print at step.py:4 (ends 2 compiles)"
+    assert found.said == "1 graph break: call of print at step.py:4 (in 2 compiles)"
     assert (found.state, found.compile) == ("attention", "f1")
     more = [replace(frames[0].breaks[0], span=replace(span, line=line)) for line in range(5)]
     found = parts(replace(clean(), compiles=(replace(frames[0], breaks=tuple(more)),)))["breaks"]
-    assert found.said == "5 graph breaks: call of print at step.py:0, call of print at step.py:1 and 3 more"
+    assert found.said == "5 graph breaks: call of print at step.py:0; call of print at step.py:1 and 3 more"
 
 
 def test_a_break_without_a_line_is_not_told_by_a_number_of_the_recorder() -> None:
@@ -209,7 +209,7 @@ def test_times_of_graphs_alone_are_said_to_be() -> None:
         return x + 1
 
     record = explorer.explore(printing, time=0.05)(torch.ones(4))
-    assert said(record.data, "speed")[0].endswith(", its graphs alone")
+    assert said(record.data, "speed")[0].startswith("graphs only: ")
     assert " in the graphs of a call" in repr(record.timing) and " us a call" not in repr(record.timing)
 
 

@@ -24,6 +24,10 @@ def branches(x: Tensor) -> tuple[Tensor, Tensor]:
     return x + 1, x.flip(0) * 2
 
 
+LINE = branches.__code__.co_firstlineno + 1
+TOGETHER = f"add (line {LINE}) + mul (line {LINE})"
+
+
 def tries_of(fn, *args: Tensor) -> Tries:
     record: Record = explorer.explore(fn, time=False)(*args)
     (tries,) = record.tries
@@ -45,7 +49,15 @@ def test_a_pair_that_saves_nothing_is_put_off_and_asked_again() -> None:
     tries = tries_of(branches, torch.randn(4))
     assert [(tries.find("later:"), tries.find("fused:"))] == [([0], [1])]
     assert tries[0].first == tries[1].first and tries.kernels(0) == []
-    assert "put off" in tries.text(0) and "buf0 + buf1" in tries.text(1)
+    assert "put off" in tries.text(0) and TOGETHER in tries.text(1)
+
+
+def test_operations_are_told_by_what_they_compute_and_their_line() -> None:
+    record = explorer.explore(lambda x: (y := x.exp(), y.flip(0) * 2, y.flip(0) * 3), time=False)(torch.randn(8, 4))
+    line = f"line {test_operations_are_told_by_what_they_compute_and_their_line.__code__.co_firstlineno + 1}"
+    told = str(record.schedule)
+    assert f"k0: exp ({line})" in told and f"not fused: exp ({line}) with mul ({line}, buf" in told
+    assert f"mul ({line}, buf1), mul ({line}, buf2), with flip inlined" in told and "[buf1, buf2]" in told
 
 
 def test_queries_say_why_and_about_what() -> None:
@@ -61,6 +73,6 @@ def test_tries_are_kept_in_a_file_and_walked_in_a_terminal(tmp_path: Path) -> No
     path = explorer.explore(branches, time=False)(torch.randn(4)).save(tmp_path / "b.explore.json")
     assert "FusionTried" not in {event.kind for event in Record.load(path).data.compiles[0].events}
     walked = CliRunner().invoke(main, ["step", str(path), "--fusion"], input="p\nf\nF\nq\n").stdout
-    assert "f put off" not in walked and "p put off" in walked and "kernels by then\n  buf0 + buf1" in walked
+    assert "f put off" not in walked and "p put off" in walked and f"kernels by then\n  {TOGETHER}" in walked
     found = CliRunner().invoke(main, ["step", str(path), "--fusion", "--find", "fused:"])
     assert found.exit_code == 0 and "   1  fused" in found.stdout

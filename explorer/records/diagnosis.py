@@ -210,7 +210,7 @@ _ADVICE_BY_WORD = {
     "inference tensor",
     "is_conj()": "pass the same kind of tensor in every call: x.resolve_conj() computes a lazy conjugate",
     "is_neg()": "pass the same kind of tensor in every call: x.resolve_neg() computes a lazy negative",
-    "type is ": "pass the same type in every call",
+    "is of type": "pass the same type in every call",
     "are the same object": "pass the same tensor twice in every call, or in none",
     "are the same tensor": "pass the same tensor twice in every call, or in none",
     "a dimension is marked": "mark dimensions before the first call, and on the tensors of each call",

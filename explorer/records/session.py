@@ -41,7 +41,7 @@ from explorer.show.view import (
     trace,
 )
 from explorer.show.view.glance import with_glance
-from explorer.show.view.provenance import file_names, node_name
+from explorer.show.view.provenance import file_names, operation_names
 from explorer.show.view.size_limit import INDENTED, MOST_ON_DISK, all_within, lines_on_disk, on_disk, within_size_limit
 from explorer.show.view.steps import Steps, of_record
 from explorer.show.view.walk import Rewrites, Tries, Values, rewrites_of, tries_of, values_of
@@ -628,10 +628,11 @@ def _umask() -> int:
 
 def _schedule_text(half: data.HalfData, compile: data.CompileData) -> str:
     assert half.schedule is not None
-    lines = [half.name, *("  " + line for line in text.half_lines(half, node_name(compile)))]
+    named = operation_names(compile, half)
+    lines = [half.name, *("  " + line for line in text.half_lines(half, named))]
     for fusion in half.schedule.fusions:
         verdict = "fused" if fusion.ok else "not fused"
-        lines.append(f"  {verdict}: {fusion.first} with {fusion.second}: {fusion.why}")
+        lines.append(named(f"  {verdict}: {fusion.first} with {fusion.second}: {fusion.why}"))
     lines += [f"  not fused: {item.id} with any other: {item.why}" for item in half.schedule.items if item.why]
     if half.schedule.otherwise is not None and len(half.schedule.items) > 1:
         lines.append(f"  not fused: any other two kernels: {half.schedule.otherwise}")

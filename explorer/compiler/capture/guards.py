@@ -126,7 +126,7 @@ class TypeIs(Condition):
 
     def difference(self, value: object) -> str:
         same = type(value) is self.type
-        return "" if same else f"type is {type_name(type(value))}, expected {type_name(self.type)}"
+        return "" if same else f"is of type {type_name(type(value))}, expected {type_name(self.type)}"
 
     def install(self, checks: Checks, source: Source, text: str) -> None:
         checks.kept.append(self.type)

@@ -212,7 +212,7 @@ _FAILED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
         (_OF + r"Tensor device index mismatch\. Expected device index to be (?P<wanted>\d{1,9}), "
          r"got (?P<seen>\d{1,9}).*", "{a}.device is number {seen}, expected number {wanted}"),
         (r"expected type of '(?P<a>[^\n]{1,400}?)' to be a tensor type, ' "
-         r"but found <class '(?P<seen>[^'\n]{1,200})'>.*", "{a} type is {seen}, expected torch.Tensor"),
+         r"but found <class '(?P<seen>[^'\n]{1,200})'>.*", "{a} is of type {seen}, expected torch.Tensor"),
         (r"GLOBAL_STATE changed: (?P<parts>[^\n]{1,400})", _state),
         (r'Duplicate tensors? found: \[(?P<sources>[^\]\n]{1,400})\].*', _duplicates),
         (r"len\((?P<a>.*)\) != (?P<b>\d+)", "the length of {a} is not {b}"),

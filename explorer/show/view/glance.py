@@ -198,7 +198,7 @@ def counted_guards(guards: Sequence[GuardData]) -> str:
 def _speed(ours: SamplesData | None, timing: TimingData | None) -> tuple[str, str]:
     if ours is None or ours.speed is None:
         return "not timed", "unknown"
-    said = ours.speed.said + (", its graphs alone" if timing is not None and timing.graphs_alone else "")
+    said = ("graphs only: " if timing is not None and timing.graphs_alone else "") + ours.speed.said
     if ours.speed.times is None:
         return said, "unknown"
     return said, "attention" if ours.speed.high is not None and ours.speed.high < 1 else "ok"
@@ -286,13 +286,13 @@ def _breaks(compiles: list[CompileData], names: dict[str, str]) -> tuple[str, st
     alike: dict[str, int] = {}
     for place in found:
         broke = place[0][1]
-        reached = f" (ends {len(place)} compiles)" if len(place) > 1 else ""
+        reached = f" (in {len(place)} compiles)" if len(place) > 1 else ""
         each = f"{_of_call(broke.why)}{_at(broke.span, names)}{reached}"
         alike[each] = alike.get(each, 0) + 1
     said = [each + (f" ({times} of them)" if times > 1 else "") for each, times in list(alike.items())[:NAMED]]
     rest = sum(list(alike.values())[NAMED:])
     more = f" and {rest} more" if rest else ""
-    return f"{count(len(found), 'graph break')}: {', '.join(said)}{more}", "attention", "breaks", found[0][-1][0].id
+    return f"{count(len(found), 'graph break')}: {'; '.join(said)}{more}", "attention", "breaks", found[0][-1][0].id
 
 
 def _of_call(why: WhyData) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from explorer.core.text import count
 from explorer.ir.record import BufferData, CompileData, HalfData, RecordData, SavedData
 from explorer.show.view.amounts import amount, duration
-from explorer.show.view.provenance import file_names
+from explorer.show.view.provenance import file_names, operator_name
 
 SHOWN = 8
 """Buffers, and lines of the program, that are named."""
@@ -121,7 +121,8 @@ def _planned(half: HalfData, places: Mapping[str, str]) -> Iterator[str]:
     yield f"{half.name}: planned peak{at}: {amount(found.bytes, 'B')}, inputs not counted:"
     for each in found.buffers[:SHOWN]:
         lines = dict.fromkeys(places[id] for id in each.origins if id in places)
-        yield f"  {amount(each.bytes, 'B'):>8}  {each.name} ({', '.join(lines) or UNKNOWN})"
+        what = ", ".join(dict.fromkeys(operator_name(id) for id in each.origins if id in places)) or each.name
+        yield f"  {amount(each.bytes, 'B'):>8}  {what} ({', '.join(lines) or UNKNOWN})"
     if len(found.buffers) > SHOWN:
         yield f"  and {count(len(found.buffers) - SHOWN, 'more buffer')}"
 

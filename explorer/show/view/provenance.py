@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from explorer.ir.record import CompileData, LineData, NodeData, RecordData
+from explorer.ir.record import CompileData, HalfData, LineData, NodeData, RecordData
 
 Edges = Mapping[str, tuple[str, ...]]
 
@@ -127,10 +127,29 @@ def _nodes(compile: CompileData) -> dict[str, NodeData]:
     return {node.id: node for graph in graphs for node in graph.nodes}
 
 
-def node_name(compile: CompileData) -> Callable[[str], str]:
-    """The name of a node in printed graphs, by its id."""
+def operation_names(compile: CompileData, half: HalfData) -> Callable[[str], str]:
+    """A text with the loops, library calls and buffers of a half as a person calls them, by what they compute and where
+    the program asks for it: "sum (line 4)" for "buf1", and "sum (line 4, buf1)" where another reads so too."""
     known = _nodes(compile)
-    return lambda id: known[id].name if id in known else id
+    own = compile.codes[0].file if compile.codes else ""
+    buffers = {each.name: each.origins for each in half.buffers}
+    origins = buffers | {each.id: each.origins for each in half.operations}
+    nodes = {id: next((known[node] for node in of if node in known), None) for id, of in origins.items()}
+    found = {id: _called(node, own) for id, node in nodes.items() if node is not None}
+    times = Counter(found[each.id] for each in half.operations if each.id in found)
+    names = {id: f"{said[:-1]}, {id})" if times[said] > 1 else said for id, said in found.items()}
+    return functools.partial(re.compile(r"\w+").sub, lambda match: names.get(match[0], match[0]))
+
+
+def _called(node: NodeData, own: str) -> str:
+    at = node.span
+    place = "no source line" if at is None else f"line {at.line}" if at.file == own else at.place().rpartition("/")[2]
+    return f"{operator_name(node.id)} ({place})"
+
+
+def operator_name(node: str) -> str:
+    """What a node computes, by its id: "mul" for "aten.mul_1"."""
+    return re.sub(r"^\w+\.|_\d+$", "", node)
 
 
 def node_names(compile: CompileData) -> Callable[[str], str]:

@@ -11,7 +11,7 @@ from explorer.ir import record as data
 from explorer.records.data import dynamo
 from explorer.show.view import answers, cudagraphs, diagnosis, difference, distributed, glance, history, machine
 from explorer.show.view.amounts import amount, duration
-from explorer.show.view.provenance import file_names, node_names
+from explorer.show.view.provenance import file_names, node_names, operator_name
 
 __all__ = ["amount", "compile_line", "duration", "full", "half_lines", "loops", "stage_diff", "summary", "timing"]
 
@@ -86,7 +86,7 @@ def _break(same: Sequence[data.BreakData], names: diagnosis.Names) -> str:
     hints = "".join(f"\n  hint: {hint}" for hint in dict.fromkeys(hint for each in same for hint in each.hints))
     rewrite = "".join(f"\n    {line}" for line in b.rewrite)
     instead = f"\n  write instead (computes both sides; not run here):{rewrite}" if rewrite else ""
-    ends = f" (ends {len(same)} compiles)" if len(same) > 1 else ""
+    ends = f" (in {len(same)} compiles)" if len(same) > 1 else ""
     return f"{place}  {b.why.cited}{ends}{hints}{instead}"
 
 
@@ -161,18 +161,20 @@ def full(record: data.RecordData) -> str:
     return "\n".join(parts)
 
 
-def half_lines(half: data.HalfData, node: Callable[[str], str]) -> list[str]:
-    """A half in a few lines: its kernels with the buffers and nodes that they compute and what each moves, and its
-    library calls. `node` is the name of a node by its id."""
+def half_lines(half: data.HalfData, named: Callable[[str], str]) -> list[str]:
+    """A half in a few lines: its kernels with what they compute, what each moves, and the ids of their loops, and its
+    library calls. `named` is what a person calls an operation."""
     lines = []
-    nodes = {each.id: ", ".join(map(node, each.origins)) for each in half.operations}
+    nodes = {each.id: each.origins for each in half.operations}
     for item in half.schedule.items if half.schedule else ():
         if item.kind == "kernel":
             kernel = next((k for k in half.kernels if k.id == item.id), None)
             moved = f"  {amount(kernel.bytes, 'B')} read and written" if kernel else ""
             spent = f"  {duration(kernel.seconds)}" if kernel and kernel.seconds is not None else ""
-            computed = (f"{each} ({nodes[each]})" if nodes.get(each) else each for each in item.operations)
-            lines.append(f"{item.id}: {', '.join(computed)}{moved}{spent}")
+            ids = ", ".join(item.operations)
+            inside = dict.fromkeys(operator_name(node) for id in item.operations for node in nodes.get(id, ())[1:])
+            inlined = f", with {', '.join(inside)} inlined" if inside else ""
+            lines.append(f"{item.id}: {named(ids)}{inlined}{moved}{spent}  [{ids}]")
         else:
             target = next((o.target for o in half.operations if o.id == item.id), "")
             took, work = half.extern_seconds.get(item.id), half.extern_flops.get(item.id)

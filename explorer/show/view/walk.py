@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from explorer.core.text import count
 from explorer.ir.record import CompileData, FusionData, HalfData, RecordData, RewriteData, WrittenData
 from explorer.show.view.amounts import amount
-from explorer.show.view.provenance import node_names
+from explorer.show.view.provenance import node_names, operation_names
 from explorer.show.view.queries import Queried, Rows
 
 
@@ -264,7 +264,7 @@ class Tries(Queried[FusionData, Groups]):
         self.compile = compile
         self.half = half
         self._tried = half.schedule.tried if half.schedule is not None else ()
-        self._origins = {operation.id: operation.origins for operation in half.operations}
+        self._named = operation_names(compile, half)
 
     def __len__(self) -> int:
         return len(self._tried)
@@ -316,19 +316,20 @@ class Tries(Queried[FusionData, Groups]):
     def line(self, at: int) -> str:
         row = self._tried[at]
         saves = f"; saves {amount(row.score, 'B')}" if row.score >= 1 else ""
-        return f"{at:>4}  {SAID[outcome(row)]:<8} {row.first} with {row.second}: {row.why.title}{saves}"
+        pair = self._named(f"{row.first} with {row.second}")
+        return f"{at:>4}  {SAID[outcome(row)]:<8} {pair}: {row.why.title}{saves}"
 
     def text(self, at: int) -> str:
         row = self._tried[at]
         kernels = self.kernels(at)
-        alone = len(self._origins) - sum(map(len, kernels))
+        alone = len(self.half.operations) - sum(map(len, kernels))
         lines = [
             f"{self.half.name}, try {at} of {len(self) - 1}: {SAID[outcome(row)]}",
-            *(f"  {id}  {', '.join(self._origins.get(id, ()))}".rstrip() for id in (row.first, row.second)),
-            f"  {row.why.cited}",
+            *(f"  {id}  {self._named(id)}" for id in (row.first, row.second)),
+            f"  {self._named(row.why.cited)}",
             *([f"  saves {amount(row.score, 'B')} of memory traffic"] if row.score >= 1 else []),
             "kernels by then",
-            *(f"  {' + '.join(each)}" for each in kernels),
+            *(f"  {self._named(' + '.join(each))}" for each in kernels),
             f"  and {count(alone, 'operation')} alone",
         ]
         return "\n".join(lines)
