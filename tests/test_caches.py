@@ -614,6 +614,23 @@ def test_a_disk_that_fails(
     assert moved_to(tmp_path / "kernels") == ""
 
 
+def test_a_build_waits_for_the_disk_once(
+    good: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the library: what a crash loses of its source and its checksum is made again."""
+    synced: list[str] = []
+    real = os.fsync
+
+    def noted(file: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{file}"))
+        real(file)
+
+    monkeypatch.setenv("CXX", str(good[1]))
+    monkeypatch.setattr(os, "fsync", noted)
+    assert moved_to(tmp_path / "kernels") == ""
+    assert [Path(name).name for name in synced] == ["made.so"]
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_folder_that_is_emptied_during_a_build(
     when: str, good: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -190,7 +190,6 @@ def put(path: Path, content: bytes) -> Path:
         try:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
         except OSError:
             os.unlink(file.name)
             raise
@@ -222,9 +221,11 @@ def _checksum(path: Path, content: bytes) -> bytes:
 
 
 def keep(made: Path, path: Path) -> None:
-    """Put a built file in its place, on the disk before it has its name. Until `confirm` it is not `intact`."""
+    """Put a built file in its place, on the disk before it has its name. Until `confirm` it is not `intact`. Nothing
+    else waits for the disk: a text, a checksum or a name that a crash loses is made again."""
     remove(checksum_file(path))
-    _sync(made)
+    with made.open("rb") as file:
+        os.fsync(file.fileno())
     move(made, path)
 
 
@@ -234,7 +235,6 @@ def confirm(path: Path) -> None:
     if content is None:
         raise FileNotFoundError(errno.ENOENT, f"{path} is not there any more")
     put(checksum_file(path), _checksum(path, content))
-    _sync(path.parent)
 
 
 def intact(path: Path) -> bool:
@@ -247,14 +247,6 @@ def intact(path: Path) -> bool:
     except OSError:  # a file of root's, which serves all the same
         return True
     return True
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # What a folder holds, over all.

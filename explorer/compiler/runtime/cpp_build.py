@@ -342,9 +342,10 @@ def _program(plan: _Plan) -> Program:
         _still_there(files)
         raise
     except OSError as error:
-        _still_there([*files, target])
+        _still_there(files)
+        kept = os.path.lexists(target)
         remove(target)
-        if FORBIDDEN in str(error):
+        if not kept or FORBIDDEN in str(error):
             raise
         said = f"{' '.join(compiler.words)}: what it made cannot be loaded: {error}"
         raise Unsupported(Why(reasons.COMPILER_FAILED, said)) from error
