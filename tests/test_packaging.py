@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,10 @@ from explorer.show.notebook.widget import MODULE, MODULE_VERSION
 from explorer.show.view.panes import PANES
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+
+from addresses import Addresses  # noqa: E402
+
 EXTENSION = ROOT / "extension"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NPM = json.loads((EXTENSION / "package.json").read_text())
@@ -44,6 +49,28 @@ def test_what_is_promised_of_python_versions_agrees() -> None:
     assert named == list(range(int(first), int(end)))
     matrix = (ROOT / ".github/workflows/test.yml").read_text()
     assert f"python: {json.dumps([f'3.{each}' for each in named])}" in matrix
+
+
+@pytest.mark.parametrize("repository", ["", "https://host/owner/name/"])
+def test_an_index_shows_the_readme_with_addresses_that_lead_there(
+    repository: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPOSITORY", repository)
+    metadata: dict[str, Any] = {}
+    Addresses(str(ROOT), {}).update(metadata)
+    assert set(metadata) <= set(PROJECT["dynamic"])
+    readme = metadata["readme"]["text"]
+    if not repository:
+        assert "urls" not in metadata and readme == (ROOT / "README.md").read_text()
+        return
+    root = repository.rstrip("/")
+    assert all(each == root or each.startswith(f"{root}/") for each in metadata["urls"].values())
+    leading = re.findall(r'(?:\bsrc(?:set)?="|\]\()([^")]+)', readme)
+    inside = [each.removeprefix(f"{root}/") for each in leading if each.startswith(root)]
+    assert [each for each in leading if not each.startswith(("https://", "#"))] == []
+    kinds = {path.split("/")[0] for path in inside}
+    assert kinds == {"raw", "blob"} and "raw/HEAD/docs/lab-light.png" in inside
+    assert [path for path in inside if not (ROOT / path.split("/HEAD/")[1].split("#")[0]).exists()] == []
 
 
 def test_users_type_checkers_see_the_types() -> None:
