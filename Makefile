@@ -13,6 +13,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+TESTERS ?= 2
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install
@@ -92,8 +93,8 @@ test test-all: need-test $(READY) $(VIEWER) chromium
 	$(BIN)/mypy --strict explorer & types=$$!; \
 	  (cd extension && jlpm check && jlpm test && jlpm e2e $(if $(filter test,$@),report)); viewer=$$?; \
 	  wait $$types && exit $$viewer
-	@echo "==> tests (2 processes)$(if $(filter test,$@),; a sample: make test-all runs all)"
-	$(BIN)/python -m pytest -n 2 -q $(if $(filter test,$@),-m "not slow" --sample 6) tests
+	@echo "==> tests ($(TESTERS) processes)$(if $(filter test,$@),; a sample: make test-all runs all)"
+	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal -q $(if $(filter test,$@),-m "not slow" --sample 6) tests
 
 docs: $(READY) $(VIEWER)
 	$(BIN)/sphinx-build -W --keep-going -q docs build/docs
