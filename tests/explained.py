@@ -10,10 +10,16 @@ from explorer.compiler.schedule.group import Group, Names, put
 from explorer.compiler.schedule.kernels import ids_of
 from explorer.compiler.schedule.legal import FUSION
 from explorer.compiler.schedule.order import Reach
-from explorer.core.reasons import Verdict, Why
+from explorer.core.reasons import Verdict, Why, reason
 from explorer.ir.index import Affine
 from explorer.ir.loops import Extern
 from explorer.ir.schedule import Fused, FusedKernel
+
+CHAIN = reason(
+    "fuse.chain",
+    "Other operations brought them into one kernel",
+    "They were not fused directly: both were fused with a third operation, which brought them into one kernel.",
+)
 
 
 def explain(fused: Fused, first: str, second: str) -> Verdict:
@@ -30,7 +36,7 @@ def explain(fused: Fused, first: str, second: str) -> Verdict:
         return Verdict(False, next(fused.excluded[item.id] for item in (one, other) if item.id in fused.excluded))
     alone = Fusion(fused.dependencies).alone(first, second)
     if one is other:
-        return alone if alone.ok else Verdict(True, Why(reasons.CHAIN, one.id))
+        return alone if alone.ok else Verdict(True, Why(CHAIN, one.id))
     if fused.otherwise.code == reasons.DISABLED:
         return Verdict(False, fused.otherwise)
     return refused_for_company(_between_kernels(fused, one, other)) if alone.ok else alone

@@ -51,7 +51,7 @@ def _differences(guard: GuardData, inputs: Mapping[str, InputData], state: Globa
         case "alias":
             return _alias(guard, inputs)
         case "code":
-            raise Undecided("which code a function has shows only in the process")
+            raise Undecided("a function's code is known only in the running process")
     given = inputs.get(guard.source)
     if given is None:
         raise Undecided("this value is not described")
@@ -101,7 +101,7 @@ def _identity(guard: GuardData, given: InputData) -> str:
     wanted = guard.constant if guard.constant is not None and guard.constant.type in _SINGLE else None
     found = given.constant if given.constant is not None and given.constant.type in _SINGLE else None
     if wanted is None and found is None:
-        raise Undecided("which object it is shows only in the process")
+        raise Undecided("object identity is known only in the running process")
     if wanted is not None and found is not None and equal(wanted, found):
         return ""
     return f"is {_called(given)}, expected {guard.value}"

@@ -1030,7 +1030,7 @@ def ddp_split() -> Record:
 
 
 @situation(
-    "Which collectives does my graph call, and what runs before each is waited for?",
+    "Which collectives does my graph call, and what runs before the program waits for each?",
     "all_reduce(sum, 0) gives f32[4] (16 B), among 2 processes (fake)",
     "nothing else runs before it is waited for",
     listing="collectives",

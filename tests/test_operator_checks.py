@@ -154,7 +154,7 @@ def test_pivots_count_from_1(name):
         given = arguments(b, lu, torch.ones(3, dtype=torch.int32))
     operator_checks._asked.cache_clear()
     with Seen():
-        assert not operator_checks.refusal(target, given, {}, (), int)
+        assert not operator_checks.refused(target, given, {}, (), int)
     assert pivots and min(pivots) == 1
 
 

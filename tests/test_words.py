@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -48,7 +50,44 @@ def test_the_command_line() -> None:
     assert [name for name, text in commands().items() if ONCE_USED.search(text)] == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/glossary.md", "docs/viewer.md", "docs/stock.md"])
+SOURCES = sorted(path for path in (ROOT / "explorer").rglob("*.py") if "labextension" not in path.parts)
+QUESTION = re.compile("what am I looking at", re.IGNORECASE)
+
+
+def texts(path: Path) -> Iterator[str]:
+    """The strings of a file that have several words, docstrings apart."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
+            if " " in node.value:
+                yield node.value
+
+
+def names(path: Path) -> Iterator[str]:
+    """The file's own name, and those of its functions and classes."""
+    yield path.stem
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+
+
+def test_texts_and_names_of_the_package() -> None:
+    assert len(SOURCES) > 100
+    assert [(path.name, text) for path in SOURCES for text in texts(path) if ONCE_USED.search(text)] == []
+    assert [(path.name, name) for path in SOURCES for name in names(path) if ONCE_USED.search(name)] == []
+
+
+def test_texts_of_the_viewer() -> None:
+    files = [*(ROOT / "extension" / "src").rglob("*.ts"), ROOT / "explorer" / "show" / "view" / "panes.json"]
+    found = [text for file in files for text in re.findall(r'"[^"\n]*"|`[^`]*`', file.read_text(encoding="utf-8"))]
+    assert len(found) > 1000
+    assert [text for text in found if " " in text and ONCE_USED.search(QUESTION.sub("", text))] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(f"docs/{name}.md" for name in (
+    "glossary", "viewer", "stock", "situations", "how_do_i", "course", "workshop", "jupyterhub", "index", "paper", "api"
+))])  # fmt: skip
 def test_pages(page: str) -> None:
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     assert ONCE_USED.findall(text) == []

@@ -25,7 +25,7 @@ MEANINGS: dict[Kind, str] = {
     "composite": "torch's dispatcher breaks it into other operators before TRACE sees it",
     "torch decomposition": "TRACE applies torch's decomposition",
     "decomposition": "TRACE applies a decomposition of this package",
-    "lowering": "LOWER makes loops of it",
+    "lowering": "LOWER turns it into loops",
     "view": "LOWER reads its input with another shape or strides; nothing is copied",
     "library call": "a kernel of torch's library computes it",
 }

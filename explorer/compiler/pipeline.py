@@ -34,7 +34,7 @@ from explorer.compiler.autograd.aliases import (
 from explorer.compiler.autograd.reasons import ALIASED_MUTATION, RESIZED
 from explorer.compiler.autograd.tape import inside_inference_mode
 from explorer.compiler.capture import CAPTURE, DECODE, LINK, BackendFailed, import_fx_graph
-from explorer.compiler.capture.hook import ambient_put_aside
+from explorer.compiler.capture.hook import modes_put_aside
 from explorer.compiler.codegen import GENERATE
 from explorer.compiler.config import Config
 from explorer.compiler.lower import LOWER
@@ -158,7 +158,7 @@ def compile_module(module: fx.GraphModule, example_inputs: Sequence[object], con
     """Compile what another front end captured: the calling convention of a torch.compile back end."""
     with compile_scope(GRAPH, "captured by another front end"):
         graph = import_fx_graph(module, example_inputs)
-        with ambient_put_aside():
+        with modes_put_aside():
             return compile_or_run_eagerly(graph, config).call
 
 

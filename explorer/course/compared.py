@@ -177,7 +177,7 @@ def looped(record: Record) -> str:
     return record.link("schedule", "f0", element=next(found, ""))
 
 
-def refusal(record: Record) -> str:
+def why_not_compiled(record: Record) -> str:
     """Why the compiler did not take what it was given; "" where it did."""
     for compile in record.data.compiles:
         if compile.fallback is not None:
@@ -203,7 +203,7 @@ def with_rule(
     with answer.at("compiles", show=show), explorer.workbench(**rules):
         record = explored(function, *copies(args))
         answer.shown(record, ruled(record))
-        if why := refusal(record):
+        if why := why_not_compiled(record):
             answer.fail(why)
     with answer.at("used"):
         if not uses(record):

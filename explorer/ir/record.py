@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -915,18 +915,13 @@ class DivergenceData(Data, frozen=True):
     engine: str = "explorer"
 
 
-Mismatch = Literal["elements", "value", "unpaired"]
-"""How a result differs from eager's: in elements of a tensor, in what it is (another number, dtype or shape), or there
-is none in the other's results, which no rounding explains."""
-
-
 class AccuracyData(Data, frozen=True):
     """How close one `engine` is to eager: the largest absolute and relative error over outputs and gradients, and
     `where`, the name of that tensor. `first_mismatch` names the first tensor beyond tolerance ("" if none is), and
     `divergence` the first node that differs, if it was searched for. `own_error` and `eager_error` are the largest
     distances of the engine's and of eager's tensors from a float64 run of the same call, if one was made. `nan`: the
     first of eager's outputs and gradients with a NaN in it. `opaque`: the first value that cannot be compared.
-    `mismatch`: how the first mismatch differs."""
+    `mismatch`: how the first mismatch differs ("elements", "value" or "unpaired")."""
 
     largest_absolute: float
     largest_relative: float
@@ -939,7 +934,7 @@ class AccuracyData(Data, frozen=True):
     eager_error: float | None = None
     nan: str = ""
     opaque: str = ""
-    mismatch: Mismatch = "elements"
+    mismatch: str = "elements"
 
 
 class MachineData(Data, frozen=True):

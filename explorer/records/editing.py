@@ -130,7 +130,7 @@ class Explored:
         try:
             with (
                 ONE_AT_A_TIME, unnoticed(), recording(recorder), compile_scope(frame.id, title), collector_paused(),
-                hook.ambient_put_aside(), in_force(config.rules), torch.set_grad_enabled(grad),
+                hook.modes_put_aside(), in_force(config.rules), torch.set_grad_enabled(grad),
             ):  # fmt: skip
                 compile_frame(frame, config)
         except EditRefused:

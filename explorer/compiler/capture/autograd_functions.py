@@ -74,7 +74,7 @@ def evaluated(t: Tracer, cls: Any, args: list[Value]) -> Value:
         unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} returns or writes what it is given")
     materializes = context.overlay.get("materialize_grads")
     if isinstance(materializes, Constant) and materializes.value is False and count > 1:
-        unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} is told of gradients that are missing")
+        unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} takes None for missing gradients")
     second, places = _backward(t, cls, context, args, results, first)
     marked = [value for value in t.items(context.overlay.get("non_differentiable", TupleValue([])))]
     unmarked = tuple(not any(value is each for each in marked) for value in made)

@@ -387,11 +387,9 @@ class Calls(Tracer, Protocol):
             unsupported(reasons.UNTRACEABLE_CALL, "__new__ of something that is no class")
         cls = kind.cls
         if isinstance(self.look_up(cls, "__del__"), types.FunctionType):
-            self.tape.whole = f"a {cls.__name__} is made, whose __del__ runs where the program drops it"
-            unsupported(reasons.UNTRACEABLE_CALL, self.tape.whole)
+            self.tape.refuse_frame(f"a {cls.__name__} is made, whose __del__ runs where the program drops it")
         if issubclass(cls, weakref.ref) and rest and rest[0].source is None:
-            self.tape.whole = NOTICED
-            unsupported(reasons.UNTRACEABLE_CALL, self.tape.whole)
+            self.tape.refuse_frame(NOTICED)
         if cls.__module__ == "torch.return_types" and len(rest) == 1:
             return TupleValue(self.items(rest[0]), cls)
         if issubclass(cls, torch.Tensor):

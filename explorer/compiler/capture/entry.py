@@ -266,7 +266,7 @@ class Engine:
         try:
             with compile_scope(given.id, title), collector_paused():
                 self._note_recompile(given, seen.made)
-                with hook.ambient_put_aside(), in_force(self.config.rules):
+                with hook.modes_put_aside(), in_force(self.config.rules):
                     guarded = self.compile_frame(given, self.config)
         except (FullGraphError, BackendFailed):
             raise

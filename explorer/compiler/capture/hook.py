@@ -372,7 +372,7 @@ def devices() -> tuple[torch.device, ...]:
 
 
 @contextmanager
-def ambient_put_aside() -> Iterator[None]:
+def modes_put_aside() -> Iterator[None]:
     """Default devices and hooks of saved tensors put aside: what a compile makes for itself is on the CPU, and no
     business of the program's hooks."""
     traced = torch._C._autograd._saved_tensors_hooks_set_tracing(True)

@@ -213,7 +213,7 @@ class DataModel(Tracer, Protocol):
             plain = left.constant(), right.constant()
         except NotConstant:
             if not isinstance(left, TensorValue) and not isinstance(right, TensorValue):
-                said = refusal(written, left.python_type(), right.python_type())
+                said = type_error(written, left.python_type(), right.python_type())
                 if said is not None:
                     self.raise_(TypeError, said)
             unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
@@ -318,7 +318,7 @@ class DataModel(Tracer, Protocol):
         try:
             plain = left.constant(), right.constant()
         except NotConstant:
-            said = refusal(function, left.python_type(), right.python_type())
+            said = type_error(function, left.python_type(), right.python_type())
             if said is None:
                 unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
             self.raise_(TypeError, said)
@@ -652,7 +652,7 @@ def takes(owner: type, method: str, operand: type) -> bool:
         return False
 
 
-def refusal(function: Callable[[Any, Any], Any], left: type, right: type) -> str | None:
+def type_error(function: Callable[[Any, Any], Any], left: type, right: type) -> str | None:
     """What TypeError says where two types have no such operator; None where they have one, or that is not known."""
     pair = _example(left), _example(right)
     if MISSING in pair:

@@ -80,7 +80,7 @@ class _Other(Exception):
 Hint = Callable[[Any], int]
 
 
-def refusal(target: object, args: tuple[object, ...], kwargs: Mapping[str, object], result: object, hint: Hint) -> str:
+def refused(target: object, args: tuple[object, ...], kwargs: Mapping[str, object], result: object, hint: Hint) -> str:
     """What the operator, a function or the name of a method, says to arguments like these, of which its rule for fake
     tensors made `result`; "" where it takes them, or where that cannot be asked: on a GPU, whose generator a trial
     would move, say. What a size is for the traced inputs, as `hint` tells it, is no part of the answer."""

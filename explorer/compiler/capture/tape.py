@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import sympy
 import torch
@@ -144,6 +144,11 @@ class Tape:
         self._last_input: fx.Node | None = None
 
     # ------------------------------------------------------------------------------------------------------ inputs
+
+    def refuse_frame(self, why: str, code: str = reasons.UNTRACEABLE_CALL) -> NoReturn:
+        """A graph break after which the frame runs eagerly as a whole."""
+        self.whole = why
+        unsupported(code, why)
 
     def input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, fake_tensor.FakeTensor]:
         """A placeholder for a tensor that the frame can reach. It is there before any transform begins."""
@@ -339,14 +344,14 @@ class Tape:
                 if each.requires_grad and each.is_leaf and not any(each is one for one in given):
                     each.requires_grad_(False)
         if any(self._is_written(source, self.fakes[source]) for source in self._inside):
-            self.whole = "what is inside of a wrapper that requires grad is written"  # autograd knows the wrapper alone
-            unsupported(reasons.TENSOR_SUBCLASS, self.whole)
+            why = "the tensor inside of a wrapper that requires grad is written"  # autograd knows the wrapper alone
+            self.refuse_frame(why, reasons.TENSOR_SUBCLASS)
         self.shape_env.pending_fresh_unbacked_symbols.clear()
         unknown = _unknown_sizes(result)
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
             unsupported(reasons.DYNAMIC_OUTPUT, f"{getattr(target, '__name__', target)} yields {unknown}")
         for each, given_args, given_kwargs, made in (*inside.calls, (target, fake_args, fake_kwargs, result)):
-            if refused := checks.refusal(each, given_args, given_kwargs, made, self._hint):
+            if refused := checks.refused(each, given_args, given_kwargs, made, self._hint):
                 if changed:
                     self.whole = "an operator is refused that has changed a tensor"  # also the one of the trace
                 unsupported(reasons.OP_RAISED, f"{getattr(each, '__name__', each)}: {refused}")

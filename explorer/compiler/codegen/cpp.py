@@ -320,7 +320,7 @@ def work(passes: Body, buffers: Mapping[str, Buffer]) -> tuple[Size, Size]:
     sizes = {axis.symbol: axis.size for axis in (*passes.kernel.outer, *passes.kernel.inner)}
     outer, inner = points(passes.kernel.outer), points(passes.kernel.inner)
 
-    def touched(buffer: str, free: frozenset[sympy.Symbol]) -> Size:
+    def moved(buffer: str, free: frozenset[sympy.Symbol]) -> Size:
         layout = buffers[buffer].layout
         reached = sympy.Mul(*(sizes[symbol] for symbol in free & sizes.keys()))
         whole = layout.numel
@@ -332,9 +332,9 @@ def work(passes: Body, buffers: Mapping[str, Buffer]) -> tuple[Size, Size]:
     computed = sympy.S.Zero
     for value in passes.values:
         if isinstance(value, Load):
-            touches[value.buffer, value.index] = touched(value.buffer, passes.symbols[value])
+            touches[value.buffer, value.index] = moved(value.buffer, passes.symbols[value])
         computed += flops(value) * outer * (inner if passes.varies_inside(value) else 1)
     computed += sum(len(p.reductions) for p in passes.passes) * outer * inner
     for loop in (write.loop for write in passes.writes):
-        touches[loop.buffer.name, loop.index] = touched(loop.buffer.name, loop.index.free_symbols)
+        touches[loop.buffer.name, loop.index] = moved(loop.buffer.name, loop.index.free_symbols)
     return sympy.Add(*touches.values()), computed

@@ -210,7 +210,7 @@ class _Walk:
         self._check_known(symbols_of(facts.value), f"the shape of {node.name} = {target}")
         args, kwargs = (fx.node.map_aggregate(each, self._whole_number) for each in (args, kwargs))
         target = IN_MEMORY.get(target, target)
-        refusal = self._refusal(facts.value, args, kwargs)
+        refusal = self._why_library(facts.value, args, kwargs)
         if target is aten.copy_.default and refusal is None and args[0].in_memory() and isinstance(args[1], Tensor):
             self.kinds[facts.id] = "kernel"
             return write_back(self.lower, args[0], args[1], self._alive(node))
@@ -251,7 +251,7 @@ class _Walk:
                 Why(reasons.UNBOUND_SIZE if in_example else reasons.DATA_DEPENDENT, f"{unknown} in {what}")
             )
 
-    def _refusal(self, value: Any, args: Any, kwargs: Any) -> Why | None:
+    def _why_library(self, value: Any, args: Any, kwargs: Any) -> Why | None:
         """Why no loop can do this call, whatever its rule says."""
         of_args = [item for arg in (*args, *kwargs.values()) for item in _tensors(arg)]
         fakes = [item for item in (value if isinstance(value, (tuple, list)) else [value])]

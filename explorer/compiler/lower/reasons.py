@@ -24,8 +24,8 @@ LIBRARY_ARGUMENT = reason(
 )
 LIBRARY_VIEW = reason(
     "lower.library_view",
-    "A library call makes a view of it",
-    "Which elements the view has is told by the strides, so that they are eager's, gaps included.",
+    "A library call returns a view of it",
+    "The strides say which elements the view has, so they are the same as in eager, gaps included.",
     "",
 )
 MANY_READERS = reason(

@@ -12,7 +12,7 @@ from explorer.core.recorder import TOTALS, note
 from explorer.core.stage import Stage
 from explorer.ir.program import BuildFailed, Generated, Program
 
-NOT_BUILT = "programs run eagerly, since no kernel can be built: %s (`explorer doctor` says more; this is said once)"
+NOT_BUILT = "programs run eagerly, since no kernel can be built: %s (see `explorer doctor`; this warning is shown once)"
 
 
 def build(generated: Generated) -> Program:

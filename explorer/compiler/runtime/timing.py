@@ -109,8 +109,8 @@ AGAIN_SECONDS = 60.0
 """After which a machine that was busy is measured again."""
 
 NO_PEAKS = (
-    "the machine was busy while its peaks were measured, so that no share of them is given; they are measured again "
-    "a minute later"
+    "the machine was busy while its peaks were measured, so no share of them is shown; they are measured again after "
+    "a minute"
 )
 
 

@@ -46,11 +46,6 @@ SAME_SPACE = reason(
     "Both read the same tensor, but different elements of it at each point, so no memory traffic is saved. Their "
     "loops have the same sizes, so one kernel launch replaces two.",
 )
-CHAIN = reason(
-    "fuse.chain",
-    "Other operations brought them into one kernel",
-    "They were not fused directly: both were fused with a third operation, which brought them into one kernel.",
-)
 
 # Why two operations stay apart.
 

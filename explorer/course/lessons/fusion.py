@@ -27,8 +27,8 @@ from explorer.course.compared import (
     kernels,
     looped,
     position,
-    refusal,
     showing,
+    why_not_compiled,
 )
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Show, Wrong
@@ -403,7 +403,7 @@ def check_contest(answer: Answer) -> tuple[Score, ...]:
         with explorer.workbench(rank=answer["rank"]):
             record = explored(contest, *copies(args))
         answer.shown(record, looped(record))
-        if (why := refusal(record)) or len(record.breaks):
+        if (why := why_not_compiled(record)) or len(record.breaks):
             answer.fail(why or f"`contest` breaks: {record.breaks[0].why}")
     with answer.at("right", "contest"):
         with explorer.workbench(rank=answer["rank"]):

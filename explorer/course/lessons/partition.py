@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import explorer
-from explorer.course.compared import explored, noded, position, refusal, showing
+from explorer.course.compared import explored, noded, position, showing, why_not_compiled
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.records.session import Record
@@ -188,7 +188,7 @@ def check_keep(answer: Answer) -> tuple[Score, ...]:
     for name, function, args in steps():
         with answer.at("compiles", name), explorer.workbench(keep=answer["keep"]):
             record = explored(function, *args)
-            if why := refusal(record):
+            if why := why_not_compiled(record):
                 answer.fail(f"{name}: {why}", record, "graphs")
         found, least = kept(record), kept(explored(function, *args))
         print(f"{name:<14}{found:>8}{least:>10}")

@@ -11,7 +11,18 @@ from torch import fx
 
 import explorer
 from explorer.compiler.autograd import TRACE
-from explorer.course.compared import agree, captured, copies, explored, noded, position, refusal, ruled, showing, uses
+from explorer.course.compared import (
+    agree,
+    captured,
+    copies,
+    explored,
+    noded,
+    position,
+    ruled,
+    showing,
+    uses,
+    why_not_compiled,
+)
 from explorer.course.puzzle import Answer, Puzzle, Score, Show, Wrong, explained
 from explorer.ir.graph import Graph
 from explorer.records.session import Record
@@ -191,7 +202,7 @@ def check_silu(answer: Answer) -> tuple[Score, ...]:
         with answer.at("compiles", function.__name__), explorer.workbench(**rules):
             records.append((function, record := explored(function, x, y)))
             answer.shown(record, "graphs")
-            if why := refusal(record):
+            if why := why_not_compiled(record):
                 answer.fail(f"{function.__name__}: {why}")
     nodes = 0
     for function, record in records[:2]:
@@ -342,7 +353,7 @@ def check_counterexamples(answer: Answer) -> tuple[Score, ...]:
         with answer.at("compiles", name, showing(function, (x,), traced)), explorer.workbench(passes=[wrong]):
             record = records[name] = explored(function, *copies((x,)))
             answer.shown(record, ruled(record))
-            if why := refusal(record):
+            if why := why_not_compiled(record):
                 said = f"with {wrong.__name__} there is no compiled code to compare (did it change a shape?)"
                 answer.fail(f"`{name}`: {said}: {why}")
     for name, _, wrong in cases:

@@ -15,10 +15,10 @@ from explorer.course.compared import (
     agree,
     explored,
     position,
-    refusal,
     ruled,
     showing,
     uses,
+    why_not_compiled,
     with_rule,
 )  # fmt: skip
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong, run
@@ -358,7 +358,7 @@ def interpreted(record: Record, x: torch.Tensor) -> torch.Tensor:
 def refused(record: Record) -> str:
     """What Triton says of a kernel: its text names the line first, and ends in what is wrong."""
     fallback = record.data.compiles[0].fallback
-    return (fallback.detail.splitlines() or [""])[-1] if fallback is not None else refusal(record)
+    return (fallback.detail.splitlines() or [""])[-1] if fallback is not None else why_not_compiled(record)
 
 
 def check_triton(answer: Answer) -> tuple[Score, ...]:

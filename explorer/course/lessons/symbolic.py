@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import explorer
-from explorer.course.compared import agree, broken, copies, explored, position, refusal, showing, uses
+from explorer.course.compared import agree, broken, copies, explored, position, showing, uses, why_not_compiled
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.records.session import Record
 
@@ -93,7 +93,7 @@ def with_opcode(answer: Answer, name: str, programs: tuple[Program, ...]) -> tup
         with answer.at("compiles", what, showing(function, args, at)), explorer.workbench(**rules):
             record = explored(function, *args)
             answer.shown(record, at(record))
-            if why := refusal(record):
+            if why := why_not_compiled(record):
                 answer.fail(f"{what}: {why}")
             if len(record.breaks):
                 said = record.breaks[0].why
@@ -351,7 +351,7 @@ def check_programs(answer: Answer) -> tuple[Score, ...]:
         with answer.at("compiles", name, show), explorer.workbench(**rules):
             record = records[name] = explored(answer[name], *copies((x,)))
             answer.shown(record, located(op, record))
-            if (why := refusal(record)) or len(record.breaks):
+            if (why := why_not_compiled(record)) or len(record.breaks):
                 said = why or str(record.breaks[0].why)
                 answer.fail(f"`{name}`: with {wrong} it is not captured whole, so Python runs it, and is right: {said}")
     for name, op, _ in cases:

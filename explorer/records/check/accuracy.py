@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy
 import torch
 
-from explorer.ir.record import DivergenceData, Mismatch
+from explorer.ir.record import DivergenceData
 from explorer.records.check.float64 import Float64Run, TooLarge
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.leaves import Leaves, Opaque, leaves
@@ -39,6 +39,11 @@ NO_WORSE = 2
 
 LOW_PRECISION = (torch.float16, torch.bfloat16)
 """Dtypes for which eager's own error is reported too, since it is as large as ours."""
+
+
+Mismatch = Literal["elements", "value", "unpaired"]
+"""How a result differs from eager's: in elements of a tensor, in what it is (another number, dtype or shape), or there
+is none in the other's results, which no rounding explains."""
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ class Calls:
             if hasattr(type(value), "__del__") or id_ in weak or by_others:
                 yield path
 
-    def settle(self) -> None:
+    def end_call(self) -> None:
         """Ends the real call; restores the state before it if the exploration is to have no effects."""
         if self.leave == "unchanged" and self.before is not None:
             self.before.put()
@@ -344,7 +344,7 @@ class Player(Contestant):
                         self.calls.own_backward = True
                 self.calls.expected = replace(found, printed=(*self.calls.printed, *said.lines()))
         finally:
-            self.calls.settle()
+            self.calls.end_call()
 
     def observe(self) -> Outcome:
         with self.calls.repeated() as said:

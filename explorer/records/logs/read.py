@@ -26,7 +26,7 @@ LARGEST_FILE = 1 << 24
 """Bytes of one file."""
 
 GRAPH_FILES = {
-    "fx_graph_readable.py": ("graph given to Inductor", "given"),
+    "fx_graph_readable.py": ("graph passed to Inductor", "given"),
     "fx_graph_transformed.py": ("after post-grad passes", "post"),
 }
 CODE = "output_code.py"

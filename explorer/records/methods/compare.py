@@ -106,8 +106,8 @@ MEANINGS = (
     Meaning(
         "torch.export",
         r"Unsupported|graph break|not supported|Attempted to call|skipped",
-        "Export takes the whole function in one graph: where torch.compile would go on in Python after a break, "
-        "export refuses.",
+        "Export takes the whole function in one graph: where torch.compile would continue in Python after a "
+        "graph break, export fails.",
     ),
     Meaning(
         "ONNX",

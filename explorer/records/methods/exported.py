@@ -59,7 +59,7 @@ def _export(example: Example) -> Captured:
         lambda path: torch.export.save(program, str(path)),
         lambda path: torch.export.load(str(path)).module(),
         ".pt2",
-        "Python and torch; AOTInductor makes a library of it that needs no Python",
+        "Python and torch; AOTInductor compiles it into a library that needs no Python",
     )
     return Captured(
         program.module(),

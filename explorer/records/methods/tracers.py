@@ -111,7 +111,7 @@ def _captured(made: Any) -> Captured:
         made,
         lambda: (view("graph", str(graph), "text", _place), view("TorchScript", made.code)),
         lambda: _control(kinds),
-        lambda: "not part of the types; those of the example are written beside them and not checked",
+        lambda: "not part of the types; sizes of the example are noted as comments and not checked",
         saving,
     )
 
@@ -144,7 +144,7 @@ def _control(kinds: set[str]) -> str:
 
 TRACE = Method(
     "torch.jit.trace",
-    "Runs the function once on the example and writes down the operations that it meets; what is no tensor is bound.",
+    "Runs the function once on the example and records its operations; values that are no tensors become constants.",
     _trace,
 )
 SCRIPT = Method(
@@ -260,7 +260,7 @@ def _capture_dispatched(example: Example) -> Captured:
     return Captured(
         example.fn,
         lambda: (_listing(calls),),
-        lambda: "Python runs it anew in each call: every branch and loop is followed as it comes",
+        lambda: "Python runs it in each call: every branch and loop is taken as it comes",
         lambda: "each call has its own",
         "a function is its source; a module's state_dict can be saved",
     )

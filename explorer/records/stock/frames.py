@@ -110,7 +110,7 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     code: types.CodeType = call.args[0]
     title = name_of(call.args[2].get("fn")) if code.co_qualname == INLINED else code.co_qualname
     compile = seen.begin(call.kwargs["compile_id"], title, code)
-    original = compile.adopt(code, "original")
+    original = compile.register(code, "original")
     compile.stage(COMPILE, "bytecode", partial(add_code, compile, code, original, "original"))
     compile.continues = seen.continuations.get(code, "")
     compile.running = True
@@ -119,7 +119,7 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     yield
     compile.running = False
     compile.seconds += call.seconds
-    for each, (id, role) in compile.adopted.items():
+    for each, (id, role) in compile.registered.items():
         if each is not code:
             compile.later(COMPILE, partial(add_code, compile, each, id, role))
     compile.evaluation = None
@@ -205,8 +205,8 @@ def around_resume(seen: Observation, call: Call) -> Iterator[None]:
     compile = seen.compile()
     if isinstance(call.result, types.CodeType):
         seen.continuations[call.result] = compile.id
-        compile.adopt(call.result, "continuation")
-        names = ", ".join(code.co_name for code, (_, role) in compile.adopted.items() if role == "continuation")
+        compile.register(call.result, "continuation")
+        names = ", ".join(code.co_name for code, (_, role) in compile.registered.items() if role == "continuation")
         compile.breaks[-1:] = [replace(each, continuation=names) for each in compile.breaks[-1:]]
 
 
@@ -292,7 +292,8 @@ def _enter(compile: Compile, evaluation: Evaluation, tracer: Any) -> EvaluatorFr
     compile.activations.append(data.ActivationData(code.co_qualname, depth, -1 if caller is None else caller.number))
     if code not in compile.offsets:
         compile.offsets[code] = offsets(code, tracer.instructions)
-    made = EvaluatorFrame(len(compile.activations) - 1, tracer, compile.adopt(code, "inlined"), compile.offsets[code])
+    known = compile.register(code, "inlined")
+    made = EvaluatorFrame(len(compile.activations) - 1, tracer, known, compile.offsets[code])
     made.stored = tuple(tracer.symbolic_locals)
     evaluation.frames[id(tracer)] = made
     return made

@@ -368,12 +368,12 @@ def around_pair(seen: Observation, call: Call) -> Iterator[None]:
         fusing: Fusing = half.fusing
         pair = Pair(*call.args[:3])
         score = fusing.scores.get((pair.first.get_name(), pair.second.get_name()), 0.0)
-        one, other = spokesmen(pair)
+        one, other = closest_pair(pair)
         fusing.fused.append(data.FusionData(half.named(one), half.named(other), True, made(relation(pair)), score))
     yield
 
 
-def spokesmen(pair: Pair) -> tuple[str, str]:
+def closest_pair(pair: Pair) -> tuple[str, str]:
     """The two operations that a verdict on two groups is about: the first that touch one buffer."""
     for one in pair.first.get_nodes():
         names = one.used_buffer_names()
@@ -399,7 +399,7 @@ def _apart(compile: Compile, half: Half, scheduler: object, nodes: list[Any]) ->
     room = max(0, MOST_PAIRS - len(near))
     if len(far) > room:
         compile.left_out["FusionData"] += len(far) - room
-    return [_kept_apart(half, pair, spokesmen(pair), True) for pair in near] + [
+    return [_kept_apart(half, pair, closest_pair(pair), True) for pair in near] + [
         _kept_apart(half, pair, first_of(pair), False) for pair in far[:room]
     ]
 

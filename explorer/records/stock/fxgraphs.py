@@ -286,7 +286,7 @@ def _span(known: data.NodeData) -> Span | None:
 def span_of_instruction(compile: Compile, id: str | None) -> Span | None:
     """Where the instruction "s0.name@14" of a compile stands in the source."""
     prefix, _, offset = (id or "").rpartition("@")
-    code = next((code for code, (known, _) in compile.adopted.items() if known == prefix), None)
+    code = next((code for code, (known, _) in compile.registered.items() if known == prefix), None)
     if code is None or not offset.isdigit():
         return None
     line, end, column, end_column = next(islice(code.co_positions(), int(offset) // 2, None), (None,) * 4)

@@ -141,7 +141,7 @@ def add_traced(compile: Compile, graph: fx.Graph, name: str, target: str) -> Non
 
 HOOK = Hook(
     "graphs",
-    shows="the captured graph, the joint or inference graph, what the partitioner made of it, what the backward keeps",
+    shows="the captured graph, the joint or inference graph, what the partitioner returned, what the backward keeps",
     missing="no graphs above Inductor",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     patches=(

@@ -166,7 +166,7 @@ def _guard(check: Check, asked: defaultdict[str, list[Any]]) -> data.GuardData:
         check.id, source or named, property,
         relation, _value(expression_text), expression_text,
         why, span=span_of(place) if place else None, shape=shape,
-        cause="" if place else "synthetic:torch's own check of ambient state", **fields,
+        cause="" if place else "synthetic:torch's own check of global state", **fields,
         words=in_words(expression_text), of_torch=is_torchs_own(kind, source, expression_text),
     )  # fmt: skip
 

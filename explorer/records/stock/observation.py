@@ -178,7 +178,7 @@ class Compile(CollectedCompile):
     mark: float = field(default_factory=time.perf_counter)
     """When the last stage ended."""
     inferred: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    adopted: dict[types.CodeType, tuple[str, str]] = field(default_factory=dict)
+    registered: dict[types.CodeType, tuple[str, str]] = field(default_factory=dict)
     """Code objects by what the ids of their instructions begin with, and their role."""
     offsets: dict[types.CodeType, tuple[int, ...]] = field(default_factory=dict)
     """For each of Dynamo's instructions of a code object, the offset of the one that it stands for."""
@@ -232,7 +232,7 @@ class Compile(CollectedCompile):
         else:
             work()
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Do the deferred work."""
         with self._settling:
             if self._settles:
@@ -256,13 +256,13 @@ class Compile(CollectedCompile):
         else:
             self.event("HookFailed", hook=target, error=said)
 
-    def adopt(self, code: types.CodeType, role: str) -> str:
+    def register(self, code: types.CodeType, role: str) -> str:
         """What the ids of `code`'s instructions begin with; it is shown under the compile from now on."""
-        if code not in self.adopted:
+        if code not in self.registered:
             wanted = self.id if role == "original" else f"{self.id}.{code.co_name}"
-            taken = sum(id == wanted or id.startswith(f"{wanted}#") for id, _ in self.adopted.values())
-            self.adopted[code] = (f"{wanted}#{taken + 1}" if taken else wanted), role
-        return self.adopted[code][0]
+            taken = sum(id == wanted or id.startswith(f"{wanted}#") for id, _ in self.registered.values())
+            self.registered[code] = (f"{wanted}#{taken + 1}" if taken else wanted), role
+        return self.registered[code][0]
 
     def stage(
         self,
@@ -317,7 +317,7 @@ class Compile(CollectedCompile):
 
     def forget_stages(self) -> None:
         """Keep why it was compiled and what came of it, and not what the stages made."""
-        self.settle()
+        self.finish()
         self.left_out["Stage"] += len(self.stages)
         for made in (self.stages, self.codes, self.graphs, self.saved, self.halves, self.inferred, self.fx, self.aten):
             made.clear()
@@ -335,7 +335,7 @@ class Compile(CollectedCompile):
         self.inferred[how].append(id)
 
     def frozen(self, seconds: Mapping[str, Mapping[str, float]], **more: object) -> data.CompileData:
-        self.settle()
+        self.finish()
         return self.whole(
             self.started,
             self.seconds,

@@ -165,11 +165,11 @@ class Live:
 
     def say(self, message: protocol.Message) -> None:
         """To every page. Raises Stopped where the run is to end."""
-        self._go_on()
+        self._resume_run()
         with self._order:
             self.widget.say(message)
 
-    def _go_on(self, *stage: object) -> None:
+    def _resume_run(self, *stage: object) -> None:
         if self._stop:
             raise Stopped(self._stop)
 
@@ -240,7 +240,7 @@ class Live:
         self.output = output
         self.widget.say(self.abilities())
 
-    def settle(
+    def finish(
         self, retiming: Retiming | None, why_not: str = "", error: str = "", explored: ExploredCell | None = None
     ) -> None:
         """The cell's own run has ended: from now on pages can ask for others."""
@@ -324,7 +324,7 @@ class Live:
                 raise EditRefused("the function that was changed is not compiled here")
             source = explored.changed(function, asked.text)
         # What is compiled as it is typed is there before its stages could be read.
-        progress = self._progress(asked.run) if asked.time else Progress(on_begin=self._go_on)
+        progress = self._progress(asked.run) if asked.time else Progress(on_begin=self._resume_run)
         with torch.set_grad_enabled(self._grad_mode):
             made = explored.edit(
                 source, forbid=asked.forbid, without=asked.without, run=asked.time,
@@ -368,7 +368,7 @@ class Shown:
 
     def finish(self, record: data.RecordData) -> None:
         self._output.finish(record)
-        self.live.settle(None, WHY_NOT)
+        self.live.finish(None, WHY_NOT)
 
 
 REPEATED = "The cell compiles functions itself, so its calls are shown as they ran: not repeated, compared or timed."

@@ -91,7 +91,7 @@ class Session:
         record = msgspec.structs.replace(record, notes=(*record.notes, *self.notes))
         self.output.finish(record)
         retiming, why_not = self._retiming()
-        self.live.settle(retiming, why_not, record.error, self._editing(record, why_not if self.trial is None else ""))
+        self.live.finish(retiming, why_not, record.error, self._editing(record, why_not if self.trial is None else ""))
         return record
 
     def _explored(self) -> data.RecordData:
@@ -140,7 +140,7 @@ class Session:
     def _compiled_alone(self) -> data.RecordData:
         """The frame compiled for the notebook's own values and not run."""
         if self.options.engine != "explorer":
-            self.notes.append("Stock compiles only code that runs, so nothing of it is shown.")
+            self.notes.append("Stock compiles only code that runs, so there is nothing to show.")
         call, recorder = self._call(), Recorder(self.output.progress)
         frame = Frame("f0", call.__code__, dict(self.seen.values), call.__globals__, vars(builtins))
         with unnoticed(), recording(recorder), compile_scope("f0", FUNCTION):

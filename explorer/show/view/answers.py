@@ -78,7 +78,7 @@ def guard_costs(compiles: Sequence[CompileData]) -> list[str]:
         timed += [seconds for half in each.halves for seconds in half.extern_seconds.values()]
         beside = f", its kernels and library calls {duration(sum(timed))}" if timed else ""
         whole = f"checking the guards takes {duration(each.guard_seconds)} a call{beside}"
-        lines.append(f"{each.id}: {whole}; by what is checked:")
+        lines.append(f"{each.id}: {whole}; by kind of check:")
         found = [cost for cost in each.guard_costs if cost.seconds >= SHORTEST]
         for cost in found[:DEAREST]:
             below = " and what is read from it" if cost.whole else ""

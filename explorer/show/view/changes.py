@@ -93,5 +93,5 @@ def _times(before: RecordData, after: RecordData, *, elsewhere: bool) -> list[st
     found = [f"a call of {n}: {duration(old[n])} -> {duration(new[n])} ({new[n] / old[n]:.2f} times)" for n in both]
     if both:
         where = "on machines or versions that differ" if elsewhere else "at two moments"
-        found.append(f"(the two were timed apart, {where}: compare eager's change first)")
+        found.append(f"(the two were timed in different runs, {where}: compare eager's change first)")
     return found

@@ -55,7 +55,7 @@ def _of(compile: CompileData) -> Iterator[str]:
         because = f", {again} of them as no earlier recording fitted" if again else ""
         yield f"{whose}: recorded {count(len(recorded), 'CUDA graph')}{because}:"
     elif any(event.kind == "CudagraphUsed" for event in compile.events) and not skipped(compile):
-        yield f"{whose}: replayed as CUDA graphs; what is recorded is told of programs under explorer.watch()"
+        yield f"{whose}: replayed as CUDA graphs; recordings are listed for programs under explorer.watch()"
     for fields in recorded[:SHOWN]:
         after = f", after graph {fields['after']}" if fields.get("after") else ""
         said = f"again: {fields['again']}" if fields.get("again") else "the first of its kind"

@@ -13,8 +13,8 @@ from explorer.show.view.text import duration
 
 NO_COMPILE = "–"
 LEGEND = (
-    "Ranks with the same letter compiled the same, apart from what is a process's own: addresses, the number of its "
-    f"GPU, where it keeps files. {NO_COMPILE}: that rank has no such compile."
+    "Ranks with the same letter compiled the same, except for what differs between processes: addresses, the number of "
+    f"the GPU, paths of files. {NO_COMPILE}: that rank has no such compile."
 )
 
 

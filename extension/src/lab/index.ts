@@ -48,7 +48,7 @@ async function follow(registry: ISettingRegistry): Promise<void> {
 
 const widgets: JupyterFrontEndPlugin<void> = {
   id: "torch-explorer:widgets",
-  description: "The way from a record to the kernel that made it.",
+  description: "Connects a record to the Jupyter kernel that made it.",
   autoStart: true,
   optional: [IJupyterWidgetRegistry],
   activate: (_: JupyterFrontEnd, registry: IJupyterWidgetRegistry | null) => {

@@ -94,7 +94,7 @@ function compared(name: string, mime: string, displayName: string): IRenderMime.
   const type = `explore-${name}`;
   return {
     id: `torch-explorer:${name}`,
-    description: `Shows what torch-explorer compared: ${displayName}.`,
+    description: `Shows a comparison made by torch-explorer: ${displayName}.`,
     rendererFactory: factory(mime, options => new ComparedRenderer(options)),
     rank: RANK,
     dataType: "json",

@@ -55,7 +55,7 @@ const LISTED = 200;
 const ASKED: { readonly [pane: string]: string } = {
   breaks: "Why does the graph break, or run eagerly?", schedule: "Why is it fused, or not?", memory: "Why is it in memory?", graphs: "Why is it saved for the backward, or recomputed?",
 };
-const OTHER = "Recorded during compilation, without a place in a pane";
+const OTHER = "Recorded during compilation; no pane shows it";
 
 /** The catalogue's page: one reason, or all that the record names where `code` is "". */
 export function page(record: RecordData, code: string, go: (mention: Mention) => void, open: (code: string) => void): HTMLElement {

@@ -126,7 +126,7 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
     } catch (error) {
       console.error(error);
       const said = error instanceof Error ? error.message : String(error);
-      fill(panel, h("p.ex-hint", { role: "alert" }, `${kind.title} could not be shown: ${said}. This is a fault of the viewer; the record is fine.`));
+      fill(panel, h("p.ex-hint", { role: "alert" }, `${kind.title} could not be shown: ${said}. This is a bug in the viewer; the record is intact.`));
       return { reveal: () => false, exports: () => [], dispose: () => undefined };
     }
   }

@@ -1,6 +1,6 @@
 // Made from explorer/ir/record.py by `python -m explorer.show.notebook.types`; edit that file instead.
 
-import { again, between, type Check, either, entries, flag, list, maybe, one, real, row, shape, text, whole } from "./check";
+import { again, between, type Check, either, entries, flag, list, maybe, real, row, shape, text, whole } from "./check";
 
 export const LineData: Check = row(1, text, text, list(text));
 export const TextData: Check = shape({ lines: list(LineData, 500000) }, { language: text });
@@ -103,7 +103,7 @@ export const DivergenceData: Check = shape({ compile: text, half: text, node: te
   { eager_error: maybe(real), span: maybe(SpanData), detail: text, engine: text });
 export const AccuracyData: Check = shape({ largest_absolute: real, largest_relative: real, where: text }, {
   first_parting: text, compared: whole, parting: maybe(DivergenceData), engine: text, own_error: maybe(real),
-  eager_error: maybe(real), nan: text, opaque: text, mismatch: one("elements", "value", "unpaired") });
+  eager_error: maybe(real), nan: text, opaque: text, mismatch: text });
 export const MachineData: Check = shape({ name: text, bytes_per_second: real, flops_per_second: real });
 export const TimingData: Check = shape({ contestants: list(SamplesData, 100) }, { overhead: maybe(real), machine:
   maybe(MachineData), accuracy: maybe(AccuracyData), method: text, stock_accuracy: maybe(AccuracyData), graphs_alone:

@@ -398,12 +398,12 @@ export interface DivergenceData {
  * `divergence` the first node that differs, if it was searched for. `own_error` and `eager_error` are the largest
  * distances of the engine's and of eager's tensors from a float64 run of the same call, if one was made. `nan`: the
  * first of eager's outputs and gradients with a NaN in it. `opaque`: the first value that cannot be compared.
- * `mismatch`: how the first mismatch differs. */
+ * `mismatch`: how the first mismatch differs ("elements", "value" or "unpaired"). */
 export interface AccuracyData {
   readonly largest_absolute: number; readonly largest_relative: number; readonly where: string;
   readonly first_parting?: string; readonly compared?: number; readonly parting?: DivergenceData | null;
   readonly engine?: string; readonly own_error?: number | null; readonly eager_error?: number | null;
-  readonly nan?: string; readonly opaque?: string; readonly mismatch?: "elements" | "value" | "unpaired";
+  readonly nan?: string; readonly opaque?: string; readonly mismatch?: string;
 }
 
 /** Measured peaks: bytes and floating-point operations a second. */

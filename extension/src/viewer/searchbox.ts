@@ -52,7 +52,7 @@ export function SearchBox(name: string, record: Readable<RecordData>, chosen: (e
     });
     const total = sum(groups, group => group.found);
     said.textContent = total === 0 ? "Nothing found" : count(total, "hit");
-    const nothing = h("div.ex-hint", { role: "option", "aria-disabled": "true", "aria-selected": "false" }, `Nothing in this record holds “${query}”.`);
+    const nothing = h("div.ex-hint", { role: "option", "aria-disabled": "true", "aria-selected": "false" }, `Nothing in this record contains “${query}”.`);
     fill(list, ...(total === 0 ? [nothing] : shown));
     shownOptions = options;
     at = -1;

@@ -61,7 +61,7 @@ export function Status(context: Context, follower: Follower) {
     const fallback = compile?.fallback;
     if (fallback) {
       const link = button("ex-link", "Why, and what to do", () => context.reason(fallback.code));
-      add("warned", "Compiled code is not what ran: this graph runs eagerly.", `${fallback.title}${fallback.detail ? `: ${fallback.detail}` : ""}.`, link);
+      add("warned", "This graph runs eagerly: the compiled code is not used.", `${fallback.title}${fallback.detail ? `: ${fallback.detail}` : ""}.`, link);
     }
     const live = record.cut && context.host.live.value;
     const load = () => void kept(live as Live).then(openedRecord).then(whole => (context.model.record.value = whole), (error: unknown) => {

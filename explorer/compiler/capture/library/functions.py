@@ -265,8 +265,7 @@ def _weak_reference(t: Tracer, target: Value, callback: Value = NONE) -> Value:
     known = callback.defaults(t) if isinstance(callback, FunctionValue) else []
     is_own = isinstance(callback, FunctionValue) and callback.globals is vars(weakref) and bool(known)
     if not t.is_none(callback) and not is_own and target.source is None:
-        t.tape.whole = NOTICED
-        unsupported(reasons.UNTRACEABLE_CALL, t.tape.whole)
+        t.tape.refuse_frame(NOTICED)
     if not target.python_type().__weakrefoffset__ and not isinstance(target, BoundMethod):
         t.raise_(TypeError, f"cannot create weak reference to '{name_in_messages(target.python_type())}' object")
     return WeakReference(target, callback=callback)

@@ -628,7 +628,7 @@ def _late(t: Tracer, expected: Any, result: Any) -> list[int]:
     return [now for now, _ in other] if is_late else []
 
 
-def _settle(
+def _copied_where_numpy_copies(
     t: Tracer, node: fx.Node, expected: Any, result: torch.Tensor, memory: list[tuple[Any, torch.Tensor]]
 ) -> tuple[fx.Node, torch.Tensor]:
     """The result as a copy where NumPy makes one, as a scalar is, and torch._numpy a view; noted where it is the other
@@ -715,7 +715,7 @@ def _value(t: Tracer, node: fx.Node, expected: Any, result: Any, memory: list[tu
         return from_fake(t, node, result)
     if not isinstance(result, torch.Tensor):
         return t.from_python(expected)
-    node, result = _laid_out(t, *_settle(t, node, expected, result, memory), expected)
+    node, result = _laid_out(t, *_copied_where_numpy_copies(t, node, expected, result, memory), expected)
     known = t.arrays.get(id(result))
     if known is None or known.is_scalar != isinstance(expected, np.generic):
         known = t.arrays[id(result)] = ArrayValue(node, result, expected)

@@ -352,8 +352,7 @@ class WeakReference(ObjectValue):
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.target.source is None and not self._lives(t):
-            t.tape.whole = "a weak reference to what the program has dropped"
-            unsupported(reasons.UNTRACEABLE_CALL, t.tape.whole)
+            t.tape.refuse_frame("a weak reference to what the program has dropped")
         return self.target
 
     def _lives(self, t: Tracer) -> bool:

@@ -507,7 +507,7 @@ class GeneratorValue(IteratorValue):
                     found = receiver.throw(t, error)
                     if found is not None:
                         return found
-                    self._go_on_with(receiver.returned)
+                    self._resume_with(receiver.returned)
                     return self._run(t)
             except Raised as raised:
                 error = raised.value
@@ -519,7 +519,7 @@ class GeneratorValue(IteratorValue):
         last = self.frame.code.instructions[self.frame.position - 1]
         return self.frame.stack[-1] if last.op == "YIELD_VALUE" and last.arg == "from" else None
 
-    def _go_on_with(self, result: Value) -> None:
+    def _resume_with(self, result: Value) -> None:
         """End `yield from`, with this result."""
         before = self.frame.code.instructions[: self.frame.position]
         send = next(step for step in reversed(before) if step.op == "SEND")

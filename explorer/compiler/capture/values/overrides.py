@@ -18,7 +18,6 @@ from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
-from explorer.core.reasons import unsupported
 
 PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """The classes of tensors that override nothing."""
@@ -79,20 +78,22 @@ def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: 
         finally:
             t.torch_state.modes.append(mode)
         if t.effects.version != before:
-            t.tape.whole = "a TorchFunctionMode with side effects sees more calls in eager than those in the graph"
-            unsupported(reasons.FRAME_BREAK, t.tape.whole)
-        if not _is_refusal(found):
+            t.tape.refuse_frame(
+                "a TorchFunctionMode with side effects sees more calls in eager than those in the graph",
+                reasons.FRAME_BREAK,
+            )
+        if not _is_not_implemented(found):
             return found
     for value in asked:
         cls = value.python_type()
         owner = ClassValue(cls) if issubclass(cls, torch.Tensor) else value
         found = t.call(t.get_attr(owner, "__torch_function__"), [*given, t.new_dict(kwargs)], {})
-        if not _is_refusal(found):
+        if not _is_not_implemented(found):
             return found
     t.raise_(TypeError, f"no implementation found for {getattr(function, '__name__', function)}")
 
 
-def _is_refusal(value: Value) -> bool:
+def _is_not_implemented(value: Value) -> bool:
     return isinstance(value, Constant) and value.value is NotImplemented
 
 

@@ -19,7 +19,7 @@ export function comparable({ sources }: RecordData): FileNames {
   return FileNames(sources.map(each => (each.name ? { ...each, name: "cell" } : each)));
 }
 
-/** "renamed": the same but for names and lines of the program; "idle": a pass that left its graph as it was, on both
+/** "renamed": the same except for names and line numbers; "idle": a pass that left its graph as it was, on both
  * sides. */
 export type State = "same" | "renamed" | "idle" | "changed" | "only before" | "only after";
 

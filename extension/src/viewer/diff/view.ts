@@ -134,7 +134,7 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
     const [old, fresh] = [rowsOn(0, before, stage), rowsOn(1, after, stage)];
     const columns = aligned(old, fresh, wishes.folded.value);
     const lines = `${count(columns.removed, "line")} went, ${count(columns.added, "line")} came`;
-    const said: { readonly [state: string]: string } = { same: "the same on both sides", renamed: "the same but for names and lines of the program", idle: `changes nothing on either side; before it, ${lines}` };
+    const said: { readonly [state: string]: string } = { same: "the same on both sides", renamed: "the same except for names and line numbers", idle: `changes nothing on either side; before it, ${lines}` };
     heading.textContent = `${stage.id}: ${said[stage.state] ?? lines}`;
     if (split()) {
       starts = columns.starts;
@@ -181,7 +181,7 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
     const head = h("tr", h("th", ""), h("th", before.name), h("th", after.name), h("th", ""));
     const steps = old?.trace && fresh?.trace ? stepChanges(old, fresh) : [];
     fill(texts, h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Summary" }, h("table.ex-table", h("thead", head), h("tbody", ...rows)),
-      ...(steps.length ? [h("h2", `What the capture adds: ${count(steps.length, "difference")}`), h("pre", steps.join("\n"))] : [])));
+      ...(steps.length ? [h("h2", `Differences in the capture: ${count(steps.length, "difference")}`), h("pre", steps.join("\n"))] : [])));
   }
 
   function asText(stage: StagePair): string {

@@ -1,4 +1,4 @@
-// What came of each method on each input: in words, and as the table that leads to everything else.
+// Result of each method on each input: in words, and as the table that leads to everything else.
 
 import { DataTable, type Column, figure } from "../datatable";
 import { button } from "../dom";
@@ -11,7 +11,7 @@ type Answer = VerdictData["answer"];
 const SIGNS: { readonly [answer in Answer]: string } = { right: "✓", wrong: "✗", refused: "–", "not run": "·" };
 const ORDER: readonly Answer[] = ["wrong", "refused", "not run", "right"];
 
-export const LEGEND = "✓ as eager; ✗ another result and no error; – an error. “Anew”: it noticed that its program does not hold for the input, and compiled once more.";
+export const LEGEND = "✓ same result as eager; ✗ a different result without an error; – an error. “recompiled”: it noticed that its program does not fit the input, and compiled again.";
 
 export function told({ answer, recompiled }: VerdictData): string {
   return `${SIGNS[answer]} ${answer}${recompiled ? ", recompiled" : ""}`;
@@ -78,7 +78,7 @@ export function verdictTable(data: MethodsData, selection: Selection, choices: C
     figure("time per call", each => each.seconds, seconds, "Median; methods are timed alternately"),
     figure("capture time", each => each.capture_seconds, seconds, "Includes the first call for methods that capture on the first call"),
   ];
-  return DataTable(`What came of each method on ${count(data.inputs.length, "input")}, beside eager`, columns, selection, { look: each => (outcome(each) ? "ex-m-none" : "") });
+  return DataTable(`Result of each method on ${count(data.inputs.length, "input")}, compared with eager`, columns, selection, { look: each => (outcome(each) ? "ex-m-none" : "") });
 }
 
 /** A method without a program says so once, under the first input. */

@@ -112,7 +112,7 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
       ...(hints.length ? row("What you can do", ...hints.map(each => h("p", ...hinted(each, record.attempts ?? [], cards)))) : []),
       ...row("Before it", ...ends.map(([each, { instruction }]) =>
         h("div", link(`${each.id} ${each.called || each.title}`, () => context.show("bytecode", key(each.id, instruction))), made(each)))),
-      ...row("After it", ...(next.length ? next : ["nothing goes on after it"])),
+      ...row("After it", ...(next.length ? next : ["no continuation follows"])),
       ...(frames.length > 1 ? row("Call stack", h("ol.ex-list", ...frames)) : []),
       ...row("Reason", link(why.code, () => context.reason(why.code))),
     ),

@@ -94,7 +94,7 @@ function find(compile: CompileData, query: string): number[] | string {
 
 function said(compile: CompileData, stage: StageData, made: StageData | undefined): string {
   const name = `${compile.id}: ${stage.name}`;
-  return made && made !== stage ? `${name} left it as ${made.name} made it` : name;
+  return made && made !== stage ? `${name} changed nothing: this is the text of ${made.name}` : name;
 }
 
 function why(stage: StageData | undefined): string {

@@ -12,7 +12,7 @@ import { type Added, added, aligned, byLine, find, type Instructions, instructio
 import { ends } from "../../signal";
 
 const ROLES: { readonly [role: string]: string } = {
-  original: "original", rewritten: "rewritten: what runs instead", continuation: "continuations: what goes on after a break",
+  original: "original", rewritten: "rewritten: what runs instead", continuation: "continuations: what runs after a break",
   inlined: "inlined: functions called along the way",
 };
 
@@ -222,7 +222,7 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
       ...list("This instruction adds", does.map(([, ...each]) => item(true, `${each[0]} `, ...link(compile, [-1, ...each])))),
       ...list(`Stack (${state.stack.length}, top first)`, stack), ...list(`Locals (${state.locals.size})`, locals),
       ...(state.givenUp ? [] : soFar),
-      h("p.ex-hint-inline", `Before the instruction, in ${state.calls.join(" › ")}${state.givenUp ? "; given up, to end the graph earlier" : ""}. New values are marked •; @ is the step that made one.`),
+      h("p.ex-hint-inline", `Before the instruction, in ${state.calls.join(" › ")}${state.givenUp ? "; discarded, to end the graph earlier" : ""}. New values are marked •; @ is the step that made one.`),
     );
   }
 

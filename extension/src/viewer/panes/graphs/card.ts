@@ -21,7 +21,7 @@ export function Card(context: Context, closable: (() => void) | null) {
       ...(meaning ? [h("p.ex-g-meaning", meaning)] : []),
       h(
         "dl", ...facts.flatMap(fact => [h("dt", fact.name), h("dd", value(fact))]),
-        ...(guessed ? [h("dt", "Inferred"), h("dd", `where it is from: ${guessed}`)] : []),
+        ...(guessed ? [h("dt", "Inferred"), h("dd", `source: ${guessed}`)] : []),
       ),
     );
   }

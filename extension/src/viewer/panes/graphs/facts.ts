@@ -111,7 +111,7 @@ function groupTold(mark: Mark, group: Group): Told {
   return { title: group.label, meaning: "", facts };
 }
 
-const BACKWARD = "what gradients flow through, and what is there for that alone";
+const BACKWARD = "operations that gradients flow through, or that only serve those";
 
 function commonModule(modules: readonly string[]): string {
   let [first = "", ...rest] = modules;

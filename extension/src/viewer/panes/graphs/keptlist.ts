@@ -1,4 +1,4 @@
-// What the backward needs of the forward: kept, read from inputs, or computed again; with bytes and reasons.
+// What the backward reads from the forward: kept, read from inputs, or computed again; with bytes and reasons.
 
 import { because, becauseText } from "../../because";
 import { DataTable, figure } from "../../datatable";
@@ -14,17 +14,17 @@ import { FATES } from "./scene";
 const FATES_IN_ORDER = ["kept", "recomputed", "input"] as const;
 
 export function KeptList(context: Context, chosen?: (id: string) => void) {
-  const element = h("aside.ex-g-list", { "aria-label": "What the backward needs of the forward" });
+  const element = h("aside.ex-g-list", { "aria-label": "What the backward reads from the forward" });
   const summary = h("div.ex-g-list-summary");
   let shownCompile: CompileData | null = null;
   const dispose = () => table.dispose();
-  const table = DataTable<SavedData>("What the backward needs of the forward", [
+  const table = DataTable<SavedData>("What the backward reads from the forward", [
     {
       name: "Value", text: each => `${each.fate} ${each.id}`, order: each => each.id,
       cell: each => h("span", glyph(each.fate, own(FATES, each.fate) ?? each.fate), " ", h("code", { title: each.id }, each.id)),
     },
     figure("Bytes", each => each.bytes, bytes),
-    figure("Recompute", each => each.seconds, seconds, "Of a saved value: operator by operator, from inputs and what else is saved. Empty where it was not measured."),
+    figure("Recompute", each => each.seconds, seconds, "Time to recompute a saved value from inputs and other saved values, operator by operator. Empty if it was not measured."),
     { name: "Because", text: each => becauseText(each.why), order: each => each.why.title, cell: each => because(each.why, context) },
   ], context.selection, {
     keys: each => [key(shownCompile?.id ?? "", each.id)],

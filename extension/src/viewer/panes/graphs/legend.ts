@@ -24,7 +24,7 @@ export function legendOf(scene: Scene): HTMLElement[] {
   if (scene.marks.some(mark => mark.outputs.length)) marks.push(row(line("ex-g-outcome"), "a result of the graph"));
   if (scene.lines.some(each => each.look === "crossing")) marks.push(row(line("ex-g-line ex-g-crossing"), "from the forward to the backward"));
   if (scene.lines.some(each => each.back)) marks.push(row(line("ex-g-line ex-g-back"), "leads back up"));
-  if (scene.ties.length) marks.push(row(line("ex-g-tie"), "made by the same captured call (of the box pointed at)"));
+  if (scene.ties.length) marks.push(row(line("ex-g-tie"), "made by the same captured call as the box under the pointer"));
   return [...rows, ...marks];
 }
 

@@ -61,7 +61,7 @@ export function paintOf(colouring: Colouring, state: State, kernels: Kernels): P
     case "bytes":
       return amounts("Bytes of the result", nodes, value => bytes(Math.round(value)), sizeOf, vertices => sum(vertices, vertex => amount(sizeOf(vertex))));
     case "time":
-      return amounts("Time of the kernel that it is in", nodes, seconds, vertex => timeOf(homes(vertex)), vertices => {
+      return amounts("Time of its kernel", nodes, seconds, vertex => timeOf(homes(vertex)), vertices => {
         const all = new Map(vertices.flatMap(homes).map(home => [home.key, home]));
         return timeOf([...all.values()]);
       });

@@ -32,7 +32,7 @@ export function decide(guards: readonly GuardData[], call: Call): Decision[] {
   });
 }
 
-const IDENTITY = "which object it is shows only in the process";
+const IDENTITY = "object identity is known only in the running process";
 
 /** How the call breaks the guard: nothing where it does not. Throws Undecided where that cannot be told. */
 function differences(guard: GuardData, call: Call): string[] {
@@ -40,7 +40,7 @@ function differences(guard: GuardData, call: Call): string[] {
     case "shape": return ofShape(guard, call);
     case "global_state": return ofState(guard, call);
     case "alias": return ofIdentities(guard, call);
-    case "code": throw new Undecided("which code a function has shows only in the process");
+    case "code": throw new Undecided("a function's code is known only in the running process");
   }
   const given = call.inputs.get(guard.source);
   if (!given) throw new Undecided("this value is not described");

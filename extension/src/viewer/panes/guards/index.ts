@@ -84,7 +84,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
     body.hidden = !there;
     if (!compile || !there) {
       shown = undefined;
-      fill(empty, h("p", (compile?.id.startsWith("g") ? "A graph that was given has no guards: no frame has inputs that could change." : whyNone("guard", compile))));
+      fill(empty, h("p", (compile?.id.startsWith("g") ? "This graph was passed in, not captured from a frame, so it has no guards." : whyNone("guard", compile))));
       return;
     }
     if (compile !== shown) {
@@ -174,7 +174,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
         ),
       },
       { name: "Kind", text: each => each.guard.property.replace("_", " "), order: each => each.guard.property },
-      ...(costs.size ? [{ name: "Cost", numeric: true, title: "What a call saves without the checks of its source, measured", text: cost, order: (each: Decision) => costs.get(each.guard.source) ?? null }] : []),
+      ...(costs.size ? [{ name: "Cost", numeric: true, title: "Measured time that a call would save without the checks of this source", text: cost, order: (each: Decision) => costs.get(each.guard.source) ?? null }] : []),
       {
         name: "From", text: each => phrase([placeOf(each.guard), each.guard.cause], " "), order: each => each.guard.span?.line ?? null,
         cell: ({ guard }) => h("div.ex-from", placeOf(guard) ? h("code", placeOf(guard)) : null, cause(guard)),

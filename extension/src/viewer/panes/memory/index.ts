@@ -89,9 +89,9 @@ export function memory(into: HTMLElement, context: Context): Pane {
     if (!found) return [];
     const { peak_before: before, peak_after: after, pool } = found;
     const said = [`Peak ${bytes(after)} (${bytes(before)} without reuse).`];
-    if (pool > 0) said.push(` The pool of ${bytes(pool)} is one allocation, held for the whole call${after > before ? ": what it adds to the peak it saves in allocations" : ""}.`);
+    if (pool > 0) said.push(` The pool of ${bytes(pool)} is one allocation, held for the whole call${after > before ? ": it raises the peak, but saves allocations" : ""}.`);
     if (plan.measured.length > 0) said.push(` One run held ${bytes(Math.max(...plan.measured))} at most (dotted).`);
-    if (plan.registers.length > 0) said.push(` ${count(plan.registers.length, "buffer")} in registers alone: see the table.`);
+    if (plan.registers.length > 0) said.push(` ${count(plan.registers.length, "buffer")} only in registers: see the table.`);
     const drawn = [Math.max(0, ...plan.before), Math.max(0, ...plan.after)];
     if (drawn[0] !== before || drawn[1] !== after) said.push(` (Drawn by the sizes in the record, which give ${bytes(drawn[0] ?? 0)} and ${bytes(drawn[1] ?? 0)}.)`);
     return said;

@@ -208,7 +208,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   }
 
   function told({ together, headline, statements }: Explanation): HTMLElement[] {
-    const standing = { recorded: "", inferred: "follows from the record", unknown: "the record does not tell" };
+    const standing = { recorded: "", inferred: "follows from the record", unknown: "not in the record" };
     return [
       h("p", { class: together ? "ex-yes" : "ex-no" }, h("strong", headline)),
       h("ul.ex-list", ...statements.map(each => h(

@@ -5,7 +5,7 @@ import type { FusionData, HalfData, ItemData, WhyData } from "../../record";
 export interface Statement {
   readonly text: string;
   readonly why?: WhyData;
-  /** "recorded": the compiler's own verdict. "inferred": follows from what was recorded. "unknown": the record does not tell. */
+  /** "recorded": the compiler's own verdict. "inferred": follows from what was recorded. "unknown": not in the record. */
   readonly standing: "recorded" | "inferred" | "unknown";
 }
 

@@ -167,7 +167,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
   }
 
   function accuracyRows(accuracy: AccuracyData, named: boolean): readonly HTMLElement[] {
-    const { largest_absolute: absolute, largest_relative: relative, where, first_parting: first, compared, parting } = accuracy;
+    const { largest_absolute: absolute, largest_relative: relative, where, first_parting: first, compared, parting: divergence } = accuracy;
     const fact = (name: string, ...value: readonly (Node | string)[]) => [h("dt", name), h("dd", ...value)];
     const rows = [
       ...(named ? fact("Engine", accuracy.engine ?? "explorer") : []),
@@ -175,13 +175,13 @@ export function timing(into: HTMLElement, context: Context): Pane {
       ...fact("Compared", count(compared ?? 0, "tensor"), " (results and gradients) with eager's"),
       ...fact("Within tolerance", first ? `no: ${first} is the first that is not` : "yes"),
     ];
-    if (parting && !parting.node) {
-      rows.push(...fact("Where", parting.detail ?? "unknown", ...(typeof parting.error === "number" ? [`. ${againstFloat64(parting)}`] : [])));
-    } else if (parting) {
-      const open = (pane: string, id: string) => button("ex-link", id, () => context.show(pane, key(parting.compile, id)));
+    if (divergence && !divergence.node) {
+      rows.push(...fact("Where", divergence.detail ?? "unknown", ...(typeof divergence.error === "number" ? [`. ${againstFloat64(divergence)}`] : [])));
+    } else if (divergence) {
+      const open = (pane: string, id: string) => button("ex-link", id, () => context.show(pane, key(divergence.compile, id)));
       rows.push(...fact(
-        "First differs at", open("graphs", parting.node), ` in ${parting.compile} ${parting.half}`, ...(parting.kernel ? [", written by ", open("code", parting.kernel)] : []),
-        `. ${againstFloat64(parting)}`, parting.detail ? ` ${parting.detail}` : "",
+        "First differs at", open("graphs", divergence.node), ` in ${divergence.compile} ${divergence.half}`, ...(divergence.kernel ? [", written by ", open("code", divergence.kernel)] : []),
+        `. ${againstFloat64(divergence)}`, divergence.detail ? ` ${divergence.detail}` : "",
       ));
     }
     return rows;
@@ -213,7 +213,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
     const said = [
       `Roof: bandwidth of a large copy and FLOP/s of a float32 matrix product, measured on ${machine.name}.`,
       moving ? `${count(moving, "kernel only moves bytes and has", "kernels only move bytes and have")} no place here.` : "",
-      costs.some(each => each.kind === "call") ? "Library calls are not here: what they move is not counted." : "",
+      costs.some(each => each.kind === "call") ? "Library calls are not shown: their memory traffic is not counted." : "",
       above ? `${count(above, "kernel lies", "kernels lie")} above the roof: what ${above === 1 ? "it reads" : "they read"} was probably in a cache, which is faster than memory.` : "",
     ];
     roofSay.textContent = phrase(said, " ");
