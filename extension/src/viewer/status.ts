@@ -56,7 +56,8 @@ export function Status(context: Context, follower: Follower) {
     const ended = follower.ended.value?.error;
     if (ended) add("failed", `It did not finish: ${ended}`, "What had been recorded by then is shown. Run the cell again for the rest.");
     const failed = compile?.stages?.find(each => each.error);
-    if (compile?.error) add("failed", `The compile of ${compile.title} ${compile.raises ? "raises" : "failed"}.`, compile.error.split("\n", 1)[0] ?? "");
+    const told = record.glance?.some(each => each.what === "error" && each.compile === compile?.id);
+    if (compile?.error && !told) add("failed", `The compile of ${compile.title} ${compile.raises ? "raises" : "failed"}.`, compile.error.split("\n", 1)[0] ?? "");
     else if (failed) add("failed", `Stage ${failed.name} failed.`, failed.error ?? "");
     const fallback = compile?.fallback;
     if (fallback) {

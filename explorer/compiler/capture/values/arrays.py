@@ -89,7 +89,7 @@ class ArrayValue(Value):
     def truth(self, t: Tracer) -> bool:
         if self.source is not None and self.is_scalar:
             return bool(self.known(t))
-        unsupported(reasons.DATA_DEPENDENT_BRANCH, f"bool of {self.describe()}")
+        unsupported(reasons.DATA_DEPENDENT_BRANCH, f"Python needs bool() of {self.describe()}")
 
     def key(self) -> Any:
         unsupported(reasons.ITEM, f"hash of {self.describe()}")

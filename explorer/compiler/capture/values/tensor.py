@@ -117,7 +117,7 @@ class TensorValue(Value):
         constant = getattr(self.fake, "constant", None)
         if constant is not None:
             return bool(t.python(bool, constant))
-        unsupported(reasons.DATA_DEPENDENT_BRANCH, f"bool of {self.describe()}")
+        unsupported(reasons.DATA_DEPENDENT_BRANCH, f"Python needs bool() of {self.describe()}")
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         if name in self.overlay and name != "grad":

@@ -84,10 +84,10 @@ function drawCurves(plan: Plan, x: (step: number) => number, column: number, wid
 /** Where each curve is highest, the higher one's figure above it and the other's below. */
 function peaks(plan: Plan, scale: Scale, x: (step: number) => number, column: number, width: number): SVGElement[] {
   const [before, after] = [most(plan.before), most(plan.after)];
-  const found = [["before", plan.before, before, before > after], ["after", plan.after, after, after >= before]] as const;
-  return found.flatMap(([name, values, peak, above]) => {
+  const found = [["before", "without reuse", plan.before, before, before > after], ["after", "planned", plan.after, after, after >= before]] as const;
+  return found.flatMap(([name, says, values, peak, above]) => {
     const middle = x(values.indexOf(peak)) + column / 2;
-    const text = `${name} ${bytes(peak)}`;
+    const text = `${says} ${bytes(peak)}`;
     const end = middle + textWidth(text) + 6 > width;
     return [
       svg("circle", { class: `ex-memory-peak ex-memory-peak-${name}`, cx: middle, cy: scale(peak), r: 3 }),

@@ -33,7 +33,7 @@ export function drawSchedule(facts: Facts, width: number, linked: Linked): SVGSV
   const sizes = new Map((half.buffers ?? []).map(each => [each.name, each.bytes ?? 0]));
   const longest = Math.max(0, ...half.schedule.items.map(each => facts.seconds(each.id) ?? 0));
   const boxes = plan.boxes.map(box => drawBox(box, boxWidth, facts, longest, linked));
-  const lanes = plan.lanes.map(lane => drawLane(lane, boxWidth, step, width, sizes.get(lane.buffer) ?? 0, key(compile, lane.buffer), linked));
+  const lanes = plan.lanes.map(lane => drawLane(lane, boxWidth, step, width, sizes.get(lane.buffer) ?? 0, facts.named(lane.buffer), key(compile, lane.buffer), linked));
   const name = `${count(plan.boxes.length, "step")} in the order in which they run, and the buffers that flow between them`;
   return drawing(width, plan.height + 2, name, svg("g", ...lanes), svg("g", ...boxes));
 }
@@ -72,14 +72,14 @@ function drawBox(
   return svg("g", linked.add(group, key(compile, item.id), ...item.operations.map(id => key(compile, id))), ...chips);
 }
 
-function drawLane(lane: Lane, boxWidth: number, step: number, width: number, size: number, own: Key, linked: Linked): SVGGElement {
+function drawLane(lane: Lane, boxWidth: number, step: number, width: number, size: number, called: string, own: Key, linked: Linked): SVGGElement {
   const left = boxWidth + 2;
   const x = left + 10 + lane.lane * step;
   const last = most(lane.ends);
   const paths = [`M${left} ${lane.y}H${x}V${last}`, ...lane.ends.map(y => `M${x} ${y}H${left + 5}`)].join("");
   const heads = lane.ends.map(y => `M${left} ${y}l6 -3v6z`).join("");
-  const label = fitted(size > 0 ? `${lane.buffer} ${bytes(size)}` : lane.buffer, width - x - 8, 10);
-  const name = `buffer ${lane.buffer}${size > 0 ? `, ${bytes(size)}` : ""}, read ${count(lane.to.length, "time")} later`;
+  const label = fitted(phrase([size > 0 ? bytes(size) : "", called], " · "), width - x - 8, 10);
+  const name = `${called} (${lane.buffer})${size > 0 ? `, ${bytes(size)}` : ""}, read ${count(lane.to.length, "time")} later`;
   const flow = mark(
     name, "ex-flow",
     svg("path.ex-flow-line", { d: paths }),

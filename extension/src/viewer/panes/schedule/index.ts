@@ -104,8 +104,8 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   }
 
   function nameOf(id: string): string {
-    const operation = byId.get(id);
-    return operation ? named(operation, context.compile.value, context.model).own : id;
+    const of = byId.get(id) ?? half()?.buffers?.find(each => each.name === id);
+    return of ? named({ id, origins: of.origins }, context.compile.value, context.model).own : id;
   }
 
   function pairPart(): HTMLElement {
@@ -266,7 +266,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     const stages = (compile.stages ?? []).filter(each => each.half === half.name);
     const stage = ["order", "fuse", "separate", "lower"].map(name => stages.find(each => each.name === name)).find(each => each);
     const body = stage ? artifact(compile, stage).body : null;
-    textHead.textContent = stage ? `Loop IR after “${stage.name}”` : "Loop IR";
+    textHead.textContent = stage ? stage.name === "order" ? "Loop IR (final)" : `Loop IR after “${stage.name}”` : "Loop IR";
     text.show({ rows: rowsOf(body, compile, context.model), language: body?.language ?? "text", label: "Loop IR of the schedule" });
   }
 

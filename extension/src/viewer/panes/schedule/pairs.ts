@@ -61,7 +61,7 @@ export function Pairs(half: HalfData, named: (id: string) => string) {
   }
 
   function verdictSaid({ first, second, why }: FusionData): Statement {
-    return recorded(`${named(first)} with ${named(second)}:`, why);
+    return recorded(`${named(first)} with ${named(second)}:`, why.detail ? { ...why, detail: why.detail.replace(/\w+/g, named) } : why);
   }
 
   function verdict(first: string, second: string): FusionData | undefined {
