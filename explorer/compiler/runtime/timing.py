@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 METHOD = (
-    "eager and compiled calls timed in turn in one run after two warm-up calls each; a sample is the mean of a batch of calls of at "
-    "least 2 ms; median of the samples, spread is their interquartile range"
+    "eager and compiled calls timed in turn in one run after two warm-up calls each; a sample is the mean of a batch "
+    "of calls of at least 2 ms; median of the samples, spread is their interquartile range"
 )
 
 BATCH_SECONDS = 2e-3

@@ -39,9 +39,9 @@ def builds(compiles: Iterable[CompileData]) -> Iterator[str]:
     for compile in compiles:
         for half in compile.halves:
             for each in half.builds:
-                took = f"from the cache in {duration(each.seconds)}" if each.cached else f"in {duration(each.seconds)}"
-                yield f"{compile.id} {half.name}: {each.version or each.tool}, {took}: {each.output}"
-                yield f"  {shlex.join(each.command)}"
+                took = "found in the cache" if each.cached else f"in {duration(each.seconds)}"
+                yield f"{half.name}: {each.version or each.tool}, {took}: {each.output}"
+                yield from [f"  {shlex.join(each.command)}"] if each.command else []
 
 
 def operator_checks(found: Sequence[OperatorCheckData]) -> list[str]:

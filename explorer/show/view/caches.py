@@ -31,8 +31,8 @@ def lines(compiles: Sequence[CompileData]) -> Iterator[str]:
                 yield from (f"  {line}" for line in differs(key, known))
         for half in each.halves:
             for build in half.builds:
-                came = "found, not built" if build.cached else f"built in {duration(build.seconds)}"
-                yield f"{each.id} {half.name}: {build.tool}: {PurePath(build.output).name}: {came}"
+                came = "found in the cache" if build.cached else f"built by {build.tool} in {duration(build.seconds)}"
+                yield f"{half.name}: {PurePath(build.output).name}: {came}"
 
 
 def differs(key: CacheKeyData, known: Mapping[str, str]) -> Iterator[str]:
