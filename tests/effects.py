@@ -329,7 +329,23 @@ PARTS = (
         @functools.lru_cache
         def looked_up(n): return n + 1
         """, "y = y + looked_up(3)", "looked_up.cache_info()", once=True),
+    Part("a coroutine", "import asyncio\nasync def scale(): return 2.0", "y = y * asyncio.run(scale())", "()",
+         once=True),
+    Part("a file that is closed by its end", """
+        pickled = os.path.join(tempfile.mkdtemp(), "p")
+        """, "import pickle; pickle.dump([1], open(pickled, 'ab'))", "os.path.getsize(pickled)", once=True),
+    Part("a finalizer of a tensor", """
+        last, at_end = {'a': torch.ones(3)}, []
+        weakref.finalize(last['a'], at_end.append, 1)
+        """, "last.clear()", "at_end", once=True),
     # What the process, libraries and C hold in places of their own.
+    Part("a hook that stays", "hooked_too = nn.Linear(3, 2)",
+         "hooked_too.register_forward_hook(lambda m, i, o: o * 2); y = y + hooked_too(x).sum()",
+         "len(hooked_too._forward_hooks)"),
+    Part("the keywords of a partial", "partly = functools.partial(lambda a, by=1.0: a * by, by=2.0)",
+         "y = partly(y); partly.keywords['by'] += 1; partly.note = 3", "partly.keywords, partly.note"),
+    Part("a list in a named tuple", "Pair = collections.namedtuple('Pair', 'a b'); both_of = Pair([], {})",
+         "both_of.a.append(1); both_of.b['k'] = 2", "tuple(both_of)"),
     Part("seeds that are drawn from", "seeds = np.random.SeedSequence(1); drawn = np.random.default_rng(seeds)",
          "drawn.spawn(1)", "seeds.n_children_spawned"),
     Part("how an array is read", "cells = np.zeros(2)", "cells.dtype = 'i8'; cells[0] = 3",

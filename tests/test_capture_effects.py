@@ -102,6 +102,64 @@ def test_two_dictionaries_are_compared_as_they_are_now() -> None:
         assert compiled_fn(torch.ones(1), dict(one), dict(other))[1:] == (one == other, one != other)
 
 
+LINKS = ("__cause__", "__context__", "__suppress_context__", "__notes__")
+
+LINKING = {
+    "cause": "e.__cause__ = KeyError('k')",
+    "context": "e.__context__ = KeyError('k'); e.__suppress_context__ = True",
+    "suppressed first": "e.__suppress_context__ = False; e.__cause__ = None; found += [e.__suppress_context__]",
+    "notes": "e.add_note('n'); e.add_note('m'); found += [list(e.__notes__)]",
+    "raised from": """
+    try: raise e from KeyError('z')
+    except ValueError as caught: found += [caught is e, repr(caught.__cause__), caught.__suppress_context__]
+    """,
+    "of a new one": "new = ValueError(); new.__cause__ = e; found += [hasattr(new, '__notes__'), repr(new.__cause__)]",
+}
+
+
+@pytest.mark.parametrize("noted", (False, True))
+@pytest.mark.parametrize("linking", LINKING)
+def test_what_links_an_exception_from_outside_to_others(linking: str, noted: bool) -> None:
+    space: dict[str, Any] = {}
+    exec(f"def fn(x, e):\n    found = []\n    {LINKING[linking].strip()}\n    return x + 1, found", space)
+    found = []
+    for call in (space["fn"], explorer.compile(space["fn"])):
+        error = ValueError("v")
+        if noted:
+            error.add_note("0")
+        made = call(torch.ones(1), error)[1]
+        found.append((made, [repr(getattr(error, name, "none")) for name in LINKS], error.args))
+    assert found[0] == found[1]
+
+
+def scaled(x, by=1.0, plus=0.0):
+    return x * by + plus
+
+
+KEYWORDS = (
+    "p.keywords['by'] = 5.0; y = p(x)",
+    "p.keywords['plus'] = 5.0; y = p(x); del p.keywords['plus']",
+    "p.keywords.update(by=p.keywords.get('by', 1.0) + 1); y = p(x), list(p.keywords)",
+    "q = functools.partial(p, plus=9.0); q.keywords['by'] = 4.0; y = q(x), p(x)",
+    "y = p(x, by=3.0), p.keywords is p.keywords",
+    "q = functools.partial(scaled, by=x); y = q(x), q.keywords['by']",
+    "p.note = 1; p.keywords['by'] = 7.0; y = functools.reduce(lambda s, i: s + p(i), [x, x])",
+)
+
+
+@pytest.mark.parametrize("body", KEYWORDS)
+def test_the_keywords_of_a_partial_are_its_own(body: str) -> None:
+    space: dict[str, Any] = {"functools": functools, "scaled": scaled}
+    exec(f"def fn(x, p):\n    {body}\n    return y", space)
+    fn = explorer.compile(space["fn"])
+    for given in ({}, {"by": 2.0}):
+        ours, eager = functools.partial(scaled, **given), functools.partial(scaled, **given)
+        for size in (1.0, 2.0):
+            x = torch.full((2,), size)
+            assert repr(fn(x, ours)) == repr(space["fn"](x, eager))
+            assert (ours.keywords, vars(ours)) == (eager.keywords, vars(eager))
+
+
 def test_swap_through_attributes() -> None:
     class Box:
         pass

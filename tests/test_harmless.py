@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import gc
 import io
@@ -29,7 +30,7 @@ from torch import nn
 
 import explorer
 from effects import BY_NAME, PARTS, Made, Runs, made, script
-from explorer.records.check import accuracy
+from explorer.records.check import accuracy, captured
 from explorer.records.check.isolate import ASKING, ASKS, HARMFUL_BUILTINS, NotIsolated, reached
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import heard, kept_inside, noted, put_back
@@ -51,6 +52,10 @@ def _settings() -> Iterator[None]:
         yield
 
 
+TRACED_INTO = ("a cache", "a coroutine")
+"""What stock traces into, and then fills no cache and runs no coroutine."""
+
+
 def programs() -> list[tuple[tuple[str, ...], bool, dict[str, Any]]]:
     """Each part by itself or with one or two others, in globals or in a closure, with each engine in turn."""
     drawn = random.Random(10)
@@ -59,8 +64,7 @@ def programs() -> list[tuple[tuple[str, ...], bool, dict[str, Any]]]:
     found = []
     for number, name in enumerate(names):
         others = drawn.sample([each for each in again if each != name], number % 3)
-        # Stock traces into a function with a cache, and fills no cache.
-        engine = ENGINES[0 if name == "a cache" else number % 3]
+        engine = ENGINES[1 if name in TRACED_INTO else number % 3]
         found.append(((name, *others), drawn.random() < 0.5, engine))
     return found
 
@@ -202,6 +206,25 @@ def test_what_may_be_called_once_is_called_once_with_inductor_too(
     with contextlib.suppress(NotIsolated):
         record.bisect_accuracy(engine="stock")
     assert local.calls == 1
+
+
+def test_a_graph_that_raises_as_it_runs_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its frame runs eagerly instead, and what its graph raises is nothing that the program raises."""
+
+    def raising(graph: Any, config: Any) -> Any:
+        return dataclasses.replace(compile_captured(graph, config), call=lambda *inputs: 1 // 0)
+
+    compile_captured = captured.compile_captured
+    monkeypatch.setattr(captured, "compile_captured", raising)
+    calls = []
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return x.tanh() + 1
+
+    record = explorer.explore(body, time=SECONDS)(torch.ones(3))
+    assert len(calls) == 1 and not record.data.error
+    assert "runs eagerly, because its graph raised ZeroDivisionError" in repr(record)
 
 
 def test_what_a_compiler_prints_as_it_compiles_is_no_text_of_the_program() -> None:

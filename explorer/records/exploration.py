@@ -124,7 +124,8 @@ def harmless(
             if calls.once and leave == "unchanged":
                 record = not_called(under, asked, recorder, f"Not called, because {calls.once}")
             elif calls.once:
-                record = exploration(Once(fn, args, kwargs, grad), asked, recorder)
+                once = Once(fn, args, kwargs, grad, through_ours=calls.traced_into)
+                record = exploration(once, asked, recorder)
             else:
                 record = in_place(InPlace(fn, args, kwargs, grad, calls=calls), under, asked, recorder)
         except BaseException as error:
@@ -261,7 +262,8 @@ def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Re
     # Ours first: what stock leaves to Python for good, it leaves so for every front end.
     under, _ = unwrapped(trial)
     ours: Explored | Raised | None = None
-    if asked.engine == "both":
+    through_ours = isinstance(trial, Once) and trial.through_ours
+    if asked.engine == "both" or through_ours:
         try:
             ours = explored(under, asked, recorder, spare=1)
         except Raised as raised:
@@ -273,7 +275,15 @@ def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Re
     elif not trial.repeatable:
         captured = Captured(instead=isinstance(trial, Once))
     with stock_run(trial, asked.stock, asked.progress.on_stage, absent, search=captured) as theirs:
+        if asked.engine == "stock":
+            return beside(theirs, None, captured, asked).noting((THROUGH_OURS,) if through_ours else ())
         return beside(theirs, ours, captured, asked)
+
+
+THROUGH_OURS = (
+    "torch.compile compiled the graphs that this compiler captured: it traces into functools caches and asyncio, so "
+    "that a call compiled by it has other effects than an eager call. Its own guards and graph breaks are not recorded."
+)
 
 
 def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured | None, asked: Asked) -> Record:
@@ -414,9 +424,11 @@ class Explored:
             made = msgspec.structs.replace(made, timing=untimed({"explorer": self.accuracy}).timing)
         return Record(made, bisect={"explorer": self.bisect})
 
-    def bisect(self) -> data.DivergenceData | None:
-        """Where our compiled call first differs from eager."""
-        return first_divergence(self.trial.contestant, self.asked.config)
+    @property
+    def bisect(self) -> Bisect:
+        """Finds where our compiled call first differs from eager. It holds the trial alone: what the recorder has of
+        the program's frames keeps objects alive whose end the program may wait for, as that of an open file."""
+        return partial(first_divergence, self.trial.contestant, self.asked.config)
 
 
 Written = Mapping[tuple[str, str], tuple[data.WrittenData, ...]]

@@ -218,7 +218,9 @@ def _compile(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     options = dict(kwargs)
     function = args[0] if args else options.pop("model", Constant(None))
     maker = t.from_python(torch.compile)
-    return PartialValue(maker, [], options) if t.is_none(function) else CompiledValue(maker, function, options)
+    if t.is_none(function):
+        return PartialValue(maker, [], DictValue.of((Constant(name), each) for name, each in options.items()))
+    return CompiledValue(maker, function, options)
 
 
 @positional(torch._check)

@@ -154,9 +154,9 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
         why = "the arguments that a partial adds to a call are read from it"
         t.guard(Attr(source, "args"), guards.LengthIs(len(args)), why)
-        t.guard(Attr(source, "keywords"), guards.KeysAre(tuple(given.keywords)), why)
-        named = {k: t.wrap(Item(Attr(source, "keywords"), k), v) for k, v in given.keywords.items()}
-        return functions.PartialValue(t.wrap(Attr(source, "func"), given.func), args, named, source, given)
+        keywords = t.wrap(Attr(source, "keywords"), given.keywords)
+        assert isinstance(keywords, DictValue)
+        return functions.PartialValue(t.wrap(Attr(source, "func"), given.func), args, keywords, source, given)
     if isinstance(given, (list, tuple, collections.deque, dict, set, frozenset, types.MappingProxyType)):
         return _container(t, source, given)
     if isinstance(given, slice):

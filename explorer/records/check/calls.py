@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import torch
 
-from explorer.records.check.isolate import NotIsolated, Objects, reached, undone
+from explorer.records.check.isolate import NotIsolated, Objects, TracedInto, reached, undone
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import (
@@ -66,6 +66,8 @@ class Calls:
     made: int = 0
     most: int = 3
     """The most calls of a function with side effects other than tensor mutation."""
+    traced_into: bool = False
+    """It is called only once because of something that stock traces into."""
     expected: Outcome | None = None
     """The outcome of the real call."""
     before: Snapshot | None = None
@@ -100,6 +102,7 @@ class Calls:
             self.before = Snapshot(state)
         except NotIsolated as refusal:
             self.once = str(refusal)
+            self.traced_into = isinstance(refusal, TracedInto)
 
     @property
     def repeatable(self) -> bool:
@@ -156,7 +159,7 @@ class Calls:
         for id_, (value, path) in held.found.items():
             if id_ in remaining:
                 continue
-            by_others = not isinstance(value, torch.Tensor) and any(map(_not_torchs, weakref.getweakrefs(value)))
+            by_others = any(_not_torchs(each, value) for each in weakref.getweakrefs(value))
             if hasattr(type(value), "__del__") or id_ in weak or by_others:
                 yield path
 
@@ -270,9 +273,13 @@ class Calls:
         )
 
 
-def _not_torchs(reference: weakref.ref[Any]) -> bool:
-    """Dynamo refers to each module that is made after it compiled one that was changed."""
-    return not str(getattr(reference.__callback__, "__module__", "")).startswith("torch.")
+def _not_torchs(reference: weakref.ref[Any], value: Any) -> bool:
+    """Dynamo refers to each module that is made after it compiled one that was changed, and torch to tensors without
+    being told of their ends."""
+    told = reference.__callback__
+    if told is None:
+        return not isinstance(value, torch.Tensor)
+    return not str(getattr(told, "__module__", "")).startswith("torch.")
 
 
 def named_arguments(args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:

@@ -50,7 +50,6 @@ class Captured:
 
     instead: bool = False
     calls: list[GraphCall] = field(default_factory=list)
-    left_out: int = 0
     listening: bool = True
 
     def recorded(self, eager: Callable[..., object], compiled: Callable[..., object]) -> Callable[..., Any]:
@@ -58,11 +57,12 @@ class Captured:
         runs = eager if self.instead else compiled
 
         def call(*inputs: object) -> Any:
-            if self.listening and len(self.calls) < MOST_CALLS:
-                self.calls.append(GraphCall.now(eager, compiled, inputs))
-            elif self.listening:
-                self.left_out += 1
-            return runs(*inputs)
+            kept = self.listening and len(self.calls) < MOST_CALLS
+            made = GraphCall.now(eager, compiled, inputs) if kept else None
+            found = runs(*inputs)
+            if made is not None:  # a graph that raises is not run again: the frame runs eagerly instead
+                self.calls.append(made)
+            return found
 
         return call
 
@@ -158,6 +158,8 @@ class GraphPlayer(Contestant):
 class Once(Trial):
     """A call that is made for real, with whatever it does."""
 
+    through_ours: bool = False
+    """What stock compiles of it leaves other effects than an eager call, and what this compiler compiles does not."""
     made: list[Contestant] = field(default_factory=list, compare=False)
     """Who made it."""
 

@@ -110,6 +110,11 @@ class NotIsolated(Exception):
     """A call cannot be repeated on copies; the message says why."""
 
 
+class TracedInto(NotIsolated):
+    """It is because of something that stock traces into, so that a call compiled by it is not like one in eager: it
+    fills no cache, and runs a coroutine where it is made."""
+
+
 @contextmanager
 def undone(undo: Callable[[], None]) -> Iterator[None]:
     """`undo` is called in the end; once more where an interrupt came in the middle of it."""
@@ -581,7 +586,8 @@ def _harmless(value: object, path: str, module: str) -> None:
         if ASKS.match(value.__name__):
             return
     if not all(map(_is_harmless, both)) or any(name.startswith(HARMFUL) for name in both):
-        raise NotIsolated(f"it uses {path}, which may change state that cannot be copied")
+        kind = TracedInto if home.partition(".")[0] == "asyncio" else NotIsolated
+        raise kind(f"it uses {path}, which may change state that cannot be copied")
 
 
 def _is_harmless(module: str) -> bool:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy
 import torch
 from torch._guards import CompileContext
+from torch.utils.hooks import RemovableHandle
 
 from explorer.compiler.capture.hook import unseen_by_stock
 from explorer.core.files import PACKAGE
@@ -329,12 +330,14 @@ def _told(get: Callable[[], Any]) -> Any:
 Setting = tuple[Callable[[], Any], Callable[[Any], None]]
 
 
-def _random() -> Iterator[Setting]:
+def _going_on() -> Iterator[Setting]:
+    """What each call draws from: random numbers, and the keys of hooks, under which they are found in a module."""
     yield random.getstate, random.setstate
     yield numpy.random.get_state, numpy.random.set_state
     yield torch.get_rng_state, torch.set_rng_state
     if torch.cuda.is_initialized():
         yield torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all
+    yield lambda: RemovableHandle.next_id, lambda value: setattr(RemovableHandle, "next_id", value)
 
 
 def _switches() -> Iterator[Setting]:
@@ -502,7 +505,7 @@ class Process:
     @classmethod
     def now(cls) -> Process:
         switches = tuple(_switches())
-        known = tuple((get, put, _told(get)) for get, put in (*switches, *_random(), *_python()))
+        known = tuple((get, put, _told(get)) for get, put in (*switches, *_going_on(), *_python()))
         return cls(known, (*(value for *_, value in known[: len(switches)]), _filters()), _loggers())
 
     def same_settings(self, before: Process) -> bool:

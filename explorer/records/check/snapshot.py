@@ -9,6 +9,7 @@ import contextvars
 import datetime
 import decimal
 import functools
+import inspect
 import io
 import operator
 import random
@@ -37,6 +38,7 @@ from explorer.records.check.isolate import (
     NotIsolated,
     Objects,
     State,
+    TracedInto,
     is_users,
     is_users_module,
     slots,
@@ -50,7 +52,8 @@ STATELESS: tuple[type, ...] = (
     types.TracebackType, type({}.keys()), type({}.values()), type({}.items()), property, staticmethod, classmethod,
     super, functools.partial, operator.itemgetter, operator.attrgetter, operator.methodcaller, re.Match,
     struct.Struct, weakref.ProxyType, weakref.CallableProxyType, type(NotImplemented),
-    type(datetime.datetime_CAPI), torch.jit.ScriptFunction, torch._C._NodeBase, torch._C._DispatchModule,
+    type(datetime.datetime_CAPI), type(inspect.ArgInfo.args), torch.jit.ScriptFunction, torch._C._NodeBase,
+    torch._C._DispatchModule,
 )  # fmt: skip
 """Classes written in C whose objects hold nothing that changes, or only what is reached through them, besides those
 whose objects have a hash by value: these cannot change, as keys of dictionaries."""
@@ -606,7 +609,7 @@ def _hidden(value: object, path: str) -> None:
     """Raises NotIsolated for an object that is written in C and holds what nobody can put back."""
     if isinstance(value, functools._lru_cache_wrapper):
         if is_users(getattr(value.__wrapped__, "__code__", None)):
-            raise NotIsolated(f"{path} is a functools cache, whose content cannot be put back")
+            raise TracedInto(f"{path} is a functools cache, whose content cannot be put back")
         return
     if isinstance(value, torch.jit.ScriptModule):
         raise NotIsolated(f"{path} is a ScriptModule, whose attributes are not seen from Python")

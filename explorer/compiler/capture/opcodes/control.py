@@ -221,7 +221,7 @@ def raise_varargs(t: Tracer, f: Frame, i: Instruction) -> None:
     if not isinstance(error, ExceptionValue):
         t.raise_(TypeError, "exceptions must derive from BaseException")
     if cause is not None:
-        error.overlay["__cause__"] = cause if t.is_none(cause) else t.as_exception(cause)
+        error.set_attr(t, "__cause__", cause if t.is_none(cause) else t.as_exception(cause))
     raise Raised(error)
 
 

@@ -14,7 +14,7 @@ from explorer.compiler.capture.guards import Has
 from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import MISSING, ObjectValue, type_attribute
+from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
 from explorer.compiler.capture.values.sequences import SequenceValue
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Item, Source
@@ -284,7 +284,7 @@ class PartialValue(ObjectValue):
         self,
         function: Value,
         args: list[Value],
-        keywords: dict[str, Value],
+        keywords: DictValue,
         source: Source | None = None,
         given: Any = MISSING,
     ) -> None:
@@ -292,9 +292,9 @@ class PartialValue(ObjectValue):
         self.function, self.args, self.keywords = function, args, keywords
 
     def real(self) -> Any:
-        return functools.partial(
-            self.function.real(), *(a.real() for a in self.args), **{k: v.real() for k, v in self.keywords.items()}
-        )
+        named = self.keywords.entries.values()
+        keywords = {key.real(): each.given if isinstance(each, Lazy) else each.real() for key, each in named}
+        return functools.partial(self.function.real(), *(a.real() for a in self.args), **keywords)
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         if name == "func":
@@ -302,14 +302,15 @@ class PartialValue(ObjectValue):
         if name == "args":
             return t.new_tuple(self.args)
         if name == "keywords":
-            return t.new_dict(dict(self.keywords))
+            return self.keywords
         return super().get_attr(t, name)
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return t.call(self.function, [*self.args, *args], {**self.keywords, **kwargs})
+        return t.call(self.function, [*self.args, *args], {**self.keywords.plain_items(t), **kwargs})
 
     def reconstruct(self, r: Reconstructor) -> None:
-        r.call(functools.partial, [self.function, *self.args], self.keywords)
+        named = {key.real(): each for key, each in self.keywords.entries.values()}
+        r.call(functools.partial, [self.function, *self.args], named)
 
 
 class CompiledValue(Value):

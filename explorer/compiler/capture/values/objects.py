@@ -602,15 +602,19 @@ class ExceptionValue(ObjectValue):
         if self.left_inlined:
             t.tape.whole = "the program reads a traceback that leads into an inlined function"
 
-    def _link(self, t: Tracer, name: str) -> Value:
+    def _link(self, t: Tracer, name: str) -> Value | None:
         """What links the exception to others, where the program has not set it."""
         if self.source is not None and hasattr(self.given, name):
             return t.wrap(Attr(self.source, name), getattr(self.given, name))
+        if name == "__notes__":
+            return None
         return Constant("__cause__" in self.overlay) if name == "__suppress_context__" else Constant(None)
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
         if name in _LINKS and value is not None:
-            self.overlay[name] = value
+            t.effects.set_attr(self, name, value)
+            if name == "__cause__":
+                t.effects.set_attr(self, "__suppress_context__", Constant(True))
             return
         super().set_attr(t, name, value)
 
@@ -622,8 +626,10 @@ class ExceptionValue(ObjectValue):
             self.overlay |= kwargs
             return Constant(None)
         if name == "add_note":
-            notes = self.overlay.get("__notes__") or t.new_list([])
-            self.overlay["__notes__"] = notes
+            notes = self.find(t, "__notes__")
+            if notes is None:
+                notes = t.new_list([])
+                self.set_attr(t, "__notes__", notes)
             notes.method(t, "append", args, kwargs)
             return Constant(None)
         if name == "__str__":
