@@ -27,21 +27,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @overload
-def compile(fn: F, **settings: Any) -> F: ...
+def compile(fn: F, **settings: object) -> F: ...
 @overload
-def compile(fn: None = None, **settings: Any) -> Callable[[F], F]: ...
+def compile(fn: None = None, **settings: object) -> Callable[[F], F]: ...
 
 
 @explained("explorer.compile(fn, dynamic=True)(x, y)")  # type: ignore[misc]  # the settings are those below
 def compile(
-    fn: Any = None,
+    fn: object = None,
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "explorer",
+    backend: str | Callable[..., object] = "explorer",
     target: str | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> Any:
+    options: Mapping[str, object] | None = None,
+) -> object:
     """Compile a function, method or module; use it as `torch.compile` is used, also as a decorator.
 
     `fullgraph`: raise instead of breaking the graph. `dynamic`: None makes a size symbolic once it was seen to change,
@@ -62,17 +62,17 @@ def configure(**settings: Any) -> Config:
     return configured(**settings, named=named)
 
 
-def stock_backend(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+def stock_backend(module: fx.GraphModule, example_inputs: Sequence[object]) -> Callable[..., object]:
     """The back end that `torch.compile(fn, backend="explorer")` calls with what stock Dynamo captured."""
     return compile_module(module, example_inputs, Config())
 
 
 @explained('explorer.explore(fn, engine="both")(x, y)')
 def explore(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     *,
     engine: str = "explorer",
-    stock: Mapping[str, Any] | None = None,
+    stock: Mapping[str, object] | None = None,
     grad: bool | None = None,
     dynamic: bool | None = None,
     target: str | None = None,
@@ -83,7 +83,7 @@ def explore(
     fixes: bool = False,
     values: bool = False,
     name: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     on_stage: OnStage | None = None,
 ) -> Callable[..., Record]:
     """A function that takes `fn`'s arguments, compiles and runs `fn`, and returns the Record.
@@ -131,7 +131,7 @@ def explore(
     config = replace(config, rules=rules_in_force().over(config.rules))
     progress = SILENT if on_stage is None else Progress(on_stage=on_stage)
 
-    def run(*args: Any, **kwargs: Any) -> Record:
+    def run(*args: object, **kwargs: object) -> Record:
         asked = Asked(config, name or title(fn), engine, theirs, time, fixes, values, progress)
         record = harmless(fn, args, kwargs, asked, grad=grad, leave=leave)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from explorer.compiler.capture import CAPTURE, DECODE, LINK, FullGraphError, optimize
+from explorer.compiler.capture import CAPTURE, DECODE, LINK, CaptureInput, FullGraphError, optimize
 from explorer.compiler.config import Config
 from explorer.core.text import Text
-from explorer.ir.capture import Capture, CaptureInput, Frame, GuardedCode, Linking
+from explorer.ir.capture import Capture, Frame, GuardedCode, Linking
 from explorer.ir.program import Compiled
 
 

@@ -33,7 +33,7 @@ from explorer.compiler.autograd.aliases import (
 )
 from explorer.compiler.autograd.reasons import ALIASED_MUTATION, RESIZED
 from explorer.compiler.autograd.tape import inside_inference_mode
-from explorer.compiler.capture import CAPTURE, DECODE, LINK, BackendFailed, import_fx_graph
+from explorer.compiler.capture import CAPTURE, DECODE, LINK, BackendFailed, CaptureInput, import_fx_graph
 from explorer.compiler.capture.hook import modes_put_aside
 from explorer.compiler.codegen import GENERATE
 from explorer.compiler.config import Config
@@ -46,7 +46,7 @@ from explorer.core.recorder import GRAPH, compile_scope, note
 from explorer.core.rules import YOUR_RULE, in_force
 from explorer.core.stage import Stage
 from explorer.core.text import Line, Text
-from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, Linking
+from explorer.ir.capture import CompilerBug, Frame, GuardedCode, Linking
 from explorer.ir.graph import Graph, aten_operator, info
 from explorer.ir.joint import Halves
 from explorer.ir.program import CPU, TARGET_ABSENT, Compiled, Generation, Program, Target

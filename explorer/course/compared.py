@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 import explorer
-from explorer.compiler.capture import CAPTURE, DECODE, LINK, optimize
+from explorer.compiler.capture import CAPTURE, DECODE, LINK, CaptureInput, optimize
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import RUN_EAGERLY
 from explorer.core.text import complaint
 from explorer.course.puzzle import Answer, Show
-from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, Linking
+from explorer.ir.capture import CompilerBug, Frame, GuardedCode, Linking
 from explorer.ir.graph import Graph
 from explorer.ir.record import EventData
 from explorer.records.session import Record

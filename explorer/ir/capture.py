@@ -58,7 +58,7 @@ class Known:
     """
 
     label: str
-    object: Any = field(compare=False, repr=False)
+    object: object = field(compare=False, repr=False)
     fixed: bool = False
 
     @property
@@ -79,7 +79,7 @@ class Attr:
 @dataclass(frozen=True, slots=True)
 class Item:
     base: Source
-    key: Any
+    key: object
 
     @property
     def name(self) -> str:
@@ -171,8 +171,8 @@ class Inside:
 class Computed:
     """What a function of Python's makes of numbers that the frame was given: `args` are sources and plain numbers."""
 
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
+    function: Callable[..., object]
+    args: tuple[object, ...]
 
     @property
     def base(self) -> Source:
@@ -196,7 +196,7 @@ def root(source: Source) -> Source:
     return source
 
 
-def item_of(base: Any, key: Any) -> Any:
+def item_of(base: Any, key: object) -> object:
     """What a container holds, whatever a class of the program makes of reading it."""
     kinds: tuple[Any, ...] = (dict, list, tuple)
     for kind in kinds:
@@ -497,23 +497,14 @@ class Frame:
 
     id: str
     code: types.CodeType
-    locals: Mapping[str, Any] = field(repr=False)
-    globals: dict[str, Any] = field(repr=False)
-    builtins: Mapping[str, Any] = field(repr=False)
+    locals: Mapping[str, object] = field(repr=False)
+    globals: dict[str, object] = field(repr=False)
+    builtins: Mapping[str, object] = field(repr=False)
     cells: Mapping[str, types.CellType] = field(repr=False, default_factory=dict)
     """The cells of free variables."""
     history: FrameHistory = field(default_factory=FrameHistory, repr=False)
     devices: tuple[torch.device, ...] = ()
     """Default devices of the torch.device blocks around it (or set for all), the one in force last."""
-
-
-@dataclass(frozen=True)
-class CaptureInput:
-    """What CAPTURE takes: the decoded body, the frame it is about to run in, and the configuration."""
-
-    code: Code
-    frame: Frame
-    config: Any
 
 
 @dataclass(frozen=True)
@@ -739,7 +730,7 @@ class EvaluatorStep:
     locals: tuple[tuple[str, Sighted | None], ...]
     begun: float = field(default_factory=perf_counter)
 
-    def let_go(self, known: dict[int, Any]) -> EvaluatorStep:
+    def let_go(self, known: dict[int, object]) -> EvaluatorStep:
         """The same with texts in place of values. `known` are those by the ids of the values, which are all alive."""
 
         def told(value: Any) -> Any:

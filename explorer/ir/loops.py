@@ -19,7 +19,7 @@ Combine = Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin",
 """How a reduction joins values. max and min propagate NaN; argmax and argmin yield the first linear position."""
 
 
-Size: TypeAlias = Any  # sympy.Expr: sympy carries no types
+Size: TypeAlias = sympy.Expr  # to the checker Any: sympy carries no types
 """An integer expression over size symbols (s0, ...), and over axis symbols where it is an index."""
 
 

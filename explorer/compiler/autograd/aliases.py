@@ -253,7 +253,7 @@ class Writing:
         if self._inside:
             torch.autograd.graph.increment_version([inputs[i] for i in self._inside if not inputs[i].is_inference()])
 
-    def _numbers(self, inputs: Values) -> list[tuple[joint.Restride, int, list[Any]]]:
+    def _numbers(self, inputs: Values) -> list[tuple[joint.Restride, int, list[object]]]:
         return [(restride, rank, sizes(inputs)) for restride, rank, sizes in self._restrides]
 
 
@@ -279,8 +279,8 @@ class Returning:
         again = [returned in signature.returned[:i] for i, returned in enumerate(signature.returned)]
         self._makers = [maker(*each, signature) for each in zip(signature.returned, again, strict=True)]
 
-    def __call__(self, inputs: Values, values: Values) -> tuple[Any, ...]:
-        made: list[Any] = []
+    def __call__(self, inputs: Values, values: Values) -> tuple[object, ...]:
+        made: list[object] = []
         views: Views = {}
         for make in self._makers:
             made.append(make(inputs, values, made, views))
@@ -289,7 +289,7 @@ class Returning:
 
 def maker(
     returned: object, again: bool, signature: joint.Signature
-) -> Callable[[Values, Values, Values, Views], Any]:
+) -> Callable[[Values, Values, Values, Views], object]:
     """A function from (inputs, forward outputs, results so far, views so far) to one result. `again`: an earlier result
     is such a view too, and another tensor."""
     match returned:
@@ -321,8 +321,8 @@ def replayer(
 ) -> Callable[[Tensor, Values, Views], Tensor]:
     """A function that takes the recorded views on a base. One that another result is, or is a view of, is that very
     tensor: a hook of the one sees the gradients of the other."""
-    prepared: list[tuple[Any, joint.ViewStep, Callable[[Values], list[Any]]]] = []
-    path: tuple[Any, ...] = (view.base,)
+    prepared: list[tuple[object, joint.ViewStep, Callable[[Values], list[object]]]] = []
+    path: tuple[object, ...] = (view.base,)
     for step in view.steps:
         own = (object(),) if again and step is view.steps[-1] else ()
         prepared.append(((*path, step.call, *own), step, evaluator(flat(step), signature.symbols)))
@@ -345,9 +345,9 @@ def replayer(
     return replay
 
 
-def flat(step: joint.ViewStep) -> list[Any]:
+def flat(step: joint.ViewStep) -> list[object]:
     """The leaves of a step's arguments, in the order in which `fill` takes them."""
-    found: list[Any] = []
+    found: list[object] = []
 
     def visit(value: object) -> None:
         if isinstance(value, (tuple, list)):
@@ -425,18 +425,18 @@ def written_inputs(captured: Graph) -> list[int]:
     return [i for i, v in enumerate(given) if isinstance(v, Tensor) and v.untyped_storage()._cdata in reached]
 
 
-def unless_overlapping(captured: Graph, call: Callable[..., object], written: Sequence[int]) -> Callable[..., Any]:
+def unless_overlapping(captured: Graph, call: Callable[..., object], written: Sequence[int]) -> Callable[..., object]:
     """`call`, made for inputs that share no memory with those `written`; by eager kernels where they do."""
     eager = functools.cache(captured.module)
     tensors = [i for i, node in enumerate(captured.inputs) if isinstance(info(node).value, Tensor)]
 
-    def run(*inputs: object) -> Any:
+    def run(*inputs: object) -> object:
         return (eager() if overlaps(inputs, written, tensors) else call)(*inputs)
 
     return run
 
 
-def in_captured_layout(captured: Graph, call: Callable[..., Any]) -> Callable[..., Any]:
+def in_captured_layout(captured: Graph, call: Callable[..., Any]) -> Callable[..., object]:
     """`call` with the dense results laid out as capture saw them: other back ends give what is written the strides of
     functional results. A result that shares memory with another one or with an input is left as it is."""
     results = {i: info(node).value for i, node in enumerate(captured.outputs) if isinstance(node, fx.Node)}
@@ -449,7 +449,7 @@ def in_captured_layout(captured: Graph, call: Callable[..., Any]) -> Callable[..
         if shared[storage_of(value)] == 1 and value.dim() > 1 and is_non_overlapping_and_dense_or_false(value)
     ]  # fmt: skip
 
-    def run(*inputs: Any) -> Any:
+    def run(*inputs: object) -> object:
         made = list(call(*inputs))
         for i, order in orders:
             turned = made[i].permute(order)

@@ -50,7 +50,7 @@ class Again:
         self._random = any(node.op == "call_function" and is_random(node) for node in traced)
         self._module = functools.cache(parts.captured.module)
 
-    def remember(self, inputs: Sequence[Any], before: Sequence[Tensor], packed: bool) -> Any:
+    def remember(self, inputs: Sequence[Any], before: Sequence[Tensor], packed: bool) -> object:
         """What the second run needs of a call, taken before the first. `packed`: what is `read` is saved by autograd,
         for whose hooks it is."""
         held = [remember(x) for remember, x in zip(self._remembering, inputs, strict=True)]
@@ -61,7 +61,7 @@ class Again:
                 held[i] = None
         return held, [version(inputs[i]) for i in self.read], self._generators()
 
-    def _generators(self) -> Any:
+    def _generators(self) -> object:
         """The states of the random generators, where the call draws from them."""
         return generators(self._captured.device.type == "cuda") if self._random else None
 
@@ -97,7 +97,7 @@ class Again:
             return value.clone()
         return value.view_as(value) if value.requires_grad else value
 
-    def _output(self, what: GraphOutput, inputs: Sequence[Any], results: Sequence[Any]) -> Tensor:
+    def _output(self, what: GraphOutput, inputs: Sequence[object], results: Sequence[Any]) -> Tensor:
         """The tensor of the second run that a forward output stands for."""
         match what:
             case Result(index):
@@ -125,11 +125,11 @@ class Facts:
         return made.requires_grad_(self._requires_grad)
 
 
-def itself(value: Any) -> Any:
+def itself(value: object) -> object:
     return value
 
 
-def nothing(value: Any) -> None:
+def nothing(value: object) -> None:
     return None
 
 
@@ -206,7 +206,7 @@ class Backward:
         """Inputs likewise. They are not kept alive: one that is gone is not written."""
         self._cloned = (None,) * len(self.again.before)
 
-    def remember(self, ctx: Any, inputs: Sequence[Any], before: Sequence[Tensor]) -> None:
+    def remember(self, ctx: Any, inputs: Sequence[object], before: Sequence[Tensor]) -> None:
         ctx.packed = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
         ctx.again = self.again.remember(inputs, before, ctx.packed)
 
@@ -222,7 +222,7 @@ class Backward:
         ctx.seen = [(weakref.ref(inputs[i]), version(inputs[i])) for i in self._seen]
         ctx.spent = 0
 
-    def __call__(self, ctx: Any, tangents: Sequence[Tensor | None]) -> tuple[Any, ...]:
+    def __call__(self, ctx: Any, tangents: Sequence[Tensor | None]) -> tuple[object, ...]:
         given = [tangents[k] for k in self._flowing]
         came, wanted = self.routes.all, list(ctx.needs_input_grad)
         if None in given:
@@ -238,7 +238,7 @@ class Backward:
             outputs = {k: tangent for k, tangent in zip(self._flowing, given, strict=True) if tangent is not None}
             known = (*saved[: self._inputs], *saved[self._count :])
             by_index = self.again.gradients(ctx.again, known, indices, outputs)
-            found: Sequence[Any] = [by_index.get(i) for i in range(len(self.routes.sources))]
+            found: Sequence[object] = [by_index.get(i) for i in range(len(self.routes.sources))]
             self._free(ctx, saved, came)
         else:
             self._free(ctx, saved, came)
@@ -248,8 +248,8 @@ class Backward:
         return (*(g if needed else None for g, needed in zip(found, wanted, strict=False)), *self._cloned)
 
     def _gradients(
-        self, values: list[Any], given: Sequence[Tensor | None], layouts: Sequence[Layout], came: int
-    ) -> Sequence[Any]:
+        self, values: list[object], given: Sequence[Tensor | None], layouts: Sequence[Layout], came: int
+    ) -> Sequence[object]:
         """Empties `values`, so that the backward holds each alone and frees it after its last use, as eager does."""
         absent = self.routes.all & ~came
         if not all(t is None or (type(t) is Tensor and torch._C._has_storage(t)) for t in given):  # batched, say
@@ -296,7 +296,7 @@ class Backward:
         ]
 
 
-def reader(sources: Sequence[Any], parts: Partitioned) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
+def reader(sources: Sequence[Any], parts: Partitioned) -> Callable[[Sequence[object], Sequence[object]], list[object]]:
     """A function from a call's inputs and the forward half's outputs to the values that `sources` name."""
     places = [(True, s.index) if isinstance(s, Primal) else (False, parts.kept_at[s.id]) for s in sources]
     return lambda inputs, values: [inputs[at] if is_input else values[at] for is_input, at in places]

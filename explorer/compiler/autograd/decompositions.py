@@ -75,7 +75,7 @@ def _of_bytes(given: Sequence[object]) -> bool:
 
 
 _nn = torch._C._nn
-INEXACT: dict[Any, Callable[[Sequence[Any]], bool]] = {
+INEXACT: dict[object, Callable[[Sequence[object]], bool]] = {
     **dict.fromkeys((F.interpolate, F.upsample, F.upsample_bilinear), _of_bytes),
     **dict.fromkeys((_nn.upsample_bilinear2d, aten.upsample_bilinear2d), _of_bytes),
     **dict.fromkeys((_nn.upsample_bicubic2d, aten.upsample_bicubic2d), _of_bytes),
@@ -138,7 +138,7 @@ SIXTH = 0.1666666716337204
 
 
 @DECOMPOSITIONS.rule(aten.native_dropout.default)
-def native_dropout(x: Tensor, p: float, train: bool | None) -> Any:
+def native_dropout(x: Tensor, p: float, train: bool | None) -> object:
     """native_dropout(x, p) -> (x * (mask / (1 - p)), mask) with mask = bernoulli(1 - p), as eager does on a CPU
 
     On a GPU eager draws inside its own kernel, in an order that only that kernel gives.
@@ -150,7 +150,7 @@ def native_dropout(x: Tensor, p: float, train: bool | None) -> Any:
 
 
 @DECOMPOSITIONS.rule(aten.bernoulli.p)
-def bernoulli(x: torch.Tensor, p: float, generator: object = None) -> Any:
+def bernoulli(x: torch.Tensor, p: float, generator: object = None) -> object:
     """bernoulli(x, p) -> bernoulli(y, p) permuted, with y contiguous in the order in which x lies in memory.
 
     Functionalisation writes it for x.bernoulli_(p), which draws in that order; the operator draws in that of the axes.
@@ -174,7 +174,7 @@ def fill_in_layout(
     device: torch.device | None = None,
     pin_memory: bool | None = None,
     memory_format: torch.memory_format | None = None,
-) -> Any:
+) -> object:
     """A tensor of x's shape, strided as eager's `*_like` strides it; `value` None leaves it uninitialised."""
     if layout not in (None, torch.strided) or pin_memory:
         return NotImplemented
@@ -199,7 +199,7 @@ def filled(
     return made if order == sorted(order) else made.permute(inverse(order))
 
 
-def number_of(value: Any, dtype: torch.dtype) -> Any:
+def number_of(value: Any, dtype: torch.dtype) -> object:
     """`value` as a Python number of the kind that `dtype` holds."""
     if dtype is torch.bool:
         return bool(value)
@@ -208,12 +208,12 @@ def number_of(value: Any, dtype: torch.dtype) -> Any:
     return complex(value) if dtype.is_complex else int(value)
 
 
-def contiguous_fill(size: Sequence[object], value: object, **facts: Any) -> Any:
+def contiguous_fill(size: Sequence[object], value: object, **facts: Any) -> object:
     plain = plain_facts(**facts)
     return plain if plain is NotImplemented else filled(size, list(range(len(size))), value, *plain)
 
 
-def strided_empty(size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> Any:
+def strided_empty(size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> object:
     plain = plain_facts(**facts)
     if plain is NotImplemented:
         return plain
@@ -235,7 +235,7 @@ def plain_facts(
 
 
 def of_fractions(decomposition: Decomposition) -> Decomposition:
-    def spaced(*args: object, dtype: torch.dtype | None = None, **facts: object) -> Any:
+    def spaced(*args: object, dtype: torch.dtype | None = None, **facts: object) -> object:
         """linspace(a, b, n) -> a + step * position; how eager rounds to integers depends on the processor's vectors"""
         whole = dtype is not None and not dtype.is_floating_point
         return NotImplemented if whole else decomposition(*args, dtype=dtype, **facts)
@@ -248,7 +248,7 @@ for _overload, _decomposition in get_decompositions([aten.linspace, aten.logspac
 
 
 @DECOMPOSITIONS.rule(aten.mean.default, aten.mean.dim)
-def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
+def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> object:
     """mean(x) -> sum(x) / count"""
     if x.is_complex():
         return NotImplemented
@@ -260,7 +260,7 @@ def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dty
 
 
 @DECOMPOSITIONS.rule(aten.var_mean.correction)
-def var_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
+def var_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> object:
     """var_mean(x) -> (sum((x - mean)^2) / (count - correction), mean), in two passes as the deviation is small"""
     if x.is_complex():
         return NotImplemented
@@ -295,7 +295,7 @@ def moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
 
 
 @DECOMPOSITIONS.rule(aten.var.correction)
-def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
+def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> object:
     """var(x) -> var_mean(x)[0]"""
     if x.is_complex():
         return NotImplemented
@@ -305,7 +305,7 @@ def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim
 @DECOMPOSITIONS.rule(aten.native_group_norm.default)
 def native_group_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, batch: Any, channels: Any, area: Any, groups: int, eps: float
-) -> Any:
+) -> object:
     """native_group_norm(x, w, b) -> ((x - mean) * rsqrt(var + eps) * w + b, mean, rstd), group by group"""
     if x.numel() == 0 or not (x.is_contiguous() or x.is_contiguous(memory_format=suggest_memory_format(x))):
         return NotImplemented  # eager refuses the latter
@@ -394,7 +394,7 @@ def repeat(x: Tensor, repeats: Sequence[Any]) -> Tensor:
 
 
 @DECOMPOSITIONS.rule(aten.copy.default)
-def copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Any:
+def copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> object:
     """copy(target, source) -> source, cast and expanded to target's dtype and shape, in target's layout"""
     if target.device != source.device:
         return NotImplemented

@@ -40,13 +40,13 @@ def rejoin(halves: Halves) -> Compiled:
 def absent(plan: Traced | Partitioned, programs: Sequence[Program]) -> Call:
     target = programs[0].generated.target
 
-    def call(*inputs: object) -> tuple[Any, ...]:
+    def call(*inputs: object) -> tuple[object, ...]:
         raise RuntimeError(f"{plan.captured.name} was compiled for {target}, which is not on this machine")
 
     return call
 
 
-def plain(program: Program) -> Callable[[Iterable[Any]], tuple[Any, ...]]:
+def plain(program: Program) -> Callable[[Iterable[object]], tuple[object, ...]]:
     """The program run with grad mode and autocast off: both were accounted for when tracing."""
     run = program.call
     assert run is not None
@@ -56,7 +56,7 @@ def plain(program: Program) -> Callable[[Iterable[Any]], tuple[Any, ...]]:
         torch._C._is_any_autocast_enabled,
     )
 
-    def call(inputs: Iterable[object]) -> tuple[Any, ...]:
+    def call(inputs: Iterable[object]) -> tuple[object, ...]:
         if is_autocast():
             with torch._C._DisableAutocast():
                 return run(inputs)
@@ -99,7 +99,7 @@ def training(halves: Halves) -> Half:
             return tuple(values[:count])
 
         @staticmethod
-        def backward(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
+        def backward(ctx: object, *tangents: Any) -> tuple[object, ...]:
             return going_back(ctx, tangents)
 
     apply = applying(Joined)
@@ -108,7 +108,7 @@ def training(halves: Halves) -> Half:
     call: Half = lambda inputs: apply(*inputs)  # noqa: E731
     if before or unreached:  # a hook behind an input that eager's backward never reaches would see None
 
-        def call(inputs: Sequence[Any]) -> tuple[Any, ...]:
+        def call(inputs: Sequence[Any]) -> tuple[object, ...]:
             alone = (value.detach() if i in unreached else value for i, value in enumerate(inputs))
             return apply(*alone, *(inputs[i].clone() for i in before))
 
@@ -121,12 +121,12 @@ def wants_gradient(node: Any) -> bool:
     return isinstance(value, Tensor) and value.requires_grad
 
 
-def applying(function: type[torch.autograd.Function]) -> Callable[..., tuple[Any, ...]]:
+def applying(function: type[torch.autograd.Function]) -> Callable[..., tuple[object, ...]]:
     """`function.apply`; outside torch.func's transforms without what it does for those, a sixth of a small call."""
-    plain_apply: Callable[..., tuple[Any, ...]] = super(torch.autograd.Function, function).apply  # type: ignore[misc]
+    plain_apply: Callable[..., tuple[object, ...]] = super(torch.autograd.Function, function).apply  # type: ignore[misc]
     transformed = torch._C._are_functorch_transforms_active
 
-    def apply(*inputs: object) -> tuple[Any, ...]:
+    def apply(*inputs: object) -> tuple[object, ...]:
         return function.apply(*inputs) if transformed() else plain_apply(*inputs)
 
     return apply
@@ -141,7 +141,7 @@ def finished(plan: Traced | Partitioned, run: Half) -> Call:
     writing = Writing(signature)
     moves = isinstance(plan, Partitioned) and signature.restrides
 
-    def call(*inputs: object) -> tuple[Any, ...]:
+    def call(*inputs: object) -> tuple[object, ...]:
         given = writing.move(inputs) if moves else inputs
         values = run(given)
         writing(inputs, given, values)
@@ -163,7 +163,7 @@ def checked(plan: Traced | Partitioned, call: Call) -> Call:
     tensors = [i for i, n in enumerate(plan.captured.inputs) if isinstance(info(n).value, Tensor)]
     others = [i for i in tensors if i not in signature.repeats]
 
-    def run(*inputs: object) -> tuple[Any, ...]:
+    def run(*inputs: object) -> tuple[object, ...]:
         if any(inputs[again] is not inputs[first] for again, first in repeats) or overlaps(inputs, written, others):
             return eager()(*inputs)  # type: ignore[no-any-return]
         return call(*inputs)
@@ -182,7 +182,7 @@ def unobserved(plan: Partitioned, call: Call) -> Call:
     partial = [i for i, source in enumerate(routes.sources) if source and source != routes.all]
     looking = torch.is_anomaly_enabled
 
-    def run(*inputs: Any) -> tuple[Any, ...]:
+    def run(*inputs: Any) -> tuple[object, ...]:
         if looking() or any(hooked(inputs[i]) for i in partial):
             return eager()(*inputs)  # type: ignore[no-any-return]
         return call(*inputs)

@@ -88,7 +88,7 @@ class Tape(TorchDispatchMode):
         self._causes = causes
         self._table = decompositions()
         self._nodes: dict[int, tuple[fx.Node, int | None]] = {}
-        self._alive: list[Any] = []
+        self._alive: list[object] = []
         self._in_prim = False
 
     def stamp(self, node: fx.Node, value: object, about: str = "") -> fx.Node:
@@ -124,13 +124,13 @@ class Tape(TorchDispatchMode):
         self.bind(value, node)
         return node
 
-    def write(self, func: OpOverload, *args: object, **kwargs: object) -> Any:
+    def write(self, func: OpOverload, *args: object, **kwargs: object) -> object:
         """Run `func` on fake tensors and write it, whole; for what the trace itself adds."""
         return self._record(func, args, kwargs)
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+        self, func: Any, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
+    ) -> object:
         kwargs = kwargs or {}
         if func.namespace == "prim" or func in METADATA:
             return func(*args, **kwargs)
@@ -145,7 +145,7 @@ class Tape(TorchDispatchMode):
                 return result
         return self._record(func, args, kwargs)
 
-    def _seen_whole(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    def _seen_whole(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, object], result: Any) -> None:
         """Remember the call that a view was made by, as autograd saw it, for one that is written as others."""
         source = self.node(args[0])
         given, named = tree_map(expression, (args[1:], kwargs))
@@ -192,7 +192,7 @@ class Tape(TorchDispatchMode):
         finally:
             self._in_prim = before
 
-    def _record(self, func: OpOverload, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+    def _record(self, func: OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         if func._schema.is_mutable:
             raise Unsupported(Why(reasons.MUTABLE_OPERATOR, str(func)))
         if args and isinstance(args[0], (int, float, complex)) and _is_of_tensors(func):
@@ -224,7 +224,7 @@ class Tape(TorchDispatchMode):
             self.bind(result, node)
         return result
 
-    def _read(self, func: OpOverload, args: tuple[object, ...], number: Any) -> Any:
+    def _read(self, func: OpOverload, args: tuple[object, ...], number: Any) -> object:
         """A number that a call reads out of a tensor: a node, from which expressions over its symbol are computed."""
         assert self.sizes is not None
         node = self.graph.create_node("call_function", func, self._arguments(args), name="number")
@@ -244,7 +244,7 @@ class Tape(TorchDispatchMode):
             return self.sizes.node(value)
         return value
 
-    def _in_new_memory(self, result: object, args: tuple[object, ...]) -> Any:
+    def _in_new_memory(self, result: object, args: tuple[object, ...]) -> object:
         if isinstance(result, (tuple, list)):
             return tuple(self._in_new_memory(value, args) for value in result)
         if not isinstance(result, torch.Tensor):
@@ -306,7 +306,7 @@ def viewed(node: fx.Node) -> fx.Node | None:
     """What `node` is a view of; None where it has memory of its own."""
     if node.op != "call_function":
         return None
-    call: Any = node.args[0] if node.target is operator.getitem else node
+    call: object = node.args[0] if node.target is operator.getitem else node
     if not isinstance(call, fx.Node) or not is_view(call.target):
         return None
     source: Any = call.args[0]

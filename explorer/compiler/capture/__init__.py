@@ -1,13 +1,20 @@
 """Capture: a Python frame to a graph, by symbolic evaluation of its bytecode. Stock counterpart: torch/_dynamo."""
 
 from explorer.compiler.bytecode.decode import decode
-from explorer.compiler.capture.capture import FullGraphError, capture, verify_capture, verify_code, verify_linked
+from explorer.compiler.capture.capture import (
+    CaptureInput,
+    FullGraphError,
+    capture,
+    verify_capture,
+    verify_code,
+    verify_linked,
+)
 from explorer.compiler.capture.compiled_bytecode import link
 from explorer.compiler.capture.entry import BackendFailed, optimize
 from explorer.compiler.capture.import_fx_graph import import_fx_graph
 from explorer.core.stage import Stage
 from explorer.ir.bytecode import Code
-from explorer.ir.capture import Capture, CaptureInput, Frame, GuardedCode, Linking
+from explorer.ir.capture import Capture, Frame, GuardedCode, Linking
 
 
 def _decode(frame: Frame) -> Code:
@@ -24,4 +31,6 @@ DECODE: Stage[Frame, Code] = Stage("decode", _decode, verify_code)
 CAPTURE: Stage[CaptureInput, Capture] = Stage("capture", capture, verify_capture)
 LINK: Stage[Linking, GuardedCode] = Stage("link", link, verify_linked, _totals)
 
-__all__ = ["CAPTURE", "DECODE", "LINK", "BackendFailed", "FullGraphError", "import_fx_graph", "optimize"]
+__all__ = [
+    "CAPTURE", "DECODE", "LINK", "BackendFailed", "CaptureInput", "FullGraphError", "import_fx_graph", "optimize",
+]  # fmt: skip

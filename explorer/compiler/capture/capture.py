@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -25,6 +25,7 @@ from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import BuiltinValue
 from explorer.compiler.capture.values.modules import Uninitialized
 from explorer.compiler.capture.values.tensor import TensorValue
+from explorer.compiler.config import Config
 from explorer.core.files import in_cell
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
@@ -53,7 +54,16 @@ class FullGraphError(ir.BreakForbidden):
         super().__init__(Why(reasons.FULLGRAPH, f"{broken.why}{place}{calls}"), broken)
 
 
-def capture(given: ir.CaptureInput) -> ir.Capture:
+@dataclass(frozen=True)
+class CaptureInput:
+    """What CAPTURE takes: the decoded body, the frame it is about to run in, and the configuration."""
+
+    code: Code
+    frame: ir.Frame
+    config: Config
+
+
+def capture(given: CaptureInput) -> ir.Capture:
     """Evaluate the frame symbolically. A frame that cannot be captured has a `fallback` and no compiled bytecode.
 
     Raises FullGraphError where the configuration forbids the break that is needed.
@@ -103,7 +113,7 @@ def preserved_state() -> Iterator[None]:
         yield
 
 
-def _finish(given: ir.CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | None) -> ir.Capture:
+def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | None) -> ir.Capture:
     place = _break(t, frame, known.why, known.stack, known.where) if known is not None else None
     if place is not None and _is_forbidden(given, place):
         raise FullGraphError(place)
@@ -130,7 +140,7 @@ def _finish(given: ir.CaptureInput, t: Evaluator, frame: Frame, known: BreakAt |
         return _fallback(given, t, place or _break(t, frame, problem.why, ()), problem.why)
 
 
-def _is_forbidden(given: ir.CaptureInput, place: ir.Break) -> bool:
+def _is_forbidden(given: CaptureInput, place: ir.Break) -> bool:
     """Whether fullgraph=True refuses a break. What continues after one is what led to the program's own error."""
     is_continuation = given.frame.history.body is not None
     return given.config.fullgraph and not is_continuation and place.why.code not in _THE_PROGRAMS
@@ -143,18 +153,18 @@ def _break(t: Evaluator, frame: Frame, why: Why, stack: tuple[str, ...], where: 
     return ir.Break(why, instruction.id, where or instruction.span, stack or t.user_stack())
 
 
-def _fallback(given: ir.CaptureInput, t: Evaluator, place: ir.Break, why: Why) -> ir.Capture:
+def _fallback(given: CaptureInput, t: Evaluator, place: ir.Break, why: Why) -> ir.Capture:
     if _is_forbidden(given, place):
         raise FullGraphError(place)
     return replace(_eager(given, why), breaks=(place,), inlined=tuple(t.decoded.values()))
 
 
-def _eager(given: ir.CaptureInput, why: Why) -> ir.Capture:
+def _eager(given: CaptureInput, why: Why) -> ir.Capture:
     return ir.Capture(given.frame.id, given.code, None, (), (), (), (), None, fallback=why, frame=given.frame)
 
 
 def _result(
-    given: ir.CaptureInput, t: Evaluator, compiled_bytecode: CompiledBytecode | None, broken: tuple[ir.Break, ...]
+    given: CaptureInput, t: Evaluator, compiled_bytecode: CompiledBytecode | None, broken: tuple[ir.Break, ...]
 ) -> ir.Capture:
     with origin(synthetic("values that nothing reads")):
         for each in t.unread:

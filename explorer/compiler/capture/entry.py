@@ -64,7 +64,9 @@ def _take_over(made: types.FunctionType, function: types.FunctionType, qualname:
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
 
 
-def watched(engine: Any, function: types.FunctionType, qualname: str = "", bound: Any = None) -> Callable[..., Any]:
+def watched(
+    engine: Any, function: types.FunctionType, qualname: str = "", bound: object = None
+) -> Callable[..., object]:
     """A call of `function`, or of the method of `bound`, that `engine` sees; also after the program has given it other
     code or defaults."""
     made = clone(function, qualname)
@@ -81,7 +83,7 @@ def call_of(target: Callable[..., object]) -> types.FunctionType:
     """A Python function that calls `target`, for what is none or does more than its own body says. No source is shown
     for it: the program has none."""
 
-    def call(*args: object, **kwargs: object) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         return target(*args, **kwargs)
 
     assert isinstance(call, types.FunctionType)
@@ -90,7 +92,7 @@ def call_of(target: Callable[..., object]) -> types.FunctionType:
     return call
 
 
-def watched_callable(target: Callable[..., object], engine: object) -> Callable[..., Any]:
+def watched_callable(target: Callable[..., object], engine: object) -> Callable[..., object]:
     """A call of `target` that `engine` sees."""
     if isinstance(target, types.FunctionType):
         return watched(engine, target)
@@ -103,14 +105,14 @@ def watched_callable(target: Callable[..., object], engine: object) -> Callable[
         return whole
     alone = watched(engine, method, bound=target)
 
-    def call(*args: object, **kwargs: object) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         return (alone if kind.__call__ is method else whole)(*args, **kwargs)
 
     hook.unseen_by_stock(call)
     return call
 
 
-def watched_module(module: torch.nn.Module, engine: object) -> Callable[..., Any]:
+def watched_module(module: torch.nn.Module, engine: object) -> Callable[..., object]:
     """A call of the module that `engine` sees. It starts at the module's own forward, where calling it is no more than
     that; else at a call of it, so that hooks become part of the graph."""
     kind = type(module)
@@ -122,7 +124,7 @@ def watched_module(module: torch.nn.Module, engine: object) -> Callable[..., Any
         return with_hooks
     alone = watched(engine, forward, f"{kind.__name__}.forward", module)
 
-    def call(*args: object, **kwargs: object) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         is_forward = "forward" not in module.__dict__ and kind.forward is forward and calls_forward(module)
         return (alone if is_forward else with_hooks)(*args, **kwargs)
 
@@ -219,7 +221,7 @@ class Engine:
             self._under[rules].roots = self.roots
         return self._under[rules]
 
-    def __call__(self, frame: Any, entry: object, state: object) -> Any:
+    def __call__(self, frame: Any, entry: object, state: object) -> object:
         """The callback: no compiled code of this frame accepts its locals. Nobody watches while it runs. An error of
         ours is recorded, and the frame runs as it is."""
         try:
@@ -230,7 +232,7 @@ class Engine:
             note(CompilerBug, frame.f_code.co_qualname, traceback.format_exc())
             return hook.AS_IT_IS
 
-    def _asked(self, frame: Any) -> Any:
+    def _asked(self, frame: Any) -> object:
         if not self.wanted(frame.f_code) or is_importing():
             own = frame.f_code.co_filename.startswith((OWN_FILES, *watching())) and not self.is_root(frame.f_code)
             return hook.NEVER_ASK if own else hook.AS_IT_IS
@@ -242,7 +244,7 @@ class Engine:
         with ONE_AT_A_TIME:
             return self._answer(frame)
 
-    def _answer(self, frame: Any) -> Any:
+    def _answer(self, frame: Any) -> object:
         code = frame.f_code
         seen = self._known(code)
         if seen.history.gave_up is not None:
@@ -306,7 +308,7 @@ class Engine:
             f"f{seen.number}{suffix}", code, locals, frame.f_globals, frame.f_builtins, cells, history, hook.devices()
         )
 
-    def _accept(self, given: Frame, guarded: GuardedCode, seen: _Known) -> Any:
+    def _accept(self, given: Frame, guarded: GuardedCode, seen: _Known) -> object:
         if guarded.code is None:
             assert guarded.fallback is not None
             return self._give_up(given, guarded.fallback, seen)
@@ -317,7 +319,7 @@ class Engine:
         self._managers.append(weakref.ref(guarded.manager))
         return hook.run_instead(guarded.code, guarded.manager, seen.number, seen.history.compiles)
 
-    def _give_up(self, given: Frame, why: Why, seen: _Known) -> Any:
+    def _give_up(self, given: Frame, why: Why, seen: _Known) -> object:
         seen.history = replace(seen.history, gave_up=why)
         note(FrameSkipped, given.id, f"{given.code.co_filename}:{given.code.co_firstlineno}", why)
         if self.config.fullgraph and why.code == reasons.COMPILER_BUG and self.is_root(given.code):
@@ -409,11 +411,11 @@ def optimize(target: object, config: Config, compile_frame: CompileFrame) -> Any
     return compiled
 
 
-def _module_class(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
+def _module_class(target: Any, config: Config, compile_frame: CompileFrame) -> object:
     """A class whose instances come back compiled."""
 
     @functools.wraps(target, updated=())
-    def make(*args: Any, **kwargs: Any) -> OptimizedModule:
+    def make(*args: object, **kwargs: object) -> OptimizedModule:
         return OptimizedModule(target(*args, **kwargs), config, compile_frame)
 
     return make
@@ -430,10 +432,10 @@ class OptimizedModule(torch.nn.Module):
         object.__setattr__(self, "_call", watched_module(module, engine))
         object.__setattr__(self, ORIGINAL, module)
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         return self._call(*args, **kwargs)
 
-    def forward(self, *args: object, **kwargs: object) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> object:
         return self._call(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -462,16 +464,16 @@ class OptimizedModule(torch.nn.Module):
     def __len__(self) -> int:
         return len(self._orig_mod)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> object:
         return self._orig_mod[key]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> object:
         return iter(self._orig_mod)
 
     def __copy__(self) -> OptimizedModule:
         return OptimizedModule(copy.copy(self._orig_mod), *self._settings)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> OptimizedModule:
+    def __deepcopy__(self, memo: dict[int, object]) -> OptimizedModule:
         return OptimizedModule(copy.deepcopy(self._orig_mod, memo), *self._settings)
 
     def __reduce__(self) -> Any:
@@ -540,7 +542,7 @@ def _holds_tensor(values: Iterable[object]) -> bool:
     return False
 
 
-def _inside(value: object) -> list[Any] | None:
+def _inside(value: object) -> list[object] | None:
     """What an object holds, without running code of its own; None for a tensor, an array, a module, and what cannot
     be looked into."""
     kind = type(value)
@@ -564,7 +566,7 @@ def _inside(value: object) -> list[Any] | None:
     return [*_CONTAINERS[base](value), *(instance_dict(value) or {}).values()]
 
 
-def _contents(cells: Iterable[types.CellType]) -> list[Any]:
+def _contents(cells: Iterable[types.CellType]) -> list[object]:
     found = []
     for cell in cells:
         try:

@@ -94,7 +94,7 @@ class LaidOut(FakeTensorMode):
         self._kept: list[torch.UntypedStorage] = []  # the memory of another may not get its number
         self.drew = False
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> object:
         is_higher_order = isinstance(func, HigherOrderOperator)
         if not is_higher_order:
             return super().__torch_dispatch__(func, types, args, kwargs)
@@ -143,7 +143,7 @@ class LaidOut(FakeTensorMode):
             self.written[self._kept[-1]._cdata] += 1
 
 
-def written_arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
+def written_arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, object]) -> list[Tensor]:
     """The tensors that an operator writes, by its schema; those of batch norms leave out the running statistics."""
     arguments = func._schema.arguments
     given = {argument.name: value for argument, value in zip(arguments, args, strict=False)} | dict(kwargs)
@@ -156,7 +156,7 @@ Place = tuple[tuple[int, ...], tuple[int, ...]]
 """Sizes and strides."""
 
 
-def _mixed(func: Any, args: Sequence[Any]) -> list[Place]:
+def _mixed(func: Any, args: Sequence[object]) -> list[Place]:
     """Where the inputs are, if the operator goes through several at once that lie in memory in different ways, a number
     in a tensor among them, or through one with an axis of size 1 that has a stride of its own."""
     if torch.Tag.pointwise not in func.tags and func not in PER_ELEMENT or func._schema.is_mutable:
@@ -189,7 +189,9 @@ def _stride_of_transform(func: Any, args: Sequence[Any], result: Tensor) -> tupl
         return _packed(result, func(given, dims, normalization, last).stride())
 
 
-def _stride_of_kernel(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Tensor) -> tuple[int, ...]:
+def _stride_of_kernel(
+    func: Any, args: Sequence[object], kwargs: Mapping[str, object], result: Tensor
+) -> tuple[int, ...]:
     """Where the kernel writes what it makes of tensors that lie as these do, of few elements where these have many. It
     compares strides in bytes and casts first, which the rule on tensors without data does not."""
     others = (*(each for each in args if not isinstance(each, Tensor)), *kwargs.values())
@@ -294,7 +296,7 @@ def _known_late(*tensors: Tensor) -> bool:
     return any(free_unbacked_symbols(each) for each in tensors)
 
 
-CHECKS: dict[Any, Callable[..., None]] = {
+CHECKS: dict[object, Callable[..., None]] = {
     aten.index_put.default: _put,
     aten.index_put_.default: _put,
     aten._index_put_impl_.default: _put,

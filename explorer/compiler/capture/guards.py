@@ -71,7 +71,7 @@ class TensorMatch(Condition):
     stride: tuple[int | None, ...] | None
     requires_grad: bool
     type: type = torch.Tensor
-    keys: Any = field(default=None, compare=False)
+    keys: object = field(default=None, compare=False)
     """The dispatch key set, for the C++ guard."""
     kind: ClassVar[str] = "tensor"
 
@@ -137,7 +137,7 @@ class TypeIs(Condition):
 class IsObject(Condition):
     """It is this very object."""
 
-    target: Any
+    target: object
     kind: ClassVar[str] = "id"
 
     def shown(self, name: str) -> Shown:
@@ -238,7 +238,7 @@ class IsEmpty(Condition):
 class KeysAre(Condition):
     """These are the keys of the dictionary, in order."""
 
-    keys: tuple[Any, ...]
+    keys: tuple[object, ...]
     kind: ClassVar[str] = "keys"
 
     def shown(self, name: str) -> Shown:
@@ -331,7 +331,7 @@ class PythonCheck(Condition):
     value: str
     function: Callable[[Any], bool] = field(repr=False)
     constant: ConstantData | None = None
-    seen: Callable[[Any], str] | None = field(default=None, repr=False)
+    seen: Callable[[object], str] | None = field(default=None, repr=False)
     """What a value that fails is, where its own text does not say it."""
     kind: ClassVar[str] = "value"
 
@@ -387,7 +387,7 @@ def same_members(expected: object) -> PythonCheck:
     kind = type(expected)
     base: Any = set if isinstance(expected, set) else frozenset
 
-    def members(value: object) -> frozenset[Any]:
+    def members(value: object) -> frozenset[object]:
         return frozenset((type(each), each) for each in base.__iter__(value))
 
     before = members(expected)
@@ -553,22 +553,22 @@ class Checks:
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
         self.build = hook.Guards(frame.code)
-        self.kept: list[Any] = []
-        self._managers: dict[Source, Any] = {}
-        self._values: dict[Source, Any] = {}
-        self._scope: dict[str, Any] = {f"padding {n}": None for n in range(3)}
+        self.kept: list[object] = []
+        self._managers: dict[Source, object] = {}
+        self._values: dict[Source, object] = {}
+        self._scope: dict[str, object] = {f"padding {n}": None for n in range(3)}
 
-    def value(self, source: Source) -> Any:
+    def value(self, source: Source) -> object:
         if source not in self._values:
             self._values[source] = read(source, self.frame.locals, self.frame.globals)
         return self._values[source]
 
-    def manager(self, source: Source) -> Any:
+    def manager(self, source: Source) -> object:
         if source not in self._managers:
             self._managers[source] = self._make(source)
         return self._managers[source]
 
-    def _make(self, source: Source) -> Any:
+    def _make(self, source: Source) -> object:
         build, name, example = self.build, source.name, self.value(source)
         match source:
             case Local(variable):
@@ -604,7 +604,7 @@ class Checks:
         self._scope[key] = value
         return key
 
-    def _attribute(self, base: Source, attribute: str, name: str, example: object) -> Any:
+    def _attribute(self, base: Source, attribute: str, name: str, example: object) -> object:
         if isinstance(self.value(base), type) and attribute == "__dict__":
             return self.build.members(self.manager(base), name, example)
         held = self._held(base, attribute)
@@ -612,16 +612,16 @@ class Checks:
             return self.build.dict_item(self._table(base, held), attribute, name, example)
         return self.build.attribute(self.manager(base), attribute, name, example)
 
-    def _held(self, base: Source, attribute: str) -> dict[str, Any] | None:
+    def _held(self, base: Source, attribute: str) -> dict[str, object] | None:
         """The object's own dictionary, where it is there that C++ looks for the attribute."""
         owner = self.value(base)
         held = None if isinstance(owner, (type, types.ModuleType)) else instance_dict(owner)
         return held if held is not None and attribute in held else None
 
-    def _table(self, base: Source, held: dict[str, Any]) -> Any:
+    def _table(self, base: Source, held: dict[str, object]) -> object:
         return self.build.instance_dict(self.manager(base), f"vars({base.name})", held)
 
-    def _item(self, base: Source, key: Any, name: str, example: Any) -> Any:
+    def _item(self, base: Source, key: Any, name: str, example: object) -> object:
         owner = self.value(base)
         if isinstance(owner, dict) or _is_members(base, owner):
             return self.build.dict_item(self.manager(base), key, name, example)
@@ -697,20 +697,20 @@ def _in_order(guards: Iterable[Guard]) -> list[Guard]:
 
 
 @functools.cache
-def _all_empty(names: tuple[str, ...]) -> Callable[[dict[str, Any]], bool]:
+def _all_empty(names: tuple[str, ...]) -> Callable[[dict[str, object]], bool]:
     """Whether these attributes of an object with this dictionary are empty. One function for all objects that are asked
     the same, and no loop: it runs for each module at each call."""
     return eval(f"lambda held: not ({' or '.join(f'held[{name!r}]' for name in names)})")  # type: ignore[no-any-return]
 
 
-def _shape_check(relations: list[ShapeHolds], frame: Frame) -> Callable[[dict[str, Any]], bool]:
+def _shape_check(relations: list[ShapeHolds], frame: Frame) -> Callable[[dict[str, object]], bool]:
     """One function of the locals for all relations between sizes; each source is read once."""
     sources = list(dict.fromkeys(source for each in relations for source in each.sources))
     position = {source: n for n, source in enumerate(sources)}
     functions = [(each.function, [position[s] for s in each.sources]) for each in relations]
     namespace = frame.globals
 
-    def check(locals: dict[str, Any]) -> bool:
+    def check(locals: dict[str, object]) -> bool:
         try:
             values = [read(source, locals, namespace) for source in sources]
         except Exception:  # the program's own code may run here: where there is nothing to read, the guard fails
@@ -720,8 +720,8 @@ def _shape_check(relations: list[ShapeHolds], frame: Frame) -> Callable[[dict[st
     return check
 
 
-def _answers(source: Source, condition: Condition, namespace: dict[str, Any]) -> Callable[[dict[str, Any]], bool]:
-    def check(locals: dict[str, Any]) -> bool:
+def _answers(source: Source, condition: Condition, namespace: dict[str, object]) -> Callable[[dict[str, object]], bool]:
+    def check(locals: dict[str, object]) -> bool:
         try:
             return not condition.difference(read(source, locals, namespace))
         except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError):
@@ -730,7 +730,7 @@ def _answers(source: Source, condition: Condition, namespace: dict[str, Any]) ->
     return check
 
 
-def instance_dict(value: Any) -> dict[str, Any] | None:
+def instance_dict(value: object) -> dict[str, object] | None:
     """What object.__dict__ is, without asking a class's own __getattribute__."""
     try:
         held = object.__getattribute__(value, "__dict__")
@@ -744,11 +744,11 @@ def _is_members(source: Source, value: object) -> bool:
     return isinstance(source, Attr) and source.attribute == "__dict__" and isinstance(value, types.MappingProxyType)
 
 
-def _caller(method: str) -> Callable[[Any], Any]:
+def _caller(method: str) -> Callable[[object], object]:
     return lambda value: getattr(value, method)()
 
 
-def _lister(part: str) -> Callable[[Any], Any]:
+def _lister(part: str) -> Callable[[object], object]:
     take = getattr(dict, part)
     return lambda value: list(take(value))
 
@@ -758,7 +758,7 @@ def _measure(source: Size | Stride) -> Callable[[Any], Any]:
     return (lambda value: value.size(dim)) if isinstance(source, Size) else (lambda value: value.stride(dim))
 
 
-def keys_of(value: Any) -> Iterable[Any]:
+def keys_of(value: Any) -> Iterable[object]:
     """The keys of a mapping in order, without calling what a subclass of dict overrides."""
     if isinstance(value, collections.OrderedDict):
         return collections.OrderedDict.keys(value)

@@ -44,36 +44,36 @@ _STOCK_UTILS = "torch._dynamo.utils"
 """Where stock keeps which code its compiled code was made from. Looked up, not imported: without it nobody asks."""
 
 
-def _shown(example: Any) -> Any:
+def _shown(example: object) -> object:
     return None if isinstance(example, dict) else example
 
 
 class Manager:
     """A root guard manager, in the wrapper that frame evaluation and stock Dynamo expect. `kept` lives as long."""
 
-    def __init__(self, root: Any, namespace: dict[str, Any], kept: Sequence[Any]) -> None:
+    def __init__(self, root: Any, namespace: dict[str, object], kept: Sequence[object]) -> None:
         self.root = root
         self.kept = kept
         self.code: types.CodeType | None = None
         """What runs while the guards hold."""
         self.diff_guard_root = None
-        self.closure_vars: dict[str, Any] = {}
+        self.closure_vars: dict[str, object] = {}
         self.args: list[str] = []
         self.code_parts: list[str] = []
         self.verbose_code_parts: list[str] = []
-        self.global_scope: dict[str, Any] = {"G": namespace}
+        self.global_scope: dict[str, object] = {"G": namespace}
         self.guard_fail_fn = None
-        self.cache_entry: Any = None
+        self.cache_entry: object = None
         self.extra_state: Any = None
-        self.id_matched_objs: dict[str, Any] = {}
+        self.id_matched_objs: dict[str, object] = {}
         self.no_tensor_aliasing_sources: list[str] = []
-        self.printed_relational_guards: set[Any] = set()
+        self.printed_relational_guards: set[object] = set()
         self.diff_guard_sources: set[str] = set()
 
-    def check(self, locals: dict[str, Any]) -> bool:
+    def check(self, locals: dict[str, object]) -> bool:
         return bool(self.root.check(locals))
 
-    def check_verbose(self, locals: dict[str, Any]) -> Any:
+    def check_verbose(self, locals: dict[str, object]) -> object:
         """The first guard that fails, as C++ reports it: `.result`, `.verbose_code_parts`.
 
         Stock asks this of each entry that it meets on a code object, and next looks up whose code the entry's is. It
@@ -91,7 +91,7 @@ class Manager:
     def populate_diff_guard_manager(self) -> None:
         """For stock: nothing follows from guards of others."""
 
-    def failure(self, locals: dict[str, Any]) -> str:
+    def failure(self, locals: dict[str, object]) -> str:
         """The first guard that fails, as text; empty where all hold."""
         found = self.root.check_verbose(locals)
         return "" if found.result else "; ".join(map(str, found.verbose_code_parts))
@@ -112,7 +112,7 @@ class _Discarded(Manager):
         stock = sys.modules.get(_STOCK_GUARDS)
         return _Discarded if stock is None else stock.DeletedGuardManagerWrapper
 
-    def check(self, locals: dict[str, Any]) -> bool:
+    def check(self, locals: dict[str, object]) -> bool:
         return False
 
 
@@ -125,38 +125,38 @@ class Guards:
 
     # Where values are
 
-    def local(self, name: str, example: Any) -> Any:
+    def local(self, name: str, example: object) -> object:
         return self.root.framelocals_manager((name, self._slots[name]), f"L[{name!r}]", _shown(example), PLAIN)  # type: ignore[arg-type]
 
-    def namespace(self, label: str, held: dict[str, Any]) -> Any:
+    def namespace(self, label: str, held: dict[str, object]) -> object:
         return self.root.globals_dict_manager(held, label, _shown(held), PLAIN)  # type: ignore[arg-type]
 
-    def attribute(self, base: Any, name: str, text: str, example: Any) -> Any:
+    def attribute(self, base: Any, name: str, text: str, example: object) -> object:
         return base.getattr_manager(name, text, _shown(example), PLAIN)
 
-    def instance_dict(self, base: Any, text: str, example: Any) -> Any:
+    def instance_dict(self, base: Any, text: str, example: object) -> object:
         return base.get_generic_dict_manager(text, _shown(example), PLAIN)
 
-    def members(self, base: Any, text: str, example: Any) -> Any:
+    def members(self, base: Any, text: str, example: object) -> object:
         """The dictionary of a class itself, without the proxy."""
         return base.type_dict_manager(text, None, PLAIN)
 
-    def dict_item(self, base: Any, key: Any, text: str, example: Any) -> Any:
+    def dict_item(self, base: Any, key: object, text: str, example: object) -> object:
         return base.dict_getitem_manager(key, text, _shown(example), PLAIN)
 
-    def list_item(self, base: Any, index: int, text: str, example: Any) -> Any:
+    def list_item(self, base: Any, index: int, text: str, example: object) -> object:
         return base.list_getitem_manager(index, text, _shown(example), PLAIN)
 
-    def tuple_item(self, base: Any, index: int, text: str, example: Any) -> Any:
+    def tuple_item(self, base: Any, index: int, text: str, example: object) -> object:
         return base.tuple_getitem_manager(index, text, _shown(example), PLAIN)
 
-    def item(self, base: Any, key: Any, text: str, example: Any) -> Any:
+    def item(self, base: Any, key: object, text: str, example: object) -> object:
         return base.getitem_manager(key, text, _shown(example), PLAIN)
 
-    def type_of(self, base: Any, text: str, example: Any) -> Any:
+    def type_of(self, base: Any, text: str, example: object) -> object:
         return base.type_manager(text, _shown(example), PLAIN)
 
-    def computed(self, base: Any, function: Callable[[Any], Any], text: str, example: Any) -> Any:
+    def computed(self, base: Any, function: Callable[[object], object], text: str, example: object) -> object:
         return base.lambda_manager(function, text, _shown(example), PLAIN)
 
     # What is asked of them
@@ -164,10 +164,10 @@ class Guards:
     def type(self, manager: Any, kind: type, text: str) -> None:
         manager.add_type_match_guard(id(kind), *_verbose(text))
 
-    def identity(self, manager: Any, value: Any, text: str) -> None:
+    def identity(self, manager: Any, value: object, text: str) -> None:
         manager.add_id_match_guard(id(value), *_verbose(text))
 
-    def equals(self, manager: Any, value: Any, text: str) -> None:
+    def equals(self, manager: Any, value: object, text: str) -> None:
         manager.add_equals_match_guard(value, *_verbose(text))
 
     def length(self, manager: Any, count: int, text: str) -> None:
@@ -176,13 +176,13 @@ class Guards:
     def dict_length(self, manager: Any, count: int, text: str) -> None:
         manager.add_dict_length_check_guard(count, *_verbose(text))
 
-    def dict_contains(self, manager: Any, present: bool, key: Any, text: str) -> None:
+    def dict_contains(self, manager: Any, present: bool, key: object, text: str) -> None:
         manager.add_dict_contains_guard(present, key, *_verbose(text))
 
     def check(self, manager: Any, function: Callable[[Any], bool], text: str) -> None:
         manager.add_lambda_guard(function, *_verbose(text))
 
-    def tensor(self, manager: Any, example: Any, facts: Any, name: str, text: str) -> None:
+    def tensor(self, manager: Any, example: object, facts: Any, name: str, text: str) -> None:
         parts = _verbose(text)
         stride = list(facts.stride) if facts.stride is not None else None
         manager.add_tensor_match_guard(example, list(facts.size), stride, name, *parts, facts.type, facts.keys)
@@ -203,7 +203,7 @@ class Guards:
             text = f"default device is {ambient[-1]}"
             self.root.add_lambda_guard(lambda locals: devices() == ambient, *_verbose(text))
 
-    def last(self, function: Callable[[dict[str, Any]], bool], text: str) -> None:
+    def last(self, function: Callable[[dict[str, object]], bool], text: str) -> None:
         """A check of all locals that runs after everything else."""
         self.root.add_epilogue_lambda_guard(function, *_verbose(text))  # type: ignore[arg-type]
 
@@ -249,7 +249,7 @@ NEVER_ASK = _Answer(None, always=True)
 """For this package's own code alone: each question costs microseconds, as the shim saves Python's random state."""
 
 
-def run_instead(code: types.CodeType, manager: Manager, number: int, compile: int) -> Any:
+def run_instead(code: types.CodeType, manager: Manager, number: int, compile: int) -> object:
     """A callback's answer: run `code` in the frame's place now, and whenever the guards hold."""
     manager.code = code
     return _Answer(_Entry(code, manager, number, compile))
@@ -263,8 +263,8 @@ names, so that both can be watched. No frame is seen by then, which would make a
 
 
 def watched(
-    callback: Any, function: Callable[..., Any], follows: types.FunctionType, update: Callable[[], None]
-) -> Callable[..., Any]:
+    callback: Any, function: Callable[..., object], follows: types.FunctionType, update: Callable[[], None]
+) -> Callable[..., object]:
     """`function`, with `callback` seeing each Python frame that starts in this thread while it runs. Calls `update`
     first where the program has given `follows` other code or defaults.
 
@@ -273,7 +273,7 @@ def watched(
     """
     code, defaults, named = follows.__code__, follows.__defaults__, follows.__kwdefaults__
 
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> object:
         nonlocal code, defaults, named
         if follows.__code__ is not code or follows.__defaults__ is not defaults or follows.__kwdefaults__ is not named:
             code, defaults, named = follows.__code__, follows.__defaults__, follows.__kwdefaults__
@@ -307,7 +307,7 @@ def stance() -> str:
     return "default" if frames is None else frames._stance.stance
 
 
-def unseen_by_stock(function: Callable[..., Any], with_callees: bool = False) -> None:
+def unseen_by_stock(function: Callable[..., object], with_callees: bool = False) -> None:
     """Stock need not trace frames of this function, nor break at them; nor, `with_callees`, of what it calls."""
     action = eval_frame._FrameAction
     callees = action.SKIP if with_callees else action.DEFAULT
@@ -315,17 +315,17 @@ def unseen_by_stock(function: Callable[..., Any], with_callees: bool = False) ->
     eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(action.SKIP, callees))
 
 
-def watcher() -> Any:
+def watcher() -> object:
     """The callback that sees frames of this thread now, or None."""
     return eval_frame.get_eval_frame_callback()
 
 
-def unwatched(call: Callable[..., Any], put_back: Callable[[], None] = lambda: None) -> Callable[..., Any]:
+def unwatched(call: Callable[..., object], put_back: Callable[[], None] = lambda: None) -> Callable[..., Any]:
     """`call`, with no callback while it runs, and with `put_back` called where it raises. On the path of every compiled
     call, hence no context manager."""
     switch: Callable[[Any], Any] = eval_frame.set_eval_frame
 
-    def run(*args: Any) -> Any:
+    def run(*args: object) -> object:
         previous = switch(None)
         try:
             return call(*args)

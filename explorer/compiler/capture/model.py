@@ -48,9 +48,9 @@ _NAMES = {
 _REFLECTED = {"<": "lt gt", "<=": "le ge", "==": "eq eq", "!=": "ne ne", ">": "gt lt", ">=": "ge le"}
 
 
-def _function(name: str) -> Callable[..., Any]:
+def _function(name: str) -> Callable[..., object]:
     """The function of Python's `operator` that calls a method of this name."""
-    found: Callable[..., Any] = getattr(operator, name)
+    found: Callable[..., object] = getattr(operator, name)
     return found
 
 
@@ -626,11 +626,11 @@ class DataModel(Tracer, Protocol):
 # empty example of each type.
 
 
-_PLAIN: tuple[Any, ...] = (
+_PLAIN: tuple[object, ...] = (
     1, True, 1.0, 1j, "", b"", None, ..., NotImplemented, slice(None), range(0), {}.keys(), {}.values(), {}.items(),
     iter([]), len, lambda: None, int, torch.float32, torch.strided, torch.Size(), types.SimpleNamespace(), torch,
 )  # fmt: skip
-_EXAMPLES: dict[type, Any] = {type(each): each for each in _PLAIN}
+_EXAMPLES: dict[type, object] = {type(each): each for each in _PLAIN}
 _CONTAINERS = (
     collections.OrderedDict, collections.defaultdict, dict, list, tuple, set, frozenset, collections.deque
 )  # fmt: skip
@@ -664,7 +664,7 @@ def type_error(function: Callable[[Any, Any], Any], left: type, right: type) -> 
     return None
 
 
-def _example(cls: type) -> Any:
+def _example(cls: type) -> object:
     """An empty object of a type, or of the type written in C that it derives from; of one whose operators are all
     written in Python, a stand-in that has its name; MISSING of others."""
     if cls in _EXAMPLES:

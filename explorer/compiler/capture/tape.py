@@ -225,7 +225,7 @@ class Tape:
 
     def _name_symbols(self, source: Source, fake: fake_tensor.FakeTensor) -> None:
         """Where each new symbol can be read: a size, a stride that no size explains, or the offset into the storage."""
-        places: list[tuple[Any, Source]] = [(size, Size(source, dim)) for dim, size in enumerate(fake.shape)]
+        places: list[tuple[object, Source]] = [(size, Size(source, dim)) for dim, size in enumerate(fake.shape)]
         places += [(stride, Stride(source, dim)) for dim, stride in enumerate(fake.stride())]
         places.append((fake.storage_offset(), Returned(source, "storage_offset")))
         for number, place in places:
@@ -281,10 +281,10 @@ class Tape:
         self,
         kind: str,
         target: Any,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        fake_args: tuple[Any, ...],
-        fake_kwargs: Mapping[str, Any],
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        fake_args: tuple[object, ...],
+        fake_kwargs: Mapping[str, object],
     ) -> Any:
         """What the call yields under fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
         function = target if kind == "call_function" else _method(target)
@@ -358,7 +358,7 @@ class Tape:
         return result
 
     def check_outs(
-        self, function: Any, args: Any, kwargs: Mapping[str, Any], outs: list[tuple[torch.Tensor, Any, bool]]
+        self, function: Any, args: Any, kwargs: Mapping[str, object], outs: list[tuple[torch.Tensor, Any, bool]]
     ) -> None:
         """Refuse a call that resizes its `out=` otherwise than to new contiguous memory, or whose rule for fake tensors
         leaves the size as it was. `outs` are the tensors, with size and whether elements share memory before."""
@@ -483,7 +483,7 @@ class Tape:
             node = branch.placeholder(node)
         return node
 
-    def value(self, node: fx.Node) -> Any:
+    def value(self, node: fx.Node) -> object:
         """What the node yields under fake tensors."""
         return info(node).value
 
@@ -509,11 +509,11 @@ class Tape:
         self.modules[name] = fx.GraphModule(held, made, class_name=name)
         return self._stamped(self._create("get_attr", name, ()), None)
 
-    def operate(self, operator: Any, args: tuple[Any, ...], operands: Sequence[fx.Node]) -> Any:
+    def operate(self, operator: object, args: tuple[Any, ...], operands: Sequence[fx.Node]) -> Any:
         """What a higher-order operator yields under fake tensors; differentiable where an operand is."""
 
         def real(node: fx.Node) -> Any:
-            value: Any = self.modules[str(node.target)] if node.op == "get_attr" else info(node).value
+            value: object = self.modules[str(node.target)] if node.op == "get_attr" else info(node).value
             return value.detach() if isinstance(value, torch.Tensor) else value
 
         with torch.no_grad():
@@ -593,7 +593,7 @@ class Tape:
             self.symbol_nodes[expr] = self._placeholder(source, value, "size")
         return self.symbol_nodes[expr]
 
-    def _size_call(self, function: Operation, args: Sequence[object]) -> Any:
+    def _size_call(self, function: Operation, args: Sequence[object]) -> object:
         value = function(*(info(arg).value if isinstance(arg, fx.Node) else arg for arg in args))
         if not any(isinstance(arg, fx.Node) for arg in args):
             return value
@@ -642,7 +642,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _method(name: str) -> Callable[..., Any]:
-    def call(self: object, *args: object, **kwargs: object) -> Any:
+    def call(self: object, *args: object, **kwargs: object) -> object:
         return getattr(self, name)(*args, **kwargs)
 
     return call

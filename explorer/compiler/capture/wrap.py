@@ -83,7 +83,7 @@ def _second_name(t: Tracer, first: Source, second: Source, given: object) -> Non
         t.guard(second, guards.SameObject(first), "two names of one object: a change is seen through both")
 
 
-def _plain(t: Tracer, source: Source, given: Any) -> Value:
+def _plain(t: Tracer, source: Source, given: object) -> Value:
     if type(given) is int and t.is_dynamic(source, given):
         t.guard(source, guards.TypeIs(int), "it is computed with as an integer, whatever its value")
         return SizeValue(t.tape.size_input(source, given), source)
@@ -196,7 +196,7 @@ def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
     return functions.BuiltinMethod(bound, given.__name__, getattr(type(given.__self__), given.__name__, None))
 
 
-def _original(given: object) -> Any:
+def _original(given: object) -> object:
     """What a function or module compiles, if we, stock or TorchScript compiled it; None for others."""
     if isinstance(given, torch.jit.ScriptFunction):
         return getattr(given, "_torchdynamo_inline", None)
@@ -306,7 +306,7 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
     return ProxyValue(table, source, given) if isinstance(given, types.MappingProxyType) else table
 
 
-def _by_position(t: Tracer, table: DictValue, raw: dict[Any, Any], source: Source) -> None:
+def _by_position(t: Tracer, table: DictValue, raw: dict[object, object], source: Source) -> None:
     """The entries of a dictionary with tensors as keys: which tensors is asked of the place of each, so that no guard
     keeps them alive."""
     keys, values = Listed(source, "keys"), Listed(source, "values")
@@ -320,7 +320,7 @@ def is_hashable_known(key: object) -> bool:
     """Whether a dictionary key compares by plain value or by identity."""
     if isinstance(key, (tuple, frozenset)):
         return all(map(is_hashable_known, key))
-    hashes: Any = type(key).__hash__
+    hashes: object = type(key).__hash__
     return (
         is_plain(key)
         or type(key) in PLAIN
@@ -467,7 +467,7 @@ def unflattening(cls: Any, names: Sequence[str], context: object, differentiable
 
 
 @functools.cache
-def inside(name: str) -> Callable[[Any], torch.Tensor]:
+def inside(name: str) -> Callable[[object], torch.Tensor]:
     """A function of a wrapper that takes out a tensor, as gradients reach it."""
 
     def part(wrapper: object) -> torch.Tensor:
@@ -493,7 +493,7 @@ def wrapped_again(t: Tracer, wrapper: TensorValue) -> tuple[Callable[..., torch.
 def making(cls: Any) -> Callable[..., torch.Tensor]:
     """A function that calls the class: FX cannot write one."""
 
-    def make(args: Sequence[Any], kwargs: dict[str, Any]) -> torch.Tensor:
+    def make(args: Sequence[object], kwargs: dict[str, object]) -> torch.Tensor:
         made: torch.Tensor = cls(*args, **kwargs)
         return made
 

@@ -33,7 +33,7 @@ from explorer.ir.sizes import Sizes
 
 aten = torch.ops.aten
 
-IN_MEMORY: Mapping[Any, Any] = {aten._conj.default: aten.conj_physical.default}
+IN_MEMORY: Mapping[object, object] = {aten._conj.default: aten.conj_physical.default}
 """What computes the values of a view that leaves them as they are in memory and notes that they count otherwise."""
 
 
@@ -102,7 +102,7 @@ class _Walk:
             self.graph.frees,
         )
 
-    def _node(self, node: fx.Node) -> Any:
+    def _node(self, node: fx.Node) -> object:
         facts = info(node)
         if node.op == "placeholder":
             return self._placeholder(node, facts)
@@ -122,7 +122,7 @@ class _Walk:
             return None
         return self._call(node, node.target, facts)
 
-    def _placeholder(self, node: fx.Node, facts: NodeInfo) -> Any:
+    def _placeholder(self, node: fx.Node, facts: NodeInfo) -> object:
         value = facts.value
         if isinstance(value, torch.Tensor):
             tensor = self._captured(node, value, "input")
@@ -164,7 +164,7 @@ class _Walk:
         layout = Layout(value.dtype, value.device, shape(value), strides(value))
         return self.lower.stored(Buffer(node.name, layout, kind, (info(node).id,)))
 
-    def _number(self, node: fx.Node, facts: NodeInfo) -> Any:
+    def _number(self, node: fx.Node, facts: NodeInfo) -> object:
         """A size or a number: what the fake run computed, as an expression over the inputs' size symbols."""
         value = facts.value
         if node.target is aten._local_scalar_dense.default:
@@ -202,7 +202,7 @@ class _Walk:
             if found and "number" not in str(argument.type) and str(argument.type) != "Tensor":
                 raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{found.pop()} is the {argument.name} of {target}"))
 
-    def _call(self, node: fx.Node, target: Any, facts: NodeInfo) -> Any:
+    def _call(self, node: fx.Node, target: Any, facts: NodeInfo) -> object:
         args: Any = fx.node.map_aggregate(node.args, self._argument)
         kwargs: Any = fx.node.map_aggregate(node.kwargs, self._argument)
         if self.read:
@@ -282,7 +282,7 @@ class _Walk:
         like = torch.empty((), dtype=value.dtype)
         return library(self.lower, aten.clone.default, like, (value,), {}, Why(reasons.OTHER_DEVICE, "cpu"))
 
-    def _realized(self, node: fx.Node, facts: NodeInfo, made: object) -> Any:
+    def _realized(self, node: fx.Node, facts: NodeInfo, made: object) -> object:
         """Give the results eager's strides, and decide whether they go to memory."""
         fakes = facts.value if isinstance(facts.value, (tuple, list)) else [facts.value]
         for tensor, fake in zip(made if isinstance(made, (tuple, list)) else [made], fakes, strict=True):
@@ -300,7 +300,7 @@ class _Walk:
             if self.left[node] > (after is not None and after in node.users):
                 yield from _tensors(value)
 
-    def _output(self, value: object) -> Any:
+    def _output(self, value: object) -> object:
         found = self.env[value] if isinstance(value, fx.Node) else self._argument(value)
         if not isinstance(found, Tensor):
             self._check_known(symbols_of(found) & self.read, "a result")

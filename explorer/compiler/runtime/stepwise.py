@@ -20,7 +20,7 @@ from explorer.ir.program import Around, CppKernel, EntryPoint, Generated, Kernel
 _numbers = itertools.count()
 
 
-def execute(text: Text, name: str, names: Mapping[str, Any]) -> Callable[[Iterable[Any]], tuple[Any, ...]]:
+def execute(text: Text, name: str, names: Mapping[str, Any]) -> Callable[[Iterable[object]], tuple[object, ...]]:
     """Run the wrapper's text under a file name that tracebacks can show lines of while its `call`, which this returns,
     is alive."""
     source = str(text) + "\n"
@@ -28,7 +28,7 @@ def execute(text: Text, name: str, names: Mapping[str, Any]) -> Callable[[Iterab
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     namespace = dict(names)
     exec(compile(source, file, "exec"), namespace)
-    call: Callable[[Iterable[Any]], tuple[Any, ...]] = namespace["call"]
+    call: Callable[[Iterable[object]], tuple[object, ...]] = namespace["call"]
     weakref.finalize(call, linecache.cache.pop, file, None)
     return call
 
@@ -40,14 +40,14 @@ def release_pools(call: Callable[..., object]) -> None:
 
 def stepwise(
     generated: Generated, library: ctypes.CDLL, names: Mapping[str, Any]
-) -> tuple[Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]], Callable[[], None]]:
+) -> tuple[Callable[[Sequence[object], KernelObserver], tuple[object, ...]], Callable[[], None]]:
     """A function that runs the program once, each kernel and library call by way of a `KernelObserver`, and one that
     frees the memory pools which that keeps."""
     watching: list[KernelObserver] = []
     order: list[Iterator[str]] = [iter(())]
 
     @functools.cache
-    def call() -> Callable[[Iterable[Any]], tuple[Any, ...]]:
+    def call() -> Callable[[Iterable[object]], tuple[object, ...]]:
         kernels = {kernel.id: kernel for kernel in generated.of(CppKernel)}
         watched = dict(names)
         for entry in generated.entries:
@@ -56,7 +56,7 @@ def stepwise(
             watched[name] = _watched_extern(names[name], order, watching)
         return execute(generated.wrapper, f"{generated.name} stepwise", watched)
 
-    def run(inputs: Sequence[object], watch: KernelObserver) -> tuple[Any, ...]:
+    def run(inputs: Sequence[object], watch: KernelObserver) -> tuple[object, ...]:
         watching[:] = [watch]
         order[0] = iter([id for id, _ in generated.externs])
         return call()(inputs)
@@ -80,7 +80,7 @@ class _Timer:
         self.seconds[id] = max(0.0, time.perf_counter() - started - _call_overhead())
         return failed
 
-    def call(self, id: str, run: Callable[[], Any]) -> Any:
+    def call(self, id: str, run: Callable[[], object]) -> object:
         started = time.perf_counter()
         made = run()
         self.seconds[id] = time.perf_counter() - started
@@ -95,14 +95,14 @@ class _Within:
         with self.around(id):
             return run()
 
-    def call(self, id: str, run: Callable[[], Any]) -> Any:
+    def call(self, id: str, run: Callable[[], object]) -> object:
         with self.around(id):
             return run()
 
 
 def profiler(
-    run: Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]],
-) -> Callable[[Sequence[Any]], Mapping[str, float]]:
+    run: Callable[[Sequence[object], KernelObserver], tuple[object, ...]],
+) -> Callable[[Sequence[object]], Mapping[str, float]]:
     """A function that runs the program once, kernel by kernel, and returns seconds by id of kernel or library call."""
 
     def profile(inputs: Sequence[object]) -> Mapping[str, float]:
@@ -114,8 +114,8 @@ def profiler(
 
 
 def marker(
-    run: Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]],
-) -> Callable[[Sequence[Any], Around], tuple[Any, ...]]:
+    run: Callable[[Sequence[object], KernelObserver], tuple[object, ...]],
+) -> Callable[[Sequence[object], Around], tuple[object, ...]]:
     """A function that runs the program once, each kernel and library call inside a context of its id."""
     return lambda inputs, around: run(inputs, _Within(around))
 
@@ -155,8 +155,8 @@ def _watched_entry(
 
 def _watched_extern(
     function: Callable[..., object], order: list[Iterator[str]], watching: list[KernelObserver]
-) -> Callable[..., Any]:
-    def run(*args: object, **kwargs: object) -> Any:
+) -> Callable[..., object]:
+    def run(*args: object, **kwargs: object) -> object:
         return watching[0].call(next(order[0]), functools.partial(function, *args, **kwargs))
 
     return run

@@ -56,8 +56,8 @@ def launcher(compiled: Any) -> Callable[..., None]:
     return _through_run(run, function, packed, constants)
 
 
-def _through_run(run: Any, function: Any, packed: Any, constants: tuple[Any, ...]) -> Callable[..., None]:
-    def launch(programs: int, stream: int, *arguments: Any) -> None:
+def _through_run(run: Any, function: Any, packed: object, constants: tuple[object, ...]) -> Callable[..., None]:
+    def launch(programs: int, stream: int, *arguments: object) -> None:
         run(programs, 1, 1, stream, function, packed, None, None, None, *arguments, *constants)
 
     return launch
@@ -96,7 +96,7 @@ def load(
     launchers = _launchers(aligned, index)
     call = _run(generated, launchers, index, ALIGNMENT - 1, lambda inputs: unaligned()(inputs))
 
-    def on_gpu(inputs: Iterable[object]) -> tuple[Any, ...]:
+    def on_gpu(inputs: Iterable[object]) -> tuple[object, ...]:
         if torch.cuda.current_device() == index:
             return call(inputs)
         with torch.cuda.device(index):
@@ -122,14 +122,14 @@ def _launchers(kernels: Kernels, index: int) -> dict[str, Callable[..., None]]:
         return {name: launcher(compiled) for name, compiled in kernels.items()}
 
 
-def marked(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any], Around], tuple[Any, ...]]:
+def marked(generated: Generated, kernels: Kernels) -> Callable[[Sequence[object], Around], tuple[object, ...]]:
     """A function that runs the program once, each kernel and library call inside a context of its id."""
     contexts: list[Around] = []
     launched: list[Iterator[str]] = [iter(())]
     called: list[Iterator[str]] = [iter(())]
 
     def within(function: Callable[..., object], order: list[Iterator[str]]) -> Callable[..., Any]:
-        def run(*args: object, **kwargs: object) -> Any:
+        def run(*args: object, **kwargs: object) -> object:
             with contexts[0](next(order[0])):
                 return function(*args, **kwargs)
 
@@ -142,7 +142,7 @@ def marked(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any], A
         names |= {name: within(generated.constants[name], called) for name in {name for _, name in generated.externs}}
         return _run(generated, names, index, 0, None)
 
-    def run(inputs: Sequence[object], around: Around) -> tuple[Any, ...]:
+    def run(inputs: Sequence[object], around: Around) -> tuple[object, ...]:
         contexts[:] = [around]
         launched[0] = iter([kernel.id for kernel in generated.kernels])
         called[0] = iter([id for id, _ in generated.externs])
@@ -154,7 +154,9 @@ def marked(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any], A
     return run
 
 
-def profiler(run: Callable[[Sequence[Any], Around], tuple[Any, ...]]) -> Callable[[Sequence[Any]], Mapping[str, float]]:
+def profiler(
+    run: Callable[[Sequence[object], Around], tuple[object, ...]]
+) -> Callable[[Sequence[object]], Mapping[str, float]]:
     """A function that runs the program once and returns the GPU's seconds by id of kernel or library call."""
 
     def profile(inputs: Sequence[object]) -> Mapping[str, float]:
@@ -178,7 +180,7 @@ def _run(
     generated: Generated, launchers: Mapping[str, Callable[..., None]], index: int, mask: int, unaligned: Call | None
 ) -> Call:
     short_cuts: Any = torch._C._dynamo.guards  # torch's own allocation for generated code, which skips the dispatcher
-    names: dict[str, Any] = {
+    names: dict[str, object] = {
         **generated.constants,
         **launchers,
         "device": torch.device("cuda", index),

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from explorer.compiler.capture import CAPTURE, DECODE, LINK
+from explorer.compiler.capture import CAPTURE, DECODE, LINK, CaptureInput
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_captured
-from explorer.ir.capture import CaptureInput, Frame, GuardedCode, Linking
+from explorer.ir.capture import Frame, GuardedCode, Linking
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.process import put_back

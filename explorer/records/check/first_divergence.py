@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, fx
 
 from explorer.compiler.autograd.rejoin import rejoin
-from explorer.compiler.capture import CAPTURE, DECODE, LINK, optimize
+from explorer.compiler.capture import CAPTURE, DECODE, LINK, CaptureInput, optimize
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_half, compile_or_run_eagerly
 from explorer.core.recorder import Recorder, compile_scope, recording
-from explorer.ir.capture import CaptureInput, Frame, GuardedCode, Linking
+from explorer.ir.capture import Frame, GuardedCode, Linking
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Halves, Partitioned, Traced
 from explorer.ir.loops import Buffer, Extern, Loops, Size

@@ -137,12 +137,12 @@ class Objects:
     object's own class alone is none of it."""
 
     def __init__(self) -> None:
-        self.found: dict[int, tuple[Any, str]] = {}
+        self.found: dict[int, tuple[object, str]] = {}
         self.tensors: dict[str, torch.Tensor] = {}
-        self.weak: list[weakref.ref[Any]] = []
-        self.code: list[tuple[Any, str]] = []
+        self.weak: list[weakref.ref[object]] = []
+        self.code: list[tuple[object, str]] = []
         self.holds_classes = False
-        self.tables: dict[int, tuple[Any, str]] = {}
+        self.tables: dict[int, tuple[object, str]] = {}
         """Containers of libraries that functions of theirs name, such as registries and global hooks."""
         self.rebound: list[Binding] = []
         """What functions of libraries rebind in their modules."""
@@ -193,7 +193,7 @@ class Objects:
         return sum(storages.values())
 
 
-def _parts(value: object, path: str) -> Iterator[tuple[Any, str]]:
+def _parts(value: object, path: str) -> Iterator[tuple[object, str]]:
     """What an object holds, and how it is reached. Raises NotIsolated for what cannot be copied."""
     if isinstance(value, SUSPENDED):
         raise NotIsolated(f"{path} is a {type(value).__name__}, whose position cannot be copied")
@@ -272,7 +272,7 @@ def by_reference(value: object) -> bool:
     return isinstance(value, BY_REFERENCE) and not _is_users_own_module(value) or _is_plain_record(value)
 
 
-def _attributes(value: object) -> dict[str, Any]:
+def _attributes(value: object) -> dict[str, object]:
     """The instance's own attributes, those in slots included."""
     if isinstance(value, enum.Enum):
         return {name: item for name, item in vars(value).items() if not name.startswith("_")}
@@ -302,11 +302,11 @@ class Binding:
     """Where code finds what it reads that is no argument. `holder` is a namespace, a cell, a class or a function. What
     the library that owns a `private` one holds there is no result: it is put back and not compared."""
 
-    holder: Any
+    holder: object
     name: str
     private: bool = False
 
-    def get(self) -> Any:
+    def get(self) -> object:
         if isinstance(self.holder, dict):
             return self.holder.get(self.name, ABSENT)
         if isinstance(self.holder, types.CellType):
@@ -332,7 +332,7 @@ class Code:
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
         self.places: dict[tuple[int, str], Binding] = {}
-        self._scanned: dict[int, Any] = {}
+        self._scanned: dict[int, object] = {}
         self._classes: dict[type, str] = {}
         self._modules: dict[str, str] = {}
         """Libraries' modules that code uses as values, and their paths."""
@@ -403,7 +403,7 @@ class Code:
         if module:
             _harmless(value, path, module)
 
-    def _library(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+    def _library(self, code: types.CodeType, namespace: dict[str, object]) -> None:
         """What a function of a library changes of its module by itself. What it calls may fill caches."""
         for each in code.co_consts:
             if isinstance(each, types.CodeType):
@@ -444,7 +444,7 @@ class Code:
             self.places.setdefault((id(holder), name), Binding(holder, name))
         self.objects.add(value, path)
 
-    def _code(self, code: types.CodeType, namespace: dict[str, Any], cells: Mapping[str, object]) -> None:
+    def _code(self, code: types.CodeType, namespace: dict[str, object], cells: Mapping[str, object]) -> None:
         instructions = list(dis.get_instructions(code))
         names = {i.argval for i in instructions if i.opname.endswith(("_ATTR", "_METHOD")) or i.opname == "IMPORT_FROM"}
         self._stored |= {i.argval for i in instructions if i.opname in ("STORE_ATTR", "DELETE_ATTR")}
@@ -480,7 +480,7 @@ class Code:
             self._reached(vars(module), each, vars(module)[each], f"{path}.{each}", (), names - {each}, name)
 
     def _global(
-        self, name: str, namespace: dict[str, Any], following: Sequence[dis.Instruction], names: set[str]
+        self, name: str, namespace: dict[str, object], following: Sequence[dis.Instruction], names: set[str]
     ) -> None:
         value = namespace.get(name, ABSENT)
         if value is ABSENT:
@@ -518,7 +518,7 @@ class Code:
             self._data(holder, name, value, path)
 
 
-def _contents(function: types.FunctionType) -> dict[str, Any]:
+def _contents(function: types.FunctionType) -> dict[str, object]:
     """What the variables of functions around it hold, apart from those that hold nothing yet."""
     found = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -536,7 +536,7 @@ def _rebound(code: types.CodeType) -> set[str]:
     return found.union(*inner) & set(code.co_freevars + code.co_cellvars)
 
 
-def _named_in_calls(instructions: Sequence[dis.Instruction], namespace: dict[str, Any]) -> dict[int, str]:
+def _named_in_calls(instructions: Sequence[dis.Instruction], namespace: dict[str, object]) -> dict[int, str]:
     """Attributes that code names by constants, as in `getattr(x, "name", 0)`, by the position of the instruction that
     loads the builtin of `NAMING`."""
     found = {}
@@ -611,7 +611,7 @@ def _functions(member: object) -> Iterator[types.FunctionType]:
 COMPILED_FROM = ("__explorer_original__", "_torchdynamo_orig_callable")
 
 
-def compiled_from(function: object) -> Any:
+def compiled_from(function: object) -> object:
     """What a function or module compiles, where it is one that a compiler made; itself otherwise."""
     for name in COMPILED_FROM:
         function = getattr(function, name, function)
@@ -678,11 +678,11 @@ class State:
     """What a call may change: its arguments by name, what each place holds, and `function`, which may be a module.
     `tensors` are all that these reach, by path; `bytes` is what they take."""
 
-    args: Mapping[str, Any]
+    args: Mapping[str, object]
     places: Sequence[Binding]
-    values: Sequence[Any]
+    values: Sequence[object]
     objects: Objects = field(repr=False)
-    function: Any = None
+    function: object = None
     names: frozenset[str] = frozenset()
     """Attributes and globals that the code mentions."""
 
@@ -698,7 +698,7 @@ class State:
         """Copies of all of it that share nothing which may change. A tensor that was computed comes as a leaf, since
         only its value matters to the call; `instead` has tensors, by id, to be taken in place of others. Raises
         NotIsolated."""
-        memo: dict[int, Any] = dict(instead)
+        memo: dict[int, object] = dict(instead)
         try:
             for tensor in self.tensors.values():
                 if not tensor.is_leaf and id(tensor) not in instead:

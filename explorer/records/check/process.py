@@ -112,7 +112,7 @@ def _listening(warned: Warned, *, through: bool) -> Iterator[Said]:
         said.hear(kind, to, "" if _compiling() else text)
         return through
 
-    def handle_on(how: Callable[..., None], *given: Any) -> None:
+    def handle_on(how: Callable[..., None], *given: object) -> None:
         handling.append(how)
         try:
             how(*given)
@@ -187,7 +187,7 @@ class _Stream(io.TextIOBase):
     def fileno(self) -> int:
         return int(self._stream.fileno())
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
 
@@ -262,7 +262,7 @@ def _install() -> None:
     sys.addaudithook(_hear)
 
 
-def _hear(event: str, arguments: tuple[Any, ...], watched: threading.local = _watched) -> None:
+def _hear(event: str, arguments: tuple[object, ...], watched: threading.local = _watched) -> None:
     """`watched` is bound here, since the hook is called when the interpreter has let go of this module."""
     now = getattr(watched, "now", False)
     if now is False or event != "open" and not event.startswith(EVENTS):
@@ -285,7 +285,7 @@ def _hear(event: str, arguments: tuple[Any, ...], watched: threading.local = _wa
         now.append(what)
 
 
-def _writes(path: Any, mode: Any, flags: Any) -> bool:
+def _writes(path: object, mode: object, flags: object) -> bool:
     if isinstance(mode, str):
         return not set(mode).isdisjoint("wax+")
     return isinstance(flags, int) and bool(flags & WRITING)
@@ -318,7 +318,7 @@ def _asked_by_compiler(frame: FrameType | None) -> bool:
 UNTOLD = "untold"
 
 
-def _told(get: Callable[[], Any]) -> Any:
+def _told(get: Callable[[], object]) -> object:
     """The value of a setting; UNTOLD where torch refuses to tell it, as one that the program set in two ways: then each
     of these is restored by itself."""
     try:
@@ -398,7 +398,7 @@ def _backends() -> tuple[Setting, ...]:
     return tuple(found)
 
 
-def _unpacked(put: Callable[..., None], value: tuple[Any, ...]) -> None:
+def _unpacked(put: Callable[..., None], value: tuple[object, ...]) -> None:
     put(*value)
 
 
@@ -426,7 +426,7 @@ def _deterministic() -> tuple[bool, bool]:
     return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
 
-def _printing() -> dict[str, Any]:
+def _printing() -> dict[str, object]:
     names = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
     return {name: getattr(torch._tensor_str.PRINT_OPTS, name) for name in names}
 
@@ -444,7 +444,7 @@ def _python() -> Iterator[Setting]:
     yield context.copy, partial(put_decimal, context)
 
 
-def _loggers() -> dict[logging.Logger, tuple[Any, ...]]:
+def _loggers() -> dict[logging.Logger, tuple[object, ...]]:
     known = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
     return {
         each: (each.level, each.propagate, each.disabled, list(each.handlers), list(each.filters))
@@ -460,19 +460,19 @@ def _put_loggers(value: dict[logging.Logger, tuple[Any, ...]]) -> None:
         each.handlers[:], each.filters[:] = handlers, filters
 
 
-def _filters() -> list[Any]:
+def _filters() -> list[object]:
     """Those of Python's own categories: libraries add filters for theirs where they are imported."""
     return [each for each in warnings.filters if each[2].__module__ == "builtins"]
 
 
-def _put_filters(value: list[Any]) -> None:
+def _put_filters(value: list[object]) -> None:
     filters: Any = warnings.filters
     if list(filters) != value:
         filters[:] = value
         warnings._filters_mutated()  # type: ignore[attr-defined]
 
 
-def _warned() -> dict[str, dict[Any, Any] | None]:
+def _warned() -> dict[str, dict[object, object] | None]:
     """Which warnings each module has shown already."""
     found = {}
     for name, module in list(sys.modules.items()):
@@ -481,7 +481,7 @@ def _warned() -> dict[str, dict[Any, Any] | None]:
     return found
 
 
-def _put_warned(value: dict[str, dict[Any, Any] | None]) -> None:
+def _put_warned(value: dict[str, dict[object, object] | None]) -> None:
     for name, module in list(sys.modules.items()):
         shown = getattr(module, "__dict__", {}).get("__warningregistry__")
         before = value.get(name)
@@ -498,9 +498,9 @@ def _put_warned(value: dict[str, dict[Any, Any] | None]) -> None:
 class Process:
     """The settings as they were."""
 
-    values: tuple[tuple[Callable[[], Any], Callable[[Any], None], Any], ...]
-    switches: tuple[Any, ...]
-    loggers: dict[logging.Logger, tuple[Any, ...]]
+    values: tuple[tuple[Callable[[], object], Callable[[object], None], object], ...]
+    switches: tuple[object, ...]
+    loggers: dict[logging.Logger, tuple[object, ...]]
 
     @classmethod
     def now(cls) -> Process:

@@ -48,7 +48,7 @@ class NodeValues:
 
     graph: Graph
     by_id: dict[str, Any] = field(default_factory=dict)
-    returned: tuple[Any, ...] = ()
+    returned: tuple[object, ...] = ()
     inputs: tuple[Any, ...] = ()
     """The inputs after the run."""
 
@@ -94,7 +94,7 @@ def unwritten_memory_filled() -> Iterator[None]:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
-def _value(graph: Graph, node: fx.Node, values: dict[fx.Node, Any], float64: bool) -> Any:
+def _value(graph: Graph, node: fx.Node, values: dict[fx.Node, object], float64: bool) -> object:
     if node.op == "get_attr":
         constant = graph.constants[str(node.target)]
         return widened(constant) if float64 else constant
@@ -104,7 +104,7 @@ def _value(graph: Graph, node: fx.Node, values: dict[fx.Node, Any], float64: boo
     return call_node(node, args, kwargs)
 
 
-def wide(value: object) -> Any:
+def wide(value: object) -> object:
     """The float64 counterpart of a dtype; any other value unchanged."""
     return NARROW.get(value, value) if isinstance(value, torch.dtype) else value
 
@@ -123,13 +123,13 @@ def widened(value: object) -> Any:
     return made.requires_grad_(value.requires_grad)
 
 
-def narrowed(value: object) -> Any:
+def narrowed(value: object) -> object:
     """The float64 tensors in a value, rounded to float32."""
     single = {torch.float64: torch.float32, torch.complex128: torch.complex64}
     return tree_map(lambda t: t.to(single.get(t.dtype, t.dtype)) if isinstance(t, Tensor) else t, value)
 
 
-def _snapshot(value: object) -> Any:
+def _snapshot(value: object) -> object:
     return value.detach().clone() if isinstance(value, Tensor) else value
 
 
@@ -250,7 +250,7 @@ class Lines(TorchFunctionMode):
         self.at: defaultdict[tuple[str, int], list[Tensor]] = defaultdict(list)
         self.kept = 0
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         result = func(*args, **(kwargs or {}))
         made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
         self.kept += sum(leaf.numel() * leaf.element_size() for leaf in made)
@@ -269,7 +269,7 @@ def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[object], report: F
     """The first node of a captured graph whose value no call on its source line computes in eager. A node counts only
     if a wrong result depends on it, since capture may write one Python call as several nodes. Nodes that depend on
     random numbers, and lines without a tensor of the node's shape and dtype, are not compared."""
-    values: dict[fx.Node, Any] = dict(zip(graph.inputs, duplicate(tuple(inputs)), strict=True))
+    values: dict[fx.Node, object] = dict(zip(graph.inputs, duplicate(tuple(inputs)), strict=True))
     unknown: set[fx.Node] = set()
     unlike: dict[fx.Node, float] = {}
     with torch.set_grad_enabled(graph.grad_enabled):

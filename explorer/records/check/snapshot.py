@@ -90,7 +90,7 @@ def _all_alike(some: Any, others: Any) -> bool:
 class Items(Kept):
     """The items of a dictionary, in their order; also the attributes of an object or a class."""
 
-    owner: Any
+    owner: object
     path: str
     held: dict[Any, Any]
 
@@ -113,7 +113,7 @@ class Items(Kept):
             if self._kind.get(self.held, key, ABSENT) is not value:
                 self._kind.__setitem__(self.held, key, value)
 
-    def written(self) -> Mapping[str, Any]:
+    def written(self) -> Mapping[str, object]:
         if any(not isinstance(key, PLAIN) for key in self._now()[0]) or self.held is self.owner:
             return {self.path: self.held}
         before = dict(zip(self._keys, self._values, strict=True))
@@ -148,7 +148,7 @@ class Elements(Kept):
         else:
             list.__setitem__(self.owner, slice(None), self._elements)
 
-    def written(self) -> Mapping[str, Any]:
+    def written(self) -> Mapping[str, object]:
         return {self.path: self.owner}
 
 
@@ -156,7 +156,7 @@ class Elements(Kept):
 class Members(Kept):
     """What is in a set."""
 
-    owner: set[Any]
+    owner: set[object]
     path: str
 
     def __post_init__(self) -> None:
@@ -169,7 +169,7 @@ class Members(Kept):
         set.clear(self.owner)
         set.update(self.owner, self._members)
 
-    def written(self) -> Mapping[str, Any]:
+    def written(self) -> Mapping[str, object]:
         return {self.path: self.owner}
 
 
@@ -177,9 +177,9 @@ class Members(Kept):
 class Attribute(Kept):
     """What one attribute holds that has no dictionary: of a slot, a class, or a tensor."""
 
-    owner: Any
+    owner: object
     path: str
-    get: Callable[[], Any]
+    get: Callable[[], object]
     set: Callable[[Any], None]
 
     def __post_init__(self) -> None:
@@ -191,7 +191,7 @@ class Attribute(Kept):
     def put(self) -> None:
         self.set(self._value)
 
-    def written(self) -> Mapping[str, Any]:
+    def written(self) -> Mapping[str, object]:
         return {self.path: self.get()}
 
 
@@ -199,14 +199,14 @@ class Attribute(Kept):
 class Attributes(Kept):
     """What an object holds by these names."""
 
-    owner: Any
+    owner: object
     path: str
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
         self._values = self._now()
 
-    def _now(self) -> list[Any]:
+    def _now(self) -> list[object]:
         return [getattr(self.owner, name) for name in self.names]
 
     def changed(self) -> bool:
@@ -243,7 +243,7 @@ class Registered(Kept):
 class Unseen(Attribute):
     """What is put back and not compared."""
 
-    def written(self) -> Mapping[str, Any]:
+    def written(self) -> Mapping[str, object]:
         return {}
 
 
@@ -301,7 +301,7 @@ class Array(Kept):
         else:
             self.owner.flags.writeable = False
 
-    def written(self) -> Mapping[str, Any]:
+    def written(self) -> Mapping[str, object]:
         return {self.path: self.owner}
 
 
@@ -327,7 +327,7 @@ class Description(Kept):
         self._hooks = {name: getattr(self.owner, name) for name in HOOKS}
         self._hooked = self._hooked_now()
 
-    def _hooked_now(self) -> list[list[Any]]:
+    def _hooked_now(self) -> list[list[object]]:
         return [list((getattr(self.owner, name) or {}).items()) for name in HOOKS]
 
     def _moved(self) -> bool:
@@ -464,8 +464,8 @@ def _turn(value: object, kind: type) -> None:
     object.__setattr__(value, "__class__", kind)
 
 
-def _of_slot(slot: types.MemberDescriptorType, value: object) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    def get() -> Any:
+def _of_slot(slot: types.MemberDescriptorType, value: object) -> tuple[Callable[[], object], Callable[[object], None]]:
+    def get() -> object:
         try:
             return slot.__get__(value, type(value))
         except AttributeError:
@@ -491,8 +491,8 @@ def _of_function(function: types.FunctionType, path: str) -> Iterator[Kept]:
         yield Attribute(cell, f"{name} of {path}", *_of_cell(cell))
 
 
-def _of_cell(cell: types.CellType) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    def get() -> Any:
+def _of_cell(cell: types.CellType) -> tuple[Callable[[], object], Callable[[object], None]]:
+    def get() -> object:
         try:
             return cell.cell_contents
         except ValueError:
@@ -544,7 +544,7 @@ def _position(value: Any, path: str) -> Kept | None:
     if isinstance(value, numpy.random.RandomState):
         return Position(value, path, value.get_state, value.set_state)
     if isinstance(value, (numpy.random.Generator, numpy.random.BitGenerator)):
-        bits: Any = value.bit_generator if isinstance(value, numpy.random.Generator) else value
+        bits: object = value.bit_generator if isinstance(value, numpy.random.Generator) else value
         return Position(
             value, path, functools.partial(getattr, bits, "state"), functools.partial(setattr, bits, "state")
         )
@@ -585,7 +585,7 @@ def _hold(lock: Any, times: int) -> None:
         lock.release()
 
 
-def _unset(variable: contextvars.ContextVar[Any]) -> bool:
+def _unset(variable: contextvars.ContextVar[object]) -> bool:
     try:
         variable.get()
     except LookupError:
@@ -593,10 +593,10 @@ def _unset(variable: contextvars.ContextVar[Any]) -> bool:
     return False
 
 
-def _of_file(file: Any, kind: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+def _of_file(file: object, kind: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     """By the methods of `kind`: the program's class may have others of the same names."""
 
-    def put(content: tuple[Any, int]) -> None:
+    def put(content: tuple[object, int]) -> None:
         kind.seek(file, 0)
         kind.truncate(file)
         kind.write(file, content[0])
@@ -636,7 +636,7 @@ def _base(value: object) -> type:
 
 def _is_known(base: type) -> bool:
     """Whether an object holds nothing unseen by this class, which is written in C."""
-    hashed: Any = base.__hash__
+    hashed: object = base.__hash__
     by_value = hashed is not None and hashed is not object.__hash__
     holding = base is memoryview or hasattr(base, "__next__")  # a view may be released, for good
     return base is object or issubclass(base, STATELESS) or by_value and not holding
@@ -686,9 +686,9 @@ class Snapshot:
         with plainly():
             return [each for each in self.kept if each.changed()]
 
-    def written(self) -> dict[str, Any]:
+    def written(self) -> dict[str, object]:
         """The leaves of what Python objects hold now in place of what they held. What tensors hold is not among it."""
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         for each in self.kept:
             if not isinstance(each, (Memory, Description)) and each.changed():
                 for path, value in each.written().items():

@@ -30,13 +30,13 @@ class Trial:
     """A call to be repeated. `grad`: whether the backward is part of it; None decides by whether the output requires
     grad. Closures and globals of a plain function are shared between contestants; modules and arguments are copied."""
 
-    fn: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    fn: Callable[..., object]
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
     grad: bool | None = None
 
     @property
-    def given(self) -> tuple[Any, ...]:
+    def given(self) -> tuple[object, ...]:
         """The values of the arguments."""
         return (*self.args, *self.kwargs.values())
 
@@ -71,9 +71,9 @@ class Trial:
     def reset(self) -> None:
         """Between timed calls: restores the state that the first call started from."""
 
-    def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Contestant:
+    def contestant(self, prepare: Callable[[Callable[..., object]], Callable[..., object]] | None = None) -> Contestant:
         """Copies of the function and its arguments, the function made by `prepare` (a compiler)."""
-        memo: dict[int, Any] = {}
+        memo: dict[int, object] = {}
         args, kwargs = duplicate(self.args, memo), duplicate(dict(self.kwargs), memo)
         fn = copy.deepcopy(self.fn, memo) if isinstance(self.fn, torch.nn.Module) else self.fn
         return Contestant(prepare(fn) if prepare else fn, fn, args, kwargs, self.grad)
@@ -87,7 +87,7 @@ class Outcome:
 
     output: Leaves
     gradients: dict[str, torch.Tensor | None]
-    state: Mapping[str, Any]
+    state: Mapping[str, object]
     printed: Sequence[Line] = ()
 
     def values(self) -> dict[str, Leaves]:
@@ -122,7 +122,7 @@ class Contestant:
         """What the call is given, parameters and buffers included."""
         return self._named.values()
 
-    def call(self) -> Any:
+    def call(self) -> object:
         """The forward, and the backward where the trial has one: what is timed."""
         return self._step()[0]
 
@@ -134,11 +134,11 @@ class Contestant:
         state = {name: tensor.detach() for name, tensor in self._named.items()}
         return Outcome(leaves(output, "output"), gradients, state)
 
-    def _step(self) -> tuple[Any, dict[str, torch.Tensor | None]]:
+    def _step(self) -> tuple[object, dict[str, torch.Tensor | None]]:
         output = self._forward()
         return output, self._backward(output)
 
-    def _forward(self) -> Any:
+    def _forward(self) -> object:
         if self.grad is False:
             with torch.no_grad():
                 return self.run(*self.args, **self.kwargs)
@@ -146,7 +146,7 @@ class Contestant:
 
     def _backward(self, output: object, keep: bool = False) -> dict[str, torch.Tensor | None]:
         """The gradients by leaf. `keep`: what the output was computed from stays, for another backward."""
-        returned: Iterable[Any] = tree_leaves(output)
+        returned: Iterable[object] = tree_leaves(output)
         if not all(isinstance(leaf, (torch.Tensor, *PLAIN)) for leaf in returned):
             returned = leaves(output, "output").values()  # in objects; only there, since this is part of what is timed
         ends = [leaf for leaf in returned if isinstance(leaf, torch.Tensor) and _is_end(leaf)]
@@ -179,7 +179,7 @@ def _named(
     return found
 
 
-def _flat(args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[tuple[str, Any]]:
+def _flat(args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[tuple[str, object]]:
     return [("".join(map(str, path)), leaf) for path, leaf in tree_flatten_with_path((args, dict(kwargs)))[0]]
 
 
@@ -201,7 +201,7 @@ def has_own_code(kind: type) -> bool:
     return any(isinstance(each, classmethod) for each in hooks)
 
 
-def duplicate(value: object, memo: dict[int, Any] | None = None) -> Any:
+def duplicate(value: object, memo: dict[int, object] | None = None) -> Any:
     """A deep copy; a tensor that is not a leaf is copied as one, since only its value matters to the call."""
     memo = {} if memo is None else memo
     for leaf in tree_leaves(value):
@@ -226,10 +226,10 @@ class Repetition(Trial):
     own_backward: bool = False
 
     @property
-    def given(self) -> tuple[Any, ...]:
+    def given(self) -> tuple[object, ...]:
         return tuple(self.state.args.values())
 
-    def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Repeated:
+    def contestant(self, prepare: Callable[[Callable[..., object]], Callable[..., object]] | None = None) -> Repeated:
         """Raises NotIsolated where no copy can be made."""
         run = prepare(self.fn) if prepare else self.fn
         return Repeated(run, self.fn, self.state.copied(), self.grad, self.own_backward)
@@ -255,7 +255,7 @@ class Repeated(Contestant):
         gradients = {name: tensor.grad for name, tensor in self._named.items() if tensor.is_leaf}
         return replace(outcome, gradients={n: g for n, g in gradients.items() if g is not None})
 
-    def _step(self) -> tuple[Any, dict[str, torch.Tensor | None]]:
+    def _step(self) -> tuple[object, dict[str, torch.Tensor | None]]:
         return (self.run(*self.args), {}) if self.own_backward else super()._step()
 
 

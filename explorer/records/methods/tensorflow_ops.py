@@ -13,33 +13,35 @@ from explorer.core.rules import RuleTable
 
 aten = torch.ops.aten
 
-TF_OPS: RuleTable[Any, Callable[..., Any]] = RuleTable("TensorFlow counterpart")
+TF_OPS: RuleTable[object, Callable[..., object]] = RuleTable("TensorFlow counterpart")
 
 
-def dtype_of(tf: object, dtype: torch.dtype) -> Any:
+def dtype_of(tf: object, dtype: torch.dtype) -> object:
     """The TensorFlow dtype of the same name. Raises AttributeError for one that TensorFlow lacks."""
     return getattr(tf, str(dtype).removeprefix("torch."))
 
 
-def _pointwise(name: str) -> Callable[..., Any]:
+def _pointwise(name: str) -> Callable[..., object]:
     """ATen computes in the dtype of the result; numbers among the arguments take it too."""
 
-    def rule(tf: object, out: torch.Tensor, *args: object, **kwargs: object) -> Any:
+    def rule(tf: object, out: torch.Tensor, *args: object, **kwargs: object) -> object:
         return operator.attrgetter(name)(tf)(*(_as(tf, out.dtype, each) for each in args))
 
     return rule
 
 
-def _compared(name: str) -> Callable[..., Any]:
+def _compared(name: str) -> Callable[..., object]:
     return lambda tf, out, x, y: getattr(tf.math, name)(x, tf.cast(y, x.dtype))
 
 
-def _as(tf: Any, dtype: torch.dtype, value: Any) -> Any:
+def _as(tf: Any, dtype: torch.dtype, value: object) -> Any:
     return tf.cast(value, dtype_of(tf, dtype))
 
 
-def _reduced(name: str) -> Callable[..., Any]:
-    def rule(tf: Any, out: torch.Tensor, x: Any, dims: Any = None, keep: bool = False, dtype: Any = None) -> Any:
+def _reduced(name: str) -> Callable[..., object]:
+    def rule(
+        tf: Any, out: torch.Tensor, x: object, dims: Any = None, keep: bool = False, dtype: object = None
+    ) -> object:
         axis = None if dims is None or list(dims) == [] else list(dims)
         return _as(tf, out.dtype, getattr(tf.math, name)(_as(tf, out.dtype, x), axis=axis, keepdims=keep))
 
@@ -59,13 +61,13 @@ for _aten, _name in {"gt": "greater", "ge": "greater_equal", "lt": "less", "le":
 
 
 @TF_OPS.rule(aten.add.Tensor, aten.add.Scalar)
-def add(tf: Any, out: torch.Tensor, x: Any, y: Any, alpha: float = 1) -> Any:
+def add(tf: Any, out: torch.Tensor, x: object, y: object, alpha: float = 1) -> object:
     """x + alpha * y"""
     return tf.add(_as(tf, out.dtype, x), _as(tf, out.dtype, y) * _as(tf, out.dtype, alpha))
 
 
 @TF_OPS.rule(aten.clamp.default)
-def clamp(tf: Any, out: torch.Tensor, x: Any, low: Any = None, high: Any = None) -> Any:
+def clamp(tf: Any, out: torch.Tensor, x: object, low: object = None, high: object = None) -> object:
     """clamp"""
     x = _as(tf, out.dtype, x)
     x = x if low is None else tf.maximum(x, _as(tf, out.dtype, low))
@@ -73,7 +75,7 @@ def clamp(tf: Any, out: torch.Tensor, x: Any, low: Any = None, high: Any = None)
 
 
 @TF_OPS.rule(aten.transpose.int)
-def transpose(tf: Any, out: torch.Tensor, x: Any, first: int, second: int) -> Any:
+def transpose(tf: Any, out: torch.Tensor, x: object, first: int, second: int) -> object:
     """transpose"""
     order = list(range(out.dim()))
     order[first], order[second] = order[second], order[first]
@@ -81,7 +83,9 @@ def transpose(tf: Any, out: torch.Tensor, x: Any, first: int, second: int) -> An
 
 
 @TF_OPS.rule(aten.slice.Tensor)
-def slice_(tf: Any, out: torch.Tensor, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+def slice_(
+    tf: object, out: torch.Tensor, x: Any, dim: int = 0, start: object = None, end: object = None, step: int = 1
+) -> object:
     """slice"""
     length = x.shape[dim]
     index: list[slice] = [slice(None)] * len(x.shape)
@@ -90,14 +94,14 @@ def slice_(tf: Any, out: torch.Tensor, x: Any, dim: int = 0, start: Any = None, 
 
 
 @TF_OPS.rule(aten.linear.default)
-def linear(tf: Any, out: torch.Tensor, x: Any, weight: Any, bias: object = None) -> Any:
+def linear(tf: Any, out: torch.Tensor, x: object, weight: object, bias: object = None) -> object:
     """x @ weight.T + bias"""
     found = tf.linalg.matmul(x, weight, transpose_b=True)
     return found if bias is None else found + bias
 
 
 @TF_OPS.rule(aten.var.correction)
-def var(tf: Any, out: torch.Tensor, x: Any, dims: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
+def var(tf: Any, out: torch.Tensor, x: Any, dims: Any = None, correction: float = 1, keepdim: bool = False) -> object:
     """var"""
     axis = list(range(len(x.shape))) if dims is None else [dim % len(x.shape) for dim in dims]
     count = 1
@@ -108,7 +112,7 @@ def var(tf: Any, out: torch.Tensor, x: Any, dims: Any = None, correction: float 
 
 
 @TF_OPS.rule(aten.native_layer_norm.default)
-def layer_norm(tf: Any, out: Any, x: Any, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Any:
+def layer_norm(tf: Any, out: object, x: Any, shape: Sequence[int], weight: object, bias: object, eps: float) -> object:
     """layer_norm with its mean and inverse deviation"""
     axes = list(range(len(x.shape) - len(shape), len(x.shape)))
     centre, variance = tf.nn.moments(x, axes, keepdims=True)
@@ -120,9 +124,9 @@ def layer_norm(tf: Any, out: Any, x: Any, shape: Sequence[int], weight: Any, bia
 
 @TF_OPS.rule(aten.convolution.default)
 def convolution(
-    tf: Any, out: torch.Tensor, x: Any, weight: Any, bias: Any, stride: Sequence[int], padding: Sequence[int],
+    tf: Any, out: torch.Tensor, x: Any, weight: object, bias: object, stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
-) -> Any:  # fmt: skip
+) -> object:  # fmt: skip
     """A two-dimensional convolution; TensorFlow's CPU kernels want the channels last"""
     if transposed or len(x.shape) != 4:
         raise NotImplementedError("a convolution that is transposed or not two-dimensional has no counterpart here")
@@ -134,7 +138,7 @@ def convolution(
     return found if bias is None else found + tf.reshape(bias, [1, -1, 1, 1])
 
 
-_RULES: dict[tuple[Any, ...], Callable[..., Any]] = {
+_RULES: dict[tuple[object, ...], Callable[..., object]] = {
     (aten.mul.Tensor, aten.mul.Scalar): _pointwise("math.multiply"),
     (aten.div.Tensor, aten.div.Scalar): _pointwise("math.divide"),
     (aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar): _pointwise("math.pow"),

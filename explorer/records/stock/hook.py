@@ -29,7 +29,7 @@ class Call:
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    instead: Callable[..., Any] | None = None
+    instead: Callable[..., object] | None = None
     result: Any = None
     error: BaseException | None = None
     started: float = 0.0
@@ -107,7 +107,7 @@ class _Installed:
         self.lock = threading.RLock()
         self.users = 0
         self.hooks: list[Hook] = []
-        self.places: list[tuple[Any, str, Any, Any]] = []
+        self.places: list[tuple[object, str, object, object]] = []
         self.missing: dict[str, str] = {}
 
     def enter(self, hooks: tuple[Hook, ...]) -> None:
@@ -138,7 +138,7 @@ class _Installed:
             return
         before = vars(owner)[name]
         if isinstance(before, (classmethod, staticmethod)):
-            ours: Any = type(before)(_wrapped(before.__func__, watch))
+            ours: object = type(before)(_wrapped(before.__func__, watch))
         else:
             ours = _wrapped(before, watch)
         self.places.append((owner, name, before, ours))
@@ -148,10 +148,10 @@ class _Installed:
 _installed = _Installed()
 
 
-def located(target: str) -> tuple[Any, str]:
+def located(target: str) -> tuple[object, str]:
     """The module or class that holds "module:Class.name" itself, and the name. Raises ImportError or AttributeError."""
     module, _, path = target.partition(":")
-    owner: Any = importlib.import_module(module)
+    owner: object = importlib.import_module(module)
     *outer, name = path.split(".")
     for part in outer:
         owner = getattr(owner, part)
@@ -171,11 +171,11 @@ def _wrapped(function: Callable[..., object], watch: Patch) -> Any:
 
 def _preceded(
     function: Callable[..., object], target: str, before: Before, when: Callable[[], bool]
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     clock = time.perf_counter
 
     @functools.wraps(function)
-    def wrapper(*args: object, **kwargs: object) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> object:
         told = watcher() if when() else None
         if told is not None:
             entered, callback = clock(), set_eval_frame(None)
@@ -191,11 +191,11 @@ def _preceded(
     return unseen(wrapper)
 
 
-def _surrounded(function: Callable[..., object], target: str, around: Around) -> Callable[..., Any]:
+def _surrounded(function: Callable[..., object], target: str, around: Around) -> Callable[..., object]:
     clock = time.perf_counter
 
     @functools.wraps(function)
-    def wrapper(*args: object, **kwargs: object) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> object:
         told = watcher()
         if told is None:
             return function(*args, **kwargs)

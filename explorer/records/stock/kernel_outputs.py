@@ -48,7 +48,7 @@ def observed(half: Half, observer: Observer) -> Iterator[None]:
     """Inside the block the generated module of a half calls its kernels, and the library operators that are attributes
     of `extern_kernels`, through `observer`. What it calls by another way (`torch.ops`) is not seen."""
     names = vars(half.module) if half.module is not None else {}
-    before: dict[str, Any] = {}
+    before: dict[str, object] = {}
     try:
         for function, calls in kernels(half).items():
             if function in names:
@@ -75,10 +75,10 @@ def is_library(half: Half, id: str) -> bool:
     return any(each.id == id and each.target.startswith(f"{LIBRARY}.") for each in half.operations)
 
 
-def _named(ids: Iterator[tuple[str, ...]], observer: Observer) -> Callable[..., Any]:
+def _named(ids: Iterator[tuple[str, ...]], observer: Observer) -> Callable[..., object]:
     """Calls a function observed, under the next of `ids`."""
 
-    def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         return observer(next(ids, ()), lambda: function(*args, **kwargs), (*args, *kwargs.values()))
 
     return call
@@ -87,26 +87,26 @@ def _named(ids: Iterator[tuple[str, ...]], observer: Observer) -> Callable[..., 
 class _Kernel:
     """A kernel as the wrapper calls it: a function (C++), or an object with `run` (Triton)."""
 
-    def __init__(self, kernel: Any, call: Callable[..., Any]) -> None:
+    def __init__(self, kernel: Any, call: Callable[..., object]) -> None:
         self._kernel = kernel
         self._call = call
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         return self._call(self._kernel, args, kwargs)
 
-    def run(self, *args: Any, **kwargs: Any) -> Any:
+    def run(self, *args: object, **kwargs: object) -> object:
         return self._call(self._kernel.run, args, kwargs)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._kernel, name)
 
 
 class _Library:
-    def __init__(self, library: Any, call: Callable[..., Any]) -> None:
+    def __init__(self, library: object, call: Callable[..., object]) -> None:
         self._library = library
         self._call = call
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         function = getattr(self._library, name)
         return lambda *args, **kwargs: self._call(function, args, kwargs)
 
@@ -123,7 +123,7 @@ def drawing(graph: Graph) -> list[str]:
     return [name for node in graph.graph.nodes for name in drawn(node, graph.constants)]
 
 
-def drawn(node: fx.Node, constants: Mapping[str, Any]) -> list[str]:
+def drawn(node: fx.Node, constants: Mapping[str, object]) -> list[str]:
     """The operators that draw random numbers in a node or in the graphs that it calls."""
     if node.op != "call_function":
         return []
@@ -147,7 +147,7 @@ class KernelOutputs:
     half: Half
     values: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
     """By the buffer's name, in the order of writes."""
-    returned: tuple[Any, ...] = ()
+    returned: tuple[object, ...] = ()
 
     def __post_init__(self) -> None:
         operations = {operation.id: operation for operation in self.half.operations}
@@ -166,13 +166,13 @@ class KernelOutputs:
         self._begun = {item.id: item.kind == "extern" for item in self.half.items}
         self._order = list(self._writes)
 
-    def run(self, call: Callable[[list[Any]], Any], given: Sequence[Any]) -> None:
+    def run(self, call: Callable[[list[Any]], Any], given: Sequence[object]) -> None:
         """Runs the module's `call` once, from a fixed seed."""
         torch.manual_seed(SEED)
         with observed(self.half, self._observer):
             self.returned = tuple(call(list(given)))
 
-    def _observer(self, ids: tuple[str, ...], call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
+    def _observer(self, ids: tuple[str, ...], call: Callable[[], object], given: tuple[object, ...]) -> object:
         frame = self._frame()
         until = self._order.index(ids[0]) if ids and ids[0] in self._writes else 0
         self._keep([id for id in self._order[:until] if self._begun[id]], frame)  # calls that are not observed
@@ -233,7 +233,7 @@ class ReferenceRun:
     """Nodes without a float64 form; eager is their reference."""
     mismatches: list[Mismatch] = field(default_factory=list)
 
-    def run(self, given: Sequence[Any]) -> None:
+    def run(self, given: Sequence[object]) -> None:
         torch.manual_seed(SEED)
         self.eager.update(zip(self.graph.inputs, given, strict=True))
         self.exact.update(zip(self.graph.inputs, map(widened, given), strict=True))
@@ -246,7 +246,7 @@ class ReferenceRun:
                 self.exact[node].zero_()
             self._compare(node)
 
-    def errors(self, node: fx.Node, ours: Any) -> Errors | None:
+    def errors(self, node: fx.Node, ours: object) -> Errors | None:
         """The errors of a compiled value, or None if it is right or cannot be judged."""
         if node in self.unknown or not same_kind(ours, self.eager[node]):
             return None

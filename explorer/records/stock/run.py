@@ -101,7 +101,7 @@ class StockRun:
         """Everything that was seen. `seconds` are measured times by compile, half, and id of kernel or library call."""
         return self.observation.frozen(seconds)
 
-    def guard_roots(self) -> dict[str, tuple[Any, Mapping[str, Any]]]:
+    def guard_roots(self) -> dict[str, tuple[object, Mapping[str, object]]]:
         """The guard managers by compile, with the locals that each frame was compiled for."""
         seen = self.observation.compiles
         return {each.id: (each.guard_managers[-1].root, each.given) for each in seen if each.guard_managers}
@@ -214,7 +214,7 @@ class UniqueBackend:
     __hash__ = object.__hash__
 
 
-def with_unique_backend(fn: Callable[..., object]) -> Callable[..., Any]:
+def with_unique_backend(fn: Callable[..., object]) -> Callable[..., object]:
     """A function that torch.compile has just made, with a back end that equals no other."""
     context = context_of(fn)
     if is_compiling(context):  # not where the environment has switched torch.compile off
@@ -254,18 +254,18 @@ def unwrapped(trial: Trial) -> tuple[Trial, Callable[..., Any] | None]:
 
 
 def captured_by_stock(
-    settings: Mapping[str, Any], already: Callable[..., Any] | None, fn: Callable[..., Any]
-) -> Callable[..., Any]:
+    settings: Mapping[str, Any], already: Callable[..., Any] | None, fn: Callable[..., object]
+) -> Callable[..., object]:
     """What torch.compile makes of a function with these settings, its graphs run as they were captured; `already` is
     what compiles a function as it was compiled before."""
     if already is not None:
         settings = {"dynamic": context_of(already(fn))._dynamic}
     kept = {name: settings[name] for name in ("fullgraph", "dynamic") if name in settings}
 
-    def runs_as_captured(graph: torch.fx.GraphModule, inputs: Sequence[object]) -> Callable[..., Any]:
+    def runs_as_captured(graph: torch.fx.GraphModule, inputs: Sequence[object]) -> Callable[..., object]:
         return graph.forward
 
-    made: Callable[..., Any] = torch.compile(fn, backend=runs_as_captured, **isolated(torch.compile), **kept)
+    made: Callable[..., object] = torch.compile(fn, backend=runs_as_captured, **isolated(torch.compile), **kept)
     return made
 
 

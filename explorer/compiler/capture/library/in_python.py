@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-_ABSENT: Any = object()
+_ABSENT: object = object()
 
 
 def accumulate(
-    iterable: Iterable[object], func: Callable[[Any, Any], Any] | None = None, *, initial: object = None
-) -> Iterator[Any]:
+    iterable: Iterable[object], func: Callable[[object, object], object] | None = None, *, initial: object = None
+) -> Iterator[object]:
     func = operator.add if func is None else func
     items = iter(iterable)
     total = next(items, _ABSENT) if initial is None else initial
@@ -28,13 +28,13 @@ def accumulate(
         yield total
 
 
-def compress(data: Iterable[object], selectors: Iterable[object]) -> Iterator[Any]:
+def compress(data: Iterable[object], selectors: Iterable[object]) -> Iterator[object]:
     for item, chosen in zip(data, selectors):  # noqa: B905
         if chosen:
             yield item
 
 
-def cycle(iterable: Iterable[object]) -> Iterator[Any]:
+def cycle(iterable: Iterable[object]) -> Iterator[object]:
     seen = []
     for item in iterable:
         yield item
@@ -43,7 +43,7 @@ def cycle(iterable: Iterable[object]) -> Iterator[Any]:
         yield from seen
 
 
-def dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[object]) -> Iterator[Any]:
+def dropwhile(predicate: Callable[[object], object], iterable: Iterable[object]) -> Iterator[object]:
     items = iter(iterable)
     for item in items:
         if not predicate(item):
@@ -52,25 +52,25 @@ def dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[object]) -> It
     yield from items
 
 
-def takewhile(predicate: Callable[[Any], Any], iterable: Iterable[object]) -> Iterator[Any]:
+def takewhile(predicate: Callable[[object], object], iterable: Iterable[object]) -> Iterator[object]:
     for item in iterable:
         if not predicate(item):
             return
         yield item
 
 
-def filterfalse(function: Callable[[Any], Any] | None, iterable: Iterable[object]) -> Iterator[Any]:
+def filterfalse(function: Callable[[object], object] | None, iterable: Iterable[object]) -> Iterator[object]:
     for item in iterable:
         if not (item if function is None else function(item)):
             yield item
 
 
-def starmap(function: Callable[..., Any], iterable: Iterable[Any]) -> Iterator[Any]:
+def starmap(function: Callable[..., object], iterable: Iterable[Any]) -> Iterator[object]:
     for args in iterable:
         yield function(*args)
 
 
-def pairwise(iterable: Iterable[object]) -> Iterator[Any]:
+def pairwise(iterable: Iterable[object]) -> Iterator[object]:
     before = _ABSENT
     for item in iterable:
         if before is not _ABSENT:
@@ -78,7 +78,7 @@ def pairwise(iterable: Iterable[object]) -> Iterator[Any]:
         before = item
 
 
-def islice(iterable: Iterable[object], *bounds: object) -> Iterator[Any]:
+def islice(iterable: Iterable[object], *bounds: object) -> Iterator[object]:
     part = slice(*bounds)
     start, stop, step = _bound(part.start, 0), _bound(part.stop, None), _bound(part.step, 1)
     if stop == -1:
@@ -89,7 +89,7 @@ def islice(iterable: Iterable[object], *bounds: object) -> Iterator[Any]:
         raise ValueError("Step for islice() must be a positive integer or None.")
     items = iter(iterable)
 
-    def chosen() -> Iterator[Any]:
+    def chosen() -> Iterator[object]:
         position = 0
         while stop is None or position < stop:
             item = next(items, _ABSENT)
@@ -113,7 +113,7 @@ def _bound(given: Any, absent: object) -> Any:
     return bound if abs(bound) <= sys.maxsize else -1
 
 
-def zip_longest(*iterables: Iterable[object], fillvalue: object = None) -> Iterator[Any]:
+def zip_longest(*iterables: Iterable[object], fillvalue: object = None) -> Iterator[object]:
     rest = [iter(each) for each in iterables]
     alive = [True] * len(rest)
     while rest:
@@ -129,13 +129,13 @@ def zip_longest(*iterables: Iterable[object], fillvalue: object = None) -> Itera
         yield tuple(row)
 
 
-def tee(iterable: Iterable[object], n: int = 2) -> tuple[Iterator[Any], ...]:
+def tee(iterable: Iterable[object], n: int = 2) -> tuple[Iterator[object], ...]:
     if n < 0:
         raise ValueError("n must be >= 0")
     items = iter(iterable)
-    waiting: list[deque[Any]] = [deque() for _ in range(n)]
+    waiting: list[deque[object]] = [deque() for _ in range(n)]
 
-    def one(own: deque[Any]) -> Iterator[Any]:
+    def one(own: deque[object]) -> Iterator[object]:
         while True:
             if not own:
                 item = next(items, _ABSENT)
@@ -148,13 +148,13 @@ def tee(iterable: Iterable[object], n: int = 2) -> tuple[Iterator[Any], ...]:
     return tuple([one(own) for own in waiting])
 
 
-def groupby(iterable: Iterable[object], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
+def groupby(iterable: Iterable[object], key: Callable[[object], object] | None = None) -> Iterator[object]:
     items = iter(iterable)
-    of: Callable[[Any], Any] = (lambda item: item) if key is None else key
+    of: Callable[[object], object] = (lambda item: item) if key is None else key
     head = next(items, _ABSENT)
     label = of(head) if head is not _ABSENT else None
 
-    def run(own: object) -> Iterator[Any]:
+    def run(own: object) -> Iterator[object]:
         nonlocal head, label
         while head is not _ABSENT and label == own:
             item, head = head, _ABSENT
@@ -170,7 +170,7 @@ def groupby(iterable: Iterable[object], key: Callable[[Any], Any] | None = None)
             pass
 
 
-def cmp_to_key(mycmp: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+def cmp_to_key(mycmp: Callable[[object, object], object]) -> Callable[[object], object]:
     return lambda obj: Ordered(mycmp, obj)
 
 

@@ -80,7 +80,7 @@ class ArrayValue(Value):
         t.guard(self.source, same_number(self.given), "Python computed with the number, or branched on it")
         return self.given
 
-    def number(self, t: Tracer) -> Any:
+    def number(self, t: Tracer) -> object:
         return self.known(t).item() if self.is_scalar else None
 
     def as_tensor(self, t: Tracer) -> Value | None:
@@ -91,7 +91,7 @@ class ArrayValue(Value):
             return bool(self.known(t))
         unsupported(reasons.DATA_DEPENDENT_BRANCH, f"Python needs bool() of {self.describe()}")
 
-    def key(self) -> Any:
+    def key(self) -> object:
         unsupported(reasons.ITEM, f"hash of {self.describe()}")
 
     def get_attr(self, t: Tracer, name: str) -> Value:
@@ -203,11 +203,11 @@ class ArrayIterator(SequenceIterator):
         return TupleValue([])
 
 
-def _place(fake: torch.Tensor) -> tuple[Any, ...]:
+def _place(fake: torch.Tensor) -> tuple[object, ...]:
     return tuple(fake.shape), fake.stride(), _storage(fake)
 
 
-def _type_name(value: Any) -> str:
+def _type_name(value: object) -> str:
     return f"numpy.{type(value).__name__}"
 
 
@@ -215,7 +215,7 @@ def _as_array(tensor: torch.Tensor) -> Any:
     return tensor.detach().resolve_conj().resolve_neg().numpy()
 
 
-def _as_scalar(tensor: torch.Tensor) -> Any:
+def _as_scalar(tensor: torch.Tensor) -> object:
     return _as_array(tensor)[()]
 
 
@@ -228,7 +228,7 @@ def is_traced() -> bool:
     return config is None or bool(getattr(config, "trace_numpy", True))
 
 
-def wrap_array(t: Tracer, source: Source, given: Any) -> Value:
+def wrap_array(t: Tracer, source: Source, given: object) -> Value:
     """The value of an array or scalar that the frame can reach."""
     if not is_traced():
         unsupported(reasons.NUMPY, "torch._dynamo.config.trace_numpy is off")
@@ -246,7 +246,7 @@ def wrap_array(t: Tracer, source: Source, given: Any) -> Value:
     return found
 
 
-def _copy(tensor: torch.Tensor) -> Any:
+def _copy(tensor: torch.Tensor) -> object:
     """The values in the same layout, in memory of their own."""
     if not tensor.numel():
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).numpy()
@@ -322,7 +322,7 @@ def tensor_of_array(t: Tracer, value: ArrayValue) -> Value:
 # --------------------------------------------------------------------------------------------------------------- calls
 
 
-def is_numpys(function: Any) -> bool:
+def is_numpys(function: object) -> bool:
     """Whether it is a function, ufunc or scalar type of NumPy's."""
     if isinstance(function, type):
         return issubclass(function, np.generic) and function.__module__ == "numpy"
@@ -331,7 +331,7 @@ def is_numpys(function: Any) -> bool:
     return (getattr(function, "__module__", None) or "").partition(".")[0] == "numpy"
 
 
-def call_function(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def call_function(t: Tracer, function: object, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Call a function of NumPy's."""
     name = getattr(function, "__name__", type(function).__name__)
     counterpart = _counterparts().get(id(function))
@@ -381,14 +381,14 @@ def _fold(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value])
     return None if isinstance(found, (list, dict)) or arrays else t.from_python(found)
 
 
-def _plain(value: Value) -> Any:
+def _plain(value: Value) -> object:
     return value.real() if isinstance(value, Value) else value
 
 
 @functools.cache
-def _counterparts() -> dict[int, Callable[..., Any]]:
+def _counterparts() -> dict[int, Callable[..., object]]:
     """What torch._numpy has for the functions of NumPy, by their ids."""
-    found: dict[int, Callable[..., Any]] = {}
+    found: dict[int, Callable[..., object]] = {}
     for ours, theirs in ((np, counterparts), (np.linalg, counterparts.linalg), (np.fft, counterparts.fft)):
         for name in dir(theirs):
             here, there = getattr(ours, name, None), getattr(theirs, name)
@@ -398,11 +398,11 @@ def _counterparts() -> dict[int, Callable[..., Any]]:
 
 
 @functools.cache
-def _on_tensors(function: Any) -> Callable[..., Any]:
+def _on_tensors(function: Any) -> Callable[..., object]:
     """The node's target: the counterpart of a function, operator or method, from tensors to tensors."""
     called = _counterparts().get(id(function), function)
 
-    def on_tensors(*args: Any, **kwargs: Any) -> Any:
+    def on_tensors(*args: object, **kwargs: object) -> object:
         given, named = _arrays_of(args), {name: _arrays_of(value) for name, value in kwargs.items()}
         return _tensors_of(called(*given, **named))
 
@@ -411,7 +411,7 @@ def _on_tensors(function: Any) -> Callable[..., Any]:
     return on_tensors
 
 
-def _arrays_of(value: Any) -> Any:
+def _arrays_of(value: object) -> Any:
     if isinstance(value, torch.Tensor):
         return counterparts.ndarray(value)
     if isinstance(value, (tuple, list)):
@@ -419,7 +419,7 @@ def _arrays_of(value: Any) -> Any:
     return value
 
 
-def _tensors_of(value: Any) -> Any:
+def _tensors_of(value: object) -> object:
     if isinstance(value, counterparts.ndarray):
         return value.tensor
     if isinstance(value, (tuple, list)):
@@ -428,8 +428,8 @@ def _tensors_of(value: Any) -> Any:
 
 
 @functools.cache
-def _method(name: str) -> Callable[..., Any]:
-    def call(array: Any, *args: Any, **kwargs: Any) -> Any:
+def _method(name: str) -> Callable[..., object]:
+    def call(array: object, *args: object, **kwargs: object) -> object:
         return getattr(array, name)(*args, **kwargs)
 
     call.__name__ = name
@@ -474,12 +474,15 @@ def call_numpy(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Va
     return _value(t, node, expected, result, memory)
 
 
-def _run(t: Tracer, target: Any, given: list[tuple[Any, Any, Any]], named: dict[str, tuple[Any, Any, Any]]) -> Any:
+def _run(
+    t: Tracer, target: object, given: list[tuple[object, object, object]],
+    named: dict[str, tuple[object, object, object]]
+) -> object:
     fakes, fake_named = tuple(g[1] for g in given), {k: g[1] for k, g in named.items()}
     return t.tape.call("call_function", target, (), {}, fakes, fake_named)
 
 
-def _is_narrower(result: Any, expected: Any) -> bool:
+def _is_narrower(result: object, expected: object) -> bool:
     """Whether torch._numpy computed on integers in PyTorch's default dtype, and NumPy in its own."""
     return (
         isinstance(result, torch.Tensor)
@@ -490,7 +493,7 @@ def _is_narrower(result: Any, expected: Any) -> bool:
     )
 
 
-def _widened(t: Tracer, given: tuple[Any, Any, Any], expected: Any) -> tuple[Any, Any, Any]:
+def _widened(t: Tracer, given: tuple[Any, Any, Any], expected: object) -> tuple[object, object, object]:
     """Integers as the float64 that NumPy makes of them first."""
     node, fake, stand_in = given
     if not isinstance(fake, torch.Tensor) or fake.is_floating_point() or fake.is_complex():
@@ -503,13 +506,13 @@ def _widened(t: Tracer, given: tuple[Any, Any, Any], expected: Any) -> tuple[Any
 _ANSWERS = (np.ndarray, np.generic, torch.Tensor, tuple, list, type(None), bool, int, float)
 
 
-def has_array(value: Any) -> bool:
+def has_array(value: object) -> bool:
     if isinstance(value, (tuple, list)):
         return any(map(has_array, value))
     return isinstance(value, (np.ndarray, np.generic, torch.Tensor))
 
 
-def _pairs(values: Iterable[tuple[Any, Any]]) -> Iterable[tuple[Any, torch.Tensor]]:
+def _pairs(values: Iterable[tuple[Any, Any]]) -> Iterable[tuple[object, torch.Tensor]]:
     """The stand-ins that have memory of their own, and the fake tensors that they stand for."""
     for stand_in, fake in values:
         if isinstance(stand_in, (tuple, list)):
@@ -520,7 +523,7 @@ def _pairs(values: Iterable[tuple[Any, Any]]) -> Iterable[tuple[Any, torch.Tenso
             yield stand_in, fake
 
 
-def _argument(t: Tracer, value: Value) -> tuple[Any, Any, Any]:
+def _argument(t: Tracer, value: Value) -> tuple[object, object, object]:
     """A value as the graph's argument, as the fake call's, and as NumPy's."""
     if isinstance(value, ArrayValue):
         return value.node, value.fake, value.stand_in
@@ -555,7 +558,7 @@ def _argument(t: Tracer, value: Value) -> tuple[Any, Any, Any]:
 _KINDS = (bool, int, float, complex)
 
 
-def _number(t: Tracer, number: Any) -> tuple[Any, Any, Any]:
+def _number(t: Tracer, number: Any) -> tuple[object, object, object]:
     """A scalar of NumPy's that is known: a node, since its dtype takes part in promotion."""
     dtype = as_tensor(number)
     if dtype is None:
@@ -565,17 +568,17 @@ def _number(t: Tracer, number: Any) -> tuple[Any, Any, Any]:
     return made.node, made.fake, number
 
 
-def _differs(name: str, expected: Any, result: Any) -> None:
+def _differs(name: str, expected: object, result: object) -> None:
     unsupported(reasons.NUMPY, f"numpy.{name} yields {_shown(expected)}, and torch._numpy {_shown(result)}")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, (np.ndarray, np.generic, torch.Tensor)):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     return type(value).__name__
 
 
-def _compare(t: Tracer, name: str, expected: Any, result: Any) -> None:
+def _compare(t: Tracer, name: str, expected: Any, result: object) -> None:
     """Break the graph where NumPy's answer is of another structure, dtype or shape."""
     if isinstance(result, (tuple, list)):
         if not isinstance(expected, (tuple, list)) or len(expected) != len(result):
@@ -594,7 +597,7 @@ def _compare(t: Tracer, name: str, expected: Any, result: Any) -> None:
         _differs(name, expected, result)
 
 
-def _of_late_size(t: Tracer, expected: Any, result: Any) -> Any:
+def _of_late_size(t: Tracer, expected: Any, result: Any) -> object:
     """NumPy's answer, where its size depends on values: those of stand-ins tell nothing, so that it becomes one of the
     sizes that stand for all."""
     if isinstance(expected, (tuple, list)) and isinstance(result, (tuple, list)) and len(expected) == len(result):
@@ -611,14 +614,14 @@ def _of_late_size(t: Tracer, expected: Any, result: Any) -> Any:
     return made
 
 
-def _all_true(stand_in: Any) -> Any:
+def _all_true(stand_in: object) -> object:
     """A mask that takes everything, which shows more of how the answer is laid out; other stand-ins as they are."""
     if isinstance(stand_in, tuple):
         return tuple(map(_all_true, stand_in))
     return np.ones_like(stand_in) if isinstance(stand_in, np.ndarray) and stand_in.dtype == bool else stand_in
 
 
-def _late(t: Tracer, expected: Any, result: Any) -> list[int]:
+def _late(t: Tracer, expected: object, result: object) -> list[int]:
     """The sizes of a stand-in that depend on values, and are others than those that stand for all."""
     if not isinstance(expected, np.ndarray) or not isinstance(result, torch.Tensor) or expected.ndim != result.dim():
         return []
@@ -649,7 +652,7 @@ def _copied_where_numpy_copies(
     return node, result
 
 
-def _laid_out(t: Tracer, node: fx.Node, result: torch.Tensor, expected: Any) -> tuple[fx.Node, torch.Tensor]:
+def _laid_out(t: Tracer, node: fx.Node, result: torch.Tensor, expected: object) -> tuple[fx.Node, torch.Tensor]:
     """The result with the strides of NumPy's, of which torch._numpy keeps another order in memory, as for overlapping
     inputs. A scalar has none; a view that runs backwards cannot be had."""
     if not isinstance(expected, np.ndarray) or not expected.size:
@@ -697,14 +700,14 @@ def check_memory(t: Tracer) -> list[Source]:
 
 
 @functools.cache
-def _torch_dtype(dtype: Any) -> torch.dtype | None:
+def _torch_dtype(dtype: object) -> torch.dtype | None:
     try:
         return torch.from_numpy(np.empty(0, dtype)).dtype
     except TypeError:
         return None
 
 
-def _value(t: Tracer, node: fx.Node, expected: Any, result: Any, memory: list[tuple[Any, torch.Tensor]]) -> Value:
+def _value(t: Tracer, node: fx.Node, expected: Any, result: object, memory: list[tuple[object, torch.Tensor]]) -> Value:
     if isinstance(result, (tuple, list)):
         items: list[Value] = []
         for index, (one, item) in enumerate(zip(expected, result, strict=True)):
@@ -722,7 +725,7 @@ def _value(t: Tracer, node: fx.Node, expected: Any, result: Any, memory: list[tu
     return known
 
 
-def operate(t: Tracer, function: Callable[..., Any], *operands: Value) -> Value:
+def operate(t: Tracer, function: Callable[..., object], *operands: Value) -> Value:
     """An operator of Python's, one operand of which is an array or a scalar of NumPy's."""
     is_plain = all(o.is_scalar for o in operands if isinstance(o, ArrayValue))
     if is_plain and any(isinstance(o, TensorValue) for o in operands):

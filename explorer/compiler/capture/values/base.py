@@ -93,7 +93,7 @@ class Value:
         """The live Python object behind the value, mutable or not. Raises NotConstant where there is none."""
         return self.constant()
 
-    def number(self, t: Tracer) -> Any:
+    def number(self, t: Tracer) -> object:
         """Python's number for a scalar of NumPy's, None for other values."""
         return None
 
@@ -101,7 +101,7 @@ class Value:
         """The tensor that indexing takes an array of NumPy's for, None for other values."""
         return None
 
-    def key(self) -> Any:
+    def key(self) -> object:
         """A Python object that stands for the value as a dictionary key: equal where the values would be."""
         try:
             return self.constant()
@@ -205,7 +205,7 @@ class Cell(Value):
         self.contents = value
         self.changed = True
 
-    def key(self) -> Any:
+    def key(self) -> object:
         return self
 
     def get_attr(self, t: Tracer, name: str) -> Value:

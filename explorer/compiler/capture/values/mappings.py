@@ -26,7 +26,7 @@ class DictValue(ObjectValue):
         super().__init__(cls, source, given)
         self.entries: dict[Any, list[Any]] = {}
         self.factory: Value | None = None
-        self.written: set[Any] = set()
+        self.written: set[object] = set()
         """Keys that the program has set since, while nothing was asked of all keys."""
 
     @classmethod
@@ -150,7 +150,7 @@ class DictValue(ObjectValue):
         else:
             r.instance(self)
 
-    def empty(self) -> dict[Any, Any]:
+    def empty(self) -> dict[object, object]:
         """An empty one, of the class in C of which iterators and views are."""
         return collections.OrderedDict() if issubclass(self.cls, collections.OrderedDict) else {}
 
@@ -386,7 +386,7 @@ class _Attributes(MutableMapping[Any, list[Any]]):
     def __init__(self, owner: ObjectValue, t: Tracer) -> None:
         self.owner, self.t = owner, t
 
-    def __getitem__(self, name: Any) -> list[Any]:
+    def __getitem__(self, name: object) -> list[object]:
         found = self.owner.held(name) if isinstance(name, str) else None
         if found is None:
             raise KeyError(name)
@@ -399,7 +399,7 @@ class _Attributes(MutableMapping[Any, list[Any]]):
     def __delitem__(self, name: Any) -> None:
         self.t.effects.set_attr(self.owner, name, DELETED)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(self.owner.own_names(self.t))
 
     def __len__(self) -> int:
@@ -468,7 +468,7 @@ class SetValue(ObjectValue):
 
     def __init__(self, cls: type = set, source: Source | None = None, given: object = MISSING) -> None:
         super().__init__(cls, source, given)
-        self.entries: dict[Any, Value] = {}
+        self.entries: dict[object, Value] = {}
 
     def shown(self, depth: int = 2) -> Contained:
         return self.holding(len(self.entries), enumerate(self.entries.values()), depth)
@@ -485,15 +485,15 @@ class SetValue(ObjectValue):
         """The class of what its operators make: a subclass makes none of its own."""
         return frozenset if issubclass(self.cls, frozenset) else set
 
-    def constant(self) -> Any:
+    def constant(self) -> object:
         if self.cls is not frozenset:
             raise NotConstant(self)
         return frozenset(item.constant() for item in self.entries.values())
 
-    def real(self) -> Any:
+    def real(self) -> object:
         return self.cls(item.real() for item in self.entries.values())
 
-    def key(self) -> Any:
+    def key(self) -> object:
         return frozenset(self.entries) if self.cls is frozenset else super().key()
 
     def truth(self, t: Tracer) -> bool:
@@ -573,7 +573,7 @@ def _set_update(self: SetValue, t: Tracer, *others: Value) -> None:
             self.entries.setdefault(item.key(), item)
 
 
-def _sought(item: Value) -> Any:
+def _sought(item: Value) -> object:
     """The key of what is looked for: a set is looked for as a frozenset."""
     return frozenset(item.entries) if isinstance(item, SetValue) and item.cls is set else item.key()
 
@@ -597,7 +597,7 @@ def _set_flip(self: SetValue, t: Tracer, other: Value) -> None:
     self.entries = _symmetric(self.entries, SetValue.of(t.items(other)).entries)
 
 
-def _symmetric(a: dict[Any, Value], b: dict[Any, Value]) -> dict[Any, Value]:
+def _symmetric(a: dict[object, Value], b: dict[object, Value]) -> dict[object, Value]:
     return {k: v for one, other in ((a, b), (b, a)) for k, v in one.items() if k not in other}
 
 

@@ -99,7 +99,7 @@ class TensorValue(Value):
         self.overlay: dict[str, Value] = {}
         self.read: Value | None = None
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name not in ("node", "fake") or self.unread is None:
             raise AttributeError(name)
         unread, self.unread = self.unread, None
@@ -109,7 +109,7 @@ class TensorValue(Value):
     def python_type(self) -> type:
         return self.cls
 
-    def key(self) -> Any:
+    def key(self) -> object:
         self.compared = True
         return self
 
@@ -521,7 +521,9 @@ _WRITE_A_NUMBER = frozenset("setitem fill_ masked_fill masked_fill_ index_fill i
 """Operators that give elements of their first argument a number: one that its dtype does not hold is an error."""
 
 
-def _floats_as_tensors(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> list[Value]:
+def _floats_as_tensors(
+    t: Tracer, kind: str, target: object, args: list[Value], kwargs: dict[str, Value]
+) -> list[Value]:
     """The floats among the arguments as tensors of the program's inputs, where the operator computes the same with
     them; else as they are, which holds the program to their values."""
     name = getattr(target, "__name__", target)
@@ -562,7 +564,7 @@ _EXACT = frozenset(
 )
 
 
-def placed(t: Tracer, target: Any, kwargs: dict[str, Value]) -> dict[str, Value]:
+def placed(t: Tracer, target: object, kwargs: dict[str, Value]) -> dict[str, Value]:
     """The keywords of a call in the graph, with the default device where the call takes one and names none."""
     if not t.torch_state.devices or target not in CONSTRUCTORS:
         return kwargs
@@ -658,7 +660,7 @@ _ABSOLUTE = frozenset("as_strided as_strided_ as_strided_copy as_strided_scatter
 """Operators that count from the beginning of the storage."""
 
 
-def _property(tensor: torch.Tensor, name: str) -> Any:
+def _property(tensor: torch.Tensor, name: str) -> object:
     found = getattr(tensor, name)
     return found() if callable(found) else found
 
@@ -695,7 +697,7 @@ def _span(tensor: torch.Tensor) -> tuple[Any, Any]:
     return start, start + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
-def _answer(t: Tracer, name: str, args: list[Value], result: Any) -> Value:
+def _answer(t: Tracer, name: str, args: list[Value], result: object) -> Value:
     """What a function said of a tensor that is no tensor."""
     asked = [a for a in args if isinstance(a, TensorValue)]
     held = TENSOR_PROPERTIES.get(name)
@@ -704,13 +706,13 @@ def _answer(t: Tracer, name: str, args: list[Value], result: Any) -> Value:
     return asked[0].asked(t, name) if asked and held == "own guard" else t.from_python(result)
 
 
-def has_tensor(value: Any) -> bool:
+def has_tensor(value: object) -> bool:
     if isinstance(value, (tuple, list)):
         return any(map(has_tensor, value))
     return isinstance(value, torch.Tensor)
 
 
-def from_fake(t: Tracer, node: fx.Node, result: Any) -> Value:
+def from_fake(t: Tracer, node: fx.Node, result: object) -> Value:
     """The value of a node: the tensor that is already known, where the operator returned one of its arguments."""
     if isinstance(result, torch.Tensor):
         is_known = isinstance(result, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(result)
@@ -723,7 +725,7 @@ def from_fake(t: Tracer, node: fx.Node, result: Any) -> Value:
             known = t.tensors[id(result)] = TensorValue(node, result)  # type: ignore[arg-type]  # or one of torch.func's
         return known
     if isinstance(result, (tuple, list)):
-        items: list[Any] = []
+        items: list[object] = []
         for index, item in enumerate(result):
             if is_unbacked(item):
                 items.append(NumberValue(item, t.tape.element(node, index, item)))
