@@ -28,7 +28,7 @@ from explorer.core.reasons import unsupported
 @positional(bool)
 def _bool(t: Tracer, value: Value = Constant(False)) -> Value:
     """The truth of the value; a number of the graph, where it is a tensor's and a setting allows it."""
-    if isinstance(value, TensorValue) and t.tape.scalar_outputs:
+    if t.tape.scalar_outputs and (isinstance(value, TensorValue) or isinstance(value, ArrayValue) and value.is_single):
         value = value.method(t, "item", [], {})
         if isinstance(value, NumberValue) and value.python_type() is not bool:
             return t.on_numbers(operator.ne, value, Constant(0))

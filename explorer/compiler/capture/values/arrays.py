@@ -70,6 +70,11 @@ class ArrayValue(Value):
     def is_scalar(self) -> bool:
         return isinstance(self.stand_in, np.generic)
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one number in each call."""
+        return all(type(size) is int and size == 1 for size in self.fake.shape)
+
     def python_type(self) -> type:
         return type(self.stand_in)
 
