@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -157,6 +158,30 @@ def adds_to_a_view(x, k):
     return x * 2
 
 
+def shaped_text(x):
+    form = "{} {}"
+    text = form.format(x.shape[0], x.shape[0] + 1)
+    return x * 2, str(x.size()), f"{x.shape[0]:>5} of {x.shape}", "%d, %s" % (x.shape[0], x.shape), text  # noqa: UP031
+
+
+def number_text(x, k):
+    return x * k, f"{k:.2f}", repr((k, 1)), "%s" % k  # noqa: UP031
+
+
+def code_point(x):
+    return x * 2, "%c" % (x.shape[0] + 60)  # noqa: UP031
+
+
+def measured_text(x):
+    return x * 2, len(str(x.shape[0]))
+
+
+def switched_before_a_break(x):
+    with torch.no_grad():
+        torch._dynamo.graph_break()
+    return x * 2
+
+
 TABLES: list[dict[str, Any]] = [{}, {"old": 1}, {"new": 1, "newer": 2}, {"newer": 3, "other": 1}]
 a = ones(3)
 SEQUENCES: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]] = {
@@ -193,6 +218,11 @@ SEQUENCES: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]
     "turned in place in a wider storage": (
         turned_and_added, [(ones(3 * n, n)[n : n * 2].clone(),) for n in (3, 4, 5)], [1, 2, 2]
     ),
+    "a text of sizes": (shaped_text, [(ones(n, 3),) for n in (2, 4, 5, 1)], [1, 2, 2, 3]),
+    "a text of a float": (number_text, [(ones(3), k) for k in (0.5, 1.5, 2.5, 0.5)], [1, 2, 2, 2]),
+    "a text that may raise": (code_point, [(ones(n, 3),) for n in (2, 4, 5)], [1, 2, 3]),
+    "a text that is read": (measured_text, [(ones(n, 3),) for n in (2, 4, 5)], [1, 2, 3]),
+    "a mode and a break": (switched_before_a_break, [(ones(3),)] * 2, [1, 1]),
     "a method over a break": (filled, [(ones(3), 2), (ones(4), 2), (ones(5), 2)], [2, 4, 4]),
 }  # fmt: skip
 
@@ -212,6 +242,31 @@ def test_graphs_after_each_call(function: Any, calls: list[tuple[Any, ...]], gra
         compiled(*args)
         found.append(made)
     assert found == graphs
+
+
+TEXTS = ["a text of sizes", "a text of a float", "a text that may raise", "a text that is read"]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_text_of_numbers_is_eagers_in_each_call(name: str, dynamic: bool | None) -> None:
+    function, calls, _ = SEQUENCES[name]
+    compiled = explorer.compile(function, backend="eager", dynamic=dynamic)
+    for args in calls:
+        assert compiled(*args)[1:] == function(*args)[1:]
+
+
+@pytest.mark.parametrize("text", ["%d %d", "%c", "{0.missing}", "{:q}"])
+def test_a_text_that_cannot_be_made_raises_as_in_eager(text: str) -> None:
+    def function(x):
+        return x * 2, text % (-x.shape[0],) if "%" in text else text.format(x.shape[0])
+
+    compiled = explorer.compile(function, backend="eager", dynamic=True)
+    for size in (3, 5):
+        with pytest.raises((TypeError, OverflowError, AttributeError, ValueError)) as eager:
+            function(ones(size))
+        with pytest.raises(eager.type, match=re.escape(str(eager.value))):
+            compiled(ones(size))
 
 
 @pytest.mark.parametrize(("fn", "raising"), [(raises_for_one, 2), (adds_to_a_view, 5)])
@@ -262,4 +317,7 @@ def test_sequences_are_judged() -> None:
     assert judge(fewer, "eager")[0] == "better"
     same = Program("", "def f(a0):\n    return a0 * 2", ("R = f(t(3))", "R = f(t(4))", "R = f(t(5))"))
     assert judge(same, "eager")[0] == "same"
+    given_up = "def f(a0, a1):\n    for each in (a1, 2):\n        print(each)\n        a0 = a0 * each\n    return a0"
+    outcome, kind, _ = judge(Program("", given_up, ("R = f(t(3), 1)", "R = f(t(3), 2)")), "eager")
+    assert outcome == "differs" and kind.endswith("stock leaves more to Python")
     assert sequence("seed", 3) == sequence("seed", 3)

@@ -44,7 +44,7 @@ from explorer.core.reasons import unsupported
 from explorer.core.recorder import note, recorder
 from explorer.ir.bytecode import Code, Handler, Instruction, Span
 from explorer.ir.capture import Capture, CompilerBug, Continued, FrameHistory, GuardedCode, Hole, Input, Linking
-from explorer.ir.settings import as_they_are
+from explorer.ir.settings import SETTINGS, as_they_are
 
 COMPILED = "compiled"
 FRAME = "frame"
@@ -340,7 +340,7 @@ def _assemble(
     outputs = list(r.outputs)
     _balance(t)
     inputs = _used_inputs(t, outputs)
-    calls_graph = bool(outputs) or t.tape.calls > 0
+    calls_graph = bool(outputs) or t.tape.calls > 0 and not _only_switches(t.tape.graph)
     rescue: list[Instruction] = []
     if not tail:
         handlers = ()
@@ -377,6 +377,14 @@ def _assemble(
         original=None,
     )
     return CompiledBytecode(code, outputs, inputs, list(continuations), calls_graph)
+
+
+def _only_switches(graph: fx.Graph) -> bool:
+    """Whether a graph does nothing but switch settings, in vain: it ends with those that it began with."""
+    return all(node.op == "placeholder" or node.target in _SWITCHES for node in graph.nodes)
+
+
+_SWITCHES = frozenset(setting.write for setting in SETTINGS.values())
 
 
 def _forget_temporaries(steps: Sequence[Instruction]) -> list[Instruction]:

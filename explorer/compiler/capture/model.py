@@ -193,6 +193,8 @@ class DataModel(Tracer, Protocol):
                 return self.computed(function, left, right)
             return self.on_numbers(function, left, right)
         if name == "__mod__" and isinstance(left, Constant) and isinstance(left.value, str):
+            if made := self.text_by(str.__mod__, [left, right]):
+                return made
             given = (
                 tuple(self.printable(i) for i in self.items(right))
                 if isinstance(right, TupleValue)

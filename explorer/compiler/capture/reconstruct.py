@@ -75,10 +75,11 @@ class Reconstruction:
         if value is NULL:
             self.emit("PUSH_NULL")
             return
-        if isinstance(value, Constant) and value.unread is not None:
-            self.source(value.source)  # type: ignore[arg-type]
+        is_unread = isinstance(value, Constant) and value.unread is not None
+        if is_unread and value.source is not None:
+            self.source(value.source)
             return
-        if isinstance(value, (Constant, ClassValue, PyModuleValue)):
+        if isinstance(value, (Constant, ClassValue, PyModuleValue)) and not is_unread:
             self.constant(value.constant())
             return
         if value.source is not None and not isinstance(value, (SliceValue, Cell)):

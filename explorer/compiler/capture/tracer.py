@@ -504,6 +504,7 @@ class Evaluator(Calls, DataModel):
     array_of_tensor = arrays.array_of_tensor
     register_hook = autograd_functions.register_hook
     text_of = numbers.text_of
+    text_by = numbers.text_by
     host = staticmethod(functions.HostValue)
     bind = staticmethod(functions.BoundMethod)
     builtin_method = staticmethod(functions.BuiltinMethod)

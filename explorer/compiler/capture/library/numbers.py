@@ -6,7 +6,7 @@ import functools
 import math
 import operator
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from explorer.compiler.capture.model import is_number
 from explorer.compiler.capture.rules import each, positional, positional_each, table
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
 from explorer.compiler.capture.values.base import Tracer, Value
-from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue
+from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, Text
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, ExceptionValue, ObjectValue
 from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
@@ -63,6 +63,8 @@ def _number(kind: Any, t: Tracer, value: Value = Constant(0), *rest: Value) -> V
 
 def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
     """str, repr, ascii or format of a value."""
+    if made := text_by(t, _TEXTS[how], [value, Constant(spec)] if how == "format" else [value]):
+        return made
     if isinstance(value, TensorValue):
         number = value.number_given(t) if how == "format" and t.tape.scalar_outputs else None
         if number is None:
@@ -87,8 +89,56 @@ def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
         return Constant(t.python(format if how == "format" else str, value.given))
     if how == "format":
         return Constant(t.python(format, t.constant_of(value), spec))
-    functions: dict[str, Callable[..., Any]] = {"str": str, "repr": repr, "ascii": ascii}
-    return Constant(t.python(functions[how], t.constant_of(value)))
+    return Constant(t.python(_TEXTS[how], t.constant_of(value)))
+
+
+_TEXTS: dict[str, Callable[..., str]] = {"str": str, "repr": repr, "ascii": ascii, "format": format}
+
+
+def text_by(t: Tracer, function: Callable[..., str], args: Sequence[Value]) -> Text | None:
+    """The text that a function of Python makes, where some of its arguments are not known and it raises for none."""
+    if not any(map(_is_open, args)):
+        return None
+    for number in _TRIED:
+        given = [_with(arg, number) for arg in args]
+        if MISSING in given:
+            return None
+        try:
+            function(*given)
+        except (ValueError, TypeError, LookupError, OverflowError, AttributeError):
+            return None  # the caller meets it again, with the number
+    return Text(t, function, args)
+
+
+_TRIED = (1, -1, 1 << 40)
+"""Numbers for which a format raises if it does for any: a code point is neither negative nor as large."""
+
+
+def _is_open(value: Value) -> bool:
+    if isinstance(value, TupleValue):
+        return value.cls in (tuple, torch.Size) and any(isinstance(i, Value) and _is_open(i) for i in value.items)
+    if isinstance(value, Text):
+        return value.unread is not None
+    return isinstance(value, FloatValue) or isinstance(value, SizeValue) and not isinstance(value, NumberValue)
+
+
+def _with(value: object, number: int) -> Any:
+    """Something like the value, with this number where none is known; MISSING where it is no number, text or tuple."""
+    if isinstance(value, TupleValue) and value.cls in (tuple, torch.Size):
+        parts = [_with(item, number) for item in value.items]
+        return MISSING if MISSING in parts else value.cls(parts)
+    if isinstance(value, Constant):
+        return value.value if not _is_open(value) else ""
+    return value.python_type()(number) if isinstance(value, Value) and _is_open(value) else MISSING
+
+
+def joined(t: Tracer, parts: Sequence[Value]) -> Value:
+    """The text that the parts of an f-string make together."""
+    return text_by(t, _joined, parts) or Constant("".join(map(t.constant_of, parts)))
+
+
+def _joined(*parts: str) -> str:
+    return "".join(parts)
 
 
 def _is_alias(value: ObjectValue) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 from explorer.compiler.bytecode.normal import NULL_FIRST
 from explorer.compiler.bytecode.ops import OPS
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.library.numbers import joined
 from explorer.compiler.capture.resume import ASIDE
 from explorer.compiler.capture.values.base import Cell, Frame, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, SuperValue
@@ -418,7 +419,7 @@ short({
     "BUILD_LIST": lambda t, f, i: f.push(ListValue(f.pop_many(i.arg))),
     "BUILD_SET": lambda t, f, i: f.push(SetValue.of(f.pop_many(i.arg))),
     "BUILD_CONST_KEY_MAP": lambda t, f, i: f.push(DictValue.of(zip(t.items(f.pop()), f.pop_many(i.arg), strict=True))),
-    "BUILD_STRING": lambda t, f, i: f.push(Constant("".join(t.constant_of(part) for part in f.pop_many(i.arg)))),
+    "BUILD_STRING": lambda t, f, i: f.push(joined(t, f.pop_many(i.arg))),
     "CONVERT_VALUE": lambda t, f, i: f.push(t.text_of(f.pop(), i.arg)),
     "FORMAT_SIMPLE": lambda t, f, i: f.push(t.text_of(f.pop(), "format")),
     "LIST_APPEND": _into("append"),

@@ -4,7 +4,7 @@ computed from them. Stock counterpart: variables/tensor.py, SymNodeVariable."""
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,9 @@ class Constant(Value):
         """Methods of immutable objects are pure: call them."""
         if isinstance(self.value, (str, bytes)) and name == "join":
             args = [_to_join(t, a) for a in args]
+        if isinstance(self._value, str) and name in ("format", "__mod__") and not kwargs:
+            if made := t.text_by(getattr(str, name), [self, *args]):
+                return made
         plain_of = t.printable if isinstance(self.value, str) and name in ("format", "__mod__") else t.constant_of
         plain = [plain_of(a) for a in args]
         named = {k: plain_of(v) for k, v in kwargs.items()}
@@ -150,6 +153,29 @@ class Unread(Value):
 
     def python_type(self) -> type:
         return type(self.given)
+
+
+class Text(Constant):
+    """A text that `function` makes of numbers which are not known. It is made anew in each call; once something asks
+    what it is, the numbers are known, and guarded."""
+
+    def __init__(self, t: Tracer, function: Callable[..., str], args: Sequence[Value]) -> None:
+        super().__init__("", None, lambda: self._read(t))
+        self.function = function
+        self.args = args
+        t.unread.append(self)
+
+    def _read(self, t: Tracer) -> None:
+        self._value = t.python(self.function, *map(t.constant_of, self.args))
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        if self.unread is None:
+            r.constant(self.value)
+        else:
+            r.call(self.function, self.args)
+
+    def describe(self) -> str:
+        return super().describe() if self.unread is None else "a text of sizes or numbers"
 
 
 class Offset(Constant):
