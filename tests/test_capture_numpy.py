@@ -62,9 +62,6 @@ WHOLE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "the truth of one number": (
         lambda a: (a * 2, bool((a > 0).all()), bool(np.array([a[0, 0]])), bool(a.sum()), bool(np.isnan(a).any())), (X,)
     ),
-    "the truth of one number": (
-        lambda a: (a * 2, bool((a > 0).all()), bool(np.array([a[0, 0]])), bool(a.sum()), bool(np.isnan(a).any())), (X,)
-    ),
     "scalars": (lambda a: (a[1, 2], a.sum() * 2, np.float32(a.sum()), a.sum(dtype=np.float32)), (X,)),
     "shapes": (lambda a: (a.reshape(3, 2), a.T, a[None], a[..., 0], np.squeeze(a), a.ravel(), a.flatten()), (X,)),
     "indices": (lambda a, i: (a[:, i], a[[1, 0]], a[:, ::2], a[-1], a.take([0, 1])), (X, PLACES)),
