@@ -107,7 +107,7 @@ test("at a glance: each part leads to its pane, and is all that a folded record 
   assert.equal(await breaks.locator("h2").first().innerText(), "1 graph break");
   assert.deepEqual(await breaks.locator("mark").allInnerTexts(), ['print("a graph break")']);
   await on.page.getByRole("button", { name: "What Breaks shows" }).click();
-  await on.page.locator("dialog", { hasText: "The places where one graph had to end" }).getByRole("button", { name: "Close" }).click();
+  await on.page.locator("dialog", { hasText: "Each place where a graph had to end" }).getByRole("button", { name: "Close" }).click();
   await on.page.getByRole("button", { name: "Keyboard help" }).click();
   await on.page.locator("dialog", { hasText: "search all panes" }).getByRole("button", { name: "Close" }).click();
   await on.page.getByRole("button", { name: "Why?", exact: true }).click();
@@ -285,6 +285,8 @@ test("the compilation is told in phases, each with what it made", async () => {
 
 test("an address opens what it names, and the button copies the address of what is shown", async () => {
   const on = await visit("plain.html", { width: 1440 });
+  await on.page.keyboard.press("/");
+  await on.page.waitForFunction(() => document.activeElement?.matches(".ex-search"), undefined, { timeout: 10_000 });
   await on.page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   const viewer = on.page.locator("#viewer");
   const guards = await openPane(viewer, "guards");

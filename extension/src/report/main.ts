@@ -17,6 +17,7 @@ async function main(): Promise<void> {
     const open = () => void viewer.open?.(location.hash);
     open();
     addEventListener("hashchange", open);
+    root.focus({ preventScroll: true }); // so that its keys work at once
   } catch (error) {
     fill(root, h("p", { role: "alert" }, error instanceof Error ? error.message : String(error)));
     throw error;

@@ -57,7 +57,7 @@ export function Status(context: Context, follower: Follower) {
     if (ended) add("failed", `It did not finish: ${ended}`, "What had been recorded by then is shown. Run the cell again for the rest.");
     const failed = compile?.stages?.find(each => each.error);
     const told = record.glance?.some(each => each.what === "error" && each.compile === compile?.id);
-    if (compile?.error && !told) add("failed", `The compile of ${compile.title} ${compile.raises ? "raises" : "failed"}.`, compile.error.split("\n", 1)[0] ?? "");
+    if (compile?.error && !told) add("failed", `The compile of ${compile.called || compile.title} ${compile.raises ? "raises" : "failed"}.`, compile.error.split("\n", 1)[0] ?? "");
     else if (failed) add("failed", `Stage ${failed.name} failed.`, failed.error ?? "");
     const fallback = compile?.fallback;
     if (fallback) {

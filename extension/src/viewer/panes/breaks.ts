@@ -163,7 +163,7 @@ function tried(context: Context, compile: CompileData, cards: Cards): HTMLElemen
 function fallbackCard(context: Context, compile: CompileData): HTMLElement {
   const why = compile.fallback;
   return h(
-    "section.ex-card", h("h3", `⚠ ${compile.id} ${compile.title} runs eagerly: ${why?.title ?? ""}`),
+    "section.ex-card", h("h3", `⚠ ${compile.id} ${compile.called || compile.title} runs eagerly: ${why?.title ?? ""}`),
     h("p", why?.detail ?? ""), button("ex-link", why?.code ?? "", () => context.reason(why?.code ?? "")),
   );
 }

@@ -94,7 +94,7 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
     codes.hidden = all().length === 0;
     nothing.hidden = all().length > 0;
     nothing.textContent = compile?.engine === "stock"
-      ? "Stock's bytecode is not in this record." : "No bytecode: another front end captured the graph, or the capture has not ended.";
+      ? "Stock's bytecode and the steps of its capture are not in this record: torch's logs hold neither, explorer.explore records them." : "No bytecode: another front end captured the graph, or the capture has not ended.";
     body.hidden = all().length === 0;
     const same = all().find(code => code.name === shownCode?.name && code.role === shownCode.role);
     showCode(same ?? all()[0]);
@@ -215,7 +215,7 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
     const does = additions.filter(([step]) => step === walk.at);
     const soFar = ["node", "guard", "effect", "symbol"].flatMap(kind => {
       const made = additions.filter(([step, of]) => of === kind && step < walk.at);
-      return list(`${kind}s so far (${made.length})`, made.slice(-LISTED).map(each => item(each[0] === walk.at - 1, ...link(compile, each))), made.length);
+      return list(`${kind[0]!.toUpperCase()}${kind.slice(1)}s so far (${made.length})`, made.slice(-LISTED).map(each => item(each[0] === walk.at - 1, ...link(compile, each))), made.length);
     });
     return h(
       "div.ex-state",

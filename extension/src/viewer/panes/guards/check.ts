@@ -43,7 +43,7 @@ function differences(guard: GuardData, call: Call): string[] {
     case "code": throw new Undecided("a function's code is known only in the running process");
   }
   const given = call.inputs.get(guard.source);
-  if (!given) throw new Undecided("this value is not described");
+  if (!given) throw new Undecided("the record does not hold this value");
   switch (guard.property) {
     case "tensor": return given.tensor ? ofTensor(needed(guard.tensor), given.tensor) : [`is ${called(given)}, expected a tensor`];
     case "type": return ofType(needed(guard.type), given);
@@ -53,7 +53,7 @@ function differences(guard: GuardData, call: Call): string[] {
     case "empty": return ofEmptiness(needed(guard.length) === 0, given);
     case "keys": return ofKeys(needed(guard.keys), given);
     case "has": return ofPresence(guard, given);
-    default: throw new Undecided(`this page does not know the property “${guard.property}”`);
+    default: throw new Undecided("only the running program can check a guard of this kind");
   }
 }
 
@@ -120,7 +120,7 @@ function ofEmptiness(empty: boolean, given: InputData): string[] {
 }
 
 function ofKeys(expected: readonly ConstantData[], given: InputData): string[] {
-  if (!given.keys) throw new Undecided("its keys are not described");
+  if (!given.keys) throw new Undecided("the record does not hold its keys");
   const keys = given.keys;
   const equal = keys.length === expected.length && keys.every((each, n) => same(each, expected[n] as ConstantData));
   return equal ? [] : [`keys are ${listed(keys)}, expected ${listed(expected)}`];
@@ -128,7 +128,7 @@ function ofKeys(expected: readonly ConstantData[], given: InputData): string[] {
 
 function ofPresence(guard: GuardData, given: InputData): string[] {
   const wanted = needed(guard.keys)[0];
-  if (!given.keys || !wanted || !guard.relation.endsWith("key")) throw new Undecided("what it has is not described");
+  if (!given.keys || !wanted || !guard.relation.endsWith("key")) throw new Undecided("the record does not hold what it has");
   const present = given.keys.some(each => same(each, wanted));
   if (present === guard.relation.startsWith("has")) return [];
   return [present ? `has the key ${wanted.text}` : `lacks the key ${wanted.text}`];

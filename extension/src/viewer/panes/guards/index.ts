@@ -228,7 +228,7 @@ const owner = (guard: GuardData): string => (guard.of_torch ? "torch itself" : "
 
 /** What the value was at capture, where the guard itself does not say it. */
 function seenBeside(guard: GuardData): string {
-  return guard.seen && !guard.expression.includes(guard.seen) ? `seen: ${guard.seen}` : "";
+  return guard.seen && !guard.expression.includes(guard.seen) ? `at capture: ${guard.seen}` : "";
 }
 
 /** What a person changes first comes first: arguments, then tensors that are no parameters, then plain values. */
