@@ -797,6 +797,17 @@ def test_the_doctor_with_a_cache_that_cannot_be_written(tmp_path: Path, monkeypa
     assert found["a new kernel"]["state"] == found["the kernel cache"]["state"] == "works"
 
 
+def test_the_doctor_where_jupyter_finds_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(*folders: str) -> list[str]:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("jupyter_core.paths.jupyter_path", homeless)
+    monkeypatch.setattr(doctor, "template", lambda: "a page")
+    found = findings()
+    assert found["viewer"]["state"] == "works"
+    assert found["JupyterLab extension"]["state"] == "missing" and "HOME" in found["JupyterLab extension"]["hint"]
+
+
 @pytest.mark.parametrize(("installed", "state"), (("2.10.1+cpu", "broken"), ("2.11.0", "works"), ("3.0.0a1", "works")))
 def test_the_doctor_and_versions_of_torch(installed: str, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "version", lambda package: installed)

@@ -29,6 +29,7 @@ from explorer.records.logs.trace import graph_break, stock_id
 from explorer.records.session import Record
 from explorer.show.cli import main
 from explorer.show.view.provenance import provenance
+from explorer.show.view.ranks import MOST_RANKS
 from explorer.show.view.size_limit import MOST_ON_DISK
 from records import in_output
 
@@ -571,6 +572,7 @@ def test_any_number_of_ranks_takes_no_more_of_a_notebook_than_a_cell_may(ranks, 
     assert {each.name for each in held.ranks} <= {each.name for each in many.data.ranks} and len(held.records) >= 1
     told = f"{len(held.ranks)} of {number} ranks; print(ranks) and ranks.to_html(path) have all" in held.title
     assert told == (number == 1000) and f"rank {number - 1}" in many.text()
+    assert max(line.count("rank ") for line in many.text().splitlines()) <= MOST_RANKS + 1
     by_title = {each.title: each for each in many.data.compiles}
     for each in held.compiles:
         whole = dict(zip([rank.name for rank in many.data.ranks], by_title[each.title].kinds, strict=True))

@@ -213,7 +213,11 @@ def _viewer() -> list[Finding]:
     found = [Finding("viewer", "works", "built; pages contain it")]
     if find_spec("jupyter_core") is None:
         return found
-    roots: list[str] = importlib.import_module("jupyter_core.paths").jupyter_path("labextensions")
+    try:
+        roots: list[str] = importlib.import_module("jupyter_core.paths").jupyter_path("labextensions")
+    except RuntimeError as error:  # a user without an entry and without a home, as in a container
+        why = f"not looked for, because Jupyter raises {type(error).__name__}: {error}"
+        return [*found, Finding("JupyterLab extension", "missing", why, "set HOME to a folder that you own")]
     place = next((Path(root, NAME) for root in roots if Path(root, NAME, "package.json").is_file()), None)
     if place is None:
         hint = "pip install torch-explorer in the environment that JupyterLab runs in"

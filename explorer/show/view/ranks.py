@@ -12,6 +12,8 @@ from explorer.show.view.provenance import stretches
 from explorer.show.view.text import duration
 
 NO_COMPILE = "–"
+MOST_RANKS, MOST_COMPILES = 32, 200
+"""That are told one by one in a text, whose length is otherwise one times the other."""
 LEGEND = (
     "Ranks with the same letter compiled the same, except for what differs between processes: addresses, the number of "
     f"the GPU, paths of files. {NO_COMPILE}: that rank has no such compile."
@@ -27,7 +29,7 @@ def result(compile: RankCompileData, rank: int) -> str:
 def absent(data: RanksData, compile: RankCompileData) -> str:
     """Which ranks do not have a compile that others have; "" where all do."""
     without = [rank.name for rank, kind in zip(data.ranks, compile.kinds, strict=True) if not kind]
-    return f"not compiled on {', '.join(without)}{_why(data, compile)}" if without else ""
+    return f"not compiled on {', '.join(_first(without, MOST_RANKS))}{_why(data, compile)}" if without else ""
 
 
 def _why(data: RanksData, compile: RankCompileData) -> str:
@@ -55,16 +57,23 @@ def text(data: RanksData) -> str:
 def differences(data: RanksData) -> str:
     """Each compile on all ranks, and where they part."""
     lines = [f"  {missing(data)}"] if data.missing else []
-    for compile in data.compiles:
-        shown = "   ".join(f"{rank.name}: {result(compile, n)}" for n, rank in enumerate(data.ranks))
-        lines += ["", compile.title, f"  {shown}"]
+    for compile in data.compiles[:MOST_COMPILES]:
+        shown = [f"{rank.name}: {result(compile, n)}" for n, rank in enumerate(data.ranks)]
+        lines += ["", compile.title, f"  {'   '.join(_first(shown, MOST_RANKS))}"]
         lines += [f"  {said}"] if (said := absent(data, compile)) else []
         first = data.ranks[next(n for n, kind in enumerate(compile.kinds) if kind)].name
         for each in compile.divergences:
             lines.append(f"  {data.ranks[each.rank].name} first differs from {first} in {each.what}, line {each.line}:")
             lines += [f"    - {each.before.strip()}", f"    + {each.after.strip()}"]
             lines += [f"    and in {', '.join(each.also)}"] if each.also else []
-    return "\n".join([*lines, "", *parity(data), LEGEND])
+    if (more := len(data.compiles) - MOST_COMPILES) > 0:
+        lines += ["", f"and {count(more, 'more compile')}"]
+    return "\n".join([*lines, "", *_first(parity(data), MOST_RANKS), LEGEND])
+
+
+def _first(texts: list[str], most: int) -> list[str]:
+    """The first of these texts, and how many more there are."""
+    return texts if len(texts) <= most else [*texts[:most], f"and {len(texts) - most:,} more"]
 
 
 def parity(data: RanksData) -> list[str]:
