@@ -1,6 +1,6 @@
 // A record compressed by gzip, in base64: how reports hold it, and how JupyterLab hands over a file that is not text.
 
-import { inflated } from "../viewer/inflate";
+import { decoded, inflated } from "../viewer/inflate";
 
 export async function packed(shown: unknown): Promise<string> {
   const stream = new Blob([JSON.stringify(shown)]).stream().pipeThrough(new CompressionStream("gzip"));
@@ -13,19 +13,17 @@ export async function packed(shown: unknown): Promise<string> {
 
 /** The JSON value in it; whether it is a record is for the viewer to see. Throws an Error that says what is wrong. */
 export async function unpacked(base64: string): Promise<unknown> {
-  return inflated(decoded(base64));
+  let bytes;
+  try {
+    bytes = decoded(base64);
+  } catch (error) {
+    throw new Error("This file is damaged: what should be base64 is not. Save the record again.", { cause: error });
+  }
+  return inflated(bytes);
 }
 
 /** What an output holds: as it is, or as one string of its own beside what heads it. */
 export async function opened(shown: unknown): Promise<unknown> {
   const packed = typeof shown === "object" && shown !== null && "packed" in shown ? shown.packed : null;
   return typeof packed === "string" ? unpacked(packed) : shown;
-}
-
-function decoded(base64: string): Uint8Array<ArrayBuffer> {
-  try {
-    return Uint8Array.from(atob(base64.replace(/\s/g, "")), letter => letter.charCodeAt(0));
-  } catch (error) {
-    throw new Error("This file is damaged: what should be base64 is not. Save the record again.", { cause: error });
-  }
 }

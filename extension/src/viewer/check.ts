@@ -1,5 +1,7 @@
 // Whether data is of the kind that it should be. What is not is left out, and told of: the data comes from strangers.
 
+import { count } from "./format";
+
 /** Something of the wrong kind: where it is (".compiles[0].title"), what it is, and what it should be. */
 export interface Misfit {
   path: string;
@@ -56,8 +58,8 @@ export function list(item: Check, most = MOST_ITEMS, by = ""): Check {
   return (value, misfits) => {
     if (!Array.isArray(value)) return wrong("a list", value, misfits);
     const items: readonly unknown[] = value.length > most ? value.slice(0, most) : value;
-    if (items !== value) wrong(`at most ${most.toLocaleString("en")} items: the others are left out`, value, misfits);
-    const taken = each(items, items.length, () => item, misfits);
+    if (items !== value) wrong(`at most ${count(most, "item")}: the others are left out`, value, misfits);
+    const taken = each(items, items.length, item, misfits);
     const fitting = taken === items ? items : taken.filter(one => one !== undefined);
     return by ? distinct(fitting, by, misfits) : fitting;
   };
@@ -80,7 +82,7 @@ function distinct(items: readonly unknown[], by: string, misfits: Misfit[]): rea
 export function row(least: number, ...places: readonly Check[]): Check {
   return (value, misfits) => {
     if (!Array.isArray(value) || value.length < least) return wrong(`a list of ${least}`, value, misfits);
-    const taken = each(value, Math.min(value.length, places.length), n => places[n] as Check, misfits);
+    const taken = each(value, Math.min(value.length, places.length), places, misfits);
     const end = taken === value ? -1 : taken.indexOf(undefined);
     return end < 0 ? taken : end < least ? undefined : taken.slice(0, end);
   };
@@ -92,8 +94,8 @@ export function entries(entry: Check, most = Infinity): Check {
     if (!isObject(value)) return wrong("an object", value, misfits);
     const there = Object.entries(value);
     const taken = there.length > most ? Object.fromEntries(there.slice(0, most)) : value;
-    if (taken !== value) wrong(`at most ${most.toLocaleString("en")} entries: the others are left out`, value, misfits);
-    return kept(taken, Object.keys(taken), () => entry, misfits);
+    if (taken !== value) wrong(`at most ${count(most, "entry", "entries")}: the others are left out`, value, misfits);
+    return kept(taken, Object.keys(taken), entry, misfits);
   };
 }
 
@@ -103,8 +105,7 @@ export function shape(required: Fields, optional: Fields = {}): Check {
   const [needed, names] = [Object.keys(required), Object.keys(all)];
   return (value, misfits) => {
     if (!isObject(value)) return wrong("an object", value, misfits);
-    const there = names.filter(name => value[name] !== undefined || name in required);
-    const taken = kept(value, there, name => all[name] as Check, misfits);
+    const taken = kept(value, names, all, misfits, required);
     return needed.some(name => taken[name] === undefined) ? undefined : taken;
   };
 }
@@ -126,11 +127,16 @@ export function again(check: () => Check): Check {
   };
 }
 
-function kept(value: { readonly [name: string]: unknown }, names: readonly string[], check: (name: string) => Check, misfits: Misfit[]): { readonly [name: string]: unknown } {
+/** A record has a million values: none of them costs an object or a function of its own here. */
+function kept(value: { readonly [name: string]: unknown }, names: readonly string[], checks: Check | Fields, misfits: Misfit[], required: Fields = {}): { readonly [name: string]: unknown } {
   let fitting: { [name: string]: unknown } | null = null;
   for (const name of names) {
-    const taken = inside(name, check(name), value[name], misfits);
-    if (taken === value[name] && taken !== undefined) continue;
+    const given = value[name];
+    if (given === undefined && !(name in required)) continue;
+    const before = misfits.length;
+    const taken = (typeof checks === "function" ? checks : checks[name]!)(given, misfits);
+    if (misfits.length > before) placed(misfits, before, `.${name}`);
+    if (taken === given && taken !== undefined) continue;
     fitting ??= { ...value };
     if (taken === undefined) delete fitting[name];
     else fitting[name] = taken;
@@ -138,23 +144,20 @@ function kept(value: { readonly [name: string]: unknown }, names: readonly strin
   return fitting ?? value;
 }
 
-function each(value: readonly unknown[], most: number, check: (n: number) => Check, misfits: Misfit[]): readonly unknown[] {
+function each(value: readonly unknown[], most: number, checks: Check | readonly Check[], misfits: Misfit[]): readonly unknown[] {
   let fitting: unknown[] | null = null;
   for (let n = 0; n < most; n++) {
-    const taken = inside(n, check(n), value[n], misfits);
+    const before = misfits.length;
+    const taken = (typeof checks === "function" ? checks : checks[n]!)(value[n], misfits);
+    if (misfits.length > before) placed(misfits, before, `[${n}]`);
     if (taken !== value[n]) (fitting ??= [...value])[n] = taken;
   }
   return fitting ?? value;
 }
 
-function inside(step: string | number, check: Check, value: unknown, misfits: Misfit[]): unknown {
-  const before = misfits.length;
-  const taken = check(value, misfits);
-  for (let n = before; n < misfits.length; n++) {
-    const misfit = misfits[n] as Misfit;
-    misfit.path = (typeof step === "number" ? `[${step}]` : `.${step}`) + misfit.path;
-  }
-  return taken;
+/** Those from `first` on are inside of `step`. */
+function placed(misfits: Misfit[], first: number, step: string): void {
+  for (const misfit of misfits.slice(first)) misfit.path = step + misfit.path;
 }
 
 function wrong(wanted: string, found: unknown, misfits: Misfit[]): undefined {

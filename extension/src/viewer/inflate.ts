@@ -3,6 +3,14 @@
 /** Bytes of JSON that are unpacked at most, as explorer.records.session.LARGEST: a small file may stand for a huge one. */
 const LARGEST = 100_000_000;
 
+/** Not by Uint8Array.from with a function, which takes twenty times as long. */
+export function decoded(base64: string): Uint8Array<ArrayBuffer> {
+  const letters = atob(base64);
+  const bytes = new Uint8Array(letters.length);
+  for (let n = 0; n < letters.length; n++) bytes[n] = letters.charCodeAt(n);
+  return bytes;
+}
+
 /** The JSON value in `bytes`; whether it is a record is for the viewer to see. Throws an Error that says what is wrong. */
 export async function inflated(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
   const zipped = bytes[0] === 0x1f && bytes[1] === 0x8b;

@@ -2,65 +2,62 @@
 // The same edges as explorer/show/view/provenance.py; a test compares the two.
 
 import { isSourceLine, type Key, key, parts, syntheticReason } from "./element";
-import type { CodeData, CompileData, HalfData, LineData, RecordData, StageData, TextData } from "./record";
+import { entry } from "./gather";
+import type { CompileData, RecordData, StageData, TextData } from "./record";
 
 /** Origins beyond which they are looked up in a set. */
 const FEW = 20;
 
-export class Links {
-  /** Elements by number, and the numbers of what each was caused by, and of what it caused. */
-  readonly #names: Key[];
-  readonly #numbers: Map<Key, number>;
-  readonly #up: number[][];
-  readonly #down: number[][];
-  readonly #instructions: Set<number>;
-  readonly #guessed: Map<Key, string>;
+/** Elements by number. */
+class Edges {
+  readonly names: Key[] = [];
+  /** By compile, "" for source lines, and by id. */
+  readonly numbers = new Map<string, Map<string, number>>();
+  /** The numbers of what each was caused by, and of what it caused. */
+  readonly up: number[][] = [];
+  readonly down: number[][] = [];
+  readonly instructions = new Set<number>();
+  readonly guessed = new Map<Key, string>();
   /** What of the record is in here. */
-  readonly #added: Set<object>;
+  readonly added = new Set<object>();
+}
+
+export class Links {
+  readonly #edges: Edges;
   readonly #chains = new Map<Key, ReadonlySet<Key>>();
   readonly #lines = new Map<Key, Key | "many" | null>();
 
   /** `before` are those of a record that this one grew out of: what it had is taken over, and `before` is at an end. */
   constructor(record: Pick<RecordData, "compiles"> & Partial<RecordData>, before?: Links) {
     const parts = record.compiles.flatMap(compile => partsOf(compile).map(part => [compile, part] as const));
-    const grown = before && parts.filter(([, part]) => before.#added.has(part)).length === before.#added.size ? before : undefined;
-    this.#names = grown ? grown.#names : [];
-    this.#numbers = grown ? grown.#numbers : new Map();
-    this.#up = grown ? grown.#up : [];
-    this.#down = grown ? grown.#down : [];
-    this.#instructions = grown ? grown.#instructions : new Set();
-    this.#guessed = grown ? grown.#guessed : new Map();
-    this.#added = grown ? grown.#added : new Set();
-    for (const [compile, part] of parts) if (!this.#added.has(part)) this.#add(compile, part);
+    const grown = before && before.#edges;
+    const { added } = (this.#edges = grown && parts.filter(([, part]) => grown.added.has(part)).length === grown.added.size ? grown : new Edges());
+    for (const [compile, part] of parts) if (!added.has(part)) this.#add(compile, part);
   }
 
   /** Every element that causes or is caused. */
   get all(): readonly Key[] {
-    return this.#names;
+    return this.#edges.names;
   }
 
   /** The element, its causes and its effects: what is highlighted for it. */
   chain(of: Key): ReadonlySet<Key> {
     let found = this.#chains.get(of);
-    if (!found) {
-      const start = this.#numbers.get(of);
-      const reached = start === undefined ? [] : [...closure(this.#up, start), ...closure(this.#down, start)];
-      this.#chains.set(of, (found = new Set([of, ...reached.map(n => this.#names[n] as Key)])));
-    }
+    if (!found) this.#chains.set(of, (found = new Set([of, ...this.#around(of).map(n => this.#edges.names[n]!)])));
     return found;
   }
 
   causes(of: Key): ReadonlySet<Key> {
-    return this.#reached(this.#up, of);
+    return this.#reached(this.#edges.up, of);
   }
 
   effects(of: Key): ReadonlySet<Key> {
-    return this.#reached(this.#down, of);
+    return this.#reached(this.#edges.down, of);
   }
 
   /** What an element names as its origins. */
   directCauses(of: Key): readonly Key[] {
-    return this.#next(this.#up, of);
+    return this.#next(this.#edges.up, of);
   }
 
   /** The source lines at the top of an element's chain, as keys. */
@@ -75,22 +72,22 @@ export class Links {
 
   /** The source lines that caused more than instructions: those that are in the compiled program. */
   programLines(): Key[] {
-    return this.#names.filter((name, n) => {
+    return this.#edges.names.filter((name, n) => {
       if (parts(name).compile !== "") return false;
-      for (const each of closure(this.#down, n)) if (each !== n && !this.#instructions.has(each)) return true;
+      for (const each of closure(this.#edges.down, n)) if (each !== n && !this.#edges.instructions.has(each)) return true;
       return false;
     });
   }
 
   /** The compiles in whose programs an element's chain is: more than instructions. */
   programsOf(of: Key): string[] {
-    const found = [...this.chain(of)].filter(each => !this.#instructions.has(this.#numbers.get(each) ?? -1));
-    return [...new Set(found.map(each => parts(each).compile))].filter(Boolean);
+    const found = this.#around(of).filter(n => !this.#edges.instructions.has(n));
+    return [...new Set(found.map(n => parts(this.#edges.names[n]!).compile))].filter(Boolean);
   }
 
   /** How the origins of an element were worked out, where its compiler did not tell them. */
   inferred(of: Key): string | undefined {
-    return this.#guessed.get(of);
+    return this.#edges.guessed.get(of);
   }
 
   /** The one source line at the top of an element's chain. Iterative, since chains can be long. */
@@ -120,48 +117,59 @@ export class Links {
   }
 
   #add(compile: CompileData, part: Part): void {
-    this.#added.add(part);
-    const known = new Map<string, number>();
+    const { names, numbers, up, down, instructions, guessed, added } = this.#edges;
+    const under = (compile: string) => entry(numbers, compile, () => new Map<string, number>());
+    const [known, lines] = [under(compile.id), under("")];
     const number = (id: string): number => {
       let found = known.get(id);
-      if (found === undefined) known.set(id, (found = this.#number(key(compile.id, id))));
+      if (found !== undefined) return found;
+      const line = isSourceLine(id);
+      found = (line ? lines.get(id) : undefined) ?? names.length;
+      if (found === names.length) {
+        names.push(key(compile.id, id));
+        up.push([]);
+        down.push([]);
+        if (line) lines.set(id, found);
+      }
+      known.set(id, found);
       return found;
     };
-    for (const [id, origins] of elementsOf(compile, part)) {
+    added.add(part);
+    visit(compile, part, (id, origins) => {
       const own = number(id);
-      const causes = this.#up[own] as number[];
+      const causes = up[own]!;
       const known = origins.length > FEW ? new Set(causes) : null;
       for (const origin of origins) {
         const cause = number(origin);
         if (cause === own || (known ? known.has(cause) : causes.includes(cause))) continue;
         known?.add(cause);
         causes.push(cause);
-        (this.#down[cause] as number[]).push(own);
+        down[cause]!.push(own);
       }
-    }
-    if (part === compile.codes) for (const code of compile.codes) for (const { id } of code.instructions) this.#instructions.add(number(id));
-    if (part === compile.inferred) for (const [how, ids] of Object.entries(compile.inferred)) for (const id of ids) this.#guessed.set(key(compile.id, id), how);
+    });
+    if (part === compile.codes) for (const code of compile.codes) for (const { id } of code.instructions) instructions.add(number(id));
+    if (part === compile.inferred) for (const [how, ids] of Object.entries(compile.inferred)) for (const id of ids) guessed.set(key(compile.id, id), how);
   }
 
-  #number(of: Key): number {
-    let found = this.#numbers.get(of);
-    if (found === undefined) {
-      this.#numbers.set(of, (found = this.#names.length));
-      this.#names.push(of);
-      this.#up.push([]);
-      this.#down.push([]);
-    }
-    return found;
+  #number(of: Key): number | undefined {
+    const { compile, id } = parts(of);
+    return this.#edges.numbers.get(compile)?.get(id);
+  }
+
+  /** What an element's chain is made of. */
+  #around(of: Key): number[] {
+    const start = this.#number(of);
+    return start === undefined ? [] : [...closure(this.#edges.up, start), ...closure(this.#edges.down, start)];
   }
 
   #next(edges: readonly (readonly number[])[], of: Key): Key[] {
-    const start = this.#numbers.get(of);
-    return start === undefined ? [] : (edges[start] as number[]).map(n => this.#names[n] as Key);
+    const start = this.#number(of);
+    return start === undefined ? [] : (edges[start] as number[]).map(n => this.#edges.names[n] as Key);
   }
 
   #reached(edges: readonly (readonly number[])[], of: Key): ReadonlySet<Key> {
-    const start = this.#numbers.get(of);
-    return new Set(start === undefined ? [of] : [...closure(edges, start)].map(n => this.#names[n] as Key));
+    const start = this.#number(of);
+    return new Set(start === undefined ? [of] : [...closure(edges, start)].map(n => this.#edges.names[n] as Key));
   }
 }
 
@@ -179,10 +187,6 @@ function closure(edges: readonly (readonly number[])[], start: number): Set<numb
 
 const NONE: readonly string[] = [];
 
-function* linesOf(text: TextData | null | undefined): Iterable<[string, readonly string[]]> {
-  for (const [, id, origins] of text?.lines ?? ([] as LineData[])) if (id) yield [id, origins ?? NONE];
-}
-
 /** What a compile is made of. A growing record keeps the ones that it has, and gets more. */
 type Part = object;
 
@@ -190,45 +194,32 @@ function partsOf({ stages, codes, eager_backward, halves, inferred }: CompileDat
   return [...(stages ?? []), codes, eager_backward, halves, inferred].filter(part => part !== undefined);
 }
 
-/** Every element of a compile that has an id, with its origins. */
-export function* elements(compile: CompileData): Iterable<[string, readonly string[]]> {
-  for (const part of partsOf(compile)) yield* elementsOf(compile, part);
-}
+type Visit = (id: string, origins: readonly string[]) => void;
 
-function* elementsOf(compile: CompileData, part: Part): Iterable<[string, readonly string[]]> {
+/** Every element of a part that has an id, with its origins. */
+function visit(compile: CompileData, part: Part, see: Visit): void {
+  const nodes = (of: readonly { readonly id: string; readonly origins: readonly string[] }[] | undefined) => of?.forEach(({ id, origins }) => see(id, origins));
+  const lines = (text: TextData | null | undefined) => text?.lines.forEach(([, id, origins]) => id && see(id, origins ?? NONE));
   switch (part) {
-    case compile.codes: return yield* ofCodes(compile.codes ?? []);
-    case compile.eager_backward: return yield* ofNodes(compile.eager_backward ?? []);
-    case compile.halves: return yield* ofHalves(compile.halves ?? []);
+    case compile.codes:
+      for (const { instructions } of compile.codes ?? []) for (const { id, span, origins = NONE } of instructions) see(id, span ? [...origins, `${span.file}:${span.line}`] : origins);
+      return;
+    case compile.eager_backward: return nodes(compile.eager_backward);
+    case compile.halves: return compile.halves?.forEach(half => {
+      for (const kernel of half.kernels ?? []) {
+        lines(kernel.source);
+        Object.values(kernel.lowered ?? {}).forEach(lines);
+        see(kernel.id, kernel.origins);
+      }
+      lines(half.wrapper);
+      for (const { name, origins } of half.buffers ?? []) see(name, origins);
+      nodes(half.operations);
+    });
     case compile.inferred: return;
-    default: return yield* ofStage(part as StageData);
-  }
-}
-
-function* ofNodes(nodes: readonly { readonly id: string; readonly origins: readonly string[] }[]): Iterable<[string, readonly string[]]> {
-  for (const { id, origins } of nodes) yield [id, origins];
-}
-
-function* ofStage(stage: StageData): Iterable<[string, readonly string[]]> {
-  yield* linesOf(stage.body);
-  for (const graph of [stage.graph, ...(stage.halves ?? [])]) yield* ofNodes(graph?.nodes ?? []);
-}
-
-function* ofCodes(codes: readonly CodeData[]): Iterable<[string, readonly string[]]> {
-  for (const { instructions } of codes) {
-    for (const { id, span, origins } of instructions) yield [id, [...(origins ?? NONE), ...(span ? [`${span.file}:${span.line}`] : NONE)]];
-  }
-}
-
-function* ofHalves(halves: readonly HalfData[]): Iterable<[string, readonly string[]]> {
-  for (const half of halves) {
-    for (const kernel of half.kernels ?? []) {
-      yield* linesOf(kernel.source);
-      for (const lowered of Object.values(kernel.lowered ?? {})) yield* linesOf(lowered);
-      yield [kernel.id, kernel.origins];
+    default: {
+      const { body, graph, halves = [] } = part as StageData;
+      lines(body);
+      for (const each of [graph, ...halves]) nodes(each?.nodes);
     }
-    yield* linesOf(half.wrapper);
-    for (const buffer of half.buffers ?? []) yield [buffer.name, buffer.origins];
-    yield* ofNodes(half.operations ?? []);
   }
 }

@@ -1,6 +1,7 @@
 // A record as it comes from a stranger's file: what this viewer can show of it.
 
 import type { Check, Misfit } from "./check";
+import { grouped } from "./format";
 import * as kinds from "./kinds";
 import { type RecordData, VERSION } from "./record";
 import { inflated } from "./inflate";
@@ -38,7 +39,7 @@ function said({ path, found, wanted }: Misfit): string {
 }
 
 function shown(found: unknown): string {
-  if (Array.isArray(found)) return `a list of ${found.length.toLocaleString("en")}`;
+  if (Array.isArray(found)) return `a list of ${grouped(found.length)}`;
   if (typeof found === "object" && found !== null) return "an object";
   return cut(JSON.stringify(found) ?? String(found), 40);
 }

@@ -7,6 +7,7 @@ import type { Item } from "./menu";
 import type { Export } from "./pane";
 import type { Made, ToKernel, ToPage } from "./protocol";
 import { fileName } from "./format";
+import { decoded } from "./inflate";
 
 const KINDS: { readonly [kind in Export["kind"]]: readonly [mime: string, called: string] } = {
   svg: ["image/svg+xml", "SVG"], png: ["image/png", "PNG"], txt: ["text/plain", "text"],
@@ -28,7 +29,7 @@ function answered<Message extends ToPage>(live: Live, asked: ToKernel, is: (mess
 /** All of a record of which an output holds a part, as a file. */
 export async function kept(live: Live): Promise<Blob> {
   const { packed } = await answered(live, { type: "keep" }, message => message.type === "kept");
-  return new Blob([Uint8Array.from(atob(packed), letter => letter.charCodeAt(0))], { type: "application/gzip" });
+  return new Blob([decoded(packed)], { type: "application/gzip" });
 }
 
 /** What Python makes of a record that a kernel holds; `python` is how to ask for it where there is none. */

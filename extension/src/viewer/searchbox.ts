@@ -1,7 +1,7 @@
 // The search field: a combobox whose list lies over the panes.
 
 import { aria, fill, h, on, taken } from "./dom";
-import { count } from "./format";
+import { count, grouped } from "./format";
 import { sum } from "./gather";
 import { below } from "./menu";
 import { type Entry, Search } from "./search";
@@ -47,7 +47,7 @@ export function SearchBox(name: string, record: Readable<RecordData>, chosen: (e
         return row;
       });
       const more = group.found - rows.length;
-      const head = `${group.name} (${group.found.toLocaleString("en")}${more > 0 ? `, first ${rows.length}` : ""})`;
+      const head = `${group.name} (${grouped(group.found)}${more > 0 ? `, first ${rows.length}` : ""})`;
       return h("div", { role: "group", "aria-label": head }, h("div.ex-hit-head", { "aria-hidden": "true" }, head), ...rows);
     });
     const total = sum(groups, group => group.found);

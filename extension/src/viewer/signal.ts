@@ -58,6 +58,13 @@ export class Derived<T> implements Readable<T> {
   }
 }
 
+/** Calls `listener` once now, and after each change of any of these; the result ends that. */
+export function watchAny(listener: () => void, ...of: readonly Readable<unknown>[]): Dispose {
+  const end = ends(...of.map(each => onChange(each, listener)));
+  listener();
+  return end;
+}
+
 /** Watches for changes alone: no call for the value that is there now. */
 export function onChange<T>(of: Readable<T>, listener: (value: T) => void): Dispose {
   let there = false;

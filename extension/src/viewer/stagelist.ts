@@ -7,7 +7,7 @@ import { count, phrase, seconds } from "./format";
 import { sum } from "./gather";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
-import { ends, type Readable, Signal } from "./signal";
+import { ends, onChange, type Readable, Signal, watchAny } from "./signal";
 import { type Branch, changeOf, compileTree, fittingPane, halfName, OUTSIDE, ownSeconds, type Phase, phases } from "./stages";
 
 /** Levels of the tree that are indented. */
@@ -26,7 +26,7 @@ export function StageList(
   const optionId = (stage: StageData): string => `${name}-stage-${stage.id}`;
   const element = h("nav.ex-nav", { "aria-label": "Compiles and stages" }, tree, heading, list);
   const dispose = ends(
-    context.model.record.watch(render), context.compile.watch(render), unchanged.watch(render), activity.watch(render), context.stage.watch(mark),
+    watchAny(render, context.model.record, context.compile, unchanged, activity), onChange(context.stage, mark),
   );
   on(list, "keydown", listKey);
   on(tree, "keydown", treeKey);

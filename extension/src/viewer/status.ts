@@ -6,7 +6,7 @@ import type { Live } from "./host";
 import type { Context } from "./pane";
 import type { RecordData } from "./record";
 import { kept } from "./saving";
-import { ends } from "./signal";
+import { ends, watchAny } from "./signal";
 import { openedRecord } from "./read";
 
 const TICK = 100;
@@ -31,7 +31,7 @@ export function Status(context: Context, follower: Follower) {
   const dispose = ends(
     () => clearInterval(timer),
     follower.activity.watch(follow),
-    follower.ended.watch(notices), context.host.live.watch(notices), context.model.record.watch(notices), context.compile.watch(notices),
+    watchAny(notices, follower.ended, context.host.live, context.model.record, context.compile),
   );
 
   function follow(activity: Activity | null): void {

@@ -8,16 +8,14 @@ import type { Links } from "./links";
 import type { Context } from "./pane";
 import { mnemonic } from "./panes/code/intel";
 import { type FileNames, place } from "./sources";
-import { ends } from "./signal";
+import { watchAny } from "./signal";
 
 const MOST_NAMED = 8;
 
 export function Trail(context: Context) {
   const element = h("footer.ex-trail");
   const { selection, model } = context;
-  const dispose = ends(
-    selection.hovered.watch(render), selection.pinned.watch(render), model.links.watch(render), context.compile.watch(render),
-  );
+  const dispose = watchAny(render, selection.hovered, selection.pinned, model.links, context.compile);
 
   /** What a machine instruction does. */
   function meaning(what: Key): string {
@@ -39,7 +37,8 @@ export function Trail(context: Context) {
     const links = context.model.links.value;
     const files = context.model.files.value;
     const { causes, effects } = chainInWords(links, what, files);
-    const programs = links.programsOf(what);
+    // What a compile has is in no other's program.
+    const programs = parts(what).compile === context.compile.value ? [] : links.programsOf(what);
     const go = programs.includes(context.compile.value) ? [] : programs.slice(0, MOST_NAMED).map(id =>
       button("ex-link", `in ${id}`, () => (context.compile.value = id)));
     const guessed = links.inferred(what);
@@ -76,11 +75,15 @@ export function chainInWords(links: Links, what: Key, files: FileNames): { cause
   const told = named.slice(0, MOST_NAMED).map(each => `← ${nameOf(each, files)}`).join(" ") + more;
   const without = reasons.length && !named.some(each => parts(each).compile === "") ? `no source line: ${[...new Set(reasons)].join(", ")}` : "";
   const effects = [...links.effects(what)].filter(each => each !== what);
-  const became = KINDS.map(([kind, one]) => {
-    const some = effects.filter(each => kind.test(parts(each).id));
-    const shared = some.filter(each => !links.direct(what, each)).length;
-    return some.length ? count(some.length, one) + (shared ? ` (${shared === some.length ? "" : `${shared} `}shared)` : "") : "";
-  });
+  const found = KINDS.map(() => ({ some: 0, shared: 0 }));
+  for (const each of effects) {
+    const { id } = parts(each);
+    const of = found[KINDS.findIndex(([kind]) => kind.test(id))];
+    if (!of) continue;
+    of.some++;
+    if (!links.direct(what, each)) of.shared++;
+  }
+  const became = found.map(({ some, shared }, n) => (some ? count(some, KINDS[n]![1]) + (shared ? ` (${shared === some ? "" : `${shared} `}shared)` : "") : ""));
   return { causes: phrase([told, without], "  "), effects: effects.length ? `→ ${phrase(became, ", ") || count(effects.length, "effect")}` : "" };
 }
 

@@ -1,6 +1,6 @@
 // Two records, side by side: which compiles and which stages belong together, and where their texts part.
 
-import { bytes, phrase, seconds } from "../format";
+import { bytes, grouped, phrase, seconds } from "../format";
 import { own } from "../gather";
 import { signed } from "../glance";
 import { withQuartiles } from "../panes/timing/figures";
@@ -143,7 +143,7 @@ export function facts(before: RecordData, after: RecordData, engines?: readonly 
     both("engine", record => record.engine), both("target", record => record.target),
     ...settings.map(name => both(`setting ${name}`, record => record.config[name] ?? "absent")),
     ...versions.map(name => both(name, record => record.environment[name] ?? "absent")),
-    both("compiles", record => record.compiles.length.toLocaleString("en")),
+    both("compiles", record => grouped(record.compiles.length)),
     both(PEAK, record => peaks(halves(record))),
     ...contestants.flatMap(name => [
       both(`a call of ${name}`, timed(name, withQuartiles)),

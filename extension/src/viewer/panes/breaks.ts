@@ -7,6 +7,7 @@ import { count, fileName, seconds } from "../format";
 import { entry } from "../gather";
 import type { Context, Pane } from "../pane";
 import type { BreakData, CompileData, EagerData, ErrorData, RecordData, SpanData } from "../record";
+import { ends, watchAny } from "../signal";
 import { spanned } from "./bytecode/listing";
 import { shortTarget } from "./graphs/operations";
 
@@ -21,9 +22,7 @@ export function breaks(into: HTMLElement, context: Context): Pane {
   const light = () => {
     for (const [what, card] of cards) card.classList.toggle("ex-hot", context.selection.chain.value.has(what));
   };
-  const disposers = [
-    context.model.record.watch(render), context.compile.watch(render), context.selection.chain.watch(light), context.model.record.watch(light),
-  ];
+  const dispose = ends(watchAny(render, context.model.record, context.compile), watchAny(light, context.selection.chain, context.model.record));
   return {
     reveal: what => {
       const chain = context.model.links.value.chain(what);
@@ -33,7 +32,7 @@ export function breaks(into: HTMLElement, context: Context): Pane {
       return card !== undefined;
     },
     exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} breaks`), make: async () => body.innerText }],
-    dispose: () => disposers.forEach(dispose => dispose()),
+    dispose,
   };
 }
 

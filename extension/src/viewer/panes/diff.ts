@@ -5,7 +5,7 @@ import { button, fill, h, on } from "../dom";
 import type { Context, Pane } from "../pane";
 import type { CompileData } from "../record";
 import { compilePairs } from "../diff/compare";
-import { ends } from "../signal";
+import { ends, onChange } from "../signal";
 import { openedRecord } from "../read";
 
 const BEFORE = "before the edit";
@@ -39,7 +39,7 @@ export function diff(into: HTMLElement, context: Context): Pane {
       if (record) compare({ name: BEFORE, record });
       render();
     }),
-    context.model.record.watch(render), context.compile.watch(render),
+    onChange(context.model.record, render), onChange(context.compile, render),
     () => view?.dispose(),
   );
 

@@ -5,7 +5,7 @@ import type { Key } from "../element";
 import { count, fileName, phrase, seconds } from "../format";
 import type { Context, Pane } from "../pane";
 import { breaksByLine, changesByLine, guardsByLine, kernelTime, running, type Stretch, stretchesOf, timeShare } from "../sources";
-import { onChange } from "../signal";
+import { watchAny } from "../signal";
 import { type Mark, type Row, TextView } from "../textview";
 import { editor } from "./editor";
 
@@ -49,12 +49,12 @@ export function source(into: HTMLElement, context: Context): Pane {
     body.hidden = rows.length === 0;
     view.show({ rows, language: "python", label: "Source" });
   };
-  const disposers = [context.model.record.watch(render), context.compile.watch(render), onChange(whole, render), onChange(guards, render), onChange(context.breakpoint, render)];
+  const end = watchAny(render, context.model.record, context.compile, whole, guards, context.breakpoint);
   return {
     reveal: what => view.reveal(what),
     exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} source`), make: async () => view.text }],
     dispose: () => {
-      disposers.forEach(dispose => dispose());
+      end();
       edit.dispose();
       view.dispose();
     },

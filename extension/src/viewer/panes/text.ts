@@ -8,6 +8,7 @@ import { DIFFERS, lineDiff } from "../linediff";
 import type { Context, Pane } from "../pane";
 import type { CompileData, RewriteData, StageData } from "../record";
 import { rowsOf } from "../rows";
+import { watchAny } from "../signal";
 import { artifact, halfName, stageBefore } from "../stages";
 import { type Row, TextView } from "../textview";
 import { found, Walk } from "../walk";
@@ -68,13 +69,13 @@ export function text(into: HTMLElement, context: Context): Pane {
     describe();
   };
   on(box, "change", () => (changes.value = box.checked));
-  const disposers = [context.stage.watch(render), context.looked.watch(render), changes.watch(render)];
+  const end = watchAny(render, context.stage, context.looked, changes);
   return {
     walk,
     reveal: what => view.reveal(what),
     exports: () => [{ kind: "txt", name: fileName(`stage ${context.stage.value}`), make: async () => view.text }],
     dispose: () => {
-      disposers.forEach(dispose => dispose());
+      end();
       walk.end();
       view.dispose();
     },

@@ -4,7 +4,7 @@ import type { CompilePair } from "../diff/compare";
 import { DiffShell } from "../diff/shell";
 import { type Column, DataTable, figure } from "../datatable";
 import { button, fill, h, on } from "../dom";
-import { count, seconds } from "../format";
+import { count, grouped, seconds } from "../format";
 import type { Host } from "../host";
 import { Links } from "../links";
 import { menuButton } from "../menu";
@@ -98,7 +98,7 @@ export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damag
 
 export type RanksShell = ReturnType<typeof RanksShell>;
 
-const number = (name: string, of: (rank: RankData) => number): Column<RankData> => figure(name, of, value => value.toLocaleString("en"));
+const number = (name: string, of: (rank: RankData) => number): Column<RankData> => figure(name, of, grouped);
 
 const COLUMNS: readonly Column<RankData>[] = [
   { name: "rank", text: each => each.name, order: each => each.number },

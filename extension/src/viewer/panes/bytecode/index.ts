@@ -146,9 +146,9 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
     if (stage) context.stage.value = stage.id;
     cursor(step);
     if (!rowOf.has(id)) showCode(holding(id) ?? shownCode);
-    context.selection.pinned.value = key(shownCompile, id);
-    mark();
-    describe();
+    const what = key(shownCompile, id);
+    if (selection.pinned.value === what) follow(what);
+    else selection.pinned.value = what;
   }
 
   /** A pinned instruction takes the evaluator to where it ran. Where nothing is pinned, panes show all steps. */

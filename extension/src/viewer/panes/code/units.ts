@@ -1,7 +1,8 @@
 // The generated texts of a compile: what can be chosen, and where an element is.
 
-import { type Key, key, parts } from "../../element";
+import { type Key, parts } from "../../element";
 import { seconds } from "../../format";
+import { entry, least } from "../../gather";
 import type { Links } from "../../links";
 import type { CompileData, HalfData, KernelData, TextData } from "../../record";
 
@@ -46,14 +47,31 @@ export interface Spot {
   readonly kind: string;
 }
 
+/** All texts of units, and which of them has an element or what it caused first. */
+interface Places {
+  readonly spots: readonly Spot[];
+  readonly first: ReadonlyMap<string, number>;
+}
+
+const places = new WeakMap<readonly Unit[], Places>();
+
+const idsIn = ({ unit, kind }: Spot): readonly string[] => (unit.texts.get(kind)?.lines ?? []).flatMap(([, id, origins]) => id || (origins ?? []));
+
+function placesOf(units: readonly Unit[]): Places {
+  const spots = units.flatMap(unit => [...unit.texts.keys()].map(kind => ({ unit, kind })));
+  const first = new Map<string, number>();
+  for (const [n, spot] of spots.entries()) for (const id of idsIn(spot)) if (!first.has(id)) first.set(id, n);
+  return { spots, first };
+}
+
 /** Where an element is written: the text at hand where it is in it, or else the first one; itself before its chain. */
 export function spotOf(units: readonly Unit[], compile: string, links: Links, what: Key, at: Spot | undefined): Spot | undefined {
-  const others = units.flatMap(unit => [...unit.texts.keys()].map(kind => ({ unit, kind })));
-  const spots = at ? [at, ...others] : others;
-  const chain = links.chain(what);
-  const holds = (wanted: (of: Key) => boolean) => spots.find(({ unit, kind }) =>
-    (unit.texts.get(kind)?.lines ?? []).some(([, id, origins]) => (id ? wanted(key(compile, id)) : (origins ?? []).some(each => wanted(key(compile, each))))));
+  const { spots, first } = entry(places, units, () => placesOf(units));
+  const holds = (wanted: Iterable<Key>) => {
+    const ids = new Set([...wanted].map(parts).filter(each => each.compile === compile || !each.compile).map(each => each.id));
+    return at && idsIn(at).some(id => ids.has(id)) ? at : spots[least([...ids].map(id => first.get(id) ?? Infinity))];
+  };
   const kernel = units.find(each => each.kernel?.id === parts(what).id);
   if (kernel) return { unit: kernel, kind: at && kernel.texts.has(at.kind) ? at.kind : ([...kernel.texts.keys()][0] ?? "") };
-  return holds(each => each === what) ?? holds(each => chain.has(each));
+  return holds([what]) ?? holds(links.chain(what));
 }

@@ -4,6 +4,7 @@
 
 import { crossings, ordered, type Segment, type Vertex } from "./order";
 import { spread } from "./spread";
+import { grouped } from "../../format";
 import { least, sum } from "../../gather";
 
 export interface Box {
@@ -74,7 +75,7 @@ export function layered(boxes: readonly Box[], nets: readonly Net[]): Layered {
     const box = boxes[n]!;
     return { width: box.width, bend: false, light: box.light ?? false, layer };
   });
-  const [size, edges] = [segmentsOf(vertices, arcs), arcs.length.toLocaleString("en")];
+  const [size, edges] = [segmentsOf(vertices, arcs), grouped(arcs.length)];
   if (size > MOST_SEGMENTS) throw new TooLarge(`${edges} edges between ${boxes.length} boxes`);
   const { segments, bends } = bent(boxes, vertices, arcs);
   const layers = ordered(vertices, segments);

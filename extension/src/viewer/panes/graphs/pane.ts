@@ -64,8 +64,8 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   const dispose = ends(
     context.looked.watch(reread), onChange(context.stage, follow), onChange(context.step, stepped),
     ...[by, colouring, changes, beside].map(each => onChange<unknown>(each, render)),
-    settings.shown.watch(lay), kept.watch(lay), wantsLegend.watch(lay),
-    context.selection.chain.watch(chain => drawing.light(chain)), onChange(context.selection.pinned, pinnedElsewhere),
+    ...[settings.shown, kept, wantsLegend].map(each => onChange<unknown>(each, lay)),
+    onChange(context.selection.chain, chain => drawing.light(chain)), onChange(context.selection.pinned, pinnedElsewhere),
     onChange(context.host.dark, () => requestAnimationFrame(() => drawing.recoloured())),
     toolbar, drawing, table.table, textView, list,
   );

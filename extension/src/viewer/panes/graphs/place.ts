@@ -1,6 +1,7 @@
 // Where everything stands: each open group laid out by itself, from the innermost out, and edges between groups passed on
 // at their borders. A group is laid out again only where what is in it changed.
 
+import { count } from "../../format";
 import { entry } from "../../gather";
 import { around, type Group, type Item, verticesOf } from "./groups";
 import { type Box, type End, layered, type Layered, TooLarge } from "./layered";
@@ -112,7 +113,7 @@ function bundlesOf(asked: Asked, shown: ReadonlyMap<number, Item>): Map<Group, r
       const targets = entry(done, wire, () => new Set<Item>());
       if (targets.has(target)) continue;
       targets.add(target);
-      if (++edges > MOST_EDGES) throw new TooLarge(`over ${MOST_EDGES.toLocaleString("en")} edges`);
+      if (++edges > MOST_EDGES) throw new TooLarge(`over ${count(MOST_EDGES, "edge")}`);
       const down = [...around(target), asked.root];
       const outside = new Set(down);
       let inner = wire;

@@ -9,7 +9,7 @@ import { whyNone } from "../../stages";
 import type { Context, Export, Pane } from "../../pane";
 import { part } from "../../picture";
 import type { CompileData, GlobalStateData, GuardData, InputData } from "../../record";
-import { ends, Signal } from "../../signal";
+import { ends, onChange, Signal, watchAny } from "../../signal";
 import { decide, type Call, type Decision, type Outcome } from "./check";
 import { seenBy } from "./described";
 import { form } from "./form";
@@ -53,10 +53,9 @@ export function guards(into: HTMLElement, context: Context): Pane {
     h("section.ex-picture.ex-describe", h("header", h("h2", "Try another call"), all), answer, fields),
   );
   into.append(empty, h("div.ex-pad", body));
-  const filtered = () => decideAll();
   const dispose = ends(
-    context.compile.watch(render), context.model.record.watch(render),
-    filters.outcomes.watch(filtered), filters.owners.watch(filtered), filters.properties.watch(filtered), filters.words.watch(filtered),
+    watchAny(render, context.compile, context.model.record),
+    ...[filters.outcomes, filters.owners, filters.properties, filters.words].map(each => onChange<unknown>(each, decideAll)),
     table,
   );
 

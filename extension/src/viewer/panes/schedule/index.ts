@@ -12,7 +12,7 @@ import type { Context, Export, Pane } from "../../pane";
 import { part, Picture, type Shown } from "../../picture";
 import type { FusionData, HalfData, ItemData, OperationData } from "../../record";
 import { rowsOf } from "../../rows";
-import { ends } from "../../signal";
+import { ends, onChange } from "../../signal";
 import { artifact, whyNone } from "../../stages";
 import { TextView } from "../../textview";
 import { Walk } from "../../walk";
@@ -71,8 +71,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   const again = () => render(choice.looked.value);
   const dispose = ends(
     choice.looked.watch(again),
-    filters.codes.watch(showVerdicts),
-    filters.ok.watch(showVerdicts),
+    onChange(filters.codes, showVerdicts), onChange(filters.ok, showVerdicts),
     walk.end, choice, picture, verdicts, text,
   );
 

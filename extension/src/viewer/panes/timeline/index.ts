@@ -8,7 +8,7 @@ import { made } from "../../saving";
 import type { Context, Export, Pane } from "../../pane";
 import { Picture, type Shown } from "../../picture";
 import { Roving } from "../../roving";
-import { ends, Signal } from "../../signal";
+import { ends, Signal, watchAny } from "../../signal";
 import { compilingBefore, tableOf, timelineOf, type Part, type Row, type Span, type Timeline } from "./spans";
 import { most } from "../../gather";
 
@@ -61,9 +61,7 @@ export function timeline(into: HTMLElement, context: Context): Pane {
   });
   on(element, "keydown", key);
   const dispose = ends(
-    context.model.record.watch(render),
-    zoom.watch(render),
-    waits.watch(render),
+    watchAny(render, context.model.record, zoom, waits),
     context.stage.watch(showCurrent),
     picture,
   );

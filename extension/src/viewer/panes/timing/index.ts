@@ -7,7 +7,7 @@ import { bytes, count, percent, phrase, scaled, seconds } from "../../format";
 import type { Context, Export, Pane } from "../../pane";
 import { part, Picture, type Shown } from "../../picture";
 import type { AccuracyData, DivergenceData, RecordData, SamplesData } from "../../record";
-import { type Dispose, ends, Signal } from "../../signal";
+import { type Dispose, ends, Signal, watchAny } from "../../signal";
 import { drawBars } from "./bars";
 import { costsOf, performance, rate, usable, whyNoOverhead, type Cost } from "./costs";
 import { paysOffAfter, withQuartiles, writtenError } from "./figures";
@@ -63,8 +63,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
       runs.recorded(record.timing);
       showKernels();
     }),
-    runs.all.watch(soon),
-    chosen.watch(soon),
+    watchAny(soon, runs.all, chosen),
     context.abilities.watch(showRetime),
     host.live.watch(live => {
       showRetime();
@@ -151,7 +150,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
       figure("Most", each => (each.samples.length ? most(each.samples) : null), seconds),
       figure("Samples", each => each.samples.length),
       figure("Compile", each => each.compile_seconds, seconds),
-      figure("Pays off after", each => eager && paysOffAfter(each, eager), calls => `${calls.toLocaleString("en")} calls`, "Break-even: calls needed for the faster run time to make up for the compile time"),
+      figure("Pays off after", each => eager && paysOffAfter(each, eager), calls => count(calls, "call"), "Break-even: calls needed for the faster run time to make up for the compile time"),
       { name: "Note", text: each => each.note ?? "" },
     ];
   }
