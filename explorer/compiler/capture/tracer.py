@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -551,24 +551,29 @@ def note_step(frame: Frame, callers: list[Frame], number: int, nodes: int) -> No
 
     def first(value: Value) -> int:
         """The number of the step before which a value was first in sight."""
+        if value.sighted is not None and value.sighted[0] is evaluation:
+            return value.sighted[1]
         if isinstance(value, Null) or type(value) is Constant and value.kind is type(None):
             return 0  # there is one of it for all that is null or None
-        if value.sighted is None or value.sighted[0] is not evaluation:
-            value.sighted = evaluation, number
-        return value.sighted[1]
+        value.sighted = evaluation, number
+        return number
 
     def held(value: Value) -> Value | Sighted:
         shown = value.shown()
         return value if shown is value else (shown, first(value))
 
+    def all_held(values: Iterable[Value]) -> Iterator[Value | Sighted]:
+        # Each step looks at all that its frame holds: what is shown as itself, which is most of it, is not asked.
+        return (value if type(value).shown is Value.shown else held(value) for value in values)
+
     def told(held: Value | Sighted) -> Sighted:
         return (held, first(held)) if isinstance(held, Value) else held
 
-    stack = [*map(held, frame.stack)]
-    locals = {name: held(value) for name, value in frame.locals.items()}
-    for name, cell in frame.cells.items():
-        if cell.contents is not None:
-            locals[name] = held(cell.contents)
+    stack = [*all_held(frame.stack)]
+    bindings = frame.locals
+    if frame.cells:
+        bindings = bindings | {name: cell.contents for name, cell in frame.cells.items() if cell.contents is not None}
+    locals = dict(zip(bindings, all_held(bindings.values()), strict=True))
     kept = 0
     for before, now in zip(seen.stack, stack, strict=False):
         if before is not now and before != now:

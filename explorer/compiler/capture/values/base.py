@@ -165,7 +165,7 @@ class Value:
         """The value as a container of `many`. `items` are pairs of a key and what it leads to; what is no value the
         program did not read yet."""
         first = islice(items, SHOWN_ITEMS if depth else 0)
-        held = ((key, each.shown(depth - 1) if isinstance(each, Value) else "not read yet") for key, each in first)
+        held = [(key, each.shown(depth - 1) if isinstance(each, Value) else "not read yet") for key, each in first]
         return Contained(f"{self.describe()} of {many}", tuple(held))
 
     def describe(self) -> str:
