@@ -31,7 +31,7 @@ from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.encode import encode
 from explorer.compiler.bytecode.flow import bound, flow, liveness, stack_depths
 from explorer.compiler.bytecode.ops import OPS
-from explorer.compiler.capture.resume import Continuation, Slot, as_its_own_cells, error_in, progress, split
+from explorer.compiler.capture.resume import Continuation, Slot, as_its_own_cells, progress, split
 from explorer.ir.bytecode import Code, Instruction
 
 _NEVER = frozenset(
@@ -147,32 +147,9 @@ def divided(code: Code, position: int, here: Places, locals: list[str]) -> Code:
 
     stack, taken = here.stack, sorted(here.taken)
     instructions, _ = split(code, position, stack, locals, taken, base=None, frame="r", load=load)
-    found = [build.store_fast(error_in(place)) for place, slot in enumerate(stack) if slot == "error"]
-    handlers = code.handlers
-    if found:  # whoever jumps to the instruction comes by what keeps the exceptions
-        at, moved = instructions[position].id, "r/at"
-        first, *rest = _handled(found)
-        there = replace(instructions[position], id=moved)
-        instructions[position : position + 1] = [replace(first, id=at), *rest, there]
-        handlers = tuple(replace(h, end=moved if h.end == at else h.end) for h in handlers)
     numbered = build.number("r", instructions)
     named = [i.arg for i in numbered if i.op in ("LOAD_FAST", "STORE_FAST") and i.arg not in (*code.cells, *code.frees)]
-    return replace(code, instructions=numbered, handlers=handlers, locals=tuple(dict.fromkeys((*code.locals, *named))))
-
-
-def _handled(stores: list[Instruction]) -> list[Instruction]:
-    """Keep what is handled, outermost first: each has the one before as its context, in these programs."""
-    steps: list[Instruction] = []
-    for deep, store in enumerate(reversed(stores)):
-        steps += [*build.call([build.load_const(handled)], [[build.load_const(deep)]]), store]
-    return steps
-
-
-def handled(deep: int) -> BaseException | None:
-    error = sys.exc_info()[1]
-    for _ in range(deep):
-        error = error and error.__context__
-    return error
+    return replace(code, instructions=numbered, locals=tuple(dict.fromkeys((*code.locals, *named))))
 
 
 # Functions whose rest is hard to take out: each is called without arguments, and checks nothing itself.

@@ -469,6 +469,23 @@ def names_of_the_frame(x, flag):
     return before, sorted(locals())
 
 
+def test_the_exception_that_a_break_handles_is_no_local() -> None:
+    def f(x):
+        try:
+            raise ValueError("a")
+        except ValueError:
+            x = x + 1
+            names = eval("sorted(locals())")
+            try:
+                raise KeyError("b")
+            except KeyError:
+                more = [x * 2, eval("sorted(locals())")]
+                context = repr(sys.exception().__context__)
+        return names, more[1], context
+
+    assert explorer.compile(f)(torch.ones(2)) == f(torch.ones(2))
+
+
 @pytest.mark.parametrize("asked", ["locals()", "vars()", "dir()", "eval('dir()')", "dir(*())"])
 def test_all_locals_are_there_where_the_call_that_reads_them_is_left_to_python(asked: str) -> None:
     text = f"""

@@ -384,3 +384,60 @@ def test_a_mode_without_side_effects_is_part_of_the_graph():
 
     x = torch.arange(1.0, 4.0)
     torch.testing.assert_close(explorer.compile(f, fullgraph=True)(x), f(x))
+
+
+class Watched(torch.Tensor):
+    told = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.told.append(getattr(func, "__name__", str(func)))
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+OPERATORS = "add radd iadd sub isub rsub mul rmul truediv rtruediv floordiv mod pow rpow lt le gt ge ne neg abs".split()
+
+
+def test_methods_tell_a_class_of_the_function_that_eager_names():
+    """`x.__add__(1)` is told as add, `x.nelement()` as numel, and new_zeros() gives the class like any other method."""
+    unlike = {"backward", "apply_", "map_", "set_", "resize", "resize_", "share_memory_", "storage_type"}
+    names = [name for name in dir(torch.Tensor) if name[0] != "_" and name not in unlike][::6]
+    names += ["new_zeros", "new_empty", "new_tensor", "nelement", "ndimension", "stride", "unflatten", "as_subclass"]
+    given = [(), (0,), (2.0,), (0, 0), ((2, 2),), (0, (2, 2)), (torch.float64,), (0, torch.tensor([1]))]
+    tried = 0
+    for name in [*names, *(f"__{each}__" for each in OPERATORS)]:
+        for arguments in given if callable(getattr(torch.Tensor, name)) else []:
+
+            def f(x, name=name, arguments=arguments):
+                return getattr(x, name)(*arguments)
+
+            try:
+                found = told(f)
+            except Exception:
+                continue
+            assert told(explorer.compile(f)) == found, (name, arguments)
+            tried += 1
+            break
+    assert tried > 60
+
+
+def told(f):
+    x = torch.arange(1.0, 5.0).as_subclass(Watched)
+    Watched.told.clear()
+    torch.manual_seed(0)
+    y = f(x)
+    return [type(each) for each in (y if isinstance(y, tuple) else [y])], list(Watched.told)
+
+
+def test_the_text_of_a_graph_names_methods_in_python():
+    def f(x):
+        return x**2, x.as_subclass(Watched) ** 2, 2 // x.as_subclass(Watched)
+
+    texts = []
+
+    def backend(graph, inputs):
+        texts.append(graph.code)
+        return torch.fx.GraphModule(graph, graph.graph)
+
+    torch.testing.assert_close(explorer.compile(f, backend=backend)(torch.arange(1.0, 5.0)), f(torch.arange(1.0, 5.0)))
+    assert texts and "torch._tensor" not in texts[0]

@@ -127,6 +127,8 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
             r.body += [build.instruction("LOAD_FAST_AND_CLEAR", name), build.pop_top()]
         r.body += [step for name, steps in held.items() if name in cells for step in steps]
         stacked, handlers = restored(slots, lambda place: build.load_fast(placed[place]), f"{t.name}/break")
+        # Neither locals() nor what keeps the exception alive may differ from eager.
+        stacked += [build.delete_fast(error_in(place)) for place in placed if place in handled]
         r.body += build.at(instruction.span, stacked)
     once = f"{t.name}/once" if comes_back(code, position) else ""
     if once and (handler := handlers_by_position(code)[position]):

@@ -177,10 +177,9 @@ def split(
     """The body of `code` with instruction `position` followed by calls of continuations, one for each way it may go.
 
     Before the instruction the stack holds what `stack` says, from the bottom, the locals `bound` are bound, and inlined
-    comprehensions have variables of their own in the places of the cells `taken`; of each "error" the exception that
-    is handled is in the local that `error_in` names. `base` is the function that `code` itself continues, or did when
-    it was compiled before. Where `code` is a continuation, the call is left to what runs that. `load` gives the
-    constant from which the code object of a continuation is read; new ids begin with `frame`.
+    comprehensions have variables of their own in the places of the cells `taken`. `base` is the function that `code`
+    itself continues, or did when it was compiled before. Where `code` is a continuation, the call is left to what runs
+    that. `load` gives the constant from which the code object of a continuation is read; new ids begin with `frame`.
     With `once`, the continuations follow a copy of the instruction of that id: the instruction itself stays as it was,
     for where the body comes back to it, other locals are bound.
     """
@@ -246,8 +245,11 @@ def _call_continuation(
     with origin(synthetic("to the continuation")):
         steps = [build.label(label)]
         for place, slot in reversed(list(enumerate(stack))):
-            handled = slot == "error"
-            steps.append(build.instruction("POP_EXCEPT") if handled else build.store_fast(f"{TEMP}s{place}"))
+            if slot == "error":
+                steps += [*build.call([build.load_const(sys.exception)], []), build.store_fast(error_in(place))]
+                steps.append(build.instruction("POP_EXCEPT"))
+            else:
+                steps.append(build.store_fast(f"{TEMP}s{place}"))
         held = {f"{STACK}{n}": error_in(n) if slot == "error" else f"{TEMP}s{n}" for n, slot in enumerate(stack)}
         held |= {f"{ASIDE}{n}": f"{TEMP}s{n}" for n in range(len(stack))} | {OWN_OF + name: name for name in taken}
         cells = [build.load_const(NO_CELL) if n in taken else build.load_closure(n) for n in made.frees]

@@ -29,7 +29,7 @@ from explorer.compiler.capture.values.modules import AutocastValue
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.overrides import PLAIN, overridden, overriding
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
-from explorer.compiler.capture.values.tensor import TensorValue, graph_call, narrowest, placed
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call, narrowest, placed, recorded
 from explorer.core.classes import name_in_messages
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.capture import Returned
@@ -327,9 +327,11 @@ def _tensor(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value
     if isinstance(data, ObjectValue) and not isinstance(data, SequenceValue):
         unsupported(reasons.UNTRACEABLE_CALL, f"torch.tensor of a {data.cls.__name__}")
     if isinstance(data, TensorValue) and function is torch.tensor and len(args) + len(kwargs) == 1:
-        copied = graph_call(t, "call_method", "clone", [graph_call(t, "call_method", "detach", [data], {})], {})
+        if t.torch_state.modes and (found := overridden(t, "call_function", function, args, kwargs)) is not None:
+            return found
+        copied = recorded(t, "call_method", "clone", [recorded(t, "call_method", "detach", [data], {})], {})
         device = placed(t, function, kwargs).get("device")
-        return copied if device is None else graph_call(t, "call_method", "to", [copied, device], {})
+        return copied if device is None else recorded(t, "call_method", "to", [copied, device], {})
     return graph_call(t, "call_function", function, args, kwargs)
 
 

@@ -19,6 +19,7 @@ from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, Text
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, ExceptionValue, ObjectValue
+from explorer.compiler.capture.values.overrides import PLAIN
 from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.core.classes import name_in_messages
@@ -281,7 +282,7 @@ def _pow(t: Tracer, left: Value, right: Value, modulus: Value | None = None) -> 
 
 
 def _is_number_tensor(value: Value) -> bool:
-    return isinstance(value, TensorValue) and value.fake.dim() == 0
+    return isinstance(value, TensorValue) and value.cls in PLAIN and value.fake.dim() == 0
 
 
 def _chosen(t: Tracer, symbol: str, best: Value, other: Value) -> Value:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -68,7 +69,7 @@ def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: 
     if not modes and not asked:
         return None
     function, args = _public(kind, target, args)
-    if not callable(function) or not modes and function in _IGNORED:
+    if not callable(function) or not modes and kind == "call_function" and function in _IGNORED:
         return None
     given = [t.from_python(function), TupleValue([ClassValue(v.python_type()) for v in asked]), TupleValue(args)]
     if modes:
@@ -100,12 +101,14 @@ def _is_not_implemented(value: Value) -> bool:
 def _public(kind: str, target: Any, args: list[Value]) -> tuple[Any, list[Value]]:
     """The function of torch that `__torch_function__` is told of, and its arguments."""
     if kind == "call_method":
-        return getattr(torch.Tensor, target), args
+        method = getattr(torch.Tensor, target)
+        tensors = tuple(issubclass(each.python_type(), torch.Tensor) for each in args)
+        return method if isinstance(method, FunctionType) else _announced(method, tensors), args
     if target is getattr and isinstance(args[1], Constant):
         return getattr(torch.Tensor, args[1].value).__get__, args[:1]
     if getattr(target, "__module__", "") == "_operator":
         tensors = tuple(issubclass(each.python_type(), torch.Tensor) for each in args)
-        return _method_of(target, tensors), args if tensors[0] else args[::-1]
+        return _announced(target, tensors), args if tensors[0] else args[::-1]
     return target, args
 
 
@@ -119,13 +122,16 @@ class _Seen(Exception):
 
 
 @functools.cache
-def _method_of(function: Callable[..., object], tensors: tuple[bool, ...]) -> Any:
-    """The method of torch.Tensor that one of Python's operators calls, asked of torch itself."""
+def _announced(function: Callable[..., object], tensors: tuple[bool, ...]) -> Any:
+    """The function that torch names in `__torch_function__` for a method or one of Python's operators, asked of torch
+    itself: `__add__` and `+` are `Tensor.add`, `nelement` is `Tensor.numel`."""
     try:
         with _FirstCall():
             function(*(_STAND_IN if tensor else 1 for tensor in tensors))
     except _Seen as seen:
         return seen.args[0]
+    except (TypeError, ValueError, AttributeError):
+        return function  # it refuses numbers for its other arguments: those that take numbers alone have second names
     return function
 
 

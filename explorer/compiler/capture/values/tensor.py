@@ -409,6 +409,7 @@ class TensorValue(Value):
         return t.from_python(self.fake.shape[0])
 
     def iterate(self, t: Tracer) -> Value:
+        overridden(t, "call_method", "dim", [self], {})  # Tensor.__iter__ asks for it first
         if self.fake.dim() == 0:
             t.raise_(TypeError, "iteration over a 0-d tensor")
         rows = graph_call(t, "call_method", "unbind", [self, Constant(0)], {})
@@ -590,6 +591,8 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
 
 def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """The same, where neither a mode nor a class of the program is asked."""
+    if kind == "call_function" and isinstance(target, types.FunctionType) and target in _METHODS:
+        kind, target = "call_method", _METHODS[target]
     if any(isinstance(v, (FloatValue, SizeValue)) for v in (*args, *kwargs.values())):
         args = [t.float_of(a) for a in args]
         kwargs = {name: t.float_of(value) for name, value in kwargs.items()}
@@ -616,6 +619,10 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
         _counted_from_storage(t, args[0], result, size)  # type: ignore[arg-type]
     node = t.tape.add(kind, target, fx_args, fx_kwargs, result)
     return from_fake(t, node, result)
+
+
+_METHODS = {function: name for name, function in vars(torch.Tensor).items() if isinstance(function, types.FunctionType)}
+"""The methods in Python. A graph calls them by name: the text of a graph cannot name such a function itself."""
 
 
 _NARROW = {
