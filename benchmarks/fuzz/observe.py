@@ -25,6 +25,8 @@ TOLERANCE = {**dict.fromkeys(EXACT, 1e-9), torch.float16: 2e-2, torch.bfloat16: 
 ROUNDING = 2e-5
 ADDRESS = re.compile(r"0x[0-9a-f]+|at 0x\w+")
 GRAD_FUNCTION = re.compile(r"Function \w+Backward0? returned")
+OUT_OF_BOUNDS = re.compile(r"(index -?\d+ is out of bounds for dimension 0 with size) \d+")
+"""Of a tensor of no dimension, torch tells whatever lies behind its sizes."""
 PRINTED_FUNCTION = re.compile(r"grad_fn=<\w+>")
 ONE_OF_SEVERAL = re.compile(r"Output \d+ of \w+ is a view")
 MADE_BY = re.compile(r"which is output \d+ of \w+")
@@ -121,7 +123,8 @@ class Observer:
         coarse = 0.0
         if self.precision is not None:
             coarse = self.precision.tolerance(of) if of is not None else self.precision.read
-        self.facts.append(Fact(place, PRINTED_FUNCTION.sub("grad_fn=<...>", text), value, coarse))
+        text = OUT_OF_BOUNDS.sub(r"\1", PRINTED_FUNCTION.sub("grad_fn=<...>", text))
+        self.facts.append(Fact(place, text, value, coarse))
 
     def finish(self) -> list[Fact]:
         shared: list[tuple[str, int]] = []
@@ -271,7 +274,8 @@ class Observer:
                 self.tell(f"{place}.values", f"{value.requires_grad}", value.detach().as_subclass(Tensor).clone())
                 self._named(place, {name: each for name, each in vars(value).items() if not name.startswith("_dynamo")})
             else:
-                self.see(f"{place}.values", value.to_dense().clone())
+                with torch.inference_mode(value.is_inference()):
+                    self.see(f"{place}.values", value.to_dense().clone())
 
 
 def _copy(value: Tensor) -> Tensor:
