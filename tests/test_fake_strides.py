@@ -240,3 +240,16 @@ def test_axes_of_size_one(kind):
             made = THROUGH_ELEMENTS[kind](fake(a), fake(b))
         for one, other in zip(tensors_in(made), tensors_in(THROUGH_ELEMENTS[kind](a, b)), strict=True):
             assert one.stride() == other.stride(), (a.shape, a.stride(), b.shape, b.stride())
+
+
+def loss_by_element(a, b):
+    return F.binary_cross_entropy(a, b, reduction="none")
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("call", [torch.floor_divide, torch.copysign, torch.special.xlog1py, loss_by_element])
+def test_strides_of_what_torch_makes_in_parts(call, dynamic):
+    x = torch.rand(3, 4, 5).transpose(1, 2)
+    for given in ((x, x.contiguous()), (x.contiguous(), x), (x.permute(2, 0, 1), x.permute(2, 0, 1).contiguous())):
+        made = explorer.compile(lambda a, b: call(a, b), dynamic=dynamic)(*given)
+        assert made.stride() == call(*given).stride()

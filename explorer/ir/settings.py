@@ -123,11 +123,7 @@ def as_they_are() -> Callable[[], None]:
     nesting, depth = autocast_nesting(), functorch.get_dynamic_layer_stack_depth()
     is_dual = forward_ad._current_level >= 0
 
-    def put_back() -> None:
-        if not is_dual:
-            _close_dual_level()
-        _undo_layers(depth)
-        torch.clear_autocast_cache()
+    def put_settings_back() -> None:
         for setting, key, value in before:
             if setting.read(*key) != value:
                 setting.write(*key, *value)
@@ -135,6 +131,14 @@ def as_they_are() -> Callable[[], None]:
             torch.autocast_decrement_nesting()
         for _ in range(nesting - autocast_nesting()):
             torch.autocast_increment_nesting()
+
+    def put_back() -> None:
+        with contextlib.ExitStack() as steps:  # the last is the first to run; all run, also where one raises
+            steps.callback(put_settings_back)
+            steps.callback(torch.clear_autocast_cache)
+            steps.callback(_undo_layers, depth)
+            if not is_dual:
+                steps.callback(_close_dual_level)
 
     return put_back
 

@@ -121,7 +121,7 @@ test("a viewer finds its kernel again after the page was loaded again", async ()
   const timing = await openPane(viewer, "timing");
   await timing.getByRole("button", { name: "Time again" }).waitFor();
   await viewer.getByRole("button", { name: "What Timing shows" }).click();
-  await page.locator("dialog", { hasText: "taken in turn" }).getByRole("button", { name: "Close" }).click();
+  await page.locator("dialog", { hasText: "timed in turn" }).getByRole("button", { name: "Close" }).click();
   assert.deepEqual(visit.errors, []);
 });
 

@@ -74,7 +74,7 @@ for (const comms of ["perCommTarget", "disabled"]) {
         }).observe(pane, { subtree: true, childList: true, characterData: true });
         pane.querySelectorAll("button").forEach(each => each.textContent === "Time again" && each.click());
       }));
-      assert.ok(seen.length >= 3, `samples came in ${seen.length} steps: ${seen.join(", ")}`);
+      assert.ok(seen.length >= 2, `samples came in ${seen.length} steps: ${seen.join(", ")}`);
       assert.equal(await rows(timing).count(), 2);
       assert.match(await rows(timing).nth(1).innerText(), /x 4096×128, w 128/);
       assert.ok(await samples(timing) > 10);

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._ops import HigherOrderOperator
+from torch._prims_common import compute_elementwise_output_strides, suggest_memory_format
 from torch._prims_common import make_contiguous_strides_for as contiguous
-from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._mode_utils import no_dispatch
@@ -47,9 +47,19 @@ SUGGESTED_ON_CPU = frozenset(
 TRANSFORMS = frozenset({aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default})
 """Those whose results lie as the library on this machine writes them."""
 PER_ELEMENT = frozenset(
-    {aten.floor_divide.default, aten._to_copy.default, aten.zeros_like.default, aten.ones_like.default}
-)
+    {
+        aten.floor_divide.default, aten._to_copy.default, aten.zeros_like.default, aten.ones_like.default,
+        aten.binary_cross_entropy.default,
+    }
+)  # fmt: skip
 """Those that go through elements and are not tagged so."""
+IN_PARTS = frozenset(
+    {
+        aten.floor_divide.default, aten.div.Tensor_mode, aten.copysign.Tensor, aten.special_xlog1py.default,
+        aten.binary_cross_entropy.default,
+    }
+)  # fmt: skip
+"""Those of them that torch makes of others where sizes are symbols, whose last one sees another order of strides."""
 COPIES = frozenset({aten.diagonal_scatter.default, aten.select_scatter.default, aten.slice_scatter.default})
 """Those that write into a copy of their first input, with memory for each element,"""
 DRAWS = frozenset(
@@ -135,6 +145,10 @@ class LaidOut(FakeTensorMode):
             if stride and stride != result.stride():
                 with self:
                     return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
+        elif func in IN_PARTS and len(given := tensors_in(args)) > 1 and result.shape == given[0].shape:
+            with self:
+                stride = compute_elementwise_output_strides(*given)
+                return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
         return result
 
     def count_write(self, tensor: Tensor) -> None:
