@@ -145,9 +145,9 @@ class LaidOut(FakeTensorMode):
             if stride and stride != result.stride():
                 with self:
                     return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
-        elif func in IN_PARTS and len(given := tensors_in(args)) > 1 and result.shape == given[0].shape:
+        elif func in IN_PARTS and len(tensors := tensors_in(args)) > 1 and result.shape == tensors[0].shape:
             with self:
-                stride = compute_elementwise_output_strides(*given)
+                stride = compute_elementwise_output_strides(*tensors)
                 return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
         return result
 

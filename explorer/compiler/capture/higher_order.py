@@ -165,6 +165,8 @@ def call(t: Tracer, operator: object, *args: Any) -> list[Value]:
     operands: list[fx.Node] = []
     fx.map_arg(args, operands.append)
     value = t.tape.operate(operator, args, operands)
+    for each in value:
+        each.constant = None  # of one run of the body: torch before 2.12 took it for the result
     found = from_fake(t, t.tape.add("call_function", operator, args, {}, value), tuple(value))
     return t.items(found)
 
