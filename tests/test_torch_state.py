@@ -243,3 +243,15 @@ def test_a_setting_that_is_read_is_guarded(read):
             assert compiled(x).item() == (1 if value else 2)
     finally:
         write(before)
+
+
+def test_hooks_of_saved_tensors_end_where_the_graph_raises():
+    def f(x, i):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
+            return x[i] * x
+
+    compiled = explorer.compile(f)
+    compiled(torch.ones(1, 3), torch.tensor([0]))
+    with pytest.raises(IndexError, match="index 5 is out of bounds for dimension 0 with size 1"):
+        compiled(torch.ones(1, 3), torch.tensor([5]))
+    assert torch._C._autograd._top_saved_tensors_default_hooks(False) is None

@@ -38,7 +38,7 @@ from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import NULL, Constant
 from explorer.compiler.capture.values.functions import CellAside
 from explorer.compiler.capture.values.objects import DELETED, attribute_in_c, is_shadowed, set_in_dict
-from explorer.core.files import raised_at
+from explorer.core.files import outside, raised_at
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import unsupported
 from explorer.core.recorder import note, recorder
@@ -450,8 +450,9 @@ def eagerly(
     function: Callable[..., object], error: BaseException, before: object, after: object, *arguments: object
 ) -> Any:
     """What a frame returns that is run as it was written, since its graph raised `error`. Raises that where the graph
-    has written inputs that cannot be put back, and where it may come from the program's hooks of saved tensors."""
-    if not isinstance(error, Exception) or hook.saved_tensors_hooked():
+    has written inputs that cannot be put back, and where it comes from the program's hooks of saved tensors."""
+    below = error.__traceback__ and error.__traceback__.tb_next
+    if not isinstance(error, Exception) or hook.saved_tensors_hooked() and outside(below):
         raise error
     if not before.put_back() if isinstance(before, Before) else before != after:
         raise error
