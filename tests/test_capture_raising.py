@@ -883,7 +883,6 @@ REFUSED_FOR_NUMBERS = {
     "put_": (lambda i: torch.zeros(3).put_(i, torch.ones(1)), torch.tensor([9])),
     "searchsorted": (lambda s: torch.searchsorted(torch.arange(3.0), torch.ones(1), sorter=s), torch.arange(7, 10)),
     "segment_reduce": (lambda n: torch.segment_reduce(torch.ones(3), "sum", lengths=n), torch.tensor([9])),
-    "repeat_interleave": (lambda n: torch.ones(2).repeat_interleave(n, output_size=2), torch.tensor([-1, 3])),
     "matrix_power": (lambda a: torch.linalg.matrix_power(a, -1), ZEROS),
     "tensorinv": (lambda a: torch.linalg.tensorinv(a, ind=1), ZEROS),
     "tensorsolve": (lambda a: torch.linalg.tensorsolve(a, torch.ones(2)), ZEROS),
