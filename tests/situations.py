@@ -339,7 +339,7 @@ class Named(Tensor):
     """A tensor subclass that changes nothing."""
 
 
-@situation("A tensor, then a subclass, then a parameter", "x type is situations.Named, expected torch.Tensor",
+@situation("A tensor, then a subclass, then a parameter", "x is of type situations.Named, expected torch.Tensor",
            "pass the same type in every call")  # fmt: skip
 def subclasses() -> Record:
     return watched(lambda x: x + 1, (X,), (X.as_subclass(Named),), (nn.Parameter(X),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -52,7 +53,7 @@ def test_hit_miss_and_the_part_that_differed(tmp_path: Path) -> None:
 
 def test_an_exploration_says_that_it_passes_them_by() -> None:
     record = explorer.explore(scaled, time=False)(torch.ones(3))
-    assert "g++" in str(record.caches) or "c++" in str(record.caches)
+    assert re.search(r"\w+\.so: (found|built)", str(record.caches))
     assert len(record.caches) == 0
 
 

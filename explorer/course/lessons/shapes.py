@@ -139,7 +139,7 @@ def find_line(answer: Answer, name: str) -> Found:
     return 0, "its size stays a symbol", record, "guards"
 
 
-SPECIALISED = Prediction("line", {"listed": 4, "even": 3, "padded": 0, "labelled": 3, "looked": 3}, find_line).puzzle(
+SPECIALISED = Prediction("line", {"listed": 4, "even": 3, "padded": 0, "labelled": 4, "looked": 3}, find_line).puzzle(
     id="shapes-2",
     title="Where a size became a number",
     task=(
@@ -149,11 +149,11 @@ SPECIALISED = Prediction("line", {"listed": 4, "even": 3, "padded": 0, "labelled
     ),
     minutes=8,
     given=LINES,
-    wrong={"listed": 2, "padded": 2, "labelled": 4, "looked": 0, "even": 4},
+    wrong={"listed": 2, "padded": 2, "labelled": 3, "looked": 0, "even": 4},
     says=lambda number: f"it is line {number}" if number else "its size stays a symbol",
     hints=(
         "Reading a size, and computing with it, leaves a symbol. What needs to know which number it is?",
-        "A loop of n steps, a test `n == 6` that is true, n as text, and n as a key of a dict.",
+        "A loop of n steps, a test `n == 6` that is true, text of n that is read, and n as a key of a dict.",
         "`padded` computes with the size and gives the result to torch.zeros, which takes symbols.",
     ),
 )
