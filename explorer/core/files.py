@@ -8,7 +8,6 @@ import os
 import stat
 import sys
 import traceback
-import types
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,15 +16,12 @@ OWN_FILES = f"{PACKAGE}{os.sep}"
 """How the names of its files begin."""
 
 
-def outside(passed: types.TracebackType | None) -> list[traceback.FrameSummary]:
-    """The lines that an exception passed which are neither torch's nor this package's, the innermost last."""
-    own = [each for each in traceback.extract_tb(passed) if not each.filename.startswith((OWN_FILES, "<"))]
-    return [each for each in own if f"{os.sep}torch{os.sep}" not in each.filename]
-
-
 def raised_at(error: BaseException) -> str:
-    """The innermost of them, as Python writes it; "" where there is none."""
-    found = outside(error.__traceback__)[-1:]
+    """The innermost line that is neither torch's nor this package's which an exception passed, as Python writes it; ""
+    where there is none."""
+    passed = traceback.extract_tb(error.__traceback__)
+    own = [each for each in passed if not each.filename.startswith((OWN_FILES, "<"))]
+    found = [each for each in own if f"{os.sep}torch{os.sep}" not in each.filename][-1:]
     return "".join(f'\n  File "{each.filename}", line {each.lineno}, in {each.name}' for each in found)
 
 

@@ -38,7 +38,7 @@ from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import NULL, Constant
 from explorer.compiler.capture.values.functions import CellAside
 from explorer.compiler.capture.values.objects import DELETED, attribute_in_c, is_shadowed, set_in_dict
-from explorer.core.files import outside, raised_at
+from explorer.core.files import OWN_FILES, raised_at
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import unsupported
 from explorer.core.recorder import note, recorder
@@ -451,8 +451,7 @@ def eagerly(
 ) -> Any:
     """What a frame returns that is run as it was written, since its graph raised `error`. Raises that where the graph
     has written inputs that cannot be put back, and where it comes from the program's hooks of saved tensors."""
-    below = error.__traceback__ and error.__traceback__.tb_next
-    if not isinstance(error, Exception) or hook.saved_tensors_hooked() and outside(below):
+    if not isinstance(error, Exception) or hook.saved_tensors_hooked() and _passed_others(error):
         raise error
     if not before.put_back() if isinstance(before, Before) else before != after:
         raise error
@@ -460,6 +459,12 @@ def eagerly(
     said = f"{type(error).__name__}: {error}{raised_at(error)}"
     note(CompilerBug, function.__qualname__, "".join(traceback.format_exception(error)), said)
     return result
+
+
+def _passed_others(error: Exception) -> bool:
+    """Whether it passed, below the frame that called the graph, code that is not this package's: a hook's."""
+    below = traceback.extract_tb(error.__traceback__)[1:]
+    return not all(each.filename.startswith((OWN_FILES, "<")) for each in below)
 
 
 def _balance(t: Tracer) -> None:
