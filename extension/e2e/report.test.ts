@@ -285,6 +285,7 @@ test("the compilation is told in phases, each with what it made", async () => {
 
 test("an address opens what it names, and the button copies the address of what is shown", async () => {
   const on = await visit("plain.html", { width: 1440 });
+  await on.page.locator("#viewer [role=tab]").first().waitFor();
   await on.page.keyboard.press("/");
   await on.page.waitForFunction(() => document.activeElement?.matches(".ex-search"), undefined, { timeout: 10_000 });
   await on.page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
