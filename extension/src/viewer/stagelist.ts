@@ -8,7 +8,7 @@ import { sum } from "./gather";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
 import { ends, onChange, type Readable, Signal, watchAny } from "./signal";
-import { type Branch, changeOf, compileTree, fittingPane, halfName, OUTSIDE, ownSeconds, type Phase, phases } from "./stages";
+import { type Branch, changeOf, compileName, compileTree, fittingPane, halfName, OUTSIDE, ownSeconds, type Phase, phases } from "./stages";
 
 /** Levels of the tree that are indented. */
 const DEEPEST = 20;
@@ -155,7 +155,7 @@ export function StageList(
     const state = compile.raises ? "✗ raises" : compile.error && !compile.fallback ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
     return [
       ...breakItems,
-      item(compile.title === OUTSIDE ? OUTSIDE : `${compile.id} ${compile.called || compile.title}${compile.engine === "stock" ? " (stock)" : ""}`, state, open, chosen, ""),
+      item(compile.title === OUTSIDE ? OUTSIDE : `${compileName(compile)}${compile.engine === "stock" ? " (stock)" : ""}`, state, open, chosen, ""),
       ...branch.children.flatMap(child => branchRows(child, level + 1)),
     ];
   }

@@ -119,6 +119,11 @@ function madeIn({ codes, halves = [] }: CompileData, phase: string, stages: read
   return of ? count(of, one) : "";
 }
 
+/** What a person calls a compile: its number, and the function's name. */
+export function compileName({ id, called, title }: CompileData): string {
+  return `${id} ${called || title}`;
+}
+
 /** The half of a stage as a word: "forward", "backward", or "" where there is but one. */
 export function halfName(compile: CompileData, half: string): string {
   return half.startsWith(`${compile.id}_`) ? half.slice(compile.id.length + 1) : "";

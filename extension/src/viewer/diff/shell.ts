@@ -10,6 +10,7 @@ import { ends } from "../signal";
 import { notesOf } from "../status";
 import { type CompilePair, compilePairs } from "./compare";
 import { DiffView } from "./view";
+import { compileName } from "../stages";
 
 const NARROW = 720;
 let mounted = 0;
@@ -25,7 +26,7 @@ export function DiffShell(
   const [folded, endFolded] = remembered<boolean>(host, "diff.folded", false);
   const saving = Saving(root, host);
   const chooser = h("select.ex-select", { "aria-label": "Compiles compared" }, ...pairs.map((pair, n) =>
-    h("option", { value: n }, `${pair.before ? `${pair.before.id} ${pair.before.called || pair.before.title}` : "nothing"} → ${pair.after ? `${pair.after.id} ${pair.after.called || pair.after.title}` : "nothing"}`)));
+    h("option", { value: n }, `${pair.before ? compileName(pair.before) : "nothing"} → ${pair.after ? compileName(pair.after) : "nothing"}`)));
   const [old, fresh] = before.title === after.title ? [`${before.title} (before)`, `${after.title} (after)`] : [before.title, after.title];
   const badge = (record: RecordData) => h("span.ex-badge", phrase([record.engine, record.target], " · "));
   const header = h(

@@ -10,6 +10,7 @@ import type { BreakData, CompileData, EagerData, ErrorData, RecordData, SpanData
 import { ends, watchAny } from "../signal";
 import { spanned } from "./bytecode/listing";
 import { shortTarget } from "./graphs/operations";
+import { compileName } from "../stages";
 
 export function breaks(into: HTMLElement, context: Context): Pane {
   const body = h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Graph breaks" });
@@ -110,7 +111,7 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
       ...(why.detail ? row("What happened", h("code", why.detail)) : []),
       ...(hints.length ? row("What you can do", ...hints.map(each => h("p", ...hinted(each, record.attempts ?? [], cards)))) : []),
       ...row("Before it", ...ends.map(([each, { instruction }]) =>
-        h("div", link(`${each.id} ${each.called || each.title}`, () => context.show("bytecode", key(each.id, instruction))), made(each)))),
+        h("div", link(compileName(each), () => context.show("bytecode", key(each.id, instruction))), made(each)))),
       ...row("After it", ...(next.length ? next : ["no continuation follows"])),
       ...(frames.length > 1 ? row("Call stack", h("ol.ex-list", ...frames)) : []),
       ...row("Reason", link(why.code, () => context.reason(why.code))),
@@ -162,7 +163,7 @@ function tried(context: Context, compile: CompileData, cards: Cards): HTMLElemen
 function fallbackCard(context: Context, compile: CompileData): HTMLElement {
   const why = compile.fallback;
   return h(
-    "section.ex-card", h("h3", `⚠ ${compile.id} ${compile.called || compile.title} runs eagerly: ${why?.title ?? ""}`),
+    "section.ex-card", h("h3", `⚠ ${compileName(compile)} runs eagerly: ${why?.title ?? ""}`),
     h("p", why?.detail ?? ""), button("ex-link", why?.code ?? "", () => context.reason(why?.code ?? "")),
   );
 }

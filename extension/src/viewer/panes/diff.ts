@@ -7,6 +7,7 @@ import type { CompileData } from "../record";
 import { compilePairs } from "../diff/compare";
 import { ends, onChange } from "../signal";
 import { openedRecord } from "../read";
+import { compileName } from "../stages";
 
 const BEFORE = "before the edit";
 let opened = 0;
@@ -68,7 +69,7 @@ export function diff(into: HTMLElement, context: Context): Pane {
       version.record.compiles.filter(each => each !== own).map(each => [`${n}/${each.id}`, version, each] as const));
     fill(other, ...versions.map((version, n) =>
       h("optgroup", { label: n === 0 ? "this record" : version.name },
-        ...choices.filter(([, of]) => of === version).map(([value, , each]) => h("option", { value }, `${each.id} ${each.called || each.title}${each.engine === "stock" ? " (stock)" : ""}`)))));
+        ...choices.filter(([, of]) => of === version).map(([value, , each]) => h("option", { value }, `${compileName(each)}${each.engine === "stock" ? " (stock)" : ""}`)))));
     if (!choices.some(([label]) => label === chosen)) chosen = choices[0]?.[0] ?? "";
     other.value = chosen;
     from.hidden = choices.length === 0;
@@ -80,7 +81,7 @@ export function diff(into: HTMLElement, context: Context): Pane {
       fill(body);
       return;
     }
-    said.textContent = `to ${own.id} ${own.called || own.title}`;
+    said.textContent = `to ${compileName(own)}`;
     const [before, after] = [named(version, compile), named({ name: record.title, record }, own)];
     view = DiffView(name, before, after, { before: compile, after: own }, wishes);
     fill(body, view.element);

@@ -2,7 +2,7 @@
 
 import { least, most, sum } from "../../gather";
 import type { BuildData, CompileData, RecordData, StageData } from "../../record";
-import { halfName } from "../../stages";
+import { compileName, halfName } from "../../stages";
 
 export type Part = "capture" | "graph" | "loops" | "code" | "link" | "other";
 
@@ -62,7 +62,7 @@ function tracksOf(compiles: readonly CompileData[]): CompileData[][] {
 
 function spansOf(compile: CompileData, start: number, top: number): Span[] {
   const whole: Span = {
-    compile, name: `${compile.id} ${compile.called || compile.title}`, part: "other", from: compile.started - start, seconds: endOf(compile) - compile.started, row: top,
+    compile, name: compileName(compile), part: "other", from: compile.started - start, seconds: endOf(compile) - compile.started, row: top,
   };
   const stages = (compile.stages ?? []).map((stage): Span => {
     const half = halfName(compile, stage.half ?? "");
