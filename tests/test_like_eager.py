@@ -162,6 +162,73 @@ def test_a_cache_remembers_an_older_result() -> None:
     like_eager(make, lambda: torch.ones(2))
 
 
+class Remembering:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    @functools.lru_cache  # noqa: B019
+    def number(self, k: int) -> int:
+        return k * self.n
+
+    @functools.lru_cache  # noqa: B019
+    def tensor(self, k: int) -> torch.Tensor:
+        return torch.ones(k) * self.n
+
+
+@functools.cache
+def of_object(given: Any, *, k: int = 1) -> Any:
+    return given.n * k if isinstance(given, Remembering) else given + SEEN[0]
+
+
+@functools.lru_cache(maxsize=1)
+def last(k: int) -> list[int]:
+    return [k, SEEN[0]]
+
+
+@functools.cache
+def refusing(k: int) -> int:
+    if SEEN[0] == 2:
+        raise ValueError("two")
+    return k
+
+
+CACHES = [Remembering.number, Remembering.tensor, of_object, last, refusing]
+ASKED = [
+    "p.number(3)", "p.tensor(2)", "p.tensor(2).add_(1)", "of_object(p)", "of_object(p, k=2)", "of_object(k=2, given=p)",
+    "of_object(x)", "of_object(x.shape[0])", "of_object(x + 1)", "last(3)[1]", "last(1)[0] + last(2)[1] + last(1)[1]",
+    "(last(3).append(1), len(last(3)))[1]", "refusing(4)", "(setattr(p, 'n', 8), p.number(3))[1]",
+    "(CACHES[0].cache_clear(), p.number(3))[1]", "CACHES[0].cache_info().currsize + p.number(4)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_cache_is_asked(asked: str, dynamic: bool | None) -> None:
+    """Of objects and tensors too, after what its function reads has changed and after it was cleared."""
+    space = dict(globals())
+    exec(f"def fn(x, p):\n    return x + {asked}", space)
+
+    def seen(fn: Callable[..., Any]) -> list[Any]:
+        found: list[Any] = []
+        for cache in CACHES:
+            cache.cache_clear()
+        x, p = torch.ones(2), Remembering(2)
+        for number, clears in ((1, False), (1, False), (2, False), (2, True), (3, False)):
+            SEEN[:] = [number]
+            p.n = number * 2
+            for cache in CACHES if clears else ():
+                cache.cache_clear()
+            try:
+                found.append(fn(x, p).tolist())
+            except ValueError as error:
+                found.append(str(error))
+        found.append(fn(x * 3, Remembering(9)).tolist())
+        SEEN.clear()
+        return found
+
+    assert seen(explorer.compile(space["fn"], dynamic=dynamic)) == seen(space["fn"])
+
+
 GENERATORS = [
     "g = torch.Generator()", "g = torch.Generator(); g.manual_seed(3)",
     "g = torch.Generator('cpu').manual_seed(x.dim())",
@@ -315,3 +382,48 @@ def test_integers_of_the_program_that_leave_64_bits(computed: str, dtype: torch.
             except (RuntimeError, OverflowError) as error:
                 found.append(type(error))
         assert found[0] == found[1]
+
+
+class Doubling(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return grad * 2
+
+
+COUNTED = [
+    "x.add_(1)", "x[0] = 2", "x[0] += 1", "x.detach().mul_(2)", "x.data.mul_(2)", "x.view(-1).neg_()", "x.zero_()",
+    "x.copy_(x)", "x.unsqueeze_(0).squeeze_(0)", "x.t_()", "torch.add(x, 1, out=x)", "torch._foreach_add_([x, x], 1)",
+    "x.clamp_(0, 1)", "x.masked_fill_(x > 0, 1)", "x.uniform_()", "x.fill_(x.sum().detach())", "x[:0].zero_()",
+    "Doubling.apply(x)", "torch.func.vmap(lambda r: r.add_(1))(x)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [*GIVEN, "inference tensor"])
+@pytest.mark.parametrize("at", range(len(COUNTED)))
+def test_each_write_counts(at: int, given: str) -> None:
+    """The version of a tensor that is written twice and more in one call, and of a view of it."""
+    space: dict[str, Any] = {"torch": torch, "Doubling": Doubling}
+    lines = [COUNTED[at], COUNTED[at - 1], COUNTED[at - 5], "return x + 0"]
+    exec("def fn(x):\n" + "".join(f"    {line}\n" for line in lines), space)
+
+    def versions(fn: Callable[[torch.Tensor], Any], grad: bool) -> list[Any]:
+        found: list[Any] = []
+        for _ in range(2):
+            with torch.inference_mode(given == "inference tensor"):
+                x = GIVEN.get(given, GIVEN["leaf"])()
+            view = x[:1]
+            try:
+                with torch.set_grad_enabled(grad):
+                    fn(x)
+            except (RuntimeError, IndexError) as error:
+                found.append(type(error))
+            found += ["none" if each.is_inference() else each._version for each in (x, view)]
+        return found
+
+    for grad in (True, False):
+        assert versions(explorer.compile(space["fn"]), grad) == versions(space["fn"], grad)

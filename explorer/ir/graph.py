@@ -44,6 +44,8 @@ class NodeInfo:
     """The number of the step of the capture's evaluator that made the node."""
     checkpoint: int = 0
     """The number of the torch.utils.checkpoint call around the node, the outermost; 0 where there is none."""
+    writes: int | None = None
+    """Of an input: by how much the program's writes raise its version, where that is known."""
 
     @property
     def said(self) -> str:

@@ -179,18 +179,14 @@ Returned = FromGraph | FromInput | FromView | SameAs | Constant
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """Input `index` is written. "inside": by a trailing `aten.copy_` of the graph, unseen by autograd. "uncounted":
-    likewise, and its version stays: through `x.data`, or by an operator that does not say so. "after": from the
-    NewValue at forward output `output`, by a copy that autograd sees."""
+    """Input `index` is written: from the NewValue at forward output `output`, by a copy that autograd sees; where that
+    is None by a trailing `aten.copy_` of the graph, unseen by autograd."""
 
     index: int
-    how: Literal["inside", "uncounted", "after"]
     output: int | None = None
 
     def __str__(self) -> str:
-        where = "inside the graph" + (", its version stays" if self.how == "uncounted" else "")
-        if self.how == "after":
-            where = f"after the graph, from forward output {self.output}"
+        where = "inside the graph" if self.output is None else f"after the graph, from forward output {self.output}"
         return f"input {self.index} is written {where}"
 
 
@@ -226,6 +222,9 @@ class Signature:
     outputs: tuple[GraphOutput, ...]
     returned: tuple[Returned, ...]
     mutations: tuple[Mutation, ...] = ()
+    versions: Mapping[int, int] = field(default_factory=dict)
+    """By how much the version of each input that is written or changes its axes grows: once with each write of the
+    program, and not where it is written through `x.data`, or by an operator that does not say so."""
     restrides: tuple[Restride, ...] = ()
     repeats: Mapping[int, int] = field(default_factory=dict)
     """Inputs that are the very tensor of an earlier input."""
@@ -244,7 +243,8 @@ class Signature:
         return frozenset(mutation.index for mutation in self.mutations)
 
     def lines(self) -> list[Line]:
-        made = [Line(f"  {mutation}") for mutation in self.mutations]
+        stays = ["" if self.versions[mutation.index] else ", its version stays" for mutation in self.mutations]
+        made = [Line(f"  {mutation}{stay}") for mutation, stay in zip(self.mutations, stays, strict=True)]
         made += [Line(f"  {restride}") for restride in self.restrides]
         made += [Line(f"  input {again} is input {first}") for again, first in self.repeats.items()]
         made += [Line(f"  returns {index}: {returned}") for index, returned in enumerate(self.returned)]

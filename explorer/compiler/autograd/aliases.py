@@ -9,14 +9,12 @@ from __future__ import annotations
 import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 from torch._prims_common import is_non_overlapping_and_dense_or_false
-from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 from torch.utils import _pytree as pytree
 
 from explorer.compiler.autograd import reasons
@@ -215,18 +213,24 @@ def extent(value: Tensor) -> tuple[int, int]:
 
 
 Values = Sequence[Any]
+_set_versions: Any = torch._C._autograd._unsafe_set_version_counter
 
 
 class Writing:
     """The changes of inputs that remain when the graph has run."""
 
     def __init__(self, signature: joint.Signature) -> None:
-        self._inside = [m.index for m in signature.mutations if m.how == "inside"]
+        self._versions = tuple(signature.versions.items())
         self._after = [(m.index, m.output) for m in signature.mutations if m.output is not None]
         self._restrides = [
-            (r, len(r.size), evaluator((*r.size, *r.stride, r.offset), signature.symbols))
-            for r in signature.restrides
+            (r, len(r.size), evaluator((*r.size, *r.stride, r.offset), signature.symbols)) for r in signature.restrides
         ]
+
+    def versions(self, inputs: Values) -> list[tuple[Tensor, int]]:
+        """The inputs whose versions change, with those that they get: one more for each write of the program, however
+        often what runs in its place writes."""
+        given = [(inputs[i], count) for i, count in self._versions]
+        return [(tensor, tensor._version + count) for tensor, count in given if not tensor.is_inference()]
 
     def move(self, inputs: Values) -> Values:
         """Give inputs their new axes before the graph runs, since that counts as a write of what its backward reads;
@@ -240,18 +244,16 @@ class Writing:
                 given[restride.index] = target.as_strided(*before)
         return given
 
-    def __call__(self, inputs: Values, given: Values, values: Values) -> None:
-        """`values` are the forward outputs. Generated code writes through pointers: version counters follow here."""
+    def __call__(self, inputs: Values, given: Values, values: Values, versions: Sequence[tuple[Tensor, int]]) -> None:
+        """`values` are the forward outputs, `versions` what the inputs' become."""
         for restride, rank, facts in self._numbers(given):
             if (target := given[restride.index]) is inputs[restride.index]:
-                counted = restride.seen or restride.resized or not target.requires_grad
-                with nullcontext() if counted else preserved_version(target):  # the backward reads the memory as it was
-                    _restride(target, restride, rank, facts)
+                _restride(target, restride, rank, facts)
         for index, output in self._after:
             with torch.set_grad_enabled(values[output].requires_grad):
                 inputs[index].copy_(values[output])
-        if self._inside:
-            torch.autograd.graph.increment_version([inputs[i] for i in self._inside if not inputs[i].is_inference()])
+        if versions:
+            _set_versions(*zip(*versions, strict=True))
 
     def _numbers(self, inputs: Values) -> list[tuple[joint.Restride, int, list[object]]]:
         return [(restride, rank, sizes(inputs)) for restride, rank, sizes in self._restrides]

@@ -136,15 +136,16 @@ def finished(plan: Traced | Partitioned, run: Half) -> Call:
     """`run`, then the writes that autograd sees, then the results the caller expects."""
     signature = plan.signature
     returning = Returning(signature)
-    if returning.as_is and not signature.mutations and not signature.restrides:
+    if returning.as_is and not signature.mutations and not signature.versions:
         return lambda *inputs: run(inputs)
     writing = Writing(signature)
     moves = isinstance(plan, Partitioned) and signature.restrides
 
     def call(*inputs: object) -> tuple[object, ...]:
+        versions = writing.versions(inputs)
         given = writing.move(inputs) if moves else inputs
         values = run(given)
-        writing(inputs, given, values)
+        writing(inputs, given, values, versions)
         return returning(inputs, values)
 
     return call

@@ -388,13 +388,14 @@ class Tracer:
         inside = [i for i in written if i not in after]
         self.write_inputs(inside, inputs)
         self.graph.output(tuple(nodes))
-        mutations = [joint.Mutation(i, "after", output) for output, i in enumerate(after)]
-        mutations += [joint.Mutation(i, "inside" if self.inputs[i]._version else "uncounted") for i in inside]
+        mutations = [joint.Mutation(i, output) for output, i in enumerate(after)]
+        mutations += [joint.Mutation(i) for i in inside]
         signature = joint.Signature(
             inputs=tuple(sources),
             outputs=tuple(kinds),
             returned=placed.returned,
             mutations=tuple(mutations),
+            versions=self.versions({*written, *restrided}),
             restrides=restrides,
             repeats=dict(self.repeats),
             differentiable=differentiable,
@@ -414,6 +415,12 @@ class Tracer:
     def size_node(self, value: object) -> Any:
         assert self.tape.sizes is not None
         return self.tape.sizes.node(value)
+
+    def versions(self, changed: set[int]) -> dict[int, int]:
+        """By how much the versions of inputs grow."""
+        told = {i: info(node).writes for i, node in enumerate(self.captured.inputs) if i in self.inputs}
+        grown = {i: self.inputs[i]._version if count is None else count for i, count in told.items()}
+        return {i: count for i, count in grown.items() if count or i in changed}
 
     def autograd_saw(self, index: int) -> bool:
         """Whether autograd recorded a write of this input; a write under no_grad or through detach it did not."""

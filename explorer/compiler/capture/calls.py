@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import types
 import weakref
+from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
 import torch
@@ -47,9 +48,9 @@ from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.compiler.capture.wrap import instance_of_class, make_wrapper
 from explorer.core.classes import is_written_in_c
-from explorer.core.reasons import unsupported
+from explorer.core.reasons import Unsupported, unsupported
 from explorer.core.recorder import note, recorder
-from explorer.ir.capture import Attr, Inlined, Item, Returned
+from explorer.ir.capture import Attr, Computed, Inlined, Item, Returned, Source
 
 TORCH_DIR = os.path.dirname(torch.__file__) + os.sep
 STDLIB_DIR = sysconfig.get_paths()["stdlib"] + os.sep
@@ -264,18 +265,7 @@ class Calls(Tracer, Protocol):
         if str(getattr(function, "__module__", "")).startswith("optree") and function in optrees():
             return self._of_optree(function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
-            before = self.effects.outside, self.tape.writes()
-            found = self.call(self.from_python(function.__wrapped__), args, kwargs)
-            if (self.effects.outside, self.tape.writes()) != before:
-                unsupported(reasons.UNTRACEABLE_CALL, f"{function.__qualname__}, a functools cache with side effects")
-            if not all(isinstance(v, Constant) for v in (*args, *kwargs.values())):
-                return found
-            # What it remembers, which may be older than what its function gives now.
-            given = {k: v.constant() for k, v in kwargs.items()}
-            kept = self.python(function, *(a.constant() for a in args), **given)
-            if isinstance(kept, (list, dict, set, collections.deque)):
-                unsupported(reasons.UNTRACEABLE_CALL, f"{function.__qualname__}, a functools cache of what may change")
-            return self.from_python(kept)
+            return self._remembered(function, args, kwargs)
         if is_graph_function(function):
             return graph_call(self, "call_function", function, args, kwargs)
         owner = getattr(function, "__objclass__", None)
@@ -305,6 +295,63 @@ class Calls(Tracer, Protocol):
                 return self.from_python(found)
         name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
         unsupported(reasons.UNTRACEABLE_CALL, f"{module}.{name}" if module not in ("", "builtins") else str(name))
+
+    def _remembered(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """What a functools cache gives, which may be older than what its function gives now: the cache itself is asked,
+        here and at each call before the graph."""
+
+        def refuse(what: str) -> NoReturn:
+            unsupported(reasons.UNTRACEABLE_CALL, f"{function.__qualname__}, a functools cache {what}")
+
+        def effects() -> tuple[object, ...]:
+            return self.effects.outside, self.tape.written_inputs(), self.tape.mode.drew
+
+        about = function.cache_info()
+        if about.currsize == about.maxsize:
+            refuse("that is full, where a question drops an older answer")
+        before = effects()
+        try:
+            self.call(self.from_python(function.__wrapped__), args, kwargs)
+        except Raised:
+            refuse("whose function raises")
+        if effects() != before:
+            refuse("with side effects")
+        if (before[0] or before[1]) and not is_library(function.__module__):
+            refuse("after side effects, which its function may see")
+        given = [self._asked_with(value, refuse) for value in (*args, *kwargs.values())]
+        sources = [each for each, _ in given if isinstance(each, Source)]
+        ask = functools.partial(_ask, tuple(kwargs))
+        source = Computed(ask, (self.known_source(function), *(each for each, _ in given)))
+        if len(sources) == 1:
+            source = Computed(functools.partial(ask, function), tuple(each for each, _ in given))
+        try:
+            kept = ask(function, *(value for _, value in given))
+        except Exception:
+            refuse("that raises")
+        if not is_plain(kept):
+            settings = self.tape.grad_enabled, self.tape.inference
+            if (torch.is_grad_enabled(), torch.is_inference_mode_enabled()) != settings or self.torch_state.devices:
+                refuse("asked in other settings than the function's")
+            if len(sources) > 1:
+                refuse("whose result is no number or text")
+        return self.wrap(source, kept)
+
+    def _asked_with(self, value: Value, refuse: Callable[[str], NoReturn]) -> tuple[Any, Any]:
+        """An argument of a cache: the source that it is read from or, where it is fixed, itself; and the object."""
+        source = getattr(value, "source", None)
+        if isinstance(value, TensorValue):
+            if source is None or value.given is None or value.overlay:
+                refuse("of a tensor that is made inside")
+            return source, value.given
+        try:
+            return (found := self.constant_of(value)), found
+        except Unsupported:
+            pass
+        try:
+            found = value.real()
+        except NotConstant:
+            refuse(f"of {value.describe()}")
+        return source or self.known_source(found), found
 
     def _descriptor_call(self, function: Any, owner: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """dict.update(x, ...), object.__setattr__(x, ...): the method of C, whatever a subclass overrides."""
@@ -548,3 +595,9 @@ def is_graph_function(function: object) -> bool:
             and function.__code__.co_filename.startswith(TORCH_DIR)
         )
     return False
+
+
+def _ask(names: tuple[str, ...], cache: Callable[..., object], *given: object) -> object:
+    """The cache of a function, the last arguments by name."""
+    count = len(given) - len(names)
+    return cache(*given[:count], **dict(zip(names, given[count:], strict=True)))

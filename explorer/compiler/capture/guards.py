@@ -596,6 +596,8 @@ class Checks:
                 return build.computed(self.manager(base), as_tensor, name, example)
             case Inside(base, part):
                 return build.computed(self.manager(base), lambda wrapper: part_of(wrapper, part), name, example)
+            case Computed(function, args):
+                return build.computed(self.manager(source.base), _computer(function, args), name, example)
             case Size() | Stride():
                 return build.computed(self.manager(source.base), _measure(source), name, example)
         raise AssertionError(source)
@@ -751,6 +753,12 @@ def _caller(method: str) -> Callable[[object], object]:
 def _lister(part: str) -> Callable[[object], object]:
     take = getattr(dict, part)
     return lambda value: list(take(value))
+
+
+def _computer(function: Callable[..., object], args: tuple[object, ...]) -> Callable[[object], object]:
+    """Of its one argument that is no plain one."""
+    assert sum(isinstance(arg, Source) for arg in args) == 1
+    return lambda value: function(*(value if isinstance(arg, Source) else arg for arg in args))
 
 
 def _measure(source: Size | Stride) -> Callable[[Any], Any]:

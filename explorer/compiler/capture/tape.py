@@ -31,10 +31,10 @@ from explorer.compiler.capture.expressions import function_of
 from explorer.compiler.capture.fakes import LaidOut, is_own
 from explorer.compiler.capture.saved_inputs import recorded, version
 from explorer.core.origin import Origins, origins
-from explorer.core.reasons import unsupported
+from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.bytecode import Span
 from explorer.ir.capture import Computed, Input, Inside, Returned, Size, Source, Stride
-from explorer.ir.graph import INFO, Graph, as_given, info, is_refused, stamp
+from explorer.ir.graph import INFO, Graph, as_given, info, is_refused, restamp, stamp
 from explorer.ir.sizes import Operation, Relations, computed, is_whole
 
 _INT64 = torch.iinfo(torch.int64)
@@ -77,9 +77,10 @@ class Place:
 
 class Branch:
     """The graph of a function that a higher-order operator calls. `lifted` are the nodes outside of it that it uses,
-    and the placeholders that stand for them."""
+    and the placeholders that stand for them, `versions` those of the graph's inputs before."""
 
-    def __init__(self) -> None:
+    def __init__(self, versions: Versions) -> None:
+        self.versions = versions
         self.graph = fx.Graph()
         self.lifted: dict[fx.Node, fx.Node] = {}
 
@@ -186,7 +187,7 @@ class Tape:
             yield
             return
         with preserved_version(self.fakes[first]):
-            torch._C._autograd._unsafe_set_version_counter((self.fakes[first],), (self._versions[first] or 0,))
+            set_versions([(self.fakes[first], self._versions[first])])
             yield
 
     def written_inputs(self) -> list[Source]:
@@ -287,6 +288,23 @@ class Tape:
         fake_kwargs: Mapping[str, object],
     ) -> Any:
         """What the call yields under fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
+        given = checks.tensors_in((*fake_args, *fake_kwargs.values()))
+        before = [(each, version(each)) for each in given if isinstance(each, fake_tensor.FakeTensor)]
+        try:
+            return self._call(kind, target, args, kwargs, fake_args, fake_kwargs)
+        except Unsupported:
+            set_versions(before)  # what the call has written is not in the graph
+            raise
+
+    def _call(
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        fake_args: tuple[object, ...],
+        fake_kwargs: Mapping[str, object],
+    ) -> Any:
         function = target if kind == "call_function" else _method(target)
         given = checks.tensors_in((*fake_args, *fake_kwargs.values()))
         tensors = [each for each in given if isinstance(each, fake_tensor.FakeTensor) and each.layout is torch.strided]
@@ -454,7 +472,7 @@ class Tape:
     def begin_branch(self) -> Branch:
         """From here nodes belong to a function of a higher-order operator."""
         self.calls += 1
-        self.branches.append(Branch())
+        self.branches.append(Branch([(fake, version(fake)) for fake in self.fakes.values()]))
         return self.branches[-1]
 
     def branch_input(self, like: torch.Tensor) -> tuple[fx.Node, fake_tensor.FakeTensor]:
@@ -488,7 +506,7 @@ class Tape:
         return info(node).value
 
     def end_branch(self) -> None:
-        self.branches.pop()
+        set_versions(self.branches.pop().versions)
 
     def module(
         self, branch: Branch, inputs: Sequence[fx.Node], lifted: Sequence[fx.Node], outputs: Sequence[fx.Node] | fx.Node
@@ -610,7 +628,19 @@ class Tape:
 
     def finish(self, outputs: Sequence[fx.Node | int | None]) -> Graph:
         self.graph.output(tuple(outputs))
+        for node, given in self.inputs.items():
+            if isinstance(before := self._versions.get(given.source), int):
+                restamp(node, writes=self.fakes[given.source]._version - before)
         return Graph(self.name, self.graph, self.mode, dict(self.modules), self.grad_enabled)
+
+
+Versions = Sequence[tuple[torch.Tensor, int | None]]
+
+
+def set_versions(known: Versions) -> None:
+    counted = [(tensor, count) for tensor, count in known if count is not None]
+    if counted:
+        torch._C._autograd._unsafe_set_version_counter(*zip(*counted, strict=True))
 
 
 def as_made(tensor: torch.Tensor) -> Any:
