@@ -101,10 +101,10 @@ def explore(
     requires grad. `time`: time ours and eager in turn, for about a
     second each or as many seconds as it says. `target`: generate code for that machine; where it is not this
     one the code is compiled and shown but never run (stock's is Triton code, chosen as for a CPU). `passes`: FX passes
-    (GraphModule -> GraphModule or None) over each captured graph. `fixes`: where a setting of torch mends one of
-    stock's graph breaks, compile and run with it too, and say what came of it. `values`: compile and run once
-    more, kernel by kernel, and record what each writes beside what eager computes. `on_stage` is called after each
-    stage.
+    (GraphModule -> GraphModule or None) over each captured graph. `fixes`: where a rewrite of a branch mends a graph
+    break, or a setting of torch one of stock's, compile and run with it too, and say what came of it. `values`: compile
+    and run once more, kernel by kernel, and record what each writes beside what eager computes. `on_stage` is called
+    after each stage.
 
     A failed compile does not raise: the record says what failed. An exception of `fn` itself propagates, with what was
     recorded by then as its attribute `explored`. Raises RuntimeError inside of a function that is being explored.
@@ -115,8 +115,6 @@ def explore(
         raise ValueError('stock= gives arguments of torch.compile; it needs engine="stock" or engine="both"')
     if engine == "stock" and (passes or options):
         raise ValueError("passes= and options= are for this package's compiler; give torch.compile's own in stock=")
-    if fixes and engine == "explorer":
-        raise ValueError('fixes=True tries fixes of stock\'s graph breaks; it needs engine="stock" or engine="both"')
     if values and engine == "stock":
         raise ValueError('values=True runs our kernels one by one; it needs engine="explorer" or engine="both"')
     if leave not in ("called", "unchanged"):

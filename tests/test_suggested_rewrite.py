@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import explorer
-from explorer.records.stock.rewrite import suggested
+from explorer.records.stock.rewrite import Refused, Suggestion, rewritten, suggested
 from explorer.show.view import html
 
 
@@ -132,10 +132,72 @@ def test_nothing_is_suggested_where_both_sides_cannot_be_computed(fn: Callable[.
 def test_it_is_printed_and_on_the_page_and_said_not_to_have_run() -> None:
     record = explorer.explore(assigns, time=False)(torch.ones(2, 4))
     for text in (str(record.breaks), html.page(record.data)):
-        assert "rite instead (computes both sides; not run here)" in text
+        assert "rite instead (computes both sides; not tried: fixes=True does)" in text
         assert "y = torch.where(y.sum() &gt; 0, torch.relu(y), y)" in text.replace("> 0", "&gt; 0")
 
 
 def test_a_function_out_of_reach_has_none() -> None:
-    assert suggested(len, __file__, 1) == ()
-    assert suggested(assigns, "elsewhere.py", 1) == ()
+    assert suggested(len, __file__, 1) == Suggestion()
+    assert suggested(assigns, "elsewhere.py", 1) == Suggestion()
+
+
+def commented(x: Tensor) -> Tensor:
+    y = torch.tanh(x)  # stays
+
+    # this too
+    if y.sum() > 0:  # goes
+        y = torch.relu(y)
+    elif y.sum() < -9:
+        y = y + 1
+    return y * 2
+
+
+def test_the_rest_of_the_source_stays_as_it_is() -> None:
+    line = commented.__code__.co_firstlineno + 4
+    made = rewritten(assigns, {assigns.__code__.co_firstlineno + 2})
+    assert made.text == textwrap.dedent(inspect.getsource(assigns)).replace(
+        "    if y.sum() > 0:\n        y = torch.relu(y)\n", "    y = torch.where(y.sum() > 0, torch.relu(y), y)\n"
+    )
+    with pytest.raises(Refused, match="a side does more than assign"):
+        rewritten(commented, {line})
+    inner = rewritten(commented, {line + 2})  # an elif shares its line with the branch that it belongs to
+    names: dict[str, Any] = {"torch": torch, "Tensor": Tensor}
+    exec(inner.text, names)
+    for x in (torch.ones(2, 4), -torch.ones(2, 4), -9 * torch.ones(2, 4)):
+        torch.testing.assert_close(names["commented"](x), commented(x))
+
+
+@pytest.mark.parametrize("engine", ["explorer", "both"])
+@pytest.mark.parametrize("fn", [assigns, returns, calls, MODEL, with_a_model], ids=str)
+def test_a_rewrite_of_ours_is_tried_and_the_program_stays_as_it_is(fn: Callable[..., Any], engine: str) -> None:
+    codes = {each: each.__code__ for each in (assigns, returns, Chosen.choose)}
+    stock = {"backend": "eager"} if engine == "both" else None
+    record = explorer.explore(fn, engine=engine, stock=stock, fixes=True, time=False)(torch.ones(2, 4))
+    ours = [each for compile in record.data.compiles if compile.engine == "explorer" for each in compile.breaks]
+    assert ours
+    for each in ours:
+        assert each.tried.startswith("it helps: the graph no longer breaks here (see fix")
+        assert each.tried.endswith("also on an input that takes the other side")
+    mended = [each for each in record.attempts if each.engine == "explorer"]
+    assert [len(each.breaks) for each in mended] == [0]
+    assert f"tried: {ours[0].tried}" in str(record.breaks)
+    assert {each: each.__code__ for each in codes} == codes
+
+
+def unequal(x: Tensor) -> Tensor:
+    if x.sum() > 0:
+        return x.double()
+    return x
+
+
+def test_a_rewrite_that_changes_results_says_so() -> None:
+    record = explorer.explore(unequal, fixes=True, time=False)(-torch.ones(4))
+    assert "results differ from eager's" in record.breaks[0].tried
+
+
+def test_a_call_that_has_effects_is_put_back_after_a_rewrite_was_tried() -> None:
+    model, x = Chosen(), torch.ones(2, 4)
+    before = [each.clone() for each in model.parameters()]
+    record = explorer.explore(model, fixes=True, time=False)(x)
+    assert record.breaks[0].tried and torch.equal(x, torch.ones(2, 4))
+    assert all(map(torch.equal, model.parameters(), before))

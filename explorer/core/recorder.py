@@ -85,9 +85,11 @@ class GraphTimer(Protocol):
 class Recorder:
     """Collects what happens while it is current, and tells of each stage run (live views). What those who are told take
     for it, `told` seconds so far, counts for no stage and no compile. `calls` is who times the graphs as they run, of a
-    program that goes on meanwhile: when a compile ends, what it left lets go of the program's objects."""
+    program that goes on meanwhile: when a compile ends, what it left lets go of the program's objects. `ids` is what
+    the ids of its compiles begin with."""
 
-    def __init__(self, progress: Progress = SILENT, calls: GraphTimer | None = None) -> None:
+    def __init__(self, progress: Progress = SILENT, calls: GraphTimer | None = None, ids: str = "") -> None:
+        self.ids = ids
         self.started = time.perf_counter()
         self.compiles: list[CompileRun] = []
         self._open: list[CompileRun] = []
@@ -100,6 +102,7 @@ class Recorder:
     @contextmanager
     def compile(self, id: str, title: str) -> Iterator[CompileRun]:
         """Everything recorded inside belongs to a new compile; a second "f0" is called "f0#2". They nest."""
+        id = self.ids + id
         taken = sum(run.id.partition("#")[0] == id for run in self.compiles)
         run = CompileRun(f"{id}#{taken + 1}" if taken else id, title, time.perf_counter())
         self.compiles.append(run)

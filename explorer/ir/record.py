@@ -432,8 +432,11 @@ class BreakData(Data, frozen=True):
     continuation: str = ""
     """Names of the codes (of role "continuation") that go on after it, separated by ", "; "" where nothing does."""
     rewrite: Annotated[tuple[str, ...], at_most(1000)] = ()
-    """Lines of the function with "-" and "+" in front: what could be written instead, where such a rewrite is known. It
-    has not run."""
+    """Lines of the function with "-" and "+" in front: what could be written instead, where such a rewrite is known."""
+    cell: str = ""
+    """What to run in a cell of the notebook so that the program does so; "" where a cell cannot change it."""
+    tried: str = ""
+    """What came of the rewrite; "" where it has not run."""
     step: Whole = -1
 
 

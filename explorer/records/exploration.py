@@ -18,6 +18,7 @@ import msgspec
 from explorer.compiler.capture import optimize
 from explorer.compiler.capture.hook import watcher
 from explorer.compiler.capture.reasons import DATA_DEPENDENT_BRANCH
+from explorer.compiler.capture.tape import first_line
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
 from explorer.compiler.runtime.timing import METHOD, NO_PEAKS, interleave, peaks
@@ -60,7 +61,7 @@ from explorer.records.stock.calling import one_call as call_outside
 from explorer.records.stock.contestant import Stock, compiles_so_far
 from explorer.records.stock.first_divergence import first_divergence as first_divergence_of_stock
 from explorer.records.stock.first_divergence import unasked
-from explorer.records.stock.fix_attempts import attempts, with_outcomes
+from explorer.records.stock.fix_attempts import FixAttempt, Ran, attempts, rewrites, with_outcomes
 from explorer.records.stock.fixes import BRANCHING
 from explorer.records.stock.profile import held as held_by_stock
 from explorer.records.stock.profile import one_call as call_of_stock
@@ -293,6 +294,7 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
     ours = first if isinstance(first, Explored) else None
     progress.on_phase("comparing with eager")
     notes: list[str] = []
+    mended: list[FixAttempt] = []
     compared, outcome, timed, contestant = theirs.trial, theirs.outcome, theirs.trial, theirs.contestant
     if captured is not None:
         timed = captured.trial()
@@ -346,8 +348,10 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
         notes += ours.notes
     called_once = isinstance(theirs.given, (Once, GraphTrial))
     if asked.fixes and called_once:
-        notes.append("No fix of a graph break was tried, because that needs more calls of the function.")
+        notes.append(NO_FIX)
     tried = attempts(theirs) if asked.fixes and not called_once else []
+    if asked.fixes and not called_once and ours is not None:
+        own, mended = with_fixes(own, ours.trial, asked)
     seen = with_held(theirs.compiles(seconds), memory)
     seen = with_assembly(seen, theirs.observation.modules())
     compiles = with_guard_costs((*own, *with_outcomes(seen, tried)), guards)
@@ -360,13 +364,42 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
     made = msgspec.structs.replace(
         made,
         error=theirs.failure or (str(first) if isinstance(first, Raised) else ""),
-        attempts=tuple(compile for each in tried for compile in each.compiles),
+        attempts=tuple(compile for each in (*tried, *mended) for compile in each.compiles),
         notes=(*made.notes, *notes),
     )
     called = theirs.trial if ours is None else ours.trial
     if not config.edit.source.file:  # an edit's source is another than the function's
         made = with_rewrites(made, called.fn, called.given)
     return Record(made, bisect=bisect)
+
+
+NO_FIX = "No fix of a graph break was tried, because that needs more calls of the function."
+
+
+def with_fixes(
+    compiles: tuple[data.CompileData, ...], trial: Trial, asked: Asked
+) -> tuple[tuple[data.CompileData, ...], list[FixAttempt]]:
+    """Our compiles with what came of rewriting the branches that break their graphs, and what was tried."""
+
+    def by_ours(trial: Trial, ids: str) -> Ran:
+        recorder = Recorder(ids=ids)
+        contestant = trial.contestant(lambda fn: optimize(fn, config, compile_frame))
+        outcome, failure = None, ""
+        with recording(recorder):
+            try:
+                outcome = contestant.observe()
+            except Exception as error:  # the program's own, or with fullgraph=True the next break
+                failure = f"{type(error).__name__}: {first_line(error)}"
+        return Ran(compiles_of(recorder, {}), outcome, failure)
+
+    config = replace(asked.config, backend="eager")
+    broken = [each for compile in compiles for each in compile.breaks]
+    branches = [each for each in broken if each.why.code == DATA_DEPENDENT_BRANCH]
+    places = frozenset(each.span.place() for each in broken if each.span is not None)
+    if branches:
+        asked.progress.on_phase("trying to rewrite the branches that break the graph")
+    tried = rewrites(trial, by_ours, branches, places)
+    return with_outcomes(compiles, tried), tried
 
 
 def nothing_runs(target: Target) -> None:
@@ -417,6 +450,12 @@ class Explored:
     def record(self, measured: Measured | None = None) -> Record:
         made = contents(self.recorder, self.asked.config, self.asked.name, measured)
         if not self.asked.config.edit.source.file:
+            if self.asked.fixes and isinstance(self.trial, (Once, GraphTrial)):
+                made = msgspec.structs.replace(made, notes=(*made.notes, NO_FIX))
+            elif self.asked.fixes:
+                mended, tried = with_fixes(made.compiles, self.trial, self.asked)
+                again = tuple(compile for each in tried for compile in each.compiles)
+                made = msgspec.structs.replace(made, compiles=mended, attempts=again)
             made = with_rewrites(made, self.trial.fn, self.trial.given)
         compiles = with_written(made.compiles, self.written)
         made = msgspec.structs.replace(made, compiles=compiles, notes=(*made.notes, *self.notes))
@@ -454,7 +493,8 @@ def with_rewrites(record: data.RecordData, fn: Callable[..., object], given: Seq
     def mended(each: data.BreakData) -> data.BreakData:
         if each.span is None or (each.why.code != DATA_DEPENDENT_BRANCH and each.why.title != BRANCHING):
             return each
-        return msgspec.structs.replace(each, rewrite=suggested(fn, each.span.file, each.span.line, given))
+        found = suggested(fn, each.span.file, each.span.line, given)
+        return msgspec.structs.replace(each, rewrite=found.diff, cell=found.cell)
 
     compiles = (msgspec.structs.replace(c, breaks=tuple(map(mended, c.breaks))) for c in record.compiles)
     return msgspec.structs.replace(record, compiles=tuple(compiles))

@@ -152,3 +152,31 @@ test("what is typed is compiled, and shown in each pane beside what was there", 
   assert.deepEqual(visit.errors, []);
   await visit.end();
 });
+
+test("a branch that breaks the graph comes with a rewrite that was tried, and goes into a new cell", async () => {
+  server.notebook(
+    "breaks.ipynb",
+    "%load_ext explorer\nimport torch\nx = torch.randn(8, 8)",
+    "%%explore --no-time\ndef clipped(v):\n    v = v.sin()  # first\n    if v.sum() > 0:\n        v = v.relu()\n    return v * 2\n\ny = clipped(x)",
+  );
+  const visit = await Visit.start(browser);
+  const { page } = visit;
+  await openLab(page, server);
+  await openNotebook(page, "breaks.ipynb", "its kernel");
+  for (const cell of [SETUP, CELL]) await runCell(page, cell);
+  const breaks = await openPane(await viewerOf(page, CELL), "breaks");
+  const card = breaks.locator(".ex-card").first();
+  await card.getByText(/tried: it helps: the graph no longer breaks here \(see fix0f0/).waitFor();
+  assert.match(await card.innerText(), /also on an input that takes the other side/);
+  await card.getByText("Show both captures").click();
+  const [before, after] = await card.locator(".ex-beside > div").allInnerTexts();
+  assert.ok(!before?.includes("torch.where") && before?.includes("sin"));
+  assert.ok(after?.startsWith("With the rewrite") && after.includes("where"));
+  await visit.picture("rewrite-light");
+  await card.getByRole("button", { name: "Put it into a new cell" }).click();
+  const made = page.locator('.jp-Cell[data-windowed-list-index="2"] .jp-InputArea .cm-content');
+  await made.waitFor();
+  assert.equal(await made.innerText(), "def clipped(v):\n    v = v.sin()  # first\n    v = torch.where(v.sum() > 0, v.relu(), v)\n    return v * 2");
+  assert.deepEqual(visit.errors, []);
+  await visit.end();
+});

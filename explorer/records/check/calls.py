@@ -328,7 +328,7 @@ class Player(Contestant):
     """A contestant over the program's own objects."""
 
     def __init__(self, run: Callable[..., object], trial: InPlace) -> None:
-        super().__init__(run, trial.fn, trial.args, trial.kwargs, trial.grad)
+        super().__init__(run, trial.fn, trial.args, trial.kwargs, trial.grad, trial.within)
         self.calls = trial.calls
 
     def _reached(self) -> dict[str, torch.Tensor]:

@@ -5,6 +5,7 @@ effects.
 from __future__ import annotations
 
 import copy
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten_with_path, tree_leaves
+from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map
 
 from explorer.records.check.isolate import PLAIN, NotIsolated, State
 from explorer.records.check.leaves import Leaves, leaves
@@ -34,6 +35,8 @@ class Trial:
     args: tuple[object, ...]
     kwargs: Mapping[str, object]
     grad: bool | None = None
+    within: Callable[[], AbstractContextManager[object]] | None = None
+    """What each call is made in, once everything is as it was before the first."""
 
     @property
     def given(self) -> tuple[object, ...]:
@@ -44,6 +47,11 @@ class Trial:
     def repeatable(self) -> bool:
         """Whether the call may be made any number of times."""
         return True
+
+    def varied(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Trial:
+        """The same call with other values in its arguments. Raises NotIsolated where no copy can be made."""
+        args, kwargs = tree_map(changing(change), duplicate((self.args, dict(self.kwargs))))
+        return replace(self, args=args, kwargs=kwargs)
 
     def expected(self) -> Outcome:
         """The outcome of an eager call."""
@@ -76,7 +84,7 @@ class Trial:
         memo: dict[int, object] = {}
         args, kwargs = duplicate(self.args, memo), duplicate(dict(self.kwargs), memo)
         fn = copy.deepcopy(self.fn, memo) if isinstance(self.fn, torch.nn.Module) else self.fn
-        return Contestant(prepare(fn) if prepare else fn, fn, args, kwargs, self.grad)
+        return Contestant(prepare(fn) if prepare else fn, fn, args, kwargs, self.grad, self.within)
 
 
 @dataclass(frozen=True)
@@ -108,8 +116,9 @@ class Contestant:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
         grad: bool | None,
+        within: Callable[[], AbstractContextManager[object]] | None = None,
     ) -> None:
-        self.run = run
+        self.run = run if within is None else _inside(within, run)
         self.fn = fn
         self.args = args
         self.kwargs = kwargs
@@ -168,6 +177,15 @@ class Contestant:
         return {name: tensor for name, tensor in reached.items() if tensor.requires_grad and tensor.is_leaf}
 
 
+def _inside(within: Callable[[], AbstractContextManager[object]], run: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(run, updated=())
+    def call(*args: object, **kwargs: object) -> object:
+        with within():
+            return run(*args, **kwargs)
+
+    return call
+
+
 def _named(
     fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> dict[str, torch.Tensor]:
@@ -217,6 +235,17 @@ def duplicate(value: object, memo: dict[int, object] | None = None) -> Any:
     return copy.deepcopy(value, memo)
 
 
+def changing(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], Any]:
+    """What gives other values of the same kind for a tensor of floats, and anything else as it is."""
+
+    def other(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return value
+        return change(value.detach()).requires_grad_(value.requires_grad)
+
+    return other
+
+
 @dataclass(frozen=True, kw_only=True)
 class Repetition(Trial):
     """The call of `fn` with what `state` has under the names of its arguments. `own_backward`: the call runs a backward
@@ -229,10 +258,14 @@ class Repetition(Trial):
     def given(self) -> tuple[object, ...]:
         return tuple(self.state.args.values())
 
+    def varied(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Repetition:
+        given = [each for each in tree_leaves(self.given) if isinstance(each, torch.Tensor)]
+        return replace(self, state=self.state.copied({id(each): changing(change)(each) for each in given}))
+
     def contestant(self, prepare: Callable[[Callable[..., object]], Callable[..., object]] | None = None) -> Repeated:
         """Raises NotIsolated where no copy can be made."""
         run = prepare(self.fn) if prepare else self.fn
-        return Repeated(run, self.fn, self.state.copied(), self.grad, self.own_backward)
+        return Repeated(run, self.fn, self.state.copied(), self.grad, self.own_backward, self.within)
 
 
 class Repeated(Contestant):
@@ -240,9 +273,15 @@ class Repeated(Contestant):
     the code reaches them."""
 
     def __init__(
-        self, run: Callable[..., object], fn: Callable[..., object], state: State, grad: bool | None, own_backward: bool
+        self,
+        run: Callable[..., object],
+        fn: Callable[..., object],
+        state: State,
+        grad: bool | None,
+        own_backward: bool,
+        within: Callable[[], AbstractContextManager[object]] | None = None,
     ) -> None:
-        super().__init__(run, fn, tuple(state.args.values()), {}, grad)
+        super().__init__(run, fn, tuple(state.args.values()), {}, grad, within)
         self.state = state
         self.own_backward = own_backward
         self._named = dict(state.tensors)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 import torch._dynamo
 from msgspec.structs import replace as changed
 from torch import Tensor
-from torch.utils._pytree import tree_map
 
 from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.records.check.accuracy import against_eager
-from explorer.records.check.trial import Outcome, Trial, duplicate
-from explorer.records.stock.fixes import TRIED, UNTRIED, Fix
-from explorer.records.stock.rewrite import Refused, Rewritten, function_of, rewritten, standing_in
+from explorer.records.check.isolate import NotIsolated
+from explorer.records.check.trial import Outcome, Trial
+from explorer.records.stock.fixes import BRANCH, TRIED, UNTRIED, Fix
+from explorer.records.stock.rewrite import Refused, Rewritten, function_at, rewritten
 from explorer.records.stock.run import StockRun, stock_run
 
 
@@ -42,54 +44,97 @@ class FixAttempt:
         """The result for one break, as a hint."""
         if self.refused:
             return f"{UNTRIED}{self.fix.words}; not tried automatically: {self.refused}"
+        return f"{TRIED}{self.fix.words}; {self.outcome(each)}"
+
+    def outcome(self, each: data.BreakData) -> str:
+        """Whether it helps against one break."""
         where = ", ".join(compile.id for compile in self.compiles)
         left = _lines(self.compiles)
         elsewhere = sorted(line for line in left - self.before)
         if self.failure:
-            outcome = f"it does not help: the compile then fails: {self.failure}"
-        elif _line(each) in left:
-            outcome = f"it does not help: the graph still breaks here (see {where})"
-        elif len(left) >= len(self.before):
-            outcome = f"it does not help: the graph breaks at {' and '.join(elsewhere)} instead"
-        elif self.differs:
-            outcome = f"it does not help: the graph no longer breaks here, {self.against}"
-        else:
-            more = f" ({count(len(self.before), 'break')} without it, {len(left)} with it)" if left else ""
-            outcome = f"it helps: the graph no longer breaks here{more} (see {where}); {self.against}"
-        return f"{TRIED}{self.fix.words}; {outcome}"
+            return f"it does not help: the compile then fails: {self.failure}"
+        if _line(each) in left:
+            return f"it does not help: the graph still breaks here (see {where})"
+        if len(left) >= len(self.before):
+            return f"it does not help: the graph breaks at {' and '.join(elsewhere)} instead"
+        if self.differs:
+            return f"it does not help: the graph no longer breaks here, {self.against}"
+        more = f" ({count(len(self.before), 'break')} without it, {len(left)} with it)" if left else ""
+        return f"it helps: the graph no longer breaks here{more} (see {where}); {self.against}"
 
 
 def _lines(compiles: Sequence[data.CompileData]) -> frozenset[str]:
     return frozenset(_line(each) for compile in compiles for each in compile.breaks)
 
 
+@dataclass(frozen=True)
+class Ran:
+    """A trial that was compiled up to its graphs, and ran: `outcome` is None where it could not, `failure` says why."""
+
+    compiles: tuple[data.CompileData, ...]
+    outcome: Outcome | None
+    failure: str = ""
+
+
+Compiler = Callable[[Trial, str], Ran]
+"""Compiles a trial up to its graphs and runs it. The ids of its compiles begin with the text."""
+
+
+def by_stock(trial: Trial, ids: str) -> Ran:
+    with stock_run(trial, {"backend": "eager"}, ids=f"{ids}s") as again:
+        return Ran(again.compiles({}), again.outcome, again.failure.partition("\n")[0])
+
+
 def attempts(run: StockRun) -> list[FixAttempt]:
-    """One for each setting that may mend a break of `run`, and one for each line whose branch may be rewritten."""
-    before = frozenset(_line(each) for compile in run.observation.compiles for each in compile.breaks)
+    """One for each setting that may mend a break of `run`, and one for each function whose branches may be
+    rewritten."""
+    compiles = run.observation.compiles
+    before = frozenset(_line(each) for compile in compiles for each in compile.breaks)
     wanted: list[Fix] = []
-    branches: dict[str, tuple[Fix, list[data.BreakData]]] = {}
-    for compile in run.observation.compiles:
+    for compile in compiles:
         wanted += [fix for fix in compile.fixes if fix.settings and fix not in wanted]
-        for fix, each in zip(compile.fixes, compile.breaks, strict=True):
-            if fix.rewrites:
-                branches.setdefault(fix.words, (fix, []))[1].append(each)
-    made = [_set(run, fix, number) for number, fix in enumerate(wanted)]
-    for fix, breaks in branches.values():
-        made += _rewritten(run, fix, breaks, len(made))
+    made = [_set(run.trial, fix, number) for number, fix in enumerate(wanted)]
+    branches = [
+        each for compile in compiles for fix, each in zip(compile.fixes, compile.breaks, strict=True) if fix.rewrites
+    ]
+    made = [replace(each, before=before) for each in made]
+    return [*made, *rewrites(run.trial, by_stock, branches, before, len(made))]
+
+
+def rewrites(
+    trial: Trial, compiler: Compiler, branches: Sequence[data.BreakData], before: frozenset[str], number: int = 0
+) -> list[FixAttempt]:
+    """One for each function that has some of these branches, all of which are rewritten, and one for each branch that
+    cannot be. `before`: the lines of all breaks; `number` is that of the first."""
+    made: list[FixAttempt] = []
+    of: dict[types.FunctionType, tuple[Any, set[int]]] = {}
+    for span in dict.fromkeys(each.span for each in branches if each.span is not None):
+        found = function_at(trial.fn, span.file, span.line, trial.given)
+        if found is None:
+            unknown = "its function is not found by the names that the explored code reads"
+            made.append(FixAttempt(BRANCH, lines=(span.place(),), refused=unknown))
+        else:
+            of.setdefault(found[0], (found[1], set()))[1].add(span.line)
+    for function, (owner, lines) in of.items():
+        try:
+            made += [*_rewritten(trial, compiler, function, owner, lines, number + len(made))]
+        except NotIsolated as why:
+            at = tuple(f"{function.__code__.co_filename}:{line}" for line in sorted(lines))
+            made.append(FixAttempt(BRANCH, lines=at, refused=f"the call cannot be repeated: {why}"))
     return [replace(each, before=before) for each in made]
 
 
-def _set(run: StockRun, fix: Fix, number: int) -> FixAttempt:
+def _set(trial: Trial, fix: Fix, number: int) -> FixAttempt:
     with torch._dynamo.config.patch(**_added(fix.settings)):
-        return _tried(run.trial, run.trial, FixAttempt(fix), " and ".join(fix.settings), number)
+        again = by_stock(trial, f"fix{number}")
+    return _judged(trial, again, FixAttempt(fix), " and ".join(fix.settings))
 
 
-def _tried(trial: Trial, eager: Trial, attempt: FixAttempt, how: str, number: int) -> FixAttempt:
-    with stock_run(trial, {"backend": "eager"}, ids=f"fix{number}s") as again:
-        compiles = tuple(changed(each, title=f"{each.title}, with {how}") for each in again.compiles({}))
-        if again.outcome is None:
-            return replace(attempt, compiles=compiles, failure=again.failure.partition("\n")[0])
-        against, differs = _against(again.outcome, eager)
+def _judged(eager: Trial, again: Ran, attempt: FixAttempt, how: str) -> FixAttempt:
+    compiles = tuple(changed(each, title=f"{each.title}, with {how}") for each in again.compiles)
+    if again.outcome is None:
+        return replace(attempt, compiles=compiles, failure=again.failure)
+    against, differs = _against(again.outcome, eager)
     return replace(attempt, compiles=compiles, against=against, differs=differs)
 
 
@@ -106,26 +151,23 @@ def _against(ours: Outcome, eager: Trial) -> tuple[str, bool]:
     return f"largest error against eager {judged.largest_absolute:.3g}{zeros}", False
 
 
-def _rewritten(run: StockRun, fix: Fix, breaks: Sequence[data.BreakData], number: int) -> Iterator[FixAttempt]:
+def _rewritten(
+    trial: Trial, compiler: Compiler, function: types.FunctionType, owner: Any, lines: set[int], number: int
+) -> Iterator[FixAttempt]:
     """One attempt that rewrites all branches of the function, and one for each branch that cannot be rewritten."""
-    lines = [each.span for each in breaks if each.span is not None]
+    file = function.__code__.co_filename
     try:
-        function, owner = function_of(run.trial.fn)
-        file = function.__code__.co_filename
-        made = rewritten(function, {span.line for span in lines if span.file == file}, owner)
+        made = rewritten(function, lines, owner)
     except Refused as why:
-        yield FixAttempt(fix, lines=tuple(f"{span.file}:{span.line}" for span in lines), refused=str(why))
+        yield FixAttempt(BRANCH, lines=tuple(f"{file}:{line}" for line in sorted(lines)), refused=str(why))
         return
-    for span in lines:
-        at = f"{span.file}:{span.line}"
-        if span.file != file or span.line not in made.lines:
-            outside = "the branch is not in the explored function, but in one that it calls"
-            yield FixAttempt(fix, lines=(at,), refused=made.refused.get(span.line, outside))
-    trial = replace(run.trial, fn=standing_in(run.trial.fn, made.function))
-    attempt = FixAttempt(fix, lines=tuple(f"{file}:{line}" for line in made.lines))
-    found = _tried(trial, run.trial, attempt, "torch.where", number)
+    for line, refused in made.refused.items():
+        yield FixAttempt(BRANCH, lines=(f"{file}:{line}",), refused=refused)
+    again = compiler(replace(trial, within=partial(made.instead, made.code)), f"fix{number}")
+    attempt = FixAttempt(BRANCH, lines=tuple(f"{file}:{line}" for line in made.lines))
+    found = _judged(trial, again, attempt, "torch.where")
     if not (found.failure or found.differs):
-        found = replace(found, against=f"{found.against}; {_other_outcomes(run.trial, trial, made)}")
+        found = replace(found, against=f"{found.against}; {_other_outcomes(trial, compiler, made)}")
     shown = tuple(data.LineData(line) for line in made.diff)
     compiles = list(found.compiles)
     if compiles:
@@ -137,17 +179,22 @@ def _rewritten(run: StockRun, fix: Fix, breaks: Sequence[data.BreakData], number
     yield replace(found, compiles=tuple(compiles))
 
 
-def _other_outcomes(eager: Trial, mended: Trial, made: Rewritten) -> str:
+VARIATIONS: tuple[Callable[[Tensor], Tensor], ...] = (
+    torch.neg, lambda t: t - 10, lambda t: t + 10, torch.zeros_like, lambda t: t * 1000, lambda t: t / 1000,
+)  # fmt: skip
+"""Inputs of the same shapes with other values."""
+
+
+def _other_outcomes(eager: Trial, compiler: Compiler, made: Rewritten) -> str:
     """The comparison on inputs for which the branches go the other way, if some are found."""
-    probed = replace(eager, fn=standing_in(eager.fn, made.probed))
-    seen = _taken(probed, made)
-    for args, kwargs in _variations(eager):
-        other = replace(probed, args=args, kwargs=kwargs)
+    seen = _taken(eager, made)
+    for change in VARIATIONS:
+        other = eager.varied(change)
         taken = _taken(other, made)
         if taken is None or seen is None or taken <= seen:
             continue
-        there = replace(eager, args=args, kwargs=kwargs)
-        found = _tried(replace(mended, args=args, kwargs=kwargs), there, FixAttempt(Fix("")), "torch.where", 0)
+        again = compiler(replace(other, within=partial(made.instead, made.code)), "fix")
+        found = _judged(other, again, FixAttempt(BRANCH), "torch.where")
         if found.failure or found.differs:
             return f"on an input that takes the other side, {found.failure or found.against}"
         seen |= taken
@@ -156,28 +203,14 @@ def _other_outcomes(eager: Trial, mended: Trial, made: Rewritten) -> str:
     return "only this input was compared, since no input was found that takes the other side"
 
 
-def _taken(probed: Trial, made: Rewritten) -> set[tuple[int, bool]] | None:
+def _taken(trial: Trial, made: Rewritten) -> set[tuple[int, bool]] | None:
     """The (line, outcome) of each branch in a call; None if the call fails."""
     made.taken.clear()
     try:
-        probed.contestant().observe()
+        replace(trial, within=partial(made.instead, made.probed)).contestant().observe()
     except Exception:  # the program rejects such an input
         return None
     return set(made.taken)
-
-
-def _variations(trial: Trial) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Inputs of the same shapes with other values."""
-    for change in (
-        torch.neg, lambda t: t - 10, lambda t: t + 10, torch.zeros_like, lambda t: t * 1000, lambda t: t / 1000
-    ):  # fmt: skip
-
-        def other(value: Any, change: Any = change) -> Any:
-            if not isinstance(value, Tensor) or not value.is_floating_point():
-                return value
-            return change(value.detach()).requires_grad_(value.requires_grad)
-
-        yield tree_map(other, duplicate((trial.args, dict(trial.kwargs))))
 
 
 def _added(settings: Mapping[str, object]) -> dict[str, Any]:
@@ -193,7 +226,7 @@ def _line(each: data.BreakData) -> str:
 
 
 def with_outcomes(compiles: Sequence[data.CompileData], made: Sequence[FixAttempt]) -> tuple[data.CompileData, ...]:
-    """The compiles, with the outcome of each attempt as a hint of its breaks."""
+    """The compiles, whose breaks say what came of each attempt: in the hint of that fix, and of a rewrite beside it."""
 
     def of_hint(hint: str, each: data.BreakData) -> str:
         for attempt in made:
@@ -202,6 +235,8 @@ def with_outcomes(compiles: Sequence[data.CompileData], made: Sequence[FixAttemp
         return hint
 
     def of_break(each: data.BreakData) -> data.BreakData:
-        return changed(each, hints=tuple(of_hint(hint, each) for hint in each.hints))
+        ran = (attempt for attempt in made if attempt.fix.rewrites and not attempt.refused)
+        tried = next((attempt.outcome(each) for attempt in ran if _line(each) in attempt.lines), "")
+        return changed(each, hints=tuple(of_hint(hint, each) for hint in each.hints), tried=tried)
 
     return tuple(changed(compile, breaks=tuple(map(of_break, compile.breaks))) for compile in compiles)

@@ -175,15 +175,16 @@ _SETTING = re.compile(r"torch\._dynamo\.(?:config\.)?(?P<name>\w+)`?\s*(?:=|to)\
 BRANCHING = "Data-dependent branching"
 """What stock calls a branch on a tensor's value."""
 
+BRANCH = Fix(
+    "compute both sides and select with torch.where; or use torch.cond if only one side may run", rewrites=True
+)
+
 FIXES: tuple[tuple[str, Fix], ...] = (
     ("Data-dependent branching on a size", Fix(
         "if one side is always taken, state the condition before the branch with torch._check; else use torch.cond, "
         "which captures both sides"
     )),
-    (BRANCHING, Fix(
-        "compute both sides and select with torch.where; or use torch.cond if only one side may run",
-        rewrites=True,
-    )),
+    (BRANCHING, BRANCH),
     ("Unsupported Tensor.item()", Fix(
         "keep the value a tensor; or set torch._dynamo.config.capture_scalar_outputs to capture the number as a symbol",
         {"capture_scalar_outputs": True},

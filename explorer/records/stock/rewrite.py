@@ -11,8 +11,10 @@ import copy
 import difflib
 import inspect
 import linecache
+import textwrap
 import types
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -38,16 +40,34 @@ class Refused(Exception):
 
 @dataclass
 class Rewritten:
-    """`function` is what runs in the place of the original; `probed` is the original, which also tells `taken` each
-    time that one of the branches is taken, and how. `diff` is of the function as Python prints its syntax tree; `lines`
+    """`code` is what `function` runs instead; `probed` is its own, which also tells `taken` each time that one of the
+    branches is taken, and how. `text` is the function's changed source, `diff` that beside the source as it is; `lines`
     are those of the branches that were rewritten, `refused` reasons by the line of those that were not."""
 
     function: types.FunctionType
-    probed: types.FunctionType
+    code: types.CodeType
+    probed: types.CodeType
     taken: list[tuple[int, bool]]
+    text: str
     diff: tuple[str, ...]
     lines: tuple[int, ...]
     refused: dict[int, str] = field(default_factory=dict)
+
+    @contextmanager
+    def instead(self, code: types.CodeType) -> Iterator[None]:
+        """Inside, calls of the function run `code`, whoever makes them."""
+        own, space = self.function.__code__, self.function.__globals__
+        self.function.__code__ = code
+        space[TAKEN] = self._tell
+        try:
+            yield
+        finally:
+            self.function.__code__ = own
+            del space[TAKEN]
+
+    def _tell(self, line: int, test: object) -> bool:
+        self.taken.append((line, bool(test)))
+        return self.taken[-1][1]
 
 
 def rewritten(function: types.FunctionType, lines: Collection[int], owner: object = None) -> Rewritten:
@@ -59,10 +79,10 @@ def rewritten(function: types.FunctionType, lines: Collection[int], owner: objec
     made, probed = copy.deepcopy(definition), copy.deepcopy(definition)
     refused: dict[int, str] = {}
     done: list[int] = []
-    taken: list[tuple[int, bool]] = []
+    replaced: list[Replaced] = []
     for line in sorted(lines, reverse=True):  # a later branch may be what an earlier one goes on with
         try:
-            _branch(made, line, scope)
+            replaced.append(_branch(made, line, scope))
         except Refused as why:
             refused[line] = str(why)
             continue
@@ -70,17 +90,34 @@ def rewritten(function: types.FunctionType, lines: Collection[int], owner: objec
         done.append(line)
     if not done:
         raise Refused("; ".join(dict.fromkeys(refused.values())))
-    before, after = (ast.unparse(each).splitlines() for each in (definition, made))
-    diff = difflib.unified_diff(before, after, "as it is", "with torch.where", n=99, lineterm="")
+    before, after = _texts(definition, made, source, replaced)
+    texts = before.splitlines(), after.splitlines()
+    diff = tuple(difflib.unified_diff(*texts, "as it is", "with torch.where", n=len(texts[0]), lineterm=""))
+    codes = _compiled(made, function), _compiled(probed, function)
+    return Rewritten(function, *codes, [], after, diff, tuple(sorted(done)), refused)
 
-    def tell(line: int, test: object) -> bool:
-        taken.append((line, bool(test)))
-        return taken[-1][1]
 
-    return Rewritten(
-        _compiled(made, function, {}), _compiled(probed, function, {TAKEN: tell}), taken, tuple(diff),
-        tuple(sorted(done)), refused,
-    )  # fmt: skip
+Replaced = tuple[int, int, Sequence[ast.stmt]]
+"""Statements from a line to a line, and what takes their place."""
+
+
+def _texts(
+    definition: ast.FunctionDef, made: ast.FunctionDef, source: Sequence[str], replaced: Sequence[Replaced]
+) -> tuple[str, str]:
+    """The function's source before and after; where a branch shares its lines with others, both as Python prints a
+    syntax tree."""
+    first, last = definition.lineno - 1, definition.end_lineno or 0
+    lines = list(source[:last])
+    for start, end, new in sorted(replaced, key=lambda each: each[0], reverse=True):
+        if not any(a < start and end <= b for a, b, _ in replaced):
+            indent = source[start - 1][: -len(source[start - 1].lstrip())]
+            lines[start - 1 : end] = [textwrap.indent(ast.unparse(each), indent) + "\n" for each in new]
+    before, after = (textwrap.dedent("".join(each)) for each in (source[first:last], lines[first:]))
+    try:
+        same = ast.dump(ast.parse(after)) == ast.dump(ast.parse(ast.unparse(made)))
+    except SyntaxError:
+        same = False
+    return (before, after) if same else (ast.unparse(definition), ast.unparse(made))
 
 
 def _definition(function: types.FunctionType, source: Sequence[str]) -> ast.FunctionDef:
@@ -106,8 +143,8 @@ def _is_private(node: ast.AST) -> bool:
     return name.startswith("__") and not name.endswith("__")
 
 
-def _compiled(definition: ast.FunctionDef, function: types.FunctionType, names: dict[str, Any]) -> types.FunctionType:
-    """The definition as a function with the original's globals, defaults and closure."""
+def _compiled(definition: ast.FunctionDef, function: types.FunctionType) -> types.CodeType:
+    """The definition as code that can stand in the function. Raises Refused where it reads other cells."""
     free = function.__code__.co_freevars
     module = ast.parse(f"def outer({', '.join(free)}): pass")
     outer: Any = module.body[0]
@@ -116,14 +153,9 @@ def _compiled(definition: ast.FunctionDef, function: types.FunctionType, names: 
     constants = compile(module, function.__code__.co_filename, "exec", dont_inherit=True).co_consts
     within = next(each for each in constants if isinstance(each, types.CodeType))
     code = next(c for c in within.co_consts if isinstance(c, types.CodeType) and c.co_name == definition.name)
-    cells = dict(zip(free, function.__closure__ or (), strict=True))
-    closure = tuple(cells[name] for name in code.co_freevars)
-    space = {**function.__globals__, **names} if names else function.__globals__
-    code = code.replace(co_qualname=function.__code__.co_qualname)
-    made = types.FunctionType(code, space, function.__name__, function.__defaults__, closure)
-    made.__kwdefaults__ = function.__kwdefaults__
-    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
-    return made
+    if code.co_freevars != free:
+        raise Refused("the rewritten function reads other variables of the function around it")
+    return code.replace(co_qualname=function.__code__.co_qualname)
 
 
 class _Probe(ast.NodeTransformer):
@@ -225,13 +257,12 @@ def _computes(name: str) -> bool:
     return bool(name) and not changes and not any(part in name for part in _RANDOM)
 
 
-def _branch(definition: ast.FunctionDef, line: int, scope: _Scope) -> None:
+def _branch(definition: ast.FunctionDef, line: int, scope: _Scope) -> Replaced:
     """Rewrite the branch at a line in place."""
     for block in _blocks(definition):
         for at, statement in enumerate(block):
             if isinstance(statement, ast.If) and statement.lineno <= line <= (statement.test.end_lineno or 0):
-                _replace(block, at, *_if(statement, block[at + 1 :], _known(definition, statement), scope))
-                return
+                return _replace(block, at, *_if(statement, block[at + 1 :], _known(definition, statement), scope))
     found = [
         (block, at, each)
         for block in _blocks(definition)
@@ -248,11 +279,13 @@ def _branch(definition: ast.FunctionDef, line: int, scope: _Scope) -> None:
         scope.check(side)
     made = _Swap(expression, _where(expression.test, expression.body, expression.orelse, scope))
     new: ast.stmt = made.visit(copy.deepcopy(block[at]))
-    _replace(block, at, [new], 1)
+    return _replace(block, at, [new], 1)
 
 
-def _replace(block: list[ast.stmt], at: int, new: list[ast.stmt], count: int) -> None:
-    block[at : at + count] = [ast.fix_missing_locations(ast.copy_location(each, block[at])) for each in new]
+def _replace(block: list[ast.stmt], at: int, new: list[ast.stmt], count: int) -> Replaced:
+    old = block[at : at + count]
+    block[at : at + count] = [ast.fix_missing_locations(ast.copy_location(each, old[0])) for each in new]
+    return old[0].lineno, old[-1].end_lineno or 0, block[at : at + len(new)]
 
 
 class _Swap(ast.NodeTransformer):
@@ -367,29 +400,49 @@ def _load(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
 
 
-def function_of(fn: Callable[..., object]) -> tuple[types.FunctionType, Any]:
-    """(the function that a call of `fn` runs, its module where it is one's forward). Raises Refused for others."""
-    if isinstance(fn, torch.nn.Module):
-        forward = type(fn).forward
-        if isinstance(forward, types.FunctionType):
-            return forward, fn
-    if isinstance(fn, types.FunctionType):
-        return fn, None
-    raise Refused(f"{type(fn).__name__} is neither a function nor a module with source that can be rewritten")
-
-
-def suggested(fn: Callable[..., object], file: str, line: int, given: Sequence[object] = ()) -> tuple[str, ...]:
-    """The lines that change, with "-" and "+" in front, where the branch at this line is rewritten; () where it cannot
-    be, or where its function is not found by the names that `fn` reads, or by what it is `given`, as the function of a
-    cell is what the notebook's names stand for."""
+def function_at(
+    fn: Callable[..., object], file: str, line: int, given: Sequence[object] = ()
+) -> tuple[types.FunctionType, Any] | None:
+    """(the function that has this line, the module that it is a method of), where it is found by the names that `fn`
+    reads, or by what it is `given`, as the function of a cell is what the notebook's names stand for."""
     for function, owner in _reachable(fn, file, given):
         code = function.__code__
         if code.co_filename == file and any(line == number for _, _, number in code.co_lines()):
-            try:
-                return tuple(each for each in rewritten(function, {line}, owner).diff[3:] if not each.startswith(" "))
-            except Refused:
-                return ()
-    return ()
+            return function, owner
+    return None
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """What could be written in the place of a branch: the lines that change, with "-" and "+" in front, and the text
+    of a cell with which the program does so; "" where a cell cannot change it."""
+
+    diff: tuple[str, ...] = ()
+    cell: str = ""
+
+
+def suggested(fn: Callable[..., object], file: str, line: int, given: Sequence[object] = ()) -> Suggestion:
+    """Of the branch at this line; empty where it cannot be rewritten, or its function is not found."""
+    found = function_at(fn, file, line, given)
+    if found is None:
+        return Suggestion()
+    try:
+        made = rewritten(found[0], {line}, found[1])
+    except Refused:
+        return Suggestion()
+    return Suggestion(tuple(each for each in made.diff[3:] if not each.startswith(" ")), _cell(made))
+
+
+def _cell(made: Rewritten) -> str:
+    function = made.function
+    if function.__module__ != "__main__" or function.__code__.co_freevars or "<locals>" in function.__qualname__:
+        return ""
+    source = linecache.getlines(function.__code__.co_filename)
+    first = function.__code__.co_firstlineno - 1  # of its decorators
+    count = next(n for n, line in enumerate(source[first:]) if line.lstrip().startswith("def "))
+    text = textwrap.dedent("".join(source[first : first + count])) + made.text.rstrip("\n")
+    name, dot, method = function.__qualname__.rpartition(".")
+    return f"{text}\n\n{name}.{method} = {method}" if dot else text
 
 
 def _reachable(
@@ -418,12 +471,3 @@ def _reachable(
         else:
             kind = value if isinstance(value, type) else type(value)
             yield from ((each, None) for each in vars(kind).values() if isinstance(each, types.FunctionType))
-
-
-def standing_in(fn: Callable[..., object], function: types.FunctionType) -> Callable[..., Any]:
-    """`fn` with `function` in the place of what a call of it runs."""
-    if not isinstance(fn, torch.nn.Module):
-        return function
-    made = copy.deepcopy(fn)
-    made.__class__ = type(type(fn).__name__, (type(fn),), {"forward": function, "__module__": type(fn).__module__})
-    return made

@@ -69,6 +69,11 @@ OPTIONS = (
         help="time eager and compiled code in turn; by default if the statement takes less than 5 s",
     ),
     argument(
+        "--fixes", action=argparse.BooleanOptionalAction, default=None,
+        help="where a graph breaks, try what may mend it; by default rewrites of branches that break our graph, if the "
+        "statement takes less than 1 s",
+    ),
+    argument(
         "--values", action="store_true", default=None,
         help="also run kernel by kernel, and record what each writes beside what eager computes",
     ),

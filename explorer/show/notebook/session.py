@@ -37,10 +37,13 @@ from explorer.show.notebook.output import Output
 LONG = 5.0
 """Seconds of a statement beyond which it is not repeated many times, for timing, unasked."""
 
+QUICK = 1.0
+"""Seconds of a statement up to which it is repeated a few times, for rewrites, unasked."""
+
 
 @dataclass(frozen=True)
 class Options:
-    """What `%%explore` was asked. `time` None: unless the statement takes long."""
+    """What `%%explore` was asked. `time` and `fixes` None: unless the statement takes long."""
 
     engine: str = "explorer"
     grad: bool | None = None
@@ -48,6 +51,7 @@ class Options:
     target: str | None = None
     panes: tuple[str, ...] = ()
     time: bool | None = None
+    fixes: bool | None = None
     values: bool = False
     name: str | None = None
     save: str | None = None
@@ -119,7 +123,9 @@ class Session:
         own = not backward and self.seen.ran_backward()
         grad = True if backward else self.options.grad
         self.trial = Repetition(call, (), {}, grad, state=state, own_backward=own)
-        timed = self.options.time
+        timed, fixes = self.options.time, self.options.fixes
+        if fixes is None:
+            fixes = self.options.engine == "explorer" and self.took < QUICK
         if timed is None and self.took > LONG:
             self.notes.append(f"Not timed, since the cell's own run took {self.took:.0f} s; --time times it.")
         try:
@@ -128,6 +134,7 @@ class Session:
                 asked = Asked(
                     self.config, self.title, self.options.engine,
                     time=self.took <= LONG if timed is None else timed,
+                    fixes=fixes,
                     values=self.options.values and self.options.engine != "stock",
                     progress=self.output.progress,
                 )  # fmt: skip

@@ -85,7 +85,9 @@ def _break(same: Sequence[data.BreakData], names: diagnosis.Names) -> str:
     place = b.span.place(names) if b.span else "a line that is not known"
     hints = "".join(f"\n  hint: {hint}" for hint in dict.fromkeys(hint for each in same for hint in each.hints))
     rewrite = "".join(f"\n    {line}" for line in b.rewrite)
-    instead = f"\n  write instead (computes both sides; not run here):{rewrite}" if rewrite else ""
+    again = any(b.tried in hint for hint in b.hints)
+    tried = f"tried{'' if again else f': {b.tried}'}" if b.tried else "not tried: fixes=True does"
+    instead = f"\n  write instead (computes both sides; {tried}):{rewrite}" if rewrite else ""
     ends = f" (in {len(same)} compiles)" if len(same) > 1 else ""
     return f"{place}  {b.why.cited}{ends}{hints}{instead}"
 

@@ -3,13 +3,13 @@
 
 import type { JupyterFrontEnd } from "@jupyterlab/application";
 import { type ICommandPalette, InputDialog, MainAreaWidget, showErrorMessage } from "@jupyterlab/apputils";
-import type { INotebookTracker } from "@jupyterlab/notebook";
+import { type INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
 import { download } from "../page/download";
 import { TITLES } from "../viewer/panes/titles";
 import { icon } from "./icon";
 import { opened } from "../page/packed";
 import { recordsOf, stamp } from "./records";
-import { DiffView, RecordView, recordViews } from "./view";
+import { DiffView, NEW_CELL, RecordView, recordViews } from "./view";
 import { fileName } from "../viewer/format";
 
 const CATEGORY = "Explorer";
@@ -88,6 +88,15 @@ export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, pal
       view?.activate();
     },
     describedBy: { args: { type: "object", properties: { pane: { type: "string", enum: Object.keys(TITLES) } } } },
+  });
+
+  document.addEventListener(NEW_CELL, event => {
+    const from = event.target as Node;
+    const panel = tracker.find(each => each.node.contains(from));
+    if (!panel) return;
+    panel.content.activeCellIndex = panel.content.widgets.findIndex(each => each.node.contains(from));
+    NotebookActions.insertBelow(panel.content);
+    panel.content.activeCell?.model.sharedModel.setSource((event as CustomEvent<string>).detail);
   });
 
   if (!palette) return;

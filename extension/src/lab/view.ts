@@ -19,6 +19,9 @@ import { dark } from "./theme";
 /** JupyterLab takes it off the address later. */
 const ASKED = location.hash;
 
+/** Asks the notebook that an element is in for a new cell below its own; `detail` is the text. */
+export const NEW_CELL = "torch-explorer:new-cell";
+
 const TEMPLATE = "torch-explorer/static/report.html";
 
 /** The viewer, which is most of the extension: JupyterLab starts without it, and fetches it for the first view. */
@@ -90,6 +93,7 @@ abstract class View extends Widget {
 
   protected host(): Host {
     const [memory, connected] = [this.#memory, this.connected];
+    const insert = (text: string) => this.node.dispatchEvent(new CustomEvent(NEW_CELL, { bubbles: true, detail: text }));
     return {
       recall: name => memory.recall(name) ?? (name === "layout" ? preferredLayout() : undefined),
       remember: (name, value) => memory.remember(name, value),
@@ -101,6 +105,7 @@ abstract class View extends Widget {
         const notebook = this.node.closest(".jp-Notebook");
         if (notebook) void fetched().then(door => door.markLine(notebook, `${file.replace("In", "")}:`, line, text));
       },
+      ...(this.node.closest(".jp-Notebook") && { insert }),
       link: address => `${URLExt.join(PageConfig.getBaseUrl(), "lab/tree", URLExt.encodeParts(this.place))}${address}`,
     };
   }

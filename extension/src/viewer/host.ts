@@ -18,6 +18,8 @@ export interface Host {
   link(address: string): string;
   /** Marks a line of a file where it is edited, if it reads so there, and no other; absent where nothing is edited. */
   mark?(file: string, line: number, text: string): void;
+  /** Puts a text into a new cell below the record's; absent where there is no notebook. */
+  insert?(text: string): void;
   /** The viewer's page, as built or with a record in it: it holds texts (textsOf). */
   page(): Promise<string>;
   /** One HTML file with this record and the viewer; absent where this host cannot make it. */

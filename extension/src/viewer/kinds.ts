@@ -38,7 +38,7 @@ export const FunctionCostData: Check = shape({ function: text, calls: whole, sec
 export const ValueData: Check = row(1, text, whole, list(row(2, text, whole)));
 export const StepData: Check = row(3, text, whole, whole, whole, list(whole), entries(whole));
 export const BreakData: Check = shape({ why: WhyData, instruction: text, span: maybe(SpanData), stack: list(text, 500),
-  hints: list(text, 100) }, { continuation: text, rewrite: list(text, 1000), step: whole });
+  hints: list(text, 100) }, { continuation: text, rewrite: list(text, 1000), cell: text, tried: text, step: whole });
 export const EffectData: Check = shape({ kind: text, expression: text, origins: list(text) }, { step: whole });
 export const SymbolData: Check = shape({ name: text, hint: maybe(whole), source: text, range: text, status: text, why:
   text }, { step: whole });

@@ -163,7 +163,7 @@ export type StepData = readonly [instruction: string, activation: number, nodes:
 export interface BreakData {
   readonly why: WhyData; readonly instruction: string; readonly span: SpanData | null;
   readonly stack: readonly string[]; readonly hints: readonly string[]; readonly continuation?: string;
-  readonly rewrite?: readonly string[]; readonly step?: number;
+  readonly rewrite?: readonly string[]; readonly cell?: string; readonly tried?: string; readonly step?: number;
 }
 
 export interface EffectData {

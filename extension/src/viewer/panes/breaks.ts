@@ -83,13 +83,14 @@ function places(compiles: readonly CompileData[]): End[][] {
 
 function card(context: Context, ends: readonly End[], chosen: boolean, cards: Cards): HTMLElement {
   const [compile, broke] = ends[ends.length - 1] as End;
-  const { why, span, stack, hints, rewrite = [] } = broke;
+  const { why, span, stack, hints, rewrite = [], cell = "", tried = "" } = broke;
   const record = context.model.record.value;
   const files = context.model.files.value;
   const link = (text: string, run: () => void) => button("ex-link", text, run);
   const row = (name: string, ...values: readonly (Node | string)[]) => [h("dt", name), h("dd", ...values)];
-  const next = [...new Set(ends.flatMap(([, each]) => (each.continuation ?? "").split(", ").filter(Boolean)))].map(name => {
-    const found = record.compiles.find(each => each.title === name);
+  const after = [...new Set(ends.flatMap(([, each]) => (each.continuation ?? "").split(", ").filter(Boolean)))].map(name =>
+    [name, record.compiles.find(each => each.title === name)] as const);
+  const next = after.map(([name, found]) => {
     return found ? h("div", link(`${found.id} ${found.called || name}`, () => (context.compile.value = found.id)), made(found)) : h("div", `a continuation of ${functionOf(name)}: no call went there, so it is not compiled`);
   });
   const frames = stack.map(frame => {
@@ -103,9 +104,13 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
     h("h3", `⤶ ${why.title}${compile.engine === "stock" && record.engine !== "stock" ? " (stock)" : ""}`, ...(span ? [" at ", link(files.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`))] : [])),
     marked(record, span),
     ...(rewrite.length ? [
-      h("p", "Write instead (computes both sides; not run here):"),
+      h("p", "Write instead (computes both sides; ", ...(tried ? ["tried: ", ...hinted(tried, record.attempts ?? [], cards)] : ["not tried"]), "):"),
       h("pre", ...rewrite.map(line => h("div", { class: line.startsWith("+") ? "ex-row ex-row-added" : "ex-row ex-row-removed" }, line))),
       button("ex-action", "Copy", () => void copy(element, "Write instead", rewrite.filter(line => line.startsWith("+")).map(line => line.slice(1)).join("\n"))),
+      ...(cell && context.host.insert ? [" ", button("ex-action", "Put it into a new cell", () => context.host.insert?.(cell))] : []),
+      ...(tried ? [h("details", h("summary", "Show both captures"), h("div.ex-beside",
+        captures("As it is", [...ends.map(([each]) => each), ...after.flatMap(([, each]) => each ?? [])]),
+        captures("With the rewrite", (record.attempts ?? []).filter(each => tried.split(/[\s,()]+/).includes(each.id)))))] : []),
     ] : []),
     h("dl.ex-facts",
       ...(why.detail ? row("What happened", h("code", why.detail)) : []),
@@ -121,6 +126,14 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
   on(element, "mouseenter", () => (context.selection.hovered.value = what));
   on(element, "mouseleave", () => (context.selection.hovered.value = null));
   return element;
+}
+
+/** The graphs of these compiles as they were captured. */
+function captures(title: string, compiles: readonly CompileData[]): HTMLElement {
+  return h("div", h("h4", title), ...compiles.map(each => {
+    const stage = each.stages?.find(one => one.name === "capture" && one.body);
+    return h("div", compileName(each), h("pre", stage?.body?.lines.map(([text]) => text).join("\n") ?? "no graph"));
+  }));
 }
 
 /** What a compile captured: " compiled 3 operations: tanh, sum, gt". */
