@@ -79,6 +79,9 @@ CALLS = {
     "twice": lambda g: g(1, 2, a=2, k=1),
     "no names": lambda g: g(1, 2, **{1: 2}),
     "not iterable": lambda g: g(*5),
+    "no mapping": lambda g: g(1, **5),
+    "a keyword twice": lambda g: g(1, **{"k": 1}, **{"k": 2}),
+    "of a method": lambda g: [].append(*5),
 }
 
 

@@ -214,15 +214,25 @@ def split(
 
 
 def _after(code: Code, position: int) -> list[tuple[str, bool]]:
-    """Where instruction `position` may go: (id of the next instruction, whether by the jump)."""
+    """Where instruction `position` may go: (id of the next instruction, past jumps alone, whether by the jump)."""
     instruction = code.instructions[position]
     op = OPS[instruction.op]
     found: list[tuple[str, bool]] = []
     if op.falls and position + 1 < len(code.instructions):
-        found.append((code.instructions[position + 1].id, False))
+        found.append((_landing(code, code.instructions[position + 1].id), False))
     if op.jumps and instruction.target is not None:
-        found.append((instruction.target, True))
+        found.append((_landing(code, instruction.target), True))
     return found
+
+
+def _landing(code: Code, target: str) -> str:
+    """Where control goes from `target`, so that a loop whose test Python 3.13 ends in a jump has one continuation."""
+    index, passed = code.index, set[str]()
+    while (step := code.instructions[index[target]]).op == "JUMP" and not step.arg and target not in passed:
+        passed.add(target)
+        assert step.target is not None
+        target = step.target
+    return target
 
 
 def _kept(instruction: Instruction, jumps: bool, before: int, after: int) -> int:

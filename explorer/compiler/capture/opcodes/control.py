@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.messages import asserted, is_checked_later
-from explorer.compiler.capture.opcodes.operators import OPCODES, is_iterable, is_mapping, raise_not_unpacked, short
+from explorer.compiler.capture.opcodes.operators import (
+    OPCODES,
+    called,
+    is_iterable,
+    is_mapping,
+    raise_not_unpacked,
+    short,
+)
 from explorer.compiler.capture.values.base import Frame, Handled, Raised, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, SuperValue
 from explorer.compiler.capture.values.constant import NULL, Constant, NumberValue
@@ -22,13 +29,8 @@ from explorer.ir.bytecode import Instruction
 
 def callee(f: Frame) -> tuple[Value, list[Value]]:
     """The callable and, where it is a method, the object: the two values below the arguments."""
-    second = f.pop()
-    first = f.pop()
-    if first is NULL:
-        return second, []
-    if second is NULL:
-        return first, []
-    return first, [second]
+    pair = f.pop_many(2)
+    return called(pair), [] if NULL in pair else pair[1:]
 
 
 @OPCODES.rule("CALL")
@@ -62,13 +64,13 @@ def call_function_ex(t: Tracer, f: Frame, i: Instruction) -> None:
     """f(*args, **kwargs)."""
     named = f.pop() if i.arg else None
     if named is not None and not is_mapping(t, named):
-        raise_not_unpacked(t, f.stack[-2], "** must be a mapping", named)
+        raise_not_unpacked(t, called(f.stack[-3:-1]), "** must be a mapping", named)
     kwargs = {t.constant_of(k): v for k, v in t.mapping_pairs(named)} if named is not None else {}
     if not all(isinstance(name, str) for name in kwargs):
         t.raise_(TypeError, "keywords must be strings")
     given = f.pop()
     if not is_iterable(t, given):
-        raise_not_unpacked(t, f.stack[-1], "* must be an iterable", given)
+        raise_not_unpacked(t, called(f.stack[-2:]), "* must be an iterable", given)
     args = t.items(given)
     function, bound = callee(f)
     f.push(t.call(function, [*bound, *args], kwargs))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from explorer.compiler.bytecode.normal import NULL_FIRST
@@ -275,6 +275,11 @@ def is_iterable(t: Tracer, value: Value) -> bool:
     return any(each not in (MISSING, None) for each in found)
 
 
+def called(pair: Sequence[Value]) -> Value:
+    """What is called, of the two values below the arguments: the callable beside NULL or before its self."""
+    return next(value for value in pair if value is not NULL)
+
+
 def name_of_call(t: Tracer, function: Value) -> str:
     """As in Python's errors about the arguments of a call."""
     names = [t.constant_of(t.get_attr(function, name)) for name in ("__module__", "__qualname__")]
@@ -340,7 +345,7 @@ def dict_update(t: Tracer, f: Frame, i: Instruction) -> None:
 def dict_merge(t: Tracer, f: Frame, i: Instruction) -> None:
     """f(**mapping): TypeError for a name given twice."""
     mapping = f.pop()
-    into, function = f.stack[-i.arg], f.stack[-i.arg - 2]
+    into, function = f.stack[-i.arg], called(f.stack[-i.arg - 3 : -i.arg - 1])
     assert isinstance(into, DictValue)
     if not is_mapping(t, mapping):
         raise_not_unpacked(t, function, "** must be a mapping", mapping)

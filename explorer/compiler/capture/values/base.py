@@ -4,6 +4,7 @@ Each of these names the others, so that they stand in one file, below all that i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -65,6 +66,11 @@ def type_name(cls: type) -> str:
     """What Python's own errors call a type: one written in C by its module too, except for builtins."""
     with_module = is_written_in_c(cls) and cls.__module__ != "builtins"
     return f"{cls.__module__}.{cls.__qualname__}" if with_module else cls.__name__
+
+
+def lacks_to_set(name: str) -> str:
+    """What Python's error says of an object without a dictionary, where its class has no such attribute either."""
+    return f"has no attribute '{name}'" + " and no __dict__ for setting new attributes" * (sys.version_info >= (3, 13))
 
 
 class Value:

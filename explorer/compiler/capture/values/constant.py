@@ -15,7 +15,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Equals
-from explorer.compiler.capture.values.base import Raised, Reconstructor, Tracer, Value, type_name
+from explorer.compiler.capture.values.base import Raised, Reconstructor, Tracer, Value, lacks_to_set, type_name
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Source
 
@@ -80,8 +80,7 @@ class Constant(Value):
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
         if type(self.value) not in PLAIN:
             unsupported(reasons.ATTRIBUTE, f"setting {self.value!r}.{name}")
-        is_there = hasattr(self.value, name)
-        told = f"attribute '{name}' is read-only" if is_there else f"has no attribute '{name}'"
+        told = f"attribute '{name}' is read-only" if hasattr(self.value, name) else lacks_to_set(name)
         t.raise_(AttributeError, f"'{type_name(type(self.value))}' object {told}")
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:

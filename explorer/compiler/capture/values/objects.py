@@ -19,6 +19,7 @@ from explorer.compiler.capture.values.base import (
     Tracer,
     Unhashable,
     Value,
+    lacks_to_set,
     type_name,
 )
 from explorer.compiler.capture.values.constant import Constant, is_plain
@@ -263,7 +264,7 @@ class ObjectValue(Value):
         if is_made and is_written_in_c(owner_of(self.cls, name)):
             return self.kept_in_c(t, name)
         if held is DELETED or is_made:
-            t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{name}'")
+            t.raise_(AttributeError, f"'{_name_for_slots(self.cls)}' object has no attribute '{name}'")
         if held is not None:
             return held
         return self.read(t, name, lambda: descriptor.__get__(self.given, self.cls))
@@ -309,9 +310,8 @@ class ObjectValue(Value):
         if setter is not MISSING and not isinstance(descriptor, (types.MemberDescriptorType, types.FunctionType)):
             unsupported(reasons.ATTRIBUTE, f"setting {self.cls.__name__}.{name}, a {type(descriptor).__name__}")
         if setter is MISSING and not self.cls.__dictoffset__:
-            what = "has no attribute" if descriptor is MISSING else "attribute"
-            read_only = "" if descriptor is MISSING else " is read-only"
-            t.raise_(AttributeError, f"'{type_name(self.cls)}' object {what} '{name}'{read_only}")
+            told = lacks_to_set(name) if descriptor is MISSING else f"attribute '{name}' is read-only"
+            t.raise_(AttributeError, f"'{type_name(self.cls)}' object {told}")
         if value is None:
             if isinstance(descriptor, types.MemberDescriptorType):
                 try:
@@ -471,6 +471,13 @@ def _dict_of(given: object) -> dict[str, Any] | None:
 # --------------------------------------------------------------------------------------- what Python demands of methods
 #
 # What Python demands of the methods that it calls itself, and its words where one is missing or answers wrongly.
+
+
+def _name_for_slots(cls: type) -> str:
+    """What the error of a slot without a value calls the class."""
+    if sys.version_info < (3, 13):
+        return type_name(cls)
+    return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
 
 
 LACKS: dict[str, str] = {
