@@ -1072,3 +1072,328 @@ def kept() -> Record:
         return (x.sin().exp() * 2).sum()
 
     return ours(f, torch.randn(16, 32, requires_grad=True), time=0.05)
+
+
+# ----------------------------------------------------------------------------------------- more from users' threads
+
+
+@situation(
+    "A loop from start to end, which count: why is each call compiled?",
+    "accumulate: this guard failed in 3 recompiles: the value of start; values: 0, 1, 2, 3",
+    "if start is only used in arithmetic, pass a tensor",
+    thread="114293",
+)
+def loop_bounds() -> Record:
+    def accumulate(x: Tensor, start: int, end: int) -> Tensor:
+        for number in range(start, end):
+            x = x + number
+        return x
+
+    return watched(accumulate, *((X, start, 9) for start in range(4)))
+
+
+@situation(
+    "Two floats are multiplied before the tensor: is each value a compile?",
+    "a is 0.2, expected 0.1",
+    "calls 3 to 4   s0.1       reused",
+    thread="171320",
+)
+def product_of_floats() -> Record:
+    return watched(lambda x, a, b: x * (a * b), *((X, number / 10, 1.5) for number in range(1, 5)))
+
+
+def stepping(optimizer: torch.optim.Optimizer, schedule: Callable[[], Any]) -> Record:
+    torch._dynamo.reset()
+    step = torch.compile(optimizer.step, backend="eager")
+    with explorer.watch() as found:
+        for _ in range(3):
+            step()
+            schedule()
+    return found.record
+
+
+def weight_with_grad() -> nn.Parameter:
+    weight = nn.Parameter(torch.ones(4))
+    weight.grad = torch.ones(4)
+    return weight
+
+
+@situation(
+    "OneCycleLR with the learning rate in a tensor: what else is guarded?",
+    "self.param_groups[0]['betas'][0] is 0.89",
+    "if self.param_groups[0]['betas'][0] is only used in arithmetic, pass a tensor",
+    thread="133898",
+)
+def momentum_schedule() -> Record:
+    optimizer = torch.optim.AdamW([weight_with_grad()], lr=torch.tensor(0.1))  # type: ignore[arg-type]
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=10)
+    return stepping(optimizer, schedule.step)
+
+
+@situation(
+    "ReduceLROnPlateau with the learning rate in a tensor: is the step compiled again?",
+    "no recompiles",
+    "its graph ran 3 times",
+    thread="163093",
+)
+def rate_on_plateau() -> Record:
+    optimizer = torch.optim.SGD([weight_with_grad()], lr=torch.tensor(0.1))  # type: ignore[arg-type]
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+    return stepping(optimizer, lambda: schedule.step(1.0))
+
+
+@situation(
+    "A class is defined in the function", "Invalid call to __build_class__", "Cannot trace class definition",
+    listing="breaks", thread="128942",
+)  # fmt: skip
+def class_inside() -> Record:
+    def defining(x: Tensor) -> Tensor:
+        class Local:
+            pass
+
+        return x + 2
+
+    return explored(defining, X)
+
+
+@situation(
+    "A context manager made of a generator: where in it does Dynamo stop?",
+    "the frame runs eagerly instead",
+    "with counted():",
+    "in counted",
+    thread="133483",
+)
+def generator_manager() -> Record:
+    @contextlib.contextmanager
+    def counted() -> Iterator[None]:
+        print(end="")
+        yield
+
+    def managed(x: Tensor) -> Tensor:
+        with counted():
+            return x + 1
+
+    return explored(managed, X)
+
+
+@situation(
+    "mark_dynamic on a size that a product fixes: which one, and what instead?",
+    "the program gets this error",
+    "You marked L['b'].size()[0] as dynamic but your code specialized it to be a constant (10)",
+    "maybe_mark_dynamic",
+    thread="148040",
+)
+def fixed_by_product() -> Record:
+    marked = torch.ones(10, 10)
+    torch._dynamo.mark_dynamic(marked, 0)
+    return watched(lambda a, b: a @ b, (torch.ones(10, 10), marked))
+
+
+@situation(
+    "A break inside of a checkpointed function: is anything compiled?",
+    "no compiled graph ran",
+    "break at",
+    "Failed to trace builtin operator",
+    thread="135816",
+)
+def checkpointed_break() -> Record:
+    def inner(x: Tensor) -> Tensor:
+        print(end="")
+        return x.sin()
+
+    def outer(x: Tensor) -> Any:
+        return checkpoint(inner, x, use_reentrant=False)
+
+    return watched(outer, *[(torch.ones(4, requires_grad=True),)] * 2)
+
+
+@situation(
+    "torch.full of a dynamic size: is each size compiled?", "no recompiles", "its graph ran 3 times", thread="123810"
+)
+def full_of_a_size() -> Record:
+    def square(x: Tensor) -> Tensor:
+        return torch.full((x.shape[1], x.shape[1]), 1.0)
+
+    return watched(square, *((torch.ones(2, size),) for size in (3, 4, 5)), dynamic=True)
+
+
+class Keyed(nn.Module):
+    def __init__(self, key: int) -> None:
+        super().__init__()
+        self.key = key
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.key
+
+
+@situation(
+    "Many modules of one class, each compiled: why is the limit reached?",
+    "Dynamo recompile limit exceeded",
+    "Keyed.forward: this guard failed in 3 recompiles",
+    "nothing compiled: its code is older than the watch, or runs eagerly",
+    thread="171593",
+)
+def modules_of_one_class() -> Record:
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(recompile_limit=3), explorer.watch() as found:
+        for key in range(5):
+            torch.compile(Keyed(key * 2), backend="eager")(X)
+    return found.record
+
+
+@situation("A new module in each call: is each compiled?", "no recompiles", "its graph ran 3 times", thread="130776")
+def module_each_call() -> Record:
+    return watched(lambda x, module: module(x), *((torch.ones(2, 5), nn.Linear(5, 5)) for _ in range(3)))
+
+
+@situation(
+    "float16 results differ from eager: which of the two is nearer to float64?",
+    "largest error against a float64 run: stock 0.00112, eager 0.00412",
+    thread="183761",
+)
+def casts_to_half() -> Record:
+    def cast(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        filled = torch.where(mask, torch.full_like(x, 0.75), torch.full_like(x, -0.25))
+        y = filled.half() + x.half()
+        return y, y.float().sum()
+
+    x = torch.arange(30.0).reshape(2, 3, 5) / 7
+    mask = (torch.arange(30) % 4 == 0).reshape(2, 3, 5)
+    return explorer.explore(cast, engine="stock", time=False)(x, mask)
+
+
+@torch.library.custom_op("situations::reverse_into", mutates_args=("to",))
+def reverse_into(given: Tensor, to: Tensor) -> None:
+    for place in range(len(given)):
+        to[len(given) - 1 - place] = given[place]
+
+
+@situation(
+    "A custom operator that writes into what a clone was made of: which pass makes the result wrong?",
+    "differs from eager by up to 14 in output",
+    "after post-grad: decompose_auto_functionalized",
+    thread="198031",
+)
+def clone_left_out() -> Record:
+    def reversing(x: Tensor) -> Tensor:
+        before = x.clone()
+        reverse_into(before, x)
+        return x * 2.0
+
+    return explorer.explore(reversing, engine="stock", time=False)(torch.arange(8.0))
+
+
+@situation(
+    "A small function is slower than eager: where does a call's time go?",
+    "a call is outside kernels and library calls (guards, Python, allocation)",
+    thread="161783",
+)
+def small_function() -> Record:
+    return ours(lambda x: x + 1, torch.ones(1), time=0.05)
+
+
+@situation(
+    "int() of a box's elements: does each value compile again, and what runs outside?",
+    "no recompiles",
+    "at a graph break",
+    "1 ATen call in call 2",
+    thread="93457",
+)
+def box() -> Record:
+    return watched(lambda box: int(box[2] + box[0]), *((torch.arange(4) * number,) for number in range(1, 4)))
+
+
+@situation(
+    "A forward hook that keeps activations, under torch.compiler.disable", "Skip calling function", "hook",
+    "Remove the `torch.compiler.disable` call", listing="breaks", thread="173452",
+)  # fmt: skip
+def hook_that_keeps() -> Record:
+    kept: dict[str, Tensor] = {}
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+    @torch.compiler.disable
+    def hook(module: nn.Module, given: Any, out: Tensor) -> None:
+        kept["out"] = out
+
+    model[0].register_forward_hook(hook)
+    return explored(model, X)
+
+
+class Mode(torch.overrides.TorchFunctionMode):
+    @torch.compiler.disable
+    def __init__(self) -> None:
+        super().__init__()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+@situation(
+    "A TorchFunctionMode whose constructor is under torch.compiler.disable", "Skip inlining function",
+    "Mode.__init__", listing="breaks", thread="146797",
+)  # fmt: skip
+def function_mode() -> Record:
+    def moded(x: Tensor) -> Tensor:
+        with Mode():
+            return x.sin()
+
+    return explored(moded, X)
+
+
+@situation(
+    "out= of another size: why a recompile, and why is there no graph?",
+    "call 2         s0.1       compiled again: out.size(0) is 0, expected 4",
+    "break at",
+    "Shape mismatch with out= tensor variant",
+    thread="135859",
+)
+def out_of_another_size() -> Record:
+    return watched(lambda a, out: torch.add(a, 1, out=out), (X, torch.empty(4)), (X, torch.empty(0)))
+
+
+@situation(
+    "An assertion on a tensor with a text made of it",
+    "Data-dependent branching",
+    "Known to help: give the assertion a text that is a constant, or none",
+    listing="breaks",
+    thread="96529",
+)
+def asserting() -> Record:
+    def checked(x: Tensor) -> Tensor:
+        assert x.sum() > 0, f"the sum is {x.sum()}"
+        return x + 1
+
+    return explored(checked, X)
+
+
+@situation(
+    "An array of NumPy, and a print after the first operation: how many graphs?",
+    "captured 2 operations in 2 graphs",
+    "Failed to trace builtin operator",
+    thread="109604",
+)
+def array_and_print() -> Record:
+    def squared(x: Any) -> Any:
+        x = x**2
+        print(end="")
+        return 2 * x
+
+    return watched(squared, (np.arange(8),))
+
+
+@situation("torch.rand with a generator", "Failed to convert args/kwargs to proxy", listing="breaks", thread="92633")
+def with_generator() -> Record:
+    generator = torch.Generator().manual_seed(0)
+    return explored(lambda x: x + torch.rand(4, generator=generator), X)
+
+
+@situation(
+    "A full backward hook of a submodule: does the graph break?",
+    "Module-level backwards hooks require compiled autograd",
+    listing="breaks",
+    thread="133303",
+)
+def backward_hook() -> Record:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model[0].register_full_backward_hook(lambda module, given, out: None)
+    return explored(model, torch.ones(1, 2))

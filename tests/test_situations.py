@@ -12,7 +12,7 @@ from situations import SITUATIONS, Situation
 
 
 def test_there_are_enough() -> None:
-    assert len(SITUATIONS) >= 100
+    assert len(SITUATIONS) >= 130
 
 
 @pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS)

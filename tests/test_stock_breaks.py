@@ -15,6 +15,7 @@ import torch._dynamo
 from torch import Tensor
 
 import explorer
+from asserting import assert_message, assert_plain
 from break_programs import PROGRAMS, BreakProgram
 from explorer.core.reasons import CATALOGUE
 from explorer.ir.record import BreakData, CompileData
@@ -194,6 +195,10 @@ def test_a_break_in_a_loop_names_what_breaks_and_advice_that_works(capsys: pytes
 OPTIMIZER = torch.optim.SGD([weight], lr=0.0)
 
 
+def test_an_assertion_breaks_for_its_text_alone() -> None:
+    assert not facts_of(assert_plain).breaks and facts_of(assert_message).breaks
+
+
 @pytest.mark.parametrize(
     ("fn", "says", "says_not"),
     [
@@ -201,6 +206,7 @@ OPTIMIZER = torch.optim.SGD([weight], lr=0.0)
         (warning, "warn before or after the compiled", "pass in the result"),
         (timed, "read the clock before and after the compiled", "pass in the result"),
         (collecting, "before or after the compiled", "pass in the result"),
+        (assert_message, "Known to help: give the assertion a text that is a constant", "compute both sides"),
         (lambda x: OPTIMIZER.step(), "No change is needed: the line is in torch", "move the line"),
     ],
 )

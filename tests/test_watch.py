@@ -233,7 +233,37 @@ def test_a_function_compiled_before_is_timed_and_said_to_be() -> None:
         compiled(X)
         assert log.record.calls[0].count == 1
     assert log.record.calls[0].graphs is None
-    assert "compiled before watching began" in repr(log)
+    assert "nothing compiled: its code is older than the watch, or runs eagerly" in repr(log)
+
+
+class Keyed(torch.nn.Module):
+    def __init__(self, key: int) -> None:
+        super().__init__()
+        self.key = key
+
+    def forward(self, x):
+        return x + self.key
+
+
+def test_a_call_that_other_calls_compiled_for_is_not_said_to_be_older() -> None:
+    """Two modules of one class share what is compiled; past the limit of recompiles nothing is."""
+    with torch._dynamo.config.patch(recompile_limit=2), explorer.watch() as log:
+        for key in (1, 1, 2, 3, 4):
+            torch.compile(Keyed(key), backend="eager")(X)
+    told = [line for line in repr(log).splitlines() if "calls: Keyed" in line]
+    assert "in graphs compiled in other calls (s0), with which they are timed" in told[1]
+    assert "nothing compiled" in told[4] and not any("older" in line for line in told[:4])
+
+
+def test_a_compile_without_a_graph_is_of_the_call_that_made_it() -> None:
+    compiled = torch.compile(lambda a, out: torch.add(a, 1, out=out), backend="eager")
+    with torch._dynamo.config.patch(recompile_limit=2), explorer.watch() as log:
+        for size in (4, 0, 0, 1):
+            compiled(X, torch.empty(size))
+    shown = repr(log)
+    assert "call 2         s0.1       compiled again: out.size(0) is 0, expected 4" in shown
+    assert "no call went there" not in shown
+    assert "s0.2       not compiled again, and runs eagerly: " in shown
 
 
 def test_what_our_back_end_compiles_for_stock_is_part_of_its_frame() -> None:

@@ -841,7 +841,8 @@ class CallsData(Data, frozen=True):
     graphs: float | None
     samples: tuple[float, ...]
     served: tuple[tuple[str, ...], ...] = ()
-    """The compiles whose graphs ran in the first calls, apart from calls of other functions that these made."""
+    """By call, of the first calls: the compiles whose graphs ran in it, or that it made and that have none, apart from
+    calls of other functions inside."""
     compiled: tuple[Whole, ...] = ()
     """The numbers, from 1, of those of the first calls in which something was compiled."""
     measured: Whole = 0

@@ -79,7 +79,7 @@ class Calls:
     samples: array[float] = field(default_factory=lambda: array("d"))
     taken: array[float] = field(default_factory=lambda: array("d"))
     served: list[tuple[str, ...]] = field(default_factory=list)
-    """The compiles whose graphs ran in the first calls, call by call."""
+    """By call, of the first calls: the compiles whose graphs ran in it, or that it made and that have none."""
     compiled: list[int] = field(default_factory=list)
     """The numbers, from 1, of those of these calls in which something was compiled."""
     outside: OutsideGraphs | None = None
@@ -263,14 +263,18 @@ class CallLog:
         if self.measure is not None:
             self.measure.give_up()
 
-    def compiled(self, seconds: float, compile: str) -> None:
-        """A compile has ended in this thread. Those inside it, as of a graph that stock hands to our back end, are part
-        of it."""
+    def compiled(self, seconds: float, compile: str, again: bool = False) -> None:
+        """A compile has ended in this thread, `again` where a guard of the one before failed. Those inside it, as of a
+        graph that stock hands to our back end, are part of it."""
         started, inside, ended = perf_counter() - seconds, 0.0, self.open.compiles
         while ended and ended[-1][0] >= started:
             inside += ended.pop()[1]
         ended.append((started, seconds))
-        for calls, _ in self.open.stack:
+        stack = self.open.stack
+        of = stack[-1][0] if stack else None
+        if of is not None and of.looked_at and (again or not of.compiles) and compile not in self.runs:
+            self.open.ran.append((len(stack), compile))  # it has no graph that would tell
+        for calls, _ in stack:
             calls.compiling += seconds - inside
             calls.compiles.append(compile)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sysconfig
 import traceback
@@ -20,7 +19,6 @@ from explorer.records.stock.fixes import (
     AROUND,
     KNOWN,
     TORCHS_OWN,
-    UNTRIED,
     BreakMessage,
     Fix,
     break_message,
@@ -134,8 +132,8 @@ def add(compile: Compile, told: BreakMessage) -> None:
     stack = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in told.stack)
     step = -1 if compile.left_out["EvaluatorStep"] else len(compile.steps) - 1
     instruction = compile.steps[step].instruction if step >= 0 else ""
-    fix = fix_of(found, user is not None and _is_statement(user.line or ""))
-    hints = (UNTRIED + fix.words, *(found.hints or (found.entry.hints if found.entry else ())))
+    fix = fix_of(found, (user.line or "") if user is not None else "")
+    hints = (fix.hint, *(found.hints or (found.entry.hints if found.entry else ())))
     why = why_of(found)
     if told is not found:
         why = replace(why, detail=f"{why.detail} This leads to: {told.title}. {told.explanation}")
@@ -149,15 +147,6 @@ def add(compile: Compile, told: BreakMessage) -> None:
     compile.fixes.append(fix)
     link = found.entry.link if found.entry else "torch's registry has no entry for this break"
     compile.event("GraphBreak", id=found.entry.id if found.entry else "", context=found.context, link=link)
-
-
-def _is_statement(line: str) -> bool:
-    """Whether a line is a call whose result nothing uses."""
-    try:
-        (only,) = ast.parse(line.strip()).body
-    except (SyntaxError, ValueError):
-        return False
-    return isinstance(only, ast.Expr) and isinstance(only.value, ast.Call)
 
 
 def users_line(stack: Sequence[FrameSummary]) -> FrameSummary | None:

@@ -4,6 +4,7 @@ each. A fix that is a Dynamo setting, or a rewrite of a branch, can be tried.
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 import re
@@ -157,11 +158,17 @@ KNOWN = "Known to help: "
 @dataclass(frozen=True)
 class Fix:
     """`settings` are values for `torch._dynamo.config`; a set extends the current one. `rewrites`: a simple branch can
-    be rewritten in the source. A fix with neither is up to the user."""
+    be rewritten in the source. A fix with neither is up to the user. `known`: it was found to help in programs of its
+    own."""
 
     words: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     rewrites: bool = False
+    known: bool = False
+
+    @property
+    def hint(self) -> str:
+        return (KNOWN if self.known else UNTRIED) + self.words
 
 
 LOGGING = frozenset(
@@ -178,6 +185,8 @@ BRANCHING = "Data-dependent branching"
 BRANCH = Fix(
     "compute both sides and select with torch.where; or use torch.cond if only one side may run", rewrites=True
 )
+
+ASSERTED = "give the assertion a text that is a constant, or none: it is then captured in the graph"
 
 FIXES: tuple[tuple[str, Fix], ...] = (
     ("Data-dependent branching on a size", Fix(
@@ -209,7 +218,7 @@ FIXES: tuple[tuple[str, Fix], ...] = (
     ("copy.deepcopy", Fix("copy tensors with clone(); copy other objects before the compiled function")),
     ("tp_iter", Fix("read the values, or make a list of them, before the compiled function, and pass them in")),
     ("torch.jit.script", Fix("compile the original module, without torch.jit.script")),
-    ("Data-dependent assertion", Fix("use torch._assert or torch._check, which can be captured in the graph")),
+    ("Data-dependent assertion", Fix(ASSERTED, known=True)),
 )  # fmt: skip
 """By a part of the break's title."""
 
@@ -245,9 +254,9 @@ AROUND: Mapping[str, str] = {
 """Fixes for a break that makes Dynamo skip the whole frame, by the title of the break that it leads to."""
 
 
-def fix_of(found: BreakMessage, statement: bool = False) -> Fix:
-    """What to do about a break. `statement`: the line is a call for its side effect; nothing uses its result."""
-    own = _fix_of(found, statement)
+def fix_of(found: BreakMessage, line: str = "") -> Fix:
+    """What to do about a break in this line of the program."""
+    own = _fix_of(found, _statement(line))
     if own.settings or own.rewrites:
         return own
     named = (match for hint in found.hints for match in _SETTING.finditer(hint))
@@ -259,7 +268,15 @@ def fix_of(found: BreakMessage, statement: bool = False) -> Fix:
     return replace(own, words=words, settings=settings)
 
 
-def _fix_of(found: BreakMessage, statement: bool) -> Fix:
+def _statement(line: str) -> ast.stmt | None:
+    try:
+        (only,) = ast.parse(line.strip()).body
+    except (SyntaxError, ValueError):
+        return None
+    return only
+
+
+def _fix_of(found: BreakMessage, statement: ast.stmt | None) -> Fix:
     if (builtin := _BUILTIN.match(found.context)) is not None:
         name = builtin["name"]
         return EFFECTS.get(name) or _outside(f"{name}()")
@@ -269,12 +286,15 @@ def _fix_of(found: BreakMessage, statement: bool) -> Fix:
             return EFFECTS[name]
         if called["module"] == "time" and called["name"] != "sleep":
             return CLOCK
-        if "C extension" in called["why"] and not statement:
+        is_for_its_effect = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+        if "C extension" in called["why"] and not is_for_its_effect:
             return Fix(
                 f"call {name}() before the compiled function and pass in the result; if it takes tensors, register it "
                 "with torch.library.custom_op to capture the call in the graph"
             )
         return _outside(f"{name}()")
+    if found.title.startswith(BRANCHING) and isinstance(statement, ast.Assert):
+        return Fix(ASSERTED, known=True)
     title = f"{found.title} on a size" if "SymNodeVariable" in found.context else found.title
     return next((fix for part, fix in FIXES if part in title), OTHERWISE)
 

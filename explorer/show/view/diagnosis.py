@@ -90,8 +90,10 @@ def calls(each: CallsData) -> str:
         parts.append(f"{about}{duration(each.graphs)} in compiled graphs" if each.graphs else "no compiled graph ran")
         outside = max(each.seconds - each.compiling - each.graphs, 0.0)
         parts.append(f"{about}{duration(outside)} outside (guards, Python, eager frames)")
+    elif ran := {id: None for served in each.served for id in served}:
+        parts.append(f"in graphs compiled in other calls ({', '.join(ran)}), with which they are timed")
     else:
-        parts.append("compiled before watching began, so its graphs are not timed separately")
+        parts.append("nothing compiled: its code is older than the watch, or runs eagerly")
     middle = ""
     if each.samples and each.count > 1:  # of few calls, most of which compiled, a median tells nothing
         few = each.count < FEW_CALLS

@@ -41,29 +41,36 @@ def history(record: RecordData) -> tuple[ServedData, ...]:
 def lines(record: RecordData, files: Names) -> list[str]:
     """The history as a terminal shows it."""
     found = []
-    cached = frozenset(compile.id for compile in record.compiles if compile.caches)
+    hows = {compile.id: _how(compile) for compile in record.compiles}
     for function, rows in groupby(record.history, key=lambda row: row.function):
         found.append(f"compiles of {function}, call by call:")
-        found += ["  " + _line(row, files, cached) for row in rows]
+        found += ["  " + _line(row, files, hows) for row in rows]
     return found
 
 
-def _line(row: ServedData, files: Names, cached: frozenset[str]) -> str:
+def _how(compile: CompileData) -> tuple[str, str]:
+    """What was done, in a word and after it."""
+    if compile.fallback:
+        return "not compiled", ", and runs eagerly"
+    return ("captured", ", its code from a cache") if compile.caches else ("compiled", "")
+
+
+def _line(row: ServedData, files: Names, hows: Mapping[str, tuple[str, str]]) -> str:
     calls = f"call {row.first}" if row.first == row.last else f"calls {row.first} to {row.last}"
     shown = f"{calls if row.first else 'compile':<14} {', '.join(row.compiles) or 'no graph':<10} "
     if not row.made:
         return shown + ("reused" if row.compiles else "ran eagerly")
     if row.uncalled:
         shown += "no call went there; "
-    how = "captured" if cached.issuperset(row.made) else "compiled"
-    with_cache = ", its code from a cache" if how == "captured" else ""
+    said = {hows[id] for id in row.made}
+    how, more = said.pop() if len(said) == 1 else ("compiled", "")
     if not row.changes:
         why = "the first call" if row.first <= 1 else "reached for the first time"
-        return f"{shown}{how}{with_cache}: {why}"
+        return f"{shown}{how}{more}: {why}"
     whys = [f"{'also ' * each.also}{each.said}{place(each.span, files)}" for each in row.changes[:NAMED]]
-    more = len(row.changes) - NAMED
-    whys += [count(more, "more change")] if more > 0 else []
-    return f"{shown}{how} again{with_cache}: {'; '.join(whys)}"
+    unnamed = len(row.changes) - NAMED
+    whys += [count(unnamed, "more change")] if unnamed > 0 else []
+    return f"{shown}{how} again{more}: {'; '.join(whys)}"
 
 
 def _rows(calls: CallsData, known: Mapping[str, CompileData]) -> Iterator[ServedData]:
