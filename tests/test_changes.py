@@ -83,3 +83,22 @@ def test_two_environments_of_one_program_differ_in_no_graph_for_where_it_lies() 
     assert "joint" in {name.split()[1] for name in Record(record).diff(Record(other)).changed}
     rest = "1 operator.gt, 1 operator.mul, 1 torch.{}, 1 z.sum"
     assert told == [f"graph of s0 step: {rest.format('sin')} -> {rest.format('cos')}"]
+
+
+def test_two_compilers_are_compared_by_what_they_made() -> None:
+    def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = torch.sigmoid(x) * torch.nn.functional.linear(x, w)
+        return torch.nn.functional.layer_norm(y, (8,)).sum(-1)
+
+    given = torch.randn(4, 8), torch.randn(8, 8)
+    ours = explorer.explore(fn, time=False)(*given)
+    stock = explorer.explore(fn, engine="stock", time=False)(*given)
+    lines = ours.diff(stock).text().splitlines()
+    assert lines[0].endswith(": explorer -> stock") and not ours.diff(stock).stages
+    (captured,) = (line for line in lines if "operations captured" in line)
+    assert captured.endswith("operations captured: 5, the same")
+    (aten,) = (line for line in lines if "ATen operations" in line)
+    assert "only here: var_mean" in aten and "only here: mul, sum" in aten
+    assert any(line.strip().startswith("guards: ") for line in lines) and "setting" not in "".join(lines)
+    (kernels,) = (line for line in lines if ": kernels: " in line)
+    assert "sigmoid" in kernels and "stages differ" not in "".join(lines)

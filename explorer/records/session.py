@@ -645,12 +645,13 @@ class Difference:
 
     records: data.DiffData
     stages: tuple[tuple[str, tuple[str, ...]], ...]
-    """(stage, diff lines); a stage without a difference has no lines."""
+    """(stage, diff lines); a stage without a difference has no lines. None of two compilers, each of which has texts of
+    its own: the summary says how their graphs and kernels differ."""
 
     @classmethod
     def between(cls, before: data.RecordData, after: data.RecordData) -> Difference:
         old, new = _keyed(before), _keyed(after)
-        keys = list(dict.fromkeys([*old, *new]))
+        keys = list(dict.fromkeys([*old, *new] if before.engine == after.engine else []))
         compared = ((" ".join(key).rstrip(), tuple(text.stage_diff(old.get(key), new.get(key)))) for key in keys)
         return cls(data.DiffData(before, after), tuple(compared))
 
@@ -665,8 +666,11 @@ class Difference:
         return tuple(changes.lines(self.records.before, self.records.after))
 
     def text(self) -> str:
-        titles = f"{self.records.before.title} -> {self.records.after.title}"
+        before, after = self.records.before, self.records.after
+        titles = f"{before.title} -> {after.title}"
         parts = [f"{titles}: {len(self.changed)} of {len(self.stages)} stages differ"]
+        if before.engine != after.engine:
+            parts = [f"{titles}: {before.engine} -> {after.engine}"]
         parts += [f"  {line}" for line in self.summary]
         for name, lines in self.stages:
             parts += [f"\n=== {name}", *lines] if lines else [f"    {name}: same"]

@@ -36,6 +36,23 @@ test("stages are paired by name and half, and marked where their texts differ", 
   assert.deepEqual(stagePairs({ after }, PLAIN).map(each => each.state), Array(6).fill("only after"));
 });
 
+test("two compilers are compared by operations and kernels, not by their texts", () => {
+  const graph = (...targets: string[]) => ({ nodes: targets.map((target, n) => ({ id: `aten.${n}`, name: `n${n}`, op: "call_function", target })) }) as unknown as NonNullable<StageData["graph"]>;
+  const half = (...kernels: string[][]) => ({
+    name: "h", target: "cpu", operations: kernels.flat().map(id => ({ id, kind: "loop", target: "", reads: [], writes: [], origins: [`aten.${id}_1`] })),
+    schedule: { items: kernels.map((operations, n) => ({ id: `k${n}`, kind: "kernel", operations })), fusions: [] },
+  });
+  const ours = { ...compile("f0", "f", stage("capture", "a", { graph: graph("torch.sigmoid", "sum") }), stage("trace", "b", { graph: graph("aten.exp.default", "aten.sum.dim") }), stage("link", "x")), halves: [half(["exp", "sum"])] };
+  const stock = { ...compile("s0", "f", stage("capture", "A", { graph: graph("torch.sigmoid", "sum") }), stage("joint", "B", { graph: graph("aten.exp.default", "aten.mean.dim") }), stage("rewritten bytecode", "y")), halves: [half(["exp"], ["mean"])], engine: "stock" };
+  const pair = { before: { ...ours, engine: "explorer" }, after: stock } as unknown as { before: CompileData; after: CompileData };
+  assert.deepEqual(stagePairs(pair, PLAIN).map(each => each.state), ["alike", "changed", "other"]);
+  const both = record(pair.before, pair.after);
+  assert.deepEqual(facts(both, both, ["explorer", "stock"], pair).slice(0, 4), [
+    ["operations captured", "2", "2"], ["ATen operations", "2; only here: sum", "2; only here: mean"], ["library calls", "0", "0"],
+    ["kernels, by their operations", "1; only here: exp + sum", "2; only here: exp, mean"],
+  ]);
+});
+
 test("a stage that left its graph as it was is compared by that graph", () => {
   const first = stage("trace", "a");
   const before = compile("f0", "f", first, stage("cse", "", { body: null, same_as: "trace" }));

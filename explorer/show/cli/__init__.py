@@ -358,7 +358,8 @@ def diff_command(context: click.Context, before: Path, after: Path, exit_code: b
     for name, changed in found.stages[:lines]:
         added, removed = (sum(line.startswith(sign) for line in changed[2:]) for sign in "+-")
         shown.add_row(Text(name), *(str(count or "") for count in (added, removed)))
-    console.print(shown)
+    if found.stages:
+        console.print(shown)
     for name, changed in found.stages:
         if changed[:left]:
             console.print(Text(f"\n{name}", style="bold"))
@@ -366,7 +367,8 @@ def diff_command(context: click.Context, before: Path, after: Path, exit_code: b
             left -= len(changed[:left])
     if (more := sum(len(changed) for _, changed in found.stages) - lines) > 0:
         console.print(Text(f"... and {count(more, 'more line')}, which --lines {lines + more} shows"))
-    console.print(Text(f"{len(found.changed)} of {len(found.stages)} stages differ"))
+    if found.stages:
+        console.print(Text(f"{len(found.changed)} of {len(found.stages)} stages differ"))
     context.exit(1 if exit_code and found.changed else 0)
 
 

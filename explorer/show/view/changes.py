@@ -21,13 +21,18 @@ LONGEST = 200
 def lines(before: RecordData, after: RecordData) -> list[str]:
     """First where the two were made, then what was asked of the compiler, then what came of it and how long it took."""
     made = _values("", before.environment, after.environment, "absent")
-    found = [*made, *_values("setting ", before.config, after.config, "default")]
+    found = [*made]
+    if before.engine == after.engine:
+        found += _values("setting ", before.config, after.config, "default")
     found += answers(before, after)
     old, new = whole_keys(before), whole_keys(after)
     for id, cache in sorted(old.keys() & new.keys()):
         found += _values(f"part of the key {id} in the {cache}: ", old[id, cache], new[id, cache], "absent")
-    found += _values("graph of ", _graphs(before), _graphs(after), "absent")
-    found += _kernels(before, after)
+    if before.engine != after.engine:
+        found += _made(before, after)
+    else:
+        found += _values("graph of ", _graphs(before), _graphs(after), "absent")
+        found += _kernels(before, after)
     return found + _times(before, after, elsewhere=bool(made))
 
 
@@ -42,8 +47,11 @@ def _short(value: str) -> str:
 
 
 def answers(before: RecordData, after: RecordData) -> list[str]:
-    """What the two answer differently."""
-    old, new = ({(part.engine, part.what): part.said for part in record.glance} for record in (before, after))
+    """What the two answer differently, whichever engine each is of."""
+    one = before.engine == after.engine
+    old, new = (
+        {(part.engine if one else "", part.what): part.said for part in record.glance} for record in (before, after)
+    )
     keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
     return [f"{' '.join(filter(None, key))}: {old.get(key, 'none')} -> {new.get(key, 'none')}" for key in keys]
 
@@ -53,6 +61,58 @@ def _graphs(record: RecordData) -> dict[str, str]:
     return {f"{each.id} {_function(each)}": _operations(each) for each in record.compiles if each.operations}
 
 
+def _made(before: RecordData, after: RecordData) -> list[str]:
+    """What two compilers made, each with texts and names of its own: operations and kernels, function by function."""
+    old, new = ({_function(each): each for each in record.compiles if each.stages} for record in (before, after))
+    found = []
+    for function in dict.fromkeys([*old, *new]):
+        if function not in old or function not in new:
+            found.append(f"{function}: only {'before' if function in old else 'after'}")
+            continue
+        pair = old[function], new[function]
+        found += _apart(f"{function}: operations captured", *(_called(each, "capture") for each in pair))
+        found += _apart(f"{function}: ATen operations", *(_called(each, "trace", "joint") for each in pair))
+        found += _apart(f"{function}: kernels", *map(_groups, pair))
+    return found
+
+
+def _apart(what: str, old: Counter[str], new: Counter[str]) -> list[str]:
+    """How many each has, with those that the other lacks."""
+
+    def told(all: Counter[str], alone: Counter[str]) -> str:
+        names = ", ".join(alone.elements())
+        return f"{all.total()} (only here: {names})" if names else f"{all.total()}"
+
+    if not old and not new:
+        return []
+    same = f"{what}: {old.total()}, the same"
+    return [same if old == new else f"{what}: {told(old, old - new)} -> {told(new, new - old)}"]
+
+
+def _called(compile: CompileData, *stages: str) -> Counter[str]:
+    graph = next((each.graph for each in compile.stages if each.name in stages and each.graph is not None), None)
+    calls = (node.target for node in (graph.nodes if graph else ()) if node.op.startswith("call"))
+    return Counter(_short_target(each) for each in calls if each != "operator.getitem")
+
+
+def _short_target(target: str) -> str:
+    words = target.split(".")
+    return words[1] if words[0] in ("aten", "prims") and len(words) > 1 else words[-1]
+
+
+def _groups(compile: CompileData) -> Counter[str]:
+    """Kernels by the operations in them."""
+    found: Counter[str] = Counter()
+    for half in compile.halves:
+        origins = {each.id: each.origins for each in half.operations}
+        for item in half.schedule.items if half.schedule is not None else ():
+            if item.kind != "extern":
+                nodes = (node for each in item.operations for node in origins.get(each, ()))
+                found[" + ".join(sorted({_NUMBERED.sub("", node.partition(".")[2]) for node in nodes}))] += 1
+    return found
+
+
+_NUMBERED = re.compile(r"_\d{1,9}$")
 _PLACE = re.compile(r".{1,4096}:\d{1,9}\)")
 _CONTINUATION = re.compile(r"\btorch_dynamo_resume_in_(\w+)_at_\d{1,9}")
 

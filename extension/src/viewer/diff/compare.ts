@@ -5,6 +5,7 @@ import { own } from "../gather";
 import { signed } from "../glance";
 import { withQuartiles } from "../panes/timing/figures";
 import type { CompileData, HalfData, LineData, PartData, RecordData, SamplesData, StageData } from "../record";
+import { shortTarget } from "../panes/graphs/operations";
 import { FileNames } from "../sources";
 import { artifact, halfName, PHASES, phases } from "../stages";
 import { renamedDiff } from "./renamed";
@@ -19,9 +20,9 @@ export function comparable({ sources }: RecordData): FileNames {
   return FileNames(sources.map(each => (each.name ? { ...each, name: "cell" } : each)));
 }
 
-/** "renamed": the same except for names and line numbers; "idle": a pass that left its graph as it was, on both
+/** Of two compilers, whose texts are their own: "alike", the same operations, or "other". "renamed": the same except for names and line numbers; "idle": a pass that left its graph as it was, on both
  * sides. */
-export type State = "same" | "renamed" | "idle" | "changed" | "only before" | "only after";
+export type State = "alike" | "other" | "same" | "renamed" | "idle" | "changed" | "only before" | "only after";
 
 export interface StagePair {
   /** The stage's role, its half, and which of several it is: the same in both. */
@@ -95,12 +96,52 @@ function stateOf(old: CompileData | undefined, before: StageData | undefined, fr
   if (before.same_as && after.same_as) return "idle";
   const [one, other] = [linesOf(old, before).map(([text]) => olds.inLine(text)), linesOf(fresh, after).map(([text]) => news.inLine(text))];
   if (before.error !== after.error) return "changed";
+  if (old.engine !== fresh.engine) {
+    const [mine, theirs] = [called(old, before), called(fresh, after)];
+    return !mine || !theirs ? "other" : apart(mine, theirs)[2] ? "alike" : "changed";
+  }
   if (one.length === other.length && one.every((text, n) => text === other[n])) return "same";
   return renamedDiff(one, other).alike ? "renamed" : "changed";
 }
 
 export function linesOf(compile: CompileData, stage: StageData): readonly LineData[] {
   return artifact(compile, stage).body?.lines ?? [];
+}
+
+/** The operations of a stage's graph; undefined where it has none. */
+function called(compile: CompileData, stage: StageData | undefined): string[] | undefined {
+  const graph = stage && artifact(compile, stage).graph;
+  return graph?.nodes.filter(each => each.op.startsWith("call") && each.target !== "operator.getitem").map(each => shortTarget(each.target));
+}
+
+/** How many each has, with those that the other lacks; and whether both have the same. */
+function apart(one: readonly string[], other: readonly string[]): [one: string, other: string, same: boolean] {
+  const left = [...other];
+  const only = one.filter(each => {
+    const at = left.indexOf(each);
+    if (at >= 0) left.splice(at, 1);
+    return at < 0;
+  });
+  const told = (all: readonly string[], alone: readonly string[]) => `${all.length}${alone.length ? `; only here: ${alone.join(", ")}` : ""}`;
+  return [told(one, only), told(other, left), !only.length && !left.length];
+}
+
+/** What two compilers made of one function. */
+function ofEngines(old: CompileData, fresh: CompileData): Fact[] {
+  const row = (name: string, of: (compile: CompileData) => readonly string[]): Fact => [name, ...apart(of(old), of(fresh))].slice(0, 3) as unknown as Fact;
+  const graph = (name: string) => (compile: CompileData) => called(compile, compile.stages?.find(each => (own(ROLES, each.name) ?? each.name) === name && artifact(compile, each).graph)) ?? [];
+  const plain = (id: string) => id.replace(/^\w+\.|_\d+$/g, "");
+  const groups = (kind: string) => (compile: CompileData) => (compile.halves ?? []).flatMap(half => {
+    const origins = new Map(half.operations?.map(each => [each.id, each.origins]));
+    return (half.schedule?.items ?? []).filter(each => (each.kind === "extern") === (kind === "extern"))
+      .map(each => [...new Set(each.operations.flatMap(one => origins.get(one) ?? []).map(plain))].sort().join(" + "));
+  });
+  const guarded = (compile: CompileData) => [...new Set((compile.guards ?? []).filter(each => each.source.startsWith("L[") && each.property !== "value" && each.property !== "alias")
+    .map(each => `${each.property} ${each.source.replace(/^L\['(\w+)'\]/, "$1")}`))];
+  return [
+    row("operations captured", graph("capture")), row("ATen operations", graph("trace")), row("library calls", groups("extern")),
+    row("kernels, by their operations", groups("kernel")), row("guards on the program's values", guarded),
+  ];
 }
 
 const PEAK = "peak of the memory plan";
@@ -139,6 +180,7 @@ export function facts(before: RecordData, after: RecordData, engines?: readonly 
   const named = (part: PartData) => phrase([part.what, !engines && part.engine], " of ");
   const said = (name: string) => parts.map(each => each.filter(part => named(part) === name).map(signed).join("; "));
   return [
+    ...(engines && pair?.before && pair.after ? ofEngines(pair.before, pair.after) : []),
     ...[...new Set(parts.flat().map(named))].map(name => [name, ...said(name)] as unknown as Fact),
     both("engine", record => record.engine), both("target", record => record.target),
     ...settings.map(name => both(`setting ${name}`, record => record.config[name] ?? "absent")),

@@ -81,7 +81,7 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
 
   function option(n: number, name: string, half: string, state: string): HTMLElement {
     const pair = stages[n];
-    const marks: { readonly [state: string]: string } = { same: "= same", renamed: "= but for names", idle: "= changes nothing", changed: "≠ differs", "only before": "− only before", "only after": "+ only after", numbers: "in numbers" };
+    const marks: { readonly [state: string]: string } = { alike: "= same operations", other: "", same: "= same", renamed: "= but for names", idle: "= changes nothing", changed: "≠ differs", "only before": "− only before", "only after": "+ only after", numbers: "in numbers" };
     const times = pair?.before && pair.after ? `${seconds(pair.before.seconds)} → ${seconds(pair.after.seconds)}` : "";
     return h(
       "div", {
@@ -173,9 +173,12 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
   function summary(): void {
     const [before, after] = sides;
     const differing = stages.filter(each => differs(each)).length;
-    heading.textContent = `${differing} of ${count(stages.length, "stage")} differ`;
     const { before: old, after: fresh } = pair;
     const engines = old && fresh && old.engine !== fresh.engine ? [old.engine, fresh.engine] : undefined;
+    const graphs = stages.filter(each => ["alike", "changed"].includes(each.state));
+    heading.textContent = engines
+      ? `Two compilers: ${graphs.filter(differs).length} of ${count(graphs.length, "graph")} that both have differ in operations`
+      : `${differing} of ${count(stages.length, "stage")} differ`;
     const rows = facts(before.record, after.record, engines, pair).map(([name, old, fresh]) =>
       h("tr", { class: old === fresh ? "" : "ex-differs" }, h("th", { scope: "row" }, name), h("td", old), h("td", fresh), h("td", old === fresh ? "" : "≠")));
     const head = h("tr", h("th", ""), h("th", before.name), h("th", after.name), h("th", ""));
@@ -196,7 +199,7 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
 
 export type DiffView = ReturnType<typeof DiffView>;
 
-const differs = ({ state }: StagePair): boolean => state !== "same" && state !== "renamed" && state !== "idle";
+const differs = ({ state }: StagePair): boolean => !["same", "renamed", "idle", "alike", "other"].includes(state);
 
 function side(version: Version, links: Links, lines: readonly string[]): Side {
   const held = new Signal(links);
