@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import copy
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -54,3 +56,24 @@ def test_an_array_whose_tensor_is_given_other_memory() -> None:
 
     found, made = explorer.compile(program)(torch.ones(3))
     assert (found.tolist(), made.tolist()) == ([4.0] * 3, [1.0] * 3)
+
+
+CONTAINERS = {
+    "tuple": (1, 2, 3), "list": [1, 2], "str": "abc", "dict": {"a": 1}, "set": {1}, "frozenset": frozenset({1}),
+    "int": 3, "range": range(3), "torch.Size": torch.Size([1, 2]), "OrderedDict": collections.OrderedDict(a=1),
+    "deque": collections.deque([1, 2]), "namedtuple": collections.namedtuple("Pair", "a b")(1, 2),  # noqa: PYI024
+    "Tensor": torch.ones(3), "class": int,
+}  # fmt: skip
+KEYS = '0 "a" slice(None,None,2) slice(0,1) None 1.5 (0,1) ... True x [0] -5 10'.split()
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_items(container: str) -> None:
+    lines = ["def fn(v, x):", " seen = [str(x * 2)]"]
+    for statement, key in itertools.product(("seen.append(v[{}])", "v[{}] = 5", "del v[{}]"), KEYS):
+        lines += [" try:", f"  {statement.format(key)}", " except Exception as error:"]
+        lines += [f"  seen.append(({statement.format(key)!r}, type(error), str(error), str(v)))"]
+    space: dict[str, Any] = {}
+    exec("\n".join([*lines, " return str(seen)"]), space)
+    given = CONTAINERS[container], torch.tensor(1)
+    assert explorer.compile(space["fn"])(*copy.deepcopy(given)) == space["fn"](*copy.deepcopy(given))

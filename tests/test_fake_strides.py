@@ -253,3 +253,33 @@ def test_strides_of_what_torch_makes_in_parts(call, dynamic):
     for given in ((x, x.contiguous()), (x.contiguous(), x), (x.permute(2, 0, 1), x.permute(2, 0, 1).contiguous())):
         made = explorer.compile(lambda a, b: call(a, b), dynamic=dynamic)(*given)
         assert made.stride() == call(*given).stride()
+
+
+EMPTY = {
+    "turned": lambda: torch.rand(2, 0).t(),
+    "turned of rank 3": lambda: torch.rand(2, 0, 3).transpose(0, 2),
+    "moved": lambda: torch.rand(4, 0, 2).permute(2, 0, 1),
+    "last": lambda: torch.rand(2, 3, 0).transpose(0, 1),
+    "plain": lambda: torch.rand(0, 3),
+}
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("make", EMPTY.values(), ids=EMPTY)
+def test_results_without_elements(make, dynamic):
+    def fn(x):
+        return x * 2, x + x, x.exp(), torch.where(x > 0, x, 1.0), x.flatten(), x.cumsum(0), x.half(), x + torch.rand(1)
+
+    x = make()
+    results = explorer.compile(fn, dynamic=dynamic)(x)
+    assert [each.stride() for each in results] == [each.stride() for each in fn(x)]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_indices_that_are_turned(axis):
+    x, index = torch.rand(3, 4, 5), torch.arange(6).reshape(3, 2).t() % 3
+
+    def fn(x, index):
+        return x[(slice(None),) * axis + (index,)]
+
+    assert explorer.compile(fn)(x, index).stride() == fn(x, index).stride()

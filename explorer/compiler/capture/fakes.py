@@ -14,7 +14,8 @@ from torch._ops import HigherOrderOperator
 from torch._prims_common import compute_elementwise_output_strides, suggest_memory_format
 from torch._prims_common import make_contiguous_strides_for as contiguous
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
+from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
 
 from explorer.compiler.capture.operator_checks import tensors_in
@@ -140,8 +141,9 @@ class LaidOut(FakeTensorMode):
         if func in TRANSFORMS and (stride := _stride_of_transform(func, args, result)):
             with self:
                 return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
-        if isinstance(func, torch._ops.OpOverload) and (given := _mixed(func, args)):
-            stride = _stride_of_kernel(func, args, kwargs or {}, result) or _stride_of_sum(given, result)
+        given = _mixed(func, args)
+        if given or _is_unruled(func, args, result):
+            stride = _stride_of_kernel(func, args, kwargs or {}, result) or given and _stride_of_sum(given, result)
             if stride and stride != result.stride():
                 with self:
                     return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
@@ -189,6 +191,26 @@ def _mixed(func: Any, args: Sequence[object]) -> list[Place]:
     return given if apart or func is aten.native_dropout_backward.default else []
 
 
+def _is_unruled(func: Any, args: Sequence[Any], result: Tensor) -> bool:
+    """Whether the rule on tensors without data says nothing of where the kernel writes: results without elements, whose
+    other sizes are fixed where their inputs have gaps, and those that indices lie in another way give their places."""
+    tensors = tensors_in(args)
+    if any(each.layout is not torch.strided for each in (result, *tensors)):
+        return False
+    if func is aten.index.Tensor:
+        known = all(type(n) is int for each in (result, *tensors) for n in (*each.shape, *each.stride()))
+        return known and any(not each.is_contiguous() for each in tensors[1:])
+    if not any(type(n) is int and n == 0 for n in result.shape) or result._is_view() or func._schema.is_mutable:
+        return False
+    return not all(_is_packed(each) for each in tensors)
+
+
+def _is_packed(tensor: Tensor) -> bool:
+    """Whether it surely has the strides of a new tensor."""
+    new = contiguous(tuple(tensor.shape))
+    return all(statically_known_true(n == m) for n, m in zip(tensor.stride(), new, strict=True))
+
+
 def _stride_of_transform(func: Any, args: Sequence[Any], result: Tensor) -> tuple[int, ...]:
     """Where the library writes what it makes of numbers that lie as these do, which it is given few of."""
     x, dims, normalization, last = args
@@ -208,19 +230,26 @@ def _stride_of_kernel(
 ) -> tuple[int, ...]:
     """Where the kernel writes what it makes of tensors that lie as these do, of few elements where these have many. It
     compares strides in bytes and casts first, which the rule on tensors without data does not."""
-    others = (*(each for each in args if not isinstance(each, Tensor)), *kwargs.values())
-    known = all(isinstance(each, CONSTANTS) for each in others)
-    if result.device.type != "cpu" or not known or not result.numel() or torch.Tag.nondeterministic_seeded in func.tags:
+    leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
+    tensors = [each for each in leaves if isinstance(each, Tensor)]
+    known = all(isinstance(each, (*CONSTANTS, Tensor)) for each in leaves)
+    if result.device.type != "cpu" or not known or torch.Tag.nondeterministic_seeded in func.tags:
         return ()
-    is_small = result.numel() <= SMALL
+    is_small = max(each.numel() for each in (result, *tensors)) <= SMALL
+    if not is_small and not result.numel():
+        return ()
+    filled = func is not aten.index.Tensor  # 1 divides, 0 is in every axis
     with no_dispatch():
         given = [
-            torch.empty_strided([n if is_small else min(n, FEW) for n in x.shape], x.stride(), dtype=x.dtype).fill_(1)
+            torch.empty_strided(
+                [int(n) if is_small else min(n, FEW) for n in x.shape], [*map(int, x.stride())], dtype=x.dtype
+            ).fill_(filled)
             if isinstance(x, Tensor)
             else x
-            for x in args
+            for x in leaves
         ]
-        made: tuple[int, ...] = func(*given, **kwargs).stride()
+        small_args, small_kwargs = pytree.tree_unflatten(given, spec)
+        made: tuple[int, ...] = func(*small_args, **small_kwargs).stride()
         return made if is_small else _packed(result, made)
 
 

@@ -13,7 +13,7 @@ from explorer.compiler.capture.guards import Has, KeysAre
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value, type_name
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, is_plain
-from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, ProgramKey
+from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, ProgramKey, lacks
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Contained, Source
@@ -334,8 +334,7 @@ class ProxyValue(DictValue):
     def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
         if value is not None:
             t.raise_(TypeError, "'mappingproxy' object does not support item assignment")
-        does_not = "doesn't" if hasattr(key.python_type(), "__index__") else "does not"  # as of a sequence
-        t.raise_(TypeError, f"'mappingproxy' object {does_not} support item deletion")
+        lacks(t, types.MappingProxyType, "__delitem__", key)
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "__ior__":

@@ -333,7 +333,7 @@ class ObjectValue(Value):
         """Call a method that Python looks up on the type."""
         found = t.look_up(self.cls, name)
         if found is MISSING or found is None:
-            lacks(t, self.cls, name)
+            lacks(t, self.cls, name, args[0] if args else None)
         if isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType)):
             return self.method(t, name, args, kwargs or {})
         return checked(t, self.cls, name, t.call(self.bind(t, found, name), args, kwargs or {}))
@@ -486,9 +486,7 @@ LACKS: dict[str, str] = {
     "__call__": "'{}' object is not callable",
     "__getitem__": "'{}' object is not subscriptable",
     "__setitem__": "'{}' object does not support item assignment",
-    "__delitem__": "'{}' object doesn't support item deletion"
-    if sys.version_info < (3, 14)
-    else "'{}' object does not support item deletion",
+    "__delitem__": "'{}' object does not support item deletion",
     "__len__": "object of type '{}' has no len()",
     "__contains__": "'{}' object is not a container",
     "__neg__": "bad operand type for unary -: '{}'",
@@ -521,9 +519,11 @@ RETURNS: dict[str, tuple[type, str]] = {
 """The type that Python requires of a method's result, and TypeError's message for another."""
 
 
-def lacks(t: Tracer, owner: type, name: str) -> NoReturn:
+def lacks(t: Tracer, owner: type, name: str, item: Value | None = None) -> NoReturn:
     """Raise what Python does where it needs a method that the type has not."""
     message = LACKS.get(name)
+    if name == "__delitem__" and item and t.look_up(item.python_type(), "__index__") is not MISSING:
+        message = "'{}' object doesn't support item deletion"  # a sequence's message
     if message is None:
         t.raise_(AttributeError, f"'{type_name(owner)}' object has no attribute '{name}'")
     t.raise_(TypeError, message.format(type_name(owner)))

@@ -104,21 +104,30 @@ class SequenceValue(ObjectValue):
         return item  # type: ignore[no-any-return]
 
     def get_item(self, t: Tracer, key: Value) -> Value:
-        if isinstance(key, SliceValue) or (isinstance(key, Constant) and isinstance(key.value, slice)):
+        if self.takes_slice(key):
             part = key.fixed(t) if isinstance(key, SliceValue) else key.value
             chosen = [self.at(t, i) for i in range(*part.indices(len(self.items)))]
             return self.like(chosen)
         index = self.place(t, key)
         if not -len(self.items) <= index < len(self.items):
-            kind = next((base for base in (tuple, list) if issubclass(self.cls, base)), self.cls)
-            t.raise_(IndexError, f"{kind.__name__} index out of range")
+            t.raise_(IndexError, f"{self.builtin.__name__} index out of range")
         return self.at(t, index)
+
+    def takes_slice(self, key: Value) -> bool:
+        return self.builtin is not collections.deque and key.python_type() is slice
+
+    @property
+    def builtin(self) -> type:
+        """The type whose methods and messages the class has."""
+        return next((base for base in (tuple, list, collections.deque) if issubclass(self.cls, base)), self.cls)
 
     def place(self, t: Tracer, key: Value) -> int:
         """What the program gives in brackets, as a number."""
         if t.look_up(key.python_type(), "__index__") is MISSING:
-            what = f"{self.cls.__name__} indices must be integers or slices, not {name_in_messages(key.python_type())}"
-            t.raise_(TypeError, what)
+            name = name_in_messages(key.python_type())
+            if self.builtin is collections.deque:
+                t.raise_(TypeError, f"sequence index must be integer, not '{name}'")
+            t.raise_(TypeError, f"{self.builtin.__name__} indices must be integers or slices, not {name}")
         return t.index(key)
 
     def like(self, items: list[Value]) -> Value:
@@ -246,16 +255,19 @@ class ListValue(SequenceValue):
 
     def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
         t.effects.change(self)
-        if isinstance(key, SliceValue) or (isinstance(key, Constant) and isinstance(key.value, slice)):
+        if self.takes_slice(key):
             part = key.fixed(t) if isinstance(key, SliceValue) else key.value
             if value is None:
                 del self.items[part]
+            elif t.look_up(value.python_type(), "__iter__") is MISSING:
+                t.python(self.items.__setitem__, part, None)  # raises
             else:
                 t.python(self.items.__setitem__, part, t.items(value))
             return
         index = self.place(t, key)
         if not -len(self.items) <= index < len(self.items):
-            t.raise_(IndexError, "list assignment index out of range")
+            assigned = "" if self.builtin is collections.deque else " assignment"
+            t.raise_(IndexError, f"{self.builtin.__name__}{assigned} index out of range")
         if value is None:
             self.turns += 1
             del self.items[index]

@@ -383,7 +383,7 @@ class TensorValue(Value):
 
     def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
         if value is None:
-            t.raise_(TypeError, "'Tensor' object does not support item deletion")
+            t.raise_(TypeError, "Tensor does not support deleting items")
         key = self._index(t, key)
         if (
             isinstance(key, TensorValue)
