@@ -133,7 +133,8 @@ def test_each_innermost_loop_says_whether_it_was_vectorised(record: Record) -> N
             if line.id in kernel.remarks]  # fmt: skip
     loops = [line for kernel in record.kernels for line in kernel.source.lines if line.text.strip().startswith("for (")]
     assert said and len(said) < len(loops), "the outer loops over rows say nothing"
-    assert any(remark.startswith("vectorised: ") for _, remark in said)
+    vectorised = {kernel.remarks[id] for kernel in record.kernels for id in kernel.vectorised}
+    assert vectorised == {remark for _, remark in said if remark.startswith("vectorised: ")} != set()
     assert "innermost loops vectorised" in record.machine.text()
 
 
@@ -183,9 +184,9 @@ def test_gccs_remarks_belong_to_the_loop_that_they_are_in() -> None:
 <stdin>:12:1: missed: couldn't vectorize loop"""
     found = remarks("\n".join(line for line in said.splitlines() if "include" not in line), SOURCE)
     assert found == {
-        "k0:4": "vectorised: 64 bytes at a time (what is left over: 32 bytes at a time)",
-        "k0:7": SILENT,
-        "k0:8": "not vectorised: no vectype for stmt: s_1 = f (s_2);",
+        "k0:4": (True, "vectorised: 64 bytes at a time (what is left over: 32 bytes at a time)"),
+        "k0:7": (False, SILENT),
+        "k0:8": (False, "not vectorised: no vectype for stmt: s_1 = f (s_2);"),
     }
     assert remarks(said, SOURCE) == found, "a header's line is not the kernel's"
 
@@ -195,9 +196,9 @@ def test_clangs_remarks_are_read_too() -> None:
 <stdin>:8:9: remark: loop not vectorized: call instruction cannot be vectorized [-Rpass-analysis=loop-vectorize]
 <stdin>:7:9: remark: loop not vectorized [-Rpass-missed=loop-vectorize]"""
     assert remarks(said, SOURCE) == {
-        "k0:4": "vectorised: 8 elements at a time, 4 such steps in one",
-        "k0:7": UNTOLD,
-        "k0:8": "not vectorised: call instruction cannot be vectorized",
+        "k0:4": (True, "vectorised: 8 elements at a time, 4 such steps in one"),
+        "k0:7": (False, UNTOLD),
+        "k0:8": (False, "not vectorised: call instruction cannot be vectorized"),
     }
 
 
@@ -327,7 +328,7 @@ STOCK_LOOPS = """for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t
 def test_stocks_innermost_loops_say_whether_inductor_wrote_them_with_vectors() -> None:
     lines = (LineData(text, f"k0:{n}", ()) for n, text in enumerate(STOCK_LOOPS.splitlines(), 1))
     expected = {"k0:3": "vectorised by Inductor: 16 elements at a time", "k0:7": SCALAR}
-    assert loops(TextData(tuple(lines), "cpp")) == expected
+    assert loops(TextData(tuple(lines), "cpp")) == (expected, ("k0:3",))
 
 
 TTIR = """#loc = loc("{file}":3:0)

@@ -274,10 +274,12 @@ class KernelObserver(Protocol):
 @dataclass(frozen=True)
 class Lowered:
     """What the compilers below made of a kernel function: the machine's texts by kind ("asm", or "ttir", "ttgir",
-    "llir", "ptx", "sass"), what they remark on lines of its source, by their ids, and on all of it."""
+    "llir", "ptx", "sass"), what they remark on loops of its source, by the ids of lines; which of these are
+    vectorised; and what they say of all of it."""
 
     texts: Mapping[str, Text]
     remarks: Mapping[str, str] = field(default_factory=dict)
+    vectorised: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
 
 

@@ -587,6 +587,8 @@ class KernelData(Data, frozen=True):
     loops: tuple[TiledLoopData, ...] = ()
     remarks: dict[str, str] = {}
     """What the compiler says of loops, by the ids of the source's lines: vectorised, or why not."""
+    vectorised: tuple[str, ...] = ()
+    """Those of these ids whose loops are."""
     facts: tuple[str, ...] = ()
     """What the compiler says of all of it: registers, spills, shared memory; before that, of a kernel with `loops`, why
     its tiles are what they are."""
@@ -816,7 +818,7 @@ class ErrorData(Data, frozen=True):
 class EagerData(Data, frozen=True):
     """What ran in Python outside graphs: `what` is a function, a continuation, or the Python at a graph break. `calls`
     are ATen calls and `seconds` its time in the call `measured`; None where nobody counted them, and `measured` says
-    why. `reached`: whether a call came there at all."""
+    why. `reached`: whether a call came there at all. `at_break`: it is the Python at a graph break."""
 
     what: str
     why: str
@@ -826,6 +828,7 @@ class EagerData(Data, frozen=True):
     seconds: float | None = None
     measured: str = ""
     reached: bool = True
+    at_break: bool = False
 
 
 class CallsData(Data, frozen=True):

@@ -265,7 +265,6 @@ def user_line(text: str) -> SpanData | None:
     return SpanData(own[-1][0], int(own[-1][1]), int(own[-1][1])) if own else None
 
 
-AT_BREAK = "the Python at a graph break"
 _CONTINUATION = re.compile(r"^resume_in_(\w{1,200}?)_at_\d.*")
 TOLD_BEFORE = "included in the time of another entry"
 NOT_RUN = "it did not run in the call that was measured"
@@ -284,8 +283,9 @@ def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tu
             why = str(compile.fallback)
             found.append(EagerData(compile.title, " ".join(why.split()), compile.id, place))
         else:
+            what = "the Python at a graph break"
             ran = compile.breaks if not compile.raises else ()  # fullgraph does not allow the break
-            found += [EagerData(AT_BREAK, b.why.title, compile.id, b.span) for b in ran]
+            found += [EagerData(what, b.why.title, compile.id, b.span, at_break=True) for b in ran]
             found += _never_compiled(compile, titles) if compile.id.partition(".")[0] in whole else []
         for event in compile.events:
             if event.kind in ("FrameSkipped", "CallSkipped"):
@@ -333,11 +333,11 @@ def timed(
                 continue
             for place, share in call.shares.items():
                 file, name, line = place
-                if compile is not None and compile.codes and (whole or each.what == AT_BREAK):
+                if compile is not None and compile.codes and (whole or each.at_break):
                     at, what = (compile.codes[0].file, compile.codes[0].line), compile.codes[0].name
                 else:
                     at, what = (each.span.file, each.span.line) if each.span else (file, line), each.what
-                is_eager = each.what == AT_BREAK and not whole or not share.compiled
+                is_eager = each.at_break and not whole or not share.compiled
                 if is_eager and (file, line) == at and name == what.rpartition(".")[2]:
                     yield call, place
 

@@ -55,18 +55,18 @@ from explorer.ir.capture import Attr, Computed, Inlined, Item, Returned, Source
 TORCH_DIR = os.path.dirname(torch.__file__) + os.sep
 STDLIB_DIR = sysconfig.get_paths()["stdlib"] + os.sep
 
+# What a function of another library does cannot be read from it. These lists of foreign names are all that decide by
+# names what a call means.
 GRAPH_MODULES = frozenset(
-    "torch.nn.functional torch.functional torch._jit_internal torch.special torch.fft torch.linalg "
-    "torch._tensor".split()
+    "torch.nn.functional torch.functional torch.special torch.fft torch.linalg torch._tensor".split()
 )
 """Python functions of these modules are recorded as they are, not inlined."""
-NOT_GRAPH = frozenset(
-    "has_torch_function handle_torch_function boolean_dispatch _overload annotate is_scripting is_tensor is_storage "
-    "isinstance refine get_default_dtype __len__ __iter__ __contains__".split()
-)
-PURE_MODULES = frozenset(
-    "math cmath _operator operator _struct _string zlib_ unicodedata _functools _collections".split()
-)
+NOT_GRAPH = (torch.Tensor.__len__, torch.Tensor.__iter__, torch.Tensor.__contains__)
+"""Of these, those that return no tensor."""
+FACTORIES = (torch.tensor, torch.as_tensor, torch.asarray, torch._C._nested.nested_tensor)
+"""Functions in C that no operator of ATen is named after, and that make tensors."""
+PURE_MODULES = frozenset("math cmath operator _operator _struct _string unicodedata _functools _collections".split())
+"""Functions in C of these modules, given constants, are called while tracing."""
 PURE_BUILTINS = frozenset(
     {abs, ascii, bin, chr, divmod, format, hex, oct, ord, pow, repr, round, hash, callable, len, min, max, sum,
      str.maketrans, sys.intern, sys.getrecursionlimit}
@@ -77,7 +77,7 @@ FOLDED_MODULES = (
     "enum", "keyword", "string", "torch.utils._python_dispatch", "torch._utils", "torch.overrides", "torch.version",
     "torch.jit", "torch._jit_internal", "warnings", "platform",
 )  # fmt: skip
-"""Functions of these modules, given things that are known, are called while tracing."""
+"""Functions in Python of these modules, given things that are known, are called while tracing."""
 _UNCHANGING = frozenset("re typing inspect types functools enum packaging.version datetime".split())
 """Objects of these modules' classes do not change."""
 
@@ -546,36 +546,13 @@ _MODELLED = (
 
 @functools.cache
 def _torch_builtins() -> frozenset[int]:
-    """Ids of the functions written in C that are graph functions."""
-    found: set[int] = set()
-    spaces: list[Any] = [
-        torch,
-        torch._C._VariableFunctions,
-        *(getattr(torch._C, name) for name in ("_nn", "_special", "_fft", "_linalg", "_nested")),
-    ]
-    for space in spaces:
-        for name in dir(space):
-            member = getattr(space, name)
-            if isinstance(member, types.BuiltinFunctionType) and (name not in _NOT_OPERATORS):
-                module = getattr(member, "__module__", None)
-                if (
-                    space is not torch
-                    or module in (None, "torch", "torch._C._VariableFunctions")
-                    or isinstance(getattr(member, "__self__", None), type(torch._C._VariableFunctions))
-                ):
-                    found.add(id(member))
-    return frozenset(found)
-
-
-_NOT_OPERATORS = frozenset(
-    "is_grad_enabled is_inference_mode_enabled get_default_dtype is_autocast_enabled typename numel_ set_grad_enabled "
-    "get_num_threads set_num_threads get_num_interop_threads set_num_interop_threads initial_seed _C seed "
-    "is_autocast_cpu_enabled get_autocast_dtype set_autocast_enabled set_autocast_dtype autocast_increment_nesting "
-    "autocast_decrement_nesting clear_autocast_cache set_autocast_cache_enabled is_autocast_cache_enabled "
-    "get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_xla_enabled from_numpy frombuffer __init__ __new__ "
-    "__dir__ __reduce__ __reduce_ex__ __format__ __sizeof__ __subclasshook__ __init_subclass__ "
-    "_is_functional_tensor _has_storage from_dlpack fork wait init_num_threads".split()
-)
+    """Ids of the graph functions written in C: those named after an operator of ATen, and factories."""
+    operators = {name.partition("::")[2].partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
+    parts = ("_VariableFunctions", "_nn", "_special", "_fft", "_linalg", "_nested")
+    spaces = (torch, *(getattr(torch._C, name) for name in parts))
+    members = (getattr(space, name) for space in spaces for name in dir(space) if name in operators)
+    found = (each for each in members if isinstance(each, types.BuiltinFunctionType))
+    return frozenset(map(id, (*found, *FACTORIES)))
 
 
 def is_graph_function(function: object) -> bool:
@@ -583,15 +560,11 @@ def is_graph_function(function: object) -> bool:
     if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return True
     if isinstance(function, types.BuiltinFunctionType):
-        return (
-            id(function) in _torch_builtins()
-            or isinstance(getattr(function, "__self__", None), type(torch._C._VariableFunctions))
-            and function.__name__ not in _NOT_OPERATORS
-        )
+        return id(function) in _torch_builtins()
     if isinstance(function, types.FunctionType):
         return (
             (function.__module__ or "") in GRAPH_MODULES
-            and function.__name__ not in NOT_GRAPH
+            and function not in NOT_GRAPH
             and function.__code__.co_filename.startswith(TORCH_DIR)
         )
     return False

@@ -66,9 +66,9 @@ NOT_MADE = ("couldn't vectorize loop", "loop not vectorized")
 SILENT = "no remark: unrolled, or left out"
 
 
-def remarks(said: str, source: Text) -> dict[str, str]:
-    """By the ids of the lines where loops of `source` begin, what the compiler `said` became of them: one sentence. A
-    loop that holds others is left out where it is not vectorised because it does."""
+def remarks(said: str, source: Text) -> dict[str, tuple[bool, str]]:
+    """By the ids of the lines where loops of `source` begin, whether it is vectorised, and what the compiler `said`
+    of it. A loop that holds others is left out where it is not vectorised because it does."""
     loops = list(_loops(source.lines))
     inner = _innermost(loops, source.lines)
     widths: dict[int, list[str]] = defaultdict(list)
@@ -86,7 +86,8 @@ def remarks(said: str, source: Text) -> dict[str, str]:
             refused[at].append(re.sub(r" \[-Rpass[^\]]*\]$", "", why[1]))
         elif found[2].startswith(NOT_MADE):
             refused[at].append("")
-    return {source.lines[at].id: told for at, told in _told(loops, widths, refused) if source.lines[at].id}
+    named = ((source.lines[at].id, at, told) for at, told in _told(loops, widths, refused))
+    return {id: (at in widths, told) for id, at, told in named if id}
 
 
 def _told(
@@ -161,7 +162,9 @@ def listing(
                 told = remarks(ended.complaint, text)
                 for name, asm in made.items():
                     ids = {line.id for line in sources[name].lines}
-                    found[name] = Lowered({"asm": asm}, {id: said for id, said in told.items() if id in ids})
+                    own = {id: each for id, each in told.items() if id in ids}
+                    texts = {id: text for id, (_, text) in own.items()}
+                    found[name] = Lowered({"asm": asm}, texts, tuple(id for id, (made, _) in own.items() if made))
         return found
 
     return lowered

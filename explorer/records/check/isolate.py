@@ -8,6 +8,7 @@ that finds something that cannot be copied, or a call into a library that may ch
 
 from __future__ import annotations
 
+import builtins
 import copy
 import dis
 import enum
@@ -76,7 +77,12 @@ ASKS = re.compile(
 CONTAINERS = (dict, list, set, frozenset, tuple, deque, bytearray)
 """What is put back alike whoever holds it: a library's own is data like the program's."""
 
-HARMFUL_BUILTINS = frozenset("open input exec eval compile breakpoint exit quit globals __import__ help".split())
+HARMFUL_BUILTINS = {
+    id(getattr(builtins, name)): name
+    for name in "open input exec eval compile breakpoint exit quit globals __import__ help".split()
+    if hasattr(builtins, name)
+}
+"""By id, so that one is known by whatever name the program calls it."""
 
 UNNAMED = frozenset(("forward", "backward", "setup_context"))
 """Methods that torch calls, and the program need not mention."""
@@ -380,6 +386,7 @@ class Code:
 
     def _callable(self, value: object, path: str, module: str) -> None:
         """Something that may be called. `module` is the library module that it was read from, if it was."""
+        _refuse_builtin(value, path)
         if isinstance(value, types.FunctionType):
             original = compiled_from(value)
             if original is not value:
@@ -438,6 +445,7 @@ class Code:
 
     def _data(self, holder: object, name: str, value: object, path: str) -> None:
         """What a place holds: to be copied, unless it is code or a constant."""
+        _refuse_builtin(value, path)
         if by_reference(value) or of_the_process(value):
             return
         if not isinstance(value, (*CODE, types.ModuleType)):
@@ -484,10 +492,8 @@ class Code:
     ) -> None:
         value = namespace.get(name, ABSENT)
         if value is ABSENT:
-            builtins = namespace.get("__builtins__", {})
-            value = (builtins if isinstance(builtins, dict) else vars(builtins)).get(name)
-            if name in HARMFUL_BUILTINS:
-                raise NotIsolated(f"it uses {name}, which may read or change state that cannot be copied")
+            found = namespace.get("__builtins__", {})
+            value = (found if isinstance(found, dict) else vars(found)).get(name)
         self._reached(namespace, name, value, name, following, names)
 
     def _reached(
@@ -575,6 +581,11 @@ def _library(value: object) -> str:
     """The module of a function or class that is not the user's; "" for the user's."""
     module = str(getattr(value, "__module__", "") or "builtins")
     return "" if is_users_module(module) else module
+
+
+def _refuse_builtin(value: object, path: str) -> None:
+    if id(value) in HARMFUL_BUILTINS:
+        raise NotIsolated(f"it uses {path}, which may read or change state that cannot be copied")
 
 
 def _harmless(value: object, path: str, module: str) -> None:

@@ -58,7 +58,8 @@ def _half(half: data.HalfData, module: object) -> data.HalfData:
     def kernel(each: data.KernelData) -> data.KernelData:
         if each.language != "cpp":
             return of_triton(each, getattr(module, each.function, None))
-        each = replace(each, remarks=loops(each.source))
+        remarks, vectorised = loops(each.source)
+        each = replace(each, remarks=remarks, vectorised=vectorised)
         own = str(each.source).strip()
         library = next((path for path, text in sources.items() if own and own in text), None)
         if library is None:
@@ -127,8 +128,9 @@ def labelled(listing: Sequence[str], file: str = "") -> Iterator[tuple[str, int]
             yield f"\t{jump[1]}.L{jump[2]}" if jump is not None and jump[2] in labels else f"\t{text}", at
 
 
-def loops(source: data.TextData) -> dict[str, str]:
-    """By the ids of the lines where innermost loops begin, whether Inductor wrote them with vectors. It has the C++
+def loops(source: data.TextData) -> tuple[dict[str, str], tuple[str, ...]]:
+    """By the ids of the lines where innermost loops begin, whether Inductor wrote them with vectors, and those ids for
+    which it did. It has the C++
     compiler leave loops as they are, so that nothing else makes vectors of them."""
     open_loops: list[tuple[int, int]] = []
     inner: dict[int, bool] = {}
@@ -146,7 +148,9 @@ def loops(source: data.TextData) -> dict[str, str]:
         elif VECTORS in line.text and open_loops and open_loops[-1][0] in inner:
             inner[open_loops[-1][0]] = True
         depth += line.text.count("{") - line.text.count("}")
-    return {source.lines[at].id: _remark(vectors, widths[at]) for at, vectors in inner.items() if source.lines[at].id}
+    known = {source.lines[at].id: (vectors, widths[at]) for at, vectors in inner.items() if source.lines[at].id}
+    remarks = {id: _remark(vectors, width) for id, (vectors, width) in known.items()}
+    return remarks, tuple(id for id, (vectors, _) in known.items() if vectors)
 
 
 def _remark(vectors: bool, width: str) -> str:

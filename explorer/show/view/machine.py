@@ -23,8 +23,7 @@ def of_kernel(kernel: KernelData) -> Iterator[str]:
     yield from kernel.facts
     if not kernel.remarks:
         return
-    made = sum(said.startswith("vectorised") for said in kernel.remarks.values())
-    yield f"{made} of {count(len(kernel.remarks), 'innermost loop')} vectorised"
+    yield f"{len(kernel.vectorised)} of {count(len(kernel.remarks), 'innermost loop')} vectorised"
     known = {line.id: (number, line.text.strip()) for number, line in enumerate(kernel.source.lines, 1)}
     for id, said in kernel.remarks.items():
         number, text = known.get(id, (0, id))

@@ -61,7 +61,7 @@ export const TiledLoopData: Check = shape({ axis: text, kind: text, size: text }
 export const MnemonicData: Check = row(1, text, text);
 export const KernelData: Check = shape({ id: text, function: text, language: text, source: TextData, origins:
   list(text), bytes: whole, flops: whole }, { seconds: maybe(real), lowered: entries(TextData), arguments:
-  list(ArgumentData), loops: list(TiledLoopData), remarks: entries(text), facts: list(text) });
+  list(ArgumentData), loops: list(TiledLoopData), remarks: entries(text), vectorised: list(text), facts: list(text) });
 export const BuildData: Check = shape({ tool: text, command: list(text), version: text, output: text, seconds: real,
   cached: flag });
 export const WrittenData: Check = shape({ kernel: text, buffer: text, ours: text }, { node: text, eager: text, error:
@@ -90,7 +90,7 @@ export const FailedGuardData: Check = shape({ frame: text, expression: text, tim
 export const ErrorData: Check = shape({ compile: text, title: text, kind: text, message: text }, { span:
   maybe(SpanData), raises: flag });
 export const EagerData: Check = shape({ what: text, why: text }, { compile: text, span: maybe(SpanData), calls:
-  maybe(whole), seconds: maybe(real), measured: text, reached: flag });
+  maybe(whole), seconds: maybe(real), measured: text, reached: flag, at_break: flag });
 export const CallsData: Check = shape({ function: text, engine: text, count: whole, seconds: real, compiling: real,
   graphs: maybe(real), samples: list(real) }, { served: list(list(text)), compiled: list(whole), measured: whole });
 export const SpeedData: Check = shape({ said: text }, { times: maybe(real), low: maybe(real), high: maybe(real) });

@@ -243,7 +243,7 @@ export interface KernelData {
   readonly origins: readonly string[]; readonly bytes: number; readonly flops: number; readonly seconds?: number | null;
   readonly lowered?: { readonly [key: string]: TextData }; readonly arguments?: readonly ArgumentData[];
   readonly loops?: readonly TiledLoopData[]; readonly remarks?: { readonly [key: string]: string };
-  readonly facts?: readonly string[];
+  readonly vectorised?: readonly string[]; readonly facts?: readonly string[];
 }
 
 export interface BuildData {
@@ -338,11 +338,11 @@ export interface ErrorData {
 
 /** What ran in Python outside graphs: `what` is a function, a continuation, or the Python at a graph break. `calls`
  * are ATen calls and `seconds` its time in the call `measured`; None where nobody counted them, and `measured` says
- * why. `reached`: whether a call came there at all. */
+ * why. `reached`: whether a call came there at all. `at_break`: it is the Python at a graph break. */
 export interface EagerData {
   readonly what: string; readonly why: string; readonly compile?: string; readonly span?: SpanData | null;
   readonly calls?: number | null; readonly seconds?: number | null; readonly measured?: string;
-  readonly reached?: boolean;
+  readonly reached?: boolean; readonly at_break?: boolean;
 }
 
 /** Calls of one compiled function of a program that was watched. `seconds` is all that they took; of it, `compiling`
