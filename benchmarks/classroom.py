@@ -24,7 +24,7 @@ from jupyter_client.manager import KernelManager
 from benchmarks.report import Aim, Report, Selection
 from explorer.course import PUZZLES
 from explorer.course.build import SOURCES, notebook
-from explorer.course.check import Verdict
+from explorer.course.check import CheckResult
 from explorer.course.process import Server, check
 from explorer.ir.record import MIME
 
@@ -173,7 +173,7 @@ def told(checks: int, of: str, lost: int, wrong: int, whole: bool) -> Aim:
 
 def at_once(servers: list[Server]) -> tuple[list[float], int, int, int]:
     """A check in each waiting process at once: seconds of each, how many were lost and wrong, and bytes at the most."""
-    verdicts: dict[int, tuple[float, Verdict]] = {}
+    verdicts: dict[int, tuple[float, CheckResult]] = {}
 
     def ask(number: int) -> None:
         puzzle, code, _ = answer_of(number)

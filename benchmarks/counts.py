@@ -31,7 +31,7 @@ from explorer.api import configure
 from explorer.compiler.capture import optimize, reasons
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
-from explorer.ir.capture import Frame, GuardedCode
+from explorer.ir.capture import GuardedCode, InputFrame
 
 SEQUENCES = 1000
 SHARE, WHOLE = 96.0, 98.0
@@ -115,7 +115,7 @@ def _is_of_the_program(reason: str) -> bool:
 def ours(program: Program) -> tuple[Callable[[Any], Any], Counts]:
     counts = Counts()
 
-    def counted(frame: Frame, config: Config) -> GuardedCode:
+    def counted(frame: InputFrame, config: Config) -> GuardedCode:
         made = compile_frame(frame, config)
         counts.breaks += sum(each.why.code not in THE_PROGRAMS for each in made.breaks)
         counts.left += bool(made.breaks) and made.fallback is not None

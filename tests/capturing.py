@@ -8,7 +8,7 @@ from typing import Any
 from explorer.compiler.capture import CAPTURE, DECODE, LINK, CaptureInput, FullGraphError, optimize
 from explorer.compiler.config import Config
 from explorer.core.text import Text
-from explorer.ir.capture import Capture, Frame, GuardedCode, Linking
+from explorer.ir.capture import Capture, GuardedCode, InputFrame, Linking
 from explorer.ir.program import Compiled
 
 
@@ -23,7 +23,7 @@ class Captures:
         self.made: list[Capture] = []
         self.linked: list[GuardedCode] = []
 
-    def __call__(self, frame: Frame, config: Config) -> GuardedCode:
+    def __call__(self, frame: InputFrame, config: Config) -> GuardedCode:
         try:
             return self.compile(frame, config)
         except (FullGraphError, CompilerFailed):
@@ -31,7 +31,7 @@ class Captures:
         except Exception as error:
             raise CompilerFailed(error) from error
 
-    def compile(self, frame: Frame, config: Config) -> GuardedCode:
+    def compile(self, frame: InputFrame, config: Config) -> GuardedCode:
         capture = CAPTURE(CaptureInput(DECODE(frame), frame, config))
         self.made.append(capture)
         graph = capture.graph

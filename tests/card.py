@@ -13,7 +13,7 @@ from explorer.compiler.capture import FullGraphError, optimize
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
 from explorer.core.recorder import Recorder, recording
-from explorer.ir.capture import Frame, GuardedCode
+from explorer.ir.capture import GuardedCode, InputFrame
 from explorer.ir.program import Compiled
 
 
@@ -32,7 +32,7 @@ class Compiler:
         compiled: Callable[..., Any] = optimize(fn, replace(self.config, **settings), self.compile_frame)
         return compiled
 
-    def compile_frame(self, frame: Frame, config: Config) -> GuardedCode:
+    def compile_frame(self, frame: InputFrame, config: Config) -> GuardedCode:
         recorder = Recorder()
         try:
             with recording(recorder):

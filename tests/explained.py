@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.fuse import Fusion, refused_for_company
-from explorer.compiler.schedule.group import Group, Names, put
+from explorer.compiler.schedule.group import FreshNames, Group, put
 from explorer.compiler.schedule.kernels import ids_of
 from explorer.compiler.schedule.legal import FUSION
 from explorer.compiler.schedule.order import Reach
@@ -45,7 +45,7 @@ def explain(fused: Fused, first: str, second: str) -> Verdict:
 def _between_kernels(fused: Fused, one: FusedKernel, other: FusedKernel) -> Why:
     """Why two finished kernels are not one."""
     fusion = Fusion(fused.dependencies)
-    names = Names("e")
+    names = FreshNames("e")
     groups = [placed_again(kernel, fusion.facts.position, names) for kernel in (one, other)]
     kernels = [item for item in fused.items if isinstance(item, FusedKernel)]
     reach = Reach(fused.dependencies, {at: kernel.ids for at, kernel in enumerate(kernels)})
@@ -54,7 +54,7 @@ def _between_kernels(fused: Fused, one: FusedKernel, other: FusedKernel) -> Why:
     return why
 
 
-def placed_again(fused: FusedKernel, position: Mapping[str, int], names: Names) -> Group:
+def placed_again(fused: FusedKernel, position: Mapping[str, int], names: FreshNames) -> Group:
     """The group that a finished kernel stands for, over fresh axes."""
     from_kernel = {axis.symbol: names.axis(axis.size) for axis in fused.outer + fused.inner}
     outer = tuple(from_kernel[axis.symbol] for axis in fused.outer)

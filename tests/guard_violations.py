@@ -23,7 +23,7 @@ from explorer.compiler.capture.guards import (
     instance_dict,
 )
 from explorer.compiler.capture.resume import progress
-from explorer.ir.capture import AsTensor, Attr, Frame, Global, Guard, Item, Local, Size, Source, TypeOf, read
+from explorer.ir.capture import AsTensor, Attr, Global, Guard, InputFrame, Item, Local, Size, Source, TypeOf, read
 
 Locals = dict[str, Any]
 
@@ -180,7 +180,7 @@ VIOLATIONS: dict[str, Callable[[Guard, Any], Iterator[Any]]] = {
 
 
 @contextmanager
-def replaced(source: Source, value: Any, frame: Frame, locals: Locals) -> Iterator[bool]:
+def replaced(source: Source, value: Any, frame: InputFrame, locals: Locals) -> Iterator[bool]:
     """`value` at `source`, in `locals` or for real; False where that cannot be."""
     undo: Callable[[], Any] | None = None
     match source:
@@ -216,7 +216,7 @@ def replaced(source: Source, value: Any, frame: Frame, locals: Locals) -> Iterat
             undo()
 
 
-def violations(guard: Guard, frame: Frame, locals: Locals) -> Iterator[bool]:
+def violations(guard: Guard, frame: InputFrame, locals: Locals) -> Iterator[bool]:
     """With the guard made untrue in turn by each means that there is; False for a means that is not open."""
     if guard.kind == "global_state":
         yield from _in_other_states()
@@ -270,7 +270,7 @@ def _present_or_absent(guard: Guard, now: Any) -> Iterator[bool]:
         held.update(order)
 
 
-def _of_other_sizes(guard: Guard, frame: Frame, locals: Locals) -> Iterator[bool]:
+def _of_other_sizes(guard: Guard, frame: InputFrame, locals: Locals) -> Iterator[bool]:
     """The first size or number that makes the relation untrue, at each of its sources."""
     assert isinstance(guard.condition, ShapeHolds)
     sources = guard.condition.sources

@@ -12,11 +12,11 @@ import explorer
 from explorer.compiler.config import Config
 from explorer.core.recorder import SILENT
 from explorer.records.check.accuracy import TOLERANCE, NotRepeatable, against_eager, compare, exact_values
-from explorer.records.check.calls import Calls, InPlace
+from explorer.records.check.calls import InPlace, RepeatedCalls
 from explorer.records.check.float64 import Float64Run
 from explorer.records.check.isolate import reached
 from explorer.records.check.leaves import Leaves
-from explorer.records.check.process import Line
+from explorer.records.check.process import OutputLine
 from explorer.records.check.trial import Repetition, Trial
 from explorer.records.stock.fix_attempts import FixAttempt, _tried
 from explorer.records.stock.fixes import Fix
@@ -246,7 +246,7 @@ def test_the_sign_of_rounding_is_no_difference() -> None:
 @pytest.mark.parametrize("name", ["running_mean", "running_var", "bias"])
 def test_a_wrong_step_is_a_difference(name: str) -> None:
     trained = Trained()
-    trial = InPlace(trained, (trained.x,), {}, calls=Calls(trained, (trained.x,), {}))
+    trial = InPlace(trained, (trained.x,), {}, calls=RepeatedCalls(trained, (trained.x,), {}))
     trial.call()
     expected = trial.expected().values()
     exact = exact_values(trial.again, expected)
@@ -326,18 +326,18 @@ def in_another_order(x: torch.Tensor) -> torch.Tensor:
     ],
 )
 def test_numbers_in_printed_text_are_judged_as_numbers_of_results(ours: str, eager: str, same: bool) -> None:
-    printed = [{"printed": Leaves({"printed line 1": Line("", each)})} for each in (ours, eager)]
+    printed = [{"printed": Leaves({"printed line 1": OutputLine("", each)})} for each in (ours, eager)]
     assert compare(*printed).ok is same
 
 
 def test_text_that_only_one_prints_or_that_goes_elsewhere_is_told() -> None:
-    def told(ours: list[Line], eager: list[Line]) -> str:
+    def told(ours: list[OutputLine], eager: list[OutputLine]) -> str:
         printed = [{"": Leaves((str(n), line) for n, line in enumerate(each))} for each in (ours, eager)]
         return compare(*printed).first_mismatch
 
-    a, b = Line("", "a"), Line("", "b")
+    a, b = OutputLine("", "a"), OutputLine("", "b")
     assert told([a], [a, b]) == "1: nothing instead of 'b'"
     assert told([a, b], [a]) == "1: 'b' instead of nothing"
     assert told([b, a], [a, b]) == "0: 'b' instead of 'a'"
-    assert told([Line("stderr", "a")], [a]) == "0: 'stderr: a' instead of 'a'"
+    assert told([OutputLine("stderr", "a")], [a]) == "0: 'stderr: a' instead of 'a'"
     assert told([a, b], [a, b]) == ""

@@ -15,7 +15,7 @@ from explorer.compiler.autograd.partition import is_library
 from explorer.compiler.autograd.passes import is_random
 from explorer.core.reasons import CATALOGUE
 from explorer.ir.graph import Graph, info
-from explorer.ir.joint import Kept, Partitioned, Primal
+from explorer.ir.joint import Partitioned, Primal, SavedValue
 from loops_reference import run_graph
 from reference_backend import clean, plan, symbolic
 
@@ -116,7 +116,7 @@ def test_halves_equal_the_joint_graph() -> None:
     count = len(traced.signature.forward_outputs)
     given: list[Any] = []
     for source in made.backward_inputs:
-        if isinstance(source, Kept):
+        if isinstance(source, SavedValue):
             given.append(forward[made.kept_at[source.id]])
         elif isinstance(source, Primal):
             given.append(for_halves[source.index])
@@ -146,7 +146,7 @@ def test_sizes_are_kept_beside_tensors() -> None:
     kinds = [info(node).value for node in made.backward.inputs]
     assert any(isinstance(value, torch.SymInt) for value in kinds)
     first_size = next(i for i, value in enumerate(kinds) if isinstance(value, torch.SymInt))
-    assert not any(isinstance(s, (Primal, Kept)) and isinstance(v, Tensor)
+    assert not any(isinstance(s, (Primal, SavedValue)) and isinstance(v, Tensor)
                    for s, v in zip(made.backward_inputs[first_size:], kinds[first_size:], strict=True))  # fmt: skip
 
 

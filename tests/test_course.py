@@ -31,7 +31,7 @@ from explorer.course import PUZZLES, ClaimFailed, check, claim, process
 from explorer.course.attempts import FILE, RECORDS, Attempts
 from explorer.course.board import examples, lines, page
 from explorer.course.build import FOLDERS, Kind, lesson, notebook, section, sources, text
-from explorer.course.check import Verdict, checked
+from explorer.course.check import CheckResult, checked
 from explorer.course.compared import copies
 from explorer.course.grade import NotANotebook, answers
 from explorer.course.lessons import breaks, capture, guards
@@ -71,7 +71,7 @@ def test_each_wrong_answer_fails_as_meant_and_the_solution_is_right(id: str) -> 
         assert verdict.step == "defined" or shows(verdict), verdict
 
 
-def shows(verdict: Verdict) -> bool:
+def shows(verdict: CheckResult) -> bool:
     """Whether it names a record, and a pane or a place in that record."""
     record = Record.load(verdict.record)
     if not verdict.at.startswith("#"):

@@ -42,13 +42,13 @@ def test_the_programs_log_shows_what_it_would_without_a_watcher(level: int, capl
     logger.setLevel(level)
     seen = Observation()
     with watching(seen, (hints.HOOK,)):
-        assert isinstance(graph.perf_hint_log, hints.Told)
+        assert isinstance(graph.perf_hint_log, hints.ReportingLogger)
         seen.begin(CompileId(frame_id=0, frame_compile_id=0), "f", (lambda: None).__code__)
-        told = hints.Told(logger)
+        told = hints.ReportingLogger(logger)
         assert told.isEnabledFor(logging.DEBUG) and told.name == logger.name
         told.info("Using FallbackKernel: %s", "aten.x")
         told.warning(("Grad tensors %s will be copied ", "during cudagraphs execution."), ["p"])
-    assert not isinstance(graph.perf_hint_log, hints.Told)
+    assert not isinstance(graph.perf_hint_log, hints.ReportingLogger)
     shown = [(record.getMessage(), record.filename) for record in caplog.records if record.name == logger.name]
     expected = [("Using FallbackKernel: aten.x", "test_hints.py")]
     assert shown[:1] == (expected if level == logging.DEBUG else [])

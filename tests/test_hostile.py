@@ -33,7 +33,7 @@ from explorer.records.logs.trace import graph_break
 from explorer.records.session import Record, RecordError, decode
 from explorer.show import view
 from explorer.show.cli import main
-from explorer.show.cli.progress import Output
+from explorer.show.cli.progress import SafeConsole
 from explorer.show.notebook.types import structs
 from records import compiled, empty, sample
 
@@ -115,7 +115,7 @@ def test_no_control_character_reaches_a_terminal(tmp_path: Path) -> None:
 
 
 def test_the_console_writes_its_own_colours_and_obeys_nobody_elses() -> None:
-    console = Output(force_terminal=True, color_system="standard", width=80)
+    console = SafeConsole(force_terminal=True, color_system="standard", width=80)
     table = Table(CONTROL)
     table.add_row(Text(CONTROL, style="red"))
     with console.capture() as caught:

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from explorer.compiler.lower.bounds import Inside
+from explorer.compiler.lower.bounds import BoundsProofs
 from explorer.core.reasons import Unsupported
 from explorer.ir.loops import Load, Loop, rewrite, walk
 from explorer.ir.sizes import Sizes
@@ -38,12 +38,12 @@ def test_moved_accesses_are_refused(program: Callable[[torch.Tensor], Any], dyna
     sizes = Sizes(graph.fake_mode.shape_env)
     moved = 0
     for loop in (each for each in loops.operations if isinstance(each, Loop)):
-        Inside(loops.buffers, sizes).loop(loop)
+        BoundsProofs(loops.buffers, sizes).loop(loop)
         for load in (expr for expr in walk(loop.value) if isinstance(expr, Load)):
             for step in (-1000, 1000):
                 at, to = load, replace(load, index=load.index + step)
                 value = rewrite(loop.roots[:1], lambda expr, at=at, to=to: to if expr is at else None)[0]
                 with pytest.raises(Unsupported):
-                    Inside(loops.buffers, sizes).loop(replace(loop, value=value))
+                    BoundsProofs(loops.buffers, sizes).loop(replace(loop, value=value))
                 moved += 1
     assert moved

@@ -15,7 +15,7 @@ import torch
 import explorer
 from explorer.compiler.runtime import cpp_build as runtime_remarks
 from explorer.compiler.runtime.cpp_build import SILENT, UNTOLD, remarks
-from explorer.compiler.runtime.triton_texts import Block, Used, facts, of_amdgcn, of_ptxas
+from explorer.compiler.runtime.triton_texts import ThreadBlock, Used, facts, of_amdgcn, of_ptxas
 from explorer.core.text import Line, Text
 from explorer.ir.record import KernelData, LineData, TextData
 from explorer.records import throughput
@@ -248,14 +248,14 @@ ptxas info    : Used 80 registers, used 1 barriers, 568 bytes cmem[0]"""
 
 def test_registers_spills_and_occupancy() -> None:
     assert of_ptxas(PTXAS) == Used(80, 12) and of_ptxas("nothing") is None
-    assert facts(Used(80, 12), Block(4, 32, 2048), 90) == (
+    assert facts(Used(80, 12), ThreadBlock(4, 32, 2048), 90) == (
         "80 registers a thread, 12 bytes spilled to memory",
         "2048 bytes of shared memory for a block of 4 warps",
         "occupancy 38 %: 24 of 64 warps at once, limited by registers",
     )
-    assert facts(Used(16, 0), Block(4, 32, 0), 80)[-1].startswith("occupancy 100 %: 64 of 64")
-    assert facts(Used(16, 0), Block(4, 32, 48 * 1024), 80)[-1].endswith("limited by shared memory")
-    assert len(facts(Used(16, 0), Block(4, 64, 0), "gfx942")) == 2, "nothing is said of a card that is not known"
+    assert facts(Used(16, 0), ThreadBlock(4, 32, 0), 80)[-1].startswith("occupancy 100 %: 64 of 64")
+    assert facts(Used(16, 0), ThreadBlock(4, 32, 48 * 1024), 80)[-1].endswith("limited by shared memory")
+    assert len(facts(Used(16, 0), ThreadBlock(4, 64, 0), "gfx942")) == 2, "nothing is said of a card that is not known"
     assert of_amdgcn("    .vgpr_count:     12\n    .vgpr_spill_count: 2\n") == Used(12, 8)
 
 
@@ -364,7 +364,7 @@ def test_what_triton_made_of_stocks_kernel_is_read_from_what_runs_it(tmp_path: P
     launcher = SimpleNamespace(config=config, n_regs=80, n_spills=3, shared=2048)
     device = SimpleNamespace(warp_size=32, cc=90)
     made = of_triton(kernel, SimpleNamespace(launchers=[launcher], compile_results=results, device_props=device))
-    assert made.facts == facts(Used(80, 12), Block(4, 32, 2048), 90)
+    assert made.facts == facts(Used(80, 12), ThreadBlock(4, 32, 2048), 90)
     assert set(made.lowered) == {"ttir", "ptx"}
     linked = {
         kind: [each.origins for each in of.lines if "constant" in each.text or "ld.global" in each.text]

@@ -547,7 +547,7 @@ def test_help_has_options_and_examples():
 # ----------------------------------------------------------------------------------------------- what is kept of them
 
 
-def kept(shell: Shell) -> list[magics.Kept]:
+def kept(shell: Shell) -> list[magics.NotebookRecord]:
     return list(shell.shell.magics_manager.registry["ExplorerMagics"].kept)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import explorer
 from explorer.ir.record import BreakData, CompileData
-from explorer.records.stock.rewrite import Refused, rewritten
+from explorer.records.stock.rewrite import NotRewritable, rewritten
 
 FACTOR = 3.0
 
@@ -202,7 +202,7 @@ def goes_on(x: Tensor) -> Tensor:
     ids=name_of,
 )
 def test_what_may_not_be_the_same_is_refused(fn: Any, why: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(NotRewritable) as refused:
         rewritten(fn, {line_of(fn)})
     assert why in str(refused.value)
 

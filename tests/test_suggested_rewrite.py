@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import explorer
-from explorer.records.stock.rewrite import Refused, Suggestion, rewritten, suggested
+from explorer.records.stock.rewrite import NotRewritable, Suggestion, rewritten, suggested
 from explorer.show.view import html
 
 
@@ -158,7 +158,7 @@ def test_the_rest_of_the_source_stays_as_it_is() -> None:
     assert made.text == textwrap.dedent(inspect.getsource(assigns)).replace(
         "    if y.sum() > 0:\n        y = torch.relu(y)\n", "    y = torch.where(y.sum() > 0, torch.relu(y), y)\n"
     )
-    with pytest.raises(Refused, match="a side does more than assign"):
+    with pytest.raises(NotRewritable, match="a side does more than assign"):
         rewritten(commented, {line})
     inner = rewritten(commented, {line + 2})  # an elif shares its line with the branch that it belongs to
     names: dict[str, Any] = {"torch": torch, "Tensor": Tensor}

@@ -175,7 +175,8 @@ def test_hello_is_answered(kernel: Kernel, explored) -> None:
     whole, abilities = kernel.heard("abilities")
     assert whole["record"]["title"] == "y = torch.relu(x * w).sum(-1)"
     found = msgspec.convert(abilities, protocol.Abilities)
-    assert found.arguments == (protocol.Argument("x", "float32", (16, 32)), protocol.Argument("w", "float32", (32,)))
+    named = protocol.SizedArgument
+    assert found.arguments == (named("x", "float32", (16, 32)), named("w", "float32", (32,)))
     assert found.retime
     assert found.stop
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,3 +92,12 @@ def test_texts_of_the_viewer() -> None:
 def test_pages(page: str) -> None:
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     assert ONCE_USED.findall(text) == []
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    where: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(Path(explorer.__file__).parent.rglob("*.py")):
+        for each in ast.parse(path.read_text()).body:
+            if isinstance(each, ast.ClassDef):
+                where[each.name].append(path.name)
+    assert {name: files for name, files in where.items() if len(files) > 1} == {}

@@ -10,7 +10,7 @@ from typing import Any
 from torch import fx
 
 from explorer.core.rules import Rules
-from explorer.ir.edit import Edit
+from explorer.ir.edit import ProgramEdit
 from explorer.ir.program import BuildOptions, Target
 
 GraphPass = Callable[[fx.GraphModule], fx.GraphModule | None]
@@ -42,7 +42,7 @@ class Config:
     fuse: bool = True
     build: BuildOptions = BuildOptions()
     rules: Rules = Rules()
-    edit: Edit = Edit()
+    edit: ProgramEdit = ProgramEdit()
 
     def captures(self, name: str) -> bool:
         """Whether one of the two capture_ settings is on, here or in torch."""

@@ -32,7 +32,7 @@ MEANINGS: dict[Kind, str] = {
 
 
 @dataclass(frozen=True)
-class Handler:
+class OperatorHandler:
     """What handles `operator` (an overload, "aten.add.Tensor"), in which `function` of which `file`:`line`. `about` is
     what the function says of itself, or why a library call is made."""
 
@@ -48,30 +48,30 @@ class Handler:
         return f"{self.function}  {self.file}:{self.line}" if self.file else self.function
 
 
-def handler(operator: torch._ops.OpOverload) -> Handler:
+def handler(operator: torch._ops.OpOverload) -> OperatorHandler:
     """What handles one overload on tensors of real numbers. Of complex ones, torch's decompositions apply only where
     the operator has no kernel, and what would be a lowering is a library call."""
     for kind, table in _TABLES.items():
         if (rule := table().get(operator)) is not None:
-            return Handler(str(operator), kind, *_place(rule), _first_line(rule))
+            return OperatorHandler(str(operator), kind, *_place(rule), _first_line(rule))
     if torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), COMPOSITE):
-        return Handler(str(operator), "composite")
-    return Handler(str(operator), "library call", about=CATALOGUE[why_library(operator)].title)
+        return OperatorHandler(str(operator), "composite")
+    return OperatorHandler(str(operator), "library call", about=CATALOGUE[why_library(operator)].title)
 
 
-def handlers() -> list[Handler]:
+def handlers() -> list[OperatorHandler]:
     """What handles each functional operator that some table of this package names, by name."""
     known = {each for table in _TABLES.values() for each in table() if not each._schema.is_mutable}
     return sorted(map(handler, known), key=lambda h: h.operator)
 
 
-def library_calls() -> list[Handler]:
+def library_calls() -> list[OperatorHandler]:
     """Each functional operator that nothing here handles: a library call."""
     found = map(handler, _functional())
     return sorted((each for each in found if each.kind == "library call"), key=lambda h: h.operator)
 
 
-def named(name: str) -> list[Handler]:
+def named(name: str) -> list[OperatorHandler]:
     """What handles the overloads of the operators called `name` ("softmax", "aten.add", "_softmax.default"); the
     underscores before a name do not count. Where there is none, those whose names contain it."""
     wanted = name.replace("::", ".").removeprefix("torch.").removeprefix("ops.").removeprefix("aten.").strip("_")

@@ -46,7 +46,7 @@ from explorer.core.recorder import GRAPH, compile_scope, note
 from explorer.core.rules import YOUR_RULE, in_force
 from explorer.core.stage import Stage
 from explorer.core.text import Line, Text
-from explorer.ir.capture import CompilerBug, Frame, GuardedCode, Linking
+from explorer.ir.capture import CompilerBug, GuardedCode, InputFrame, Linking
 from explorer.ir.graph import Graph, aten_operator, info
 from explorer.ir.joint import Halves
 from explorer.ir.program import CPU, TARGET_ABSENT, Compiled, Generation, Program, Target
@@ -79,7 +79,7 @@ BACK_END_FAILED = reason(
 )
 
 
-def compile_frame(frame: Frame, config: Config) -> GuardedCode:
+def compile_frame(frame: InputFrame, config: Config) -> GuardedCode:
     code = DECODE(frame)
     capture = CAPTURE(CaptureInput(code, frame, config))
     compiled = None if capture.graph is None else compile_captured(capture.graph, config)

@@ -26,7 +26,7 @@ MOST = 20_000_000
 Text = Annotated[str, msgspec.Meta(max_length=10_000)]
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+class AttemptLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a learner did at `at` (seconds since 1970): `what` is "check", "predict", "hint" or "solution". A check has
     the verdict: `place` is the end of an address, where its record shows what is wrong."""
 
@@ -51,7 +51,7 @@ class Attempts:
     def __init__(self, folder: Path | None = None) -> None:
         self.file = (folder or Path.cwd()) / FILE
 
-    def read(self) -> list[Line]:
+    def read(self) -> list[AttemptLine]:
         """The lines that are of the right form."""
         try:
             with regular(self.file) as file:
@@ -64,7 +64,7 @@ class Attempts:
         """Append a line. A folder that cannot be written to loses the line, and no more."""
         who = next((each.who for each in self.read() if each.who), "") or secrets.token_hex(4)
         name = os.environ.get(NAME, "")
-        line = Line(who, round(time.time(), 1), what, puzzle, name=name, **facts)
+        line = AttemptLine(who, round(time.time(), 1), what, puzzle, name=name, **facts)
         try:
             with self.file.open("ab") as file:
                 file.write(encoded(line) + b"\n")
@@ -93,8 +93,8 @@ class Attempts:
         return sum(each.what == what and each.puzzle == puzzle for each in self.read())
 
 
-def parsed(line: bytes) -> Line | None:
+def parsed(line: bytes) -> AttemptLine | None:
     try:
-        return msgspec.json.decode(line, type=Line)
+        return msgspec.json.decode(line, type=AttemptLine)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

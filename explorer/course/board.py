@@ -11,7 +11,7 @@ from statistics import median
 from types import MappingProxyType
 
 from explorer.core.text import count
-from explorer.course.attempts import FILE, RECORDS, Attempts, Line
+from explorer.course.attempts import FILE, RECORDS, AttemptLine, Attempts
 from explorer.course.lessons import PUZZLES
 from explorer.records.session import Record
 
@@ -26,7 +26,7 @@ th { text-align: left } td.ok { background: #2a82 } td.not { background: #c632 }
 class Found:
     """A line, and the folder of its file."""
 
-    line: Line
+    line: AttemptLine
     folder: Path
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from explorer.course.puzzle import FAILS, Answer, Failed, Puzzle, Show, explained
+from explorer.course.puzzle import FAILS, Answer, Failure, Puzzle, Show, explained
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     """What came of a check. `step` is the first that failed, "" where none did; `record` is the file of a record that
     shows it, to be opened `at` a pane, or at an address of Record.link."""
 
@@ -34,7 +34,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 def checked(
     puzzle: Puzzle, source: str, seed: int = 0, reached: Callable[[str, str], None] | None = None, keep: str = ""
-) -> Verdict:
+) -> CheckResult:
     """The verdict on `source`. `keep` is a folder for the record that shows a failure."""
     started = time.perf_counter()
     answer = Answer({}, seed, reached or (lambda step, at: None))
@@ -42,20 +42,20 @@ def checked(
         answer.reached("defined", "")
         answer.names = puzzle.define(source)
         scores = puzzle.check(answer) or puzzle.length(source)
-    except Failed as failed:
-        verdict = Verdict(puzzle.id, False, failed.said, failed.step)
+    except Failure as failed:
+        verdict = CheckResult(puzzle.id, False, failed.said, failed.step)
     except Exception as error:
         said = f"{type(error).__name__}: {explained(error, answer.names)}"
-        verdict = Verdict(puzzle.id, False, said, answer.step)
+        verdict = CheckResult(puzzle.id, False, said, answer.step)
     else:
         figures = {score.name: float(score.yours) for score in scores}
-        verdict = Verdict(puzzle.id, True, "right", scores=tuple(map(str, scores)), figures=figures)
+        verdict = CheckResult(puzzle.id, True, "right", scores=tuple(map(str, scores)), figures=figures)
     if not verdict.ok and keep and answer.show is not None:
         verdict = _opened(verdict, answer.show, Path(keep) / f"{puzzle.id}.explore.json.gz")
     return msgspec.structs.replace(verdict, seconds=time.perf_counter() - started)
 
 
-def _opened(verdict: Verdict, show: Show, place: Path) -> Verdict:
+def _opened(verdict: CheckResult, show: Show, place: Path) -> CheckResult:
     """The verdict with the record that shows the failure."""
     try:
         record, at = show()

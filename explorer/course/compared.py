@@ -16,7 +16,7 @@ from explorer.compiler.config import Config
 from explorer.compiler.pipeline import RUN_EAGERLY
 from explorer.core.text import complaint
 from explorer.course.puzzle import Answer, Show
-from explorer.ir.capture import CompilerBug, Frame, GuardedCode, Linking
+from explorer.ir.capture import CompilerBug, GuardedCode, InputFrame, Linking
 from explorer.ir.graph import Graph
 from explorer.ir.record import EventData
 from explorer.records.session import Record
@@ -33,7 +33,7 @@ def captured(function: Callable[..., object], *args: object) -> Graph:
     """The graph of a function, as it is captured."""
     found: list[Graph] = []
 
-    def compile_frame(frame: Frame, config: Config) -> GuardedCode:
+    def compile_frame(frame: InputFrame, config: Config) -> GuardedCode:
         capture = CAPTURE(CaptureInput(DECODE(frame), frame, config))
         assert capture.graph is not None
         found.append(capture.graph)

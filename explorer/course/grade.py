@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from explorer.core.files import regular
-from explorer.course.check import Verdict
+from explorer.course.check import CheckResult
 from explorer.course.lessons import PUZZLES
 from explorer.course.process import check
 from explorer.course.puzzle import STEPS
@@ -68,7 +68,7 @@ def graded(notebook: Path, seed: int | None = None) -> tuple[Graded, ...]:
     return tuple(_graded(check(id, source, seed)) for id, source in answers(notebook))
 
 
-def _graded(verdict: Verdict) -> Graded:
+def _graded(verdict: CheckResult) -> Graded:
     passed = len(STEPS) if verdict.ok else STEPS.index(verdict.step)
     points = round(POINTS * passed / len(STEPS), 1)
     return Graded(verdict.puzzle, verdict.ok, points, POINTS, verdict.step, verdict.said, verdict.figures)

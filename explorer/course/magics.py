@@ -11,7 +11,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import Code, display
 
 from explorer.course.attempts import Attempts
-from explorer.course.check import Verdict
+from explorer.course.check import CheckResult
 from explorer.course.lessons import PUZZLES
 from explorer.course.prediction import claim, figures
 from explorer.course.process import check, warm
@@ -128,7 +128,7 @@ class CourseMagics(Magics):
         return PUZZLES[line.strip()]
 
 
-def show(verdict: Verdict) -> None:
+def show(verdict: CheckResult) -> None:
     """The record that shows a failure, opened where it is."""
     if verdict.record:
         bundle, metadata = Record.load(verdict.record)._repr_mimebundle_()

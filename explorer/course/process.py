@@ -25,9 +25,9 @@ from typing import Any
 import msgspec
 import torch
 
-from explorer.course.check import Verdict, checked
+from explorer.course.check import CheckResult, checked
 from explorer.course.lessons import PUZZLES
-from explorer.course.puzzle import Failed
+from explorer.course.puzzle import Failure
 from explorer.records.stock.compile_time import probe_vector_instructions
 
 SECONDS = 8.0
@@ -44,7 +44,7 @@ SEED = "EXPLORER_COURSE_SEED"
 def check(
     id: str, source: str, seed: int | None = None, *, seconds: float = SECONDS, memory: int = MEMORY,
     server: Server | None = None,
-) -> Verdict:  # fmt: skip
+) -> CheckResult:  # fmt: skip
     """The verdict on `source`, the code of an answer to the puzzle `id`. Nothing that the answer does reaches this
     process. `seed` is that of the random inputs: by default what the variable EXPLORER_COURSE_SEED says, or 0.
     `server` is the waiting process to ask: by default the one of this process.
@@ -72,11 +72,11 @@ def _root() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="explorer-course-")
 
 
-def _verdict(id: str, folder: Path, status: int, seconds: float, memory: int) -> Verdict:
+def _verdict(id: str, folder: Path, status: int, seconds: float, memory: int) -> CheckResult:
     """What the child wrote, or why it wrote nothing."""
     printed = _read(folder / "printed")[:OUTPUT]
     if (folder / "verdict.json").exists():
-        made = msgspec.json.decode((folder / "verdict.json").read_bytes(), type=Verdict)
+        made = msgspec.json.decode((folder / "verdict.json").read_bytes(), type=CheckResult)
         return msgspec.structs.replace(made, printed=printed)
     step, _, at = (_read(folder / "step") or "defined").partition("\n")
     where = f" while it was checked on {at}" if at else ""
@@ -91,7 +91,7 @@ def _verdict(id: str, folder: Path, status: int, seconds: float, memory: int) ->
         said = f"the process ended with {name}{where}{ENDED.get(signal.Signals(-status), '')}"
     else:
         said = f"the check ended by itself with status {status}{where}"
-    return Verdict(id, False, said, step, printed=printed)
+    return CheckResult(id, False, said, step, printed=printed)
 
 
 def _read(path: Path) -> str:
@@ -281,7 +281,7 @@ def _child(asked: dict[str, Any]) -> None:
 
     def reached(step: str, at: str) -> None:
         if asked.get("until") == f"{step}\n{at}":
-            raise Failed(step, asked["said"])
+            raise Failure(step, asked["said"])
         (folder / "step").write_text(f"{step}\n{at}")
 
     random.seed(asked["seed"])

@@ -37,7 +37,7 @@ Show = Callable[[], tuple[Record, str]]
 """Makes the record that shows a failure, and says where to open it: a pane, or an address that Record.link makes."""
 
 
-class Failed(Exception):
+class Failure(Exception):
     """A step of a check failed."""
 
     def __init__(self, step: str, said: str) -> None:
@@ -95,17 +95,17 @@ class Answer:
         self.reached(step, what)
         try:
             yield
-        except Failed:
+        except Failure:
             raise
         except Exception as error:
             at = f" on {what}" if what else ""
-            raise Failed(step, f"{type(error).__name__}{at}: {explained(error, self.names)}") from error
+            raise Failure(step, f"{type(error).__name__}{at}: {explained(error, self.names)}") from error
 
     def fail(self, said: str, record: Record | None = None, at: str = "") -> NoReturn:
         """Raises Failed, of the current step, which the record shows at a pane or an address."""
         if record is not None:
             self.shown(record, at)
-        raise Failed(self.step, said)
+        raise Failure(self.step, said)
 
     def shown(self, record: Record, at: str) -> None:
         """The record shows a failure from here on."""
@@ -152,13 +152,14 @@ class Puzzle:
         before = {name: namespace.get(name) for name in self.names}
         try:
             run(source, f"<puzzle {self.id}>", namespace)
-        except Exception as error:
-            raise Failed("defined", f"the cell raises {type(error).__name__}: {explained(error, namespace)}") from error
+        except Exception as raised:
+            text = f"the cell raises {type(raised).__name__}: {explained(raised, namespace)}"
+            raise Failure("defined", text) from raised
         for name in self.names:
             if name not in namespace or (namespace[name] is before[name] and name not in _assigned(tree)):
-                raise Failed("defined", f"the cell does not define `{name}`")
+                raise Failure("defined", f"the cell does not define `{name}`")
             if namespace[name] is ...:
-                raise Failed("defined", f"`{name}` is still ..., the place for your answer")
+                raise Failure("defined", f"`{name}` is still ..., the place for your answer")
         return namespace
 
     def length(self, source: str) -> tuple[Score, ...]:
@@ -170,17 +171,17 @@ class Puzzle:
         try:
             tree = ast.parse(source)
         except SyntaxError as error:
-            raise Failed("defined", f"line {error.lineno} is not Python: {error.msg}") from error
+            raise Failure("defined", f"line {error.lineno} is not Python: {error.msg}") from error
         if (count := lines(source)) > self.lines:
-            raise Failed("defined", f"{count} lines; this puzzle takes at most {self.lines}")
+            raise Failure("defined", f"{count} lines; this puzzle takes at most {self.lines}")
         for node in ast.walk(tree):
             name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
             if name in self.forbidden:
                 line = getattr(node, "lineno", 0)
                 without = ", ".join(sorted(self.forbidden))
-                raise Failed("defined", f"line {line} uses `{name}`; this puzzle is to be solved without {without}")
+                raise Failure("defined", f"line {line} uses `{name}`; this puzzle is to be solved without {without}")
             if isinstance(node, ast.Constant) and node.value is ... and not _is_annotation(tree, node):
-                raise Failed("defined", f"line {node.lineno} is still ..., the place for your answer")
+                raise Failure("defined", f"line {node.lineno} is still ..., the place for your answer")
         return tree
 
 

@@ -270,7 +270,7 @@ def share_no_memory(values: Iterable[object]) -> bool:
 
 # ----------------------------------------------------------------------------------------------------------- guards
 
-class Shown(NamedTuple):
+class Wording(NamedTuple):
     """A condition as records show it: as Python writes it; in two parts; as a sentence ("" where the text is one); what
     the value was at capture, where that is not `value`; and what a check needs, as fields of GuardData."""
 
@@ -292,7 +292,7 @@ class Condition:
         """Two conditions of one key on one source ask the same."""
         return self.kind
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> Wording:
         """Of a value called `name`."""
         raise NotImplementedError
 
@@ -304,7 +304,7 @@ class Condition:
         """How `value` breaks it; "" where it holds."""
         raise NotImplementedError
 
-    def failure(self, source: Source | None, frame: Frame) -> str:
+    def failure(self, source: Source | None, frame: InputFrame) -> str:
         """How the frame breaks it; "" where it holds. Raises what reading the value raises."""
         assert source is not None
         return self.difference(read(source, frame.locals, frame.globals))
@@ -492,7 +492,7 @@ class FrameHistory:
 
 
 @dataclass(frozen=True)
-class Frame:
+class InputFrame:
     """A frame about to run: `id` is "f0", or "f0.1" for a recompile; `locals` also holds what cells contain."""
 
     id: str
@@ -532,7 +532,7 @@ class Capture:
     """What the capture relies on about sizes; guards say it of sources."""
     given: tuple[InputData, ...] = ()
     """What the frame was given: its arguments, and all else that a guard asks about."""
-    frame: Frame | None = field(default=None, compare=False, repr=False)
+    frame: InputFrame | None = field(default=None, compare=False, repr=False)
     """The frame it was made from, while the process lives: guards are built against its values."""
 
     def let_go(self) -> Capture:
@@ -695,7 +695,7 @@ class Contained:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class ValueDescription:
     """What stays of a value where the program is to go on as if nobody looked: no object of it."""
 
     text: str
@@ -740,7 +740,7 @@ class EvaluatorStep:
                 known[id(value)] = (
                     Contained(value.text, tuple((told(key), told(each)) for key, each in value.items))
                     if isinstance(value, Contained)
-                    else Told(value.describe(), value.sighted)
+                    else ValueDescription(value.describe(), value.sighted)
                 )
             return known[id(value)]
 

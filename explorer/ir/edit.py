@@ -67,7 +67,7 @@ class EditedSource:
 
 
 @dataclass(frozen=True)
-class Edit:
+class ProgramEdit:
     """`without` names clean-up passes; `apart` are pairs of operations, each after the name of its graph."""
 
     source: EditedSource = EditedSource()
@@ -85,7 +85,7 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Function:
+class EditableFunction:
     """A function of a file, or all of a notebook's cell: its text from the line `first` on."""
 
     name: str
@@ -102,14 +102,14 @@ class Function:
         return "\n".join([*lines[: self.first - 1], *text.splitlines(), *behind])
 
 
-def functions(file: str, lines: Sequence[str], compiled: Collection[int]) -> Iterator[Function]:
+def functions(file: str, lines: Sequence[str], compiled: Collection[int]) -> Iterator[EditableFunction]:
     """The functions of a file that begin at one of the lines `compiled`, without those inside of such a one."""
 
-    def inside(tree: ast.AST, within: str) -> Iterator[Function]:
+    def inside(tree: ast.AST, within: str) -> Iterator[EditableFunction]:
         for node in ast.iter_child_nodes(tree):
             name = within + getattr(node, "name", "")
             if isinstance(node, DEFINITION) and (first := _first_line(node)) in compiled:
-                yield Function(name, file, first, "\n".join(lines[first - 1 : node.end_lineno]))
+                yield EditableFunction(name, file, first, "\n".join(lines[first - 1 : node.end_lineno]))
             else:
                 yield from inside(node, f"{name}." if isinstance(node, (DEFINITION, ast.ClassDef)) else within)
 

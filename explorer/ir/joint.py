@@ -41,7 +41,7 @@ class Tangent:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedValue:
     """A value that the forward half left for the backward half: the node `id` of the joint graph."""
 
     id: str
@@ -50,7 +50,7 @@ class Kept:
         return f"saved {self.id}"
 
 
-GraphInput = Primal | Tangent | Kept
+GraphInput = Primal | Tangent | SavedValue
 
 # What a graph output is.
 
@@ -95,7 +95,7 @@ class GradientOf:
         return f"gradient of input {self.index}"
 
 
-GraphOutput = Result | Base | NewValue | GradientOf | Kept
+GraphOutput = Result | Base | NewValue | GradientOf | SavedValue
 
 # How the caller gets what the captured graph returns.
 
@@ -163,7 +163,7 @@ class SameAs:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class PlainConstant:
     """A number, string or None known when compiling."""
 
     value: Any
@@ -172,7 +172,7 @@ class Constant:
         return repr(self.value)
 
 
-Returned = FromGraph | FromInput | FromView | SameAs | Constant
+Returned = FromGraph | FromInput | FromView | SameAs | PlainConstant
 
 # What the call does to its inputs.
 

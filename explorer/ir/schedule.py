@@ -48,7 +48,7 @@ class Dependencies:
 
 
 @dataclass(frozen=True, slots=True)
-class Fusion:
+class FusionDecision:
     """What was decided for two operations (ids of the operations, not of the kernels that they were in by then)."""
 
     first: str
@@ -68,7 +68,7 @@ class FusionTried:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class KernelLoop:
     """A loop inside a kernel, its axes renamed to the kernel's.
 
     `inner` says that it runs at each point of outer x inner axes (a reduction runs there and yields one value for each
@@ -91,7 +91,7 @@ class FusedKernel:
     id: str
     outer: tuple[Axis, ...]
     inner: tuple[Axis, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[KernelLoop, ...]
     internal: frozenset[str]
     origins: Origins
 
@@ -107,7 +107,7 @@ class Fused:
 
     dependencies: Dependencies
     items: tuple[FusedKernel | Extern, ...]
-    verdicts: tuple[Fusion, ...]
+    verdicts: tuple[FusionDecision, ...]
     excluded: dict[str, Why]
     otherwise: Why
 

@@ -12,7 +12,7 @@ from torch.nested._internal.nested_tensor import NestedTensor, get_tensor_symint
 def part_of(wrapper: object, name: str) -> torch.Tensor:
     """A tensor inside of a wrapper; its gradient is one of the wrapper."""
     with torch.enable_grad():
-        part: torch.Tensor = _Part.apply(wrapper, name)  # type: ignore[no-untyped-call]
+        part: torch.Tensor = _WrapperPart.apply(wrapper, name)  # type: ignore[no-untyped-call]
         return part
 
 
@@ -50,7 +50,7 @@ def _apart(part: torch.Tensor, is_reached: bool) -> torch.Tensor:
     return part.detach() if is_reached else part
 
 
-class _Part(torch.autograd.Function):
+class _WrapperPart(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, wrapper: Any, name: str) -> torch.Tensor:
         names, context = wrapper.__tensor_flatten__()

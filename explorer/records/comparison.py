@@ -57,7 +57,7 @@ class Compared:
         """Read what `save` wrote. Runs nothing. Raises RecordError naming the file, OSError where it cannot be read."""
         packed = read_json(Path(path))
         try:
-            version = msgspec.json.decode(packed, type=_Versioned).version
+            version = msgspec.json.decode(packed, type=_VersionedMethods).version
             if version != METHODS_VERSION:
                 raise RecordError(f"{path} is a comparison of version {version}; expected {METHODS_VERSION}")
             return cls(msgspec.json.decode(packed, type=MethodsData))
@@ -70,7 +70,7 @@ class Compared:
     def is_in(path: str | os.PathLike[str]) -> bool:
         """Whether a file looks like one that `save` wrote. Raises OSError where it cannot be read."""
         try:
-            msgspec.json.decode(read_json(Path(path)), type=_Versioned)
+            msgspec.json.decode(read_json(Path(path)), type=_VersionedMethods)
         except (RecordError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         return True
@@ -93,7 +93,7 @@ class Compared:
         )  # fmt: skip
 
 
-class _Versioned(msgspec.Struct):
+class _VersionedMethods(msgspec.Struct):
     version: Whole
     methods: msgspec.Raw
 

@@ -26,8 +26,18 @@ from explorer.compiler.pipeline import compile_frame
 from explorer.core.recorder import SILENT, Progress, Recorder, compile_scope, recording
 from explorer.core.rules import in_force, is_filled
 from explorer.ir import record as data
-from explorer.ir.capture import Frame
-from explorer.ir.edit import DEFINITION, RERUN, Edit, EditedSource, EditRefused, Function, edited, functions, parsed
+from explorer.ir.capture import InputFrame
+from explorer.ir.edit import (
+    DEFINITION,
+    RERUN,
+    EditableFunction,
+    EditedSource,
+    EditRefused,
+    ProgramEdit,
+    edited,
+    functions,
+    parsed,
+)
 from explorer.ir.program import Target
 from explorer.records.check.isolate import undone
 from explorer.records.check.trial import Trial, unnoticed
@@ -48,7 +58,7 @@ Called = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Explored:
+class ExploredProgram:
     """What a record is of. It can be compiled again, with the objects that it reads as they are by now."""
 
     config: Config
@@ -72,7 +82,7 @@ class Explored:
     def lines(self, file: str) -> list[str]:
         return [line.rstrip("\n") for line in linecache.getlines(file)]
 
-    def functions(self) -> list[Function]:
+    def functions(self) -> list[EditableFunction]:
         """The functions that were compiled and can be edited: the user's, not libraries'."""
         compiled: dict[str, set[int]] = {}
         for compile in self.record.compiles:
@@ -81,11 +91,11 @@ class Explored:
                     compiled.setdefault(code.file, set()).add(code.line)
         return [each for file in compiled for each in functions(file, self.lines(file), compiled[file])]
 
-    def changed(self, function: Function, text: str) -> EditedSource:
+    def changed(self, function: EditableFunction, text: str) -> EditedSource:
         before = self.lines(function.file)
         return edited(function.file, "\n".join(before), function.changed_to(text, before))
 
-    def named(self, name: str) -> Function:
+    def named(self, name: str) -> EditableFunction:
         """A function by its name, or by the last part of it. Raises EditRefused."""
         known = self.functions()
         found = [each for each in known if name in (each.name, each.name.rpartition(".")[2])]
@@ -109,7 +119,7 @@ class Explored:
         if isinstance(chosen.get("target"), str):
             chosen["target"] = Target.parse(chosen["target"])
         apart = tuple(each for pair in forbid for each in self._graphs(pair))
-        return replace(self.config, **chosen, edit=Edit(source, tuple(without), apart))
+        return replace(self.config, **chosen, edit=ProgramEdit(source, tuple(without), apart))
 
     def _graphs(self, pair: Sequence[str]) -> list[tuple[str, str, str]]:
         """A pair of operations with the graphs that have both, where no graph is named."""
@@ -142,7 +152,7 @@ class Explored:
         breaks = any(compile.breaks for compile in made.compiles)
         return msgspec.structs.replace(made, notes=(*made.notes, NOT_RUN, *([BREAKS] if breaks else [])))
 
-    def _check(self, made: data.RecordData, edit: Edit) -> None:
+    def _check(self, made: data.RecordData, edit: ProgramEdit) -> None:
         for compile in made.compiles:
             for each in compile.breaks:
                 if each.why.code in (reasons.RAISES, reasons.OP_RAISED):
@@ -153,7 +163,7 @@ class Explored:
             if absent := [id for id in pair if id not in there.get(graph, ())]:
                 raise EditRefused(f"{graph} has no operation {' or '.join(absent)} any more")
 
-    def frame(self, source: EditedSource) -> Frame:
+    def frame(self, source: EditedSource) -> InputFrame:
         """The frame that a call of the program starts with, which is not called. Raises EditRefused."""
         fn: Any
         bound: list[Any] = []
@@ -174,7 +184,7 @@ class Explored:
         locals = {**given.arguments, **held}
         code = self.body(fn, source)
         cells = {name: cells[name] for name in code.co_freevars}
-        return Frame("f0", code, locals, fn.__globals__, vars(builtins), cells, devices=hook.devices())
+        return InputFrame("f0", code, locals, fn.__globals__, vars(builtins), cells, devices=hook.devices())
 
     def changes(self, text: str, name: str) -> EditedSource:
         """The source with `text`, a `def`, in the place of the function `name`, or of the one of its name."""
@@ -210,7 +220,7 @@ class Explored:
 
 
 @dataclass(frozen=True)
-class ExploredCall(Explored):
+class ExploredCall(ExploredProgram):
     """A call of a function, which may itself be what a compiler returned."""
 
     fn: Callable[..., Any]

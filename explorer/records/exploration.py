@@ -25,13 +25,13 @@ from explorer.compiler.runtime.timing import METHOD, NO_PEAKS, interleave, peaks
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.core.text import count
 from explorer.ir import record as data
-from explorer.ir.capture import Capture, Frame, GuardedCode
+from explorer.ir.capture import Capture, GuardedCode, InputFrame
 from explorer.ir.joint import Partitioned
 from explorer.ir.program import CPU, Program, Target
 from explorer.records import to_record
 from explorer.records.assembly import assembled, compiles_of, settings_of, timed_outside, untimed_outside
 from explorer.records.check.accuracy import Comparison, against_eager
-from explorer.records.check.calls import Calls, InPlace, Leave
+from explorer.records.check.calls import InPlace, Leave, RepeatedCalls
 from explorer.records.check.captured import NOT_AGAIN, Captured, GraphTrial, Once
 from explorer.records.check.first_divergence import first_divergence, searched
 from explorer.records.check.guard_costs import guard_costs
@@ -119,7 +119,7 @@ def harmless(
     with alone(), untouched():
         trial = Trial(fn, args, kwargs, grad)
         under, _ = unwrapped(trial)
-        calls = Calls(under.fn, args, kwargs, leave)
+        calls = RepeatedCalls(under.fn, args, kwargs, leave)
         recorder = Recorder(asked.progress)
         try:
             if calls.once and leave == "unchanged":
@@ -178,7 +178,7 @@ class NotRun(BaseException):
 def not_called(trial: Trial, asked: Asked, recorder: Recorder, why: str) -> Record:
     """The record of the function's own frame, compiled and not run."""
 
-    def compile_alone(frame: Frame, config: Config) -> GuardedCode:
+    def compile_alone(frame: InputFrame, config: Config) -> GuardedCode:
         compile_frame(frame, config)
         raise NotRun
 
@@ -257,21 +257,21 @@ def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Re
     if asked.engine == "explorer":
         try:
             run = explored(trial, asked, recorder)
-        except Raised as raised:
+        except CompileRaised as raised:
             return Record(contents(raised.recorder, asked.config, asked.name, error=raised.__cause__))
         return run.record(run.time(budget=asked.budget) if asked.time and run.ran else None)
     # Ours first: what stock leaves to Python for good, it leaves so for every front end.
     under, _ = unwrapped(trial)
-    ours: Explored | Raised | None = None
+    ours: Observed | CompileRaised | None = None
     through_ours = isinstance(trial, Once) and trial.through_ours
     if asked.engine == "both" or through_ours:
         try:
             ours = explored(under, asked, recorder, spare=1)
-        except Raised as raised:
+        except CompileRaised as raised:
             ours = raised
     absent = asked.config.target if asked.config.target != CPU else None
     captured = None
-    if isinstance(trial, Once) and isinstance(ours, Explored):
+    if isinstance(trial, Once) and isinstance(ours, Observed):
         trial = ours.timed  # the function was called, so that stock compiles the graphs that it was captured as
     elif not trial.repeatable:
         captured = Captured(instead=isinstance(trial, Once))
@@ -287,11 +287,11 @@ THROUGH_OURS = (
 )
 
 
-def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured | None, asked: Asked) -> Record:
+def beside(theirs: StockRun, first: Observed | CompileRaised | None, captured: Captured | None, asked: Asked) -> Record:
     """The record of what stock compiled, with ours beside it where there is one. `captured` has the graphs of a call
     that is not repeated for timing."""
     config, stock, progress, budget = asked.config, asked.stock or {}, asked.progress, asked.budget
-    ours = first if isinstance(first, Explored) else None
+    ours = first if isinstance(first, Observed) else None
     progress.on_phase("comparing with eager")
     notes: list[str] = []
     mended: list[FixAttempt] = []
@@ -363,7 +363,7 @@ def beside(theirs: StockRun, first: Explored | Raised | None, captured: Captured
     )  # fmt: skip
     made = msgspec.structs.replace(
         made,
-        error=theirs.failure or (str(first) if isinstance(first, Raised) else ""),
+        error=theirs.failure or (str(first) if isinstance(first, CompileRaised) else ""),
         attempts=tuple(compile for each in (*tried, *mended) for compile in each.compiles),
         notes=(*made.notes, *notes),
     )
@@ -407,7 +407,7 @@ def nothing_runs(target: Target) -> None:
     raise RuntimeError(f"stock's code for {target} cannot run on this machine, so there are no results to compare")
 
 
-class Raised(Exception):
+class CompileRaised(Exception):
     """Our compiler raised instead of running the program, as requested (with fullgraph=True, say)."""
 
     def __init__(self, recorder: Recorder, error: Exception) -> None:
@@ -416,7 +416,7 @@ class Raised(Exception):
 
 
 @dataclass(frozen=True)
-class Explored:
+class Observed:
     """A trial that was compiled and observed, with its contestants alive, so that they can be timed beside others.
     `timed` is what the contestants run: the call, or the graphs that it went through."""
 
@@ -500,7 +500,7 @@ def with_rewrites(record: data.RecordData, fn: Callable[..., object], given: Seq
     return msgspec.structs.replace(record, compiles=tuple(compiles))
 
 
-def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare: int = 0) -> Explored:
+def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare: int = 0) -> Observed:
     """Compile and run `trial` by us, and compare what it leaves behind with eager's; with `values`, or where it
     differs, also kernel by kernel. `spare` calls of the function are needed later."""
     config, values, progress = asked.config, asked.values, asked.progress
@@ -515,7 +515,7 @@ def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare
             outcome = ours.observe()
         except Exception as error:
             if getattr(error, "reaches_program", False):
-                raise Raised(recorder, error) from error
+                raise CompileRaised(recorder, error) from error
             raise
         compile_seconds = clock.perf_counter() - started - recorder.told
     progress.on_phase("comparing with eager")
@@ -538,7 +538,7 @@ def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare
         found = None if search is None else search.found
         why = NOT_AGAIN if search is None or once else NO_KERNELS if found is None else found.detail
         notes = (f"What each kernel writes was not recorded: {why}.",)
-    return Explored(
+    return Observed(
         compared, timed, asked, recorder, ours, timed.contestant(), compile_seconds, accuracy, written, notes
     )
 

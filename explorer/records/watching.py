@@ -42,7 +42,7 @@ TIMED_SELDOM = (
 )
 
 
-class View(Protocol):
+class LiveView(Protocol):
     """A live view of a watch."""
 
     progress: Progress
@@ -62,7 +62,7 @@ class Watch:
     stock is put into words when the record is first asked for; until then it keeps the captured graphs alive.
     """
 
-    def __init__(self, title: str = "", view: View | None = None) -> None:
+    def __init__(self, title: str = "", view: LiveView | None = None) -> None:
         self.title = title or "watch"
         self._view = view
         self._next = 0.0

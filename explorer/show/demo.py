@@ -21,7 +21,7 @@ from explorer.core.reasons import CATALOGUE, Unsupported
 from explorer.core.recorder import CompileRun, Progress, StageRun
 from explorer.core.text import complaint
 from explorer.records.check.trial import Trial
-from explorer.records.exploration import Asked, Explored, explored
+from explorer.records.exploration import Asked, Observed, explored
 from explorer.records.session import write_whole
 from explorer.records.stock.contestant import Stock
 from explorer.records.stock.contestant import stock as compile_with_stock
@@ -170,7 +170,7 @@ def demo(out: Path, progress: DemoProgress, *, with_stock: bool = True) -> Path:
     Raises OSError where `out` cannot be written.
     """
     out.mkdir(parents=True, exist_ok=True)
-    runs: dict[Case, Explored] = {}
+    runs: dict[Case, Observed] = {}
     entries: dict[Case, IndexRow] = {}
     for case in cases():
         with progress.phase(case.title) as step:
@@ -196,7 +196,7 @@ def demo(out: Path, progress: DemoProgress, *, with_stock: bool = True) -> Path:
     return report
 
 
-def explore_case(case: Case, step: OnStep) -> Explored:
+def explore_case(case: Case, step: OnStep) -> Observed:
     step("building the model")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
@@ -208,7 +208,7 @@ def explore_case(case: Case, step: OnStep) -> Explored:
     return explored(trial, Asked(configure(), case.title, progress=Progress(on_stage=on_stage)))
 
 
-def write(out: Path, case: Case, run: Explored, stock: Stock | None = None) -> IndexRow:
+def write(out: Path, case: Case, run: Observed, stock: Stock | None = None) -> IndexRow:
     """Time the contestants, and write the case's record and page."""
     record = run.record(run.time(stock, budget=SECONDS_BESIDE_STOCK if stock else SECONDS_OF_TIMING))
     record.save(out / f"{case.slug}.explore.json.gz")
@@ -216,7 +216,7 @@ def write(out: Path, case: Case, run: Explored, stock: Stock | None = None) -> I
     return IndexRow(record.data, f"{case.slug}.html")
 
 
-def write_beside_stock(out: Path, case: Case, run: Explored, step: OnStep) -> IndexRow:
+def write_beside_stock(out: Path, case: Case, run: Observed, step: OnStep) -> IndexRow:
     phases = {"cold": "compiling with empty caches", "warm": "compiling again with full caches"}
     with compile_with_stock(run.trial, on_phase=lambda phase: step(phases[phase])) as compiled:
         step("timing eager, explorer and stock in turn")

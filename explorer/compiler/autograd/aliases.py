@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.layouts import evaluator, inverse, size_weight, stride_order
-from explorer.compiler.autograd.tape import Tape, has_memory, root, storage_of
+from explorer.compiler.autograd.tape import JointTape, has_memory, root, storage_of
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import count
@@ -33,7 +33,7 @@ DETACH, DATA, ALIAS = (
 
 
 @dataclass(frozen=True)
-class Live:
+class FinalTensor:
     """A tensor at the end of the traced forward: `seen` carries its autograd state (None: it needs no gradient),
     `node` yields its value."""
 
@@ -64,11 +64,11 @@ class Placed:
 
 def place(
     results: Sequence[Any],
-    inputs: Mapping[int, Live],
+    inputs: Mapping[int, FinalTensor],
     restrided: frozenset[int],
     numbers: Mapping[int, Any],
     live: Any,
-    tape: Tape,
+    tape: JointTape,
     first: int,
     kinds: Mapping[int, AsCaptured],
 ) -> Placed:
@@ -95,7 +95,7 @@ def place(
         if not isinstance(value, Tensor):
             number = numbers.get(i, value)
             computed = isinstance(number, fx.Node)
-            returned[i] = output(joint.Result(i), number, None) if computed else joint.Constant(number)
+            returned[i] = output(joint.Result(i), number, None) if computed else joint.PlainConstant(number)
         elif id(value) in given:
             returned[i] = joint.FromInput(given[id(value)])
         elif id(value) in earlier:
@@ -129,7 +129,7 @@ def place(
     return Placed(tuple(outputs), tuple(returned[i] for i in range(len(results))))
 
 
-def is_of_several(node: fx.Node, tape: Tape) -> bool:
+def is_of_several(node: fx.Node, tape: JointTape) -> bool:
     """Whether eager refuses to write it in place, as one of several views that one operator made, or a view of such."""
     while (found := tape.view(node)) is not None and found[1].target is not DETACH.target:
         node, step = found
@@ -143,19 +143,19 @@ def is_lazy(value: Tensor) -> bool:
     return value.is_conj() or value.is_neg()
 
 
-def base_of(members: list[Live], live: Any) -> Live:
+def base_of(members: list[FinalTensor], live: Any) -> FinalTensor:
     """The tensor that results sharing memory are rebuilt from: the autograd base of those that require grad, else the
     memory's own node."""
     differentiable = [member.seen for member in members if member.seen is not None and member.seen.requires_grad]
     if not differentiable:
         memory = root(members[0].node)
         own = next((member for member in members if member.node is memory), None)
-        return own or Live(None, memory)
+        return own or FinalTensor(None, memory)
     bases = {id(base): base for base in map(autograd_base, differentiable)}
     if len(bases) > 1:
         raise Unsupported(Why(reasons.ALIAS_UNKNOWN, f"{count(len(bases), 'base')} of one memory"))
     with origin(*info(members[0].node).origins):
-        base: Live = live(next(iter(bases.values())))
+        base: FinalTensor = live(next(iter(bases.values())))
     return base
 
 
@@ -164,7 +164,7 @@ def autograd_base(value: Tensor) -> Tensor:
 
 
 def rebuilt(
-    value: Live, base: Live, source: joint.FromGraph | joint.FromInput, tape: Tape, kind: AsCaptured
+    value: FinalTensor, base: FinalTensor, source: joint.FromGraph | joint.FromInput, tape: JointTape, kind: AsCaptured
 ) -> joint.FromView:
     """The recorded views from `base` to `value`. Raises Unsupported where there is no such chain."""
     steps: list[joint.ViewStep] = []
@@ -301,7 +301,7 @@ def maker(
             return lambda inputs, values, made, views: inputs[index]
         case joint.SameAs(index):
             return lambda inputs, values, made, views: made[index]
-        case joint.Constant(value):
+        case joint.PlainConstant(value):
             return lambda inputs, values, made, views: value
         case joint.FromView(joint.FromInput(index)):
             replay = replayer(returned, again, signature)

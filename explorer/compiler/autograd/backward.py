@@ -19,7 +19,7 @@ from torch._prims_common import make_contiguous_strides_for
 from explorer.compiler.autograd.grad_functions import Routes, read_from, without
 from explorer.compiler.autograd.passes import is_random
 from explorer.ir.graph import info, needed_by
-from explorer.ir.joint import Base, GradientOf, GraphOutput, Kept, NewValue, Partitioned, Primal, Result, Tangent
+from explorer.ir.joint import Base, GradientOf, GraphOutput, NewValue, Partitioned, Primal, Result, SavedValue, Tangent
 from explorer.ir.settings import generators, in_force, restored, set_generators
 
 MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace operation"
@@ -44,7 +44,7 @@ class Again:
         self.before = sorted(needed & self._written)
         self.read = sorted(needed - self._written - set(saved))
         facts = {i for i in tensors - set(self.read) if i in self._written or not is_leaf(inputs[i])}
-        self._remembering = [nothing if i in saved else Facts if i in facts else itself for i in range(len(inputs))]
+        self._remembering = [nothing if i in saved else Metadata if i in facts else itself for i in range(len(inputs))]
         self._settings = in_force()
         traced = (*parts.forward.graph.nodes, *parts.backward.graph.nodes)
         self._random = any(node.op == "call_function" and is_random(node) for node in traced)
@@ -89,7 +89,7 @@ class Again:
 
     def _given(self, index: int, value: Any) -> Any:
         """An input of the second run: another tensor than the caller's, so that its hooks do not run here."""
-        if isinstance(value, Facts):
+        if isinstance(value, Metadata):
             value = value.zeros()
         if not isinstance(value, Tensor):
             return value
@@ -113,7 +113,7 @@ class Again:
         return found
 
 
-class Facts:
+class Metadata:
     """A tensor whose values do not matter: what `zeros` needs to make another one."""
 
     def __init__(self, value: Tensor) -> None:
@@ -137,7 +137,7 @@ def read_by_gradients(parts: Partitioned) -> set[int]:
     """The inputs of the captured graph that what the backward half reads is computed from."""
     forward = parts.forward.graph
     placeholders = parts.forward.inputs
-    kept = {source.id for source in parts.backward_inputs if isinstance(source, Kept)}
+    kept = {source.id for source in parts.backward_inputs if isinstance(source, SavedValue)}
     read = [node for node in forward.nodes if node.op != "output" and info(node).id in kept]
     read += [placeholders[source.index] for source in parts.backward_inputs if isinstance(source, Primal)]
     found = needed_by(read)
@@ -183,15 +183,15 @@ class Backward:
         self._parts = parts
         self._run = run
         signature = parts.signature
-        tensors: list[Primal | Kept] = []
-        numbers: list[Primal | Kept] = []
+        tensors: list[Primal | SavedValue] = []
+        numbers: list[Primal | SavedValue] = []
         for node, source in zip(parts.backward.inputs, parts.backward_inputs, strict=True):
             if not isinstance(source, Tangent):
                 (tensors if isinstance(info(node).value, Tensor) else numbers).append(source)
         self._tensors, self._numbers = reader(tensors, parts), reader(numbers, parts)
         self._count, self._first = len(tensors), len(tensors) + len(numbers)
         self._flowing = [source.output for source in signature.inputs if isinstance(source, Tangent)]
-        self._layouts = [Layout.of(info(parts.forward.outputs[k]).value) for k in self._flowing]
+        self._layouts = [GradientLayout.of(info(parts.forward.outputs[k]).value) for k in self._flowing]
         gradients = [output.index for output in signature.outputs if isinstance(output, GradientOf)]
         assert gradients == list(range(len(parts.captured.inputs)))
         self.routes = Routes(parts)
@@ -199,7 +199,7 @@ class Backward:
         assert tensors[: len(saved)] == [Primal(index) for index in saved], "inputs are saved first"
         self.again = Again(parts, saved)
         self._inputs = len(saved)
-        stored = {parts.kept_at[source.id] for source in tensors if isinstance(source, Kept)}
+        stored = {parts.kept_at[source.id] for source in tensors if isinstance(source, SavedValue)}
         self._watched = [k for k in parts.eager_backward.kept if k not in stored]
         """Outputs that eager saves and this backward does not: saved for autograd to see that nobody writes them."""
         self._seen = sorted({*parts.eager_backward.kept_inputs} - {*saved} - parts.signature.written)
@@ -248,7 +248,7 @@ class Backward:
         return (*(g if needed else None for g, needed in zip(found, wanted, strict=False)), *self._cloned)
 
     def _gradients(
-        self, values: list[object], given: Sequence[Tensor | None], layouts: Sequence[Layout], came: int
+        self, values: list[object], given: Sequence[Tensor | None], layouts: Sequence[GradientLayout], came: int
     ) -> Sequence[object]:
         """Empties `values`, so that the backward holds each alone and frees it after its last use, as eager does."""
         absent = self.routes.all & ~came
@@ -274,7 +274,7 @@ class Backward:
             raise RuntimeError(TWICE)
         if any(version(tensor) != expected for tensor, expected in ctx.rest if expected is not None):
             raise RuntimeError(MODIFIED)
-        return [value.zeros() if isinstance(value, Facts) else value for value, _ in ctx.rest]
+        return [value.zeros() if isinstance(value, Metadata) else value for value, _ in ctx.rest]
 
     def _free(self, ctx: Any, saved: Sequence[Tensor], came: int) -> None:
         """Let go of what no further backward can need: eager frees what each grad_fn saved when it has run."""
@@ -291,7 +291,7 @@ class Backward:
         read = len(self.again.read) if ctx.packed else 0
         inputs = {*range(self._inputs), *range(self._count, self._count + read)}
         ctx.rest = [
-            (t if k in inputs else t.detach(), version(t)) if k in needed or k in inputs else (Facts(t), None)
+            (t if k in inputs else t.detach(), version(t)) if k in needed or k in inputs else (Metadata(t), None)
             for k, t in enumerate(saved)
         ]
 
@@ -302,7 +302,7 @@ def reader(sources: Sequence[Any], parts: Partitioned) -> Callable[[Sequence[obj
     return lambda inputs, values: [inputs[at] if is_input else values[at] for is_input, at in places]
 
 
-class Layout:
+class GradientLayout:
     """Shape, strides, dtype and device of an incoming gradient, as the backward half expects it.
 
     They are those of the forward output it belongs to, contiguous where that one is not dense.
@@ -312,27 +312,27 @@ class Layout:
         self.shape, self.stride, self.dtype, self.device = shape, stride, dtype, device
 
     @staticmethod
-    def of(value: Tensor) -> Layout:
+    def of(value: Tensor) -> GradientLayout:
         """The layout of a traced output; without numbers where its sizes are symbols."""
         expected = torch.empty_like(value)
         dense = expected.stride() == value.stride()
         if any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride())):
-            return Layout((), () if dense else None, value.dtype, value.device)
-        return Layout(tuple(value.shape), tuple(expected.stride()), value.dtype, value.device)
+            return GradientLayout((), () if dense else None, value.dtype, value.device)
+        return GradientLayout(tuple(value.shape), tuple(expected.stride()), value.dtype, value.device)
 
-    def at(self, output: Tensor) -> Layout:
+    def at(self, output: Tensor) -> GradientLayout:
         """This layout with numbers, those of a call's own output where they are not known when compiling."""
         if self.shape or not output.dim():
             return self
         stride = output.stride() if self.stride is not None else make_contiguous_strides_for(output.shape)
-        return Layout(tuple(output.shape), tuple(stride), self.dtype, self.device)
+        return GradientLayout(tuple(output.shape), tuple(stride), self.dtype, self.device)
 
     def zeros(self) -> Tensor:
         assert self.stride is not None
         return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device).zero_()
 
 
-def fit(tangent: Tensor | None, layout: Layout) -> Tensor:
+def fit(tangent: Tensor | None, layout: GradientLayout) -> Tensor:
     """The incoming gradient in the expected layout; zeros where none came."""
     assert layout.stride is not None
     if tangent is None:

@@ -26,7 +26,7 @@ from explorer.compiler.autograd.tape import is_view, root
 from explorer.core.reasons import Why
 from explorer.core.rules import RuleTable
 from explorer.ir.graph import Graph, computed_from, has_effect, info, needed_by, restamp
-from explorer.ir.joint import GraphInput, Kept, Partitioned, Primal, Saved, Tangent, Traced
+from explorer.ir.joint import GraphInput, Partitioned, Primal, Saved, SavedValue, Tangent, Traced
 
 aten = torch.ops.aten
 
@@ -314,7 +314,7 @@ def build(
     tangents = [n for n in placeholders if n in sides.backward]
     in_forward = needed_by([*outputs, *filter(must_run, sides.forward)])
 
-    forward = Half(traced.forward, "forward", "")
+    forward = HalfBuilder(traced.forward, "forward", "")
     for node in primals:
         forward.input(node)
     for node in graph.nodes:
@@ -323,7 +323,7 @@ def build(
     index = {node: i for i, node in enumerate(primals)}
     given = [info(node).value for node in traced.captured.inputs]
     held = {n for n in tensors if n in index and (given[index[n]].is_leaf or not given[index[n]].requires_grad)}
-    first = Half(traced.forward, "backward", "bwd_", frozenset(n.name for n in tensors if n not in held))
+    first = HalfBuilder(traced.forward, "backward", "bwd_", frozenset(n.name for n in tensors if n not in held))
     for node in tensors + numbers + tangents:
         first.input(node)
     for node, made in copies.items():
@@ -336,7 +336,7 @@ def build(
         if isinstance(node, fx.Node):
             first.add_with_inputs(node)
 
-    sources: list[GraphInput] = [Primal(index[n]) if n in index else Kept(info(n).id) for n in tensors + numbers]
+    sources: list[GraphInput] = [Primal(index[n]) if n in index else SavedValue(info(n).id) for n in tensors + numbers]
     sources += [source for source in signature.inputs if isinstance(source, Tangent)]
     return Partitioned(
         forward=forward.finish(outputs),
@@ -351,7 +351,7 @@ def build(
 
 
 def fates(
-    sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], copies: dict[fx.Node, fx.Node], backward: Half
+    sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], copies: dict[fx.Node, fx.Node], backward: HalfBuilder
 ) -> Iterable[Saved]:
     """What became of each shared node that the backward half reads, and why."""
     chosen, credit = set(kept), COSTS.credit("keep")
@@ -375,7 +375,7 @@ def fates(
             yield Saved(facts.id, "recomputed", size, why, facts.origins)
 
 
-class Half:
+class HalfBuilder:
     """One half under construction: copies of joint nodes, with their ids."""
 
     def __init__(self, joint: Graph, name: str, mark: str, frees: frozenset[str] = frozenset()) -> None:

@@ -70,7 +70,7 @@ VIEWS_WITHOUT_ALIAS = frozenset(
 """Operators whose result shares memory with their input although their schema does not say so."""
 
 
-class Tape(TorchDispatchMode):
+class JointTape(TorchDispatchMode):
     """Writes into `graph`. `causes` are the captured nodes by id: a traced node takes span and module from its origin.
 
     A functional operator makes new memory. Where its decomposition returns (a view of) an argument instead, a clone is

@@ -21,11 +21,11 @@ from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wr
 from torch.utils._pytree import tree_leaves
 
 from explorer.compiler.autograd import aliases, reasons
-from explorer.compiler.autograd.aliases import AsCaptured, Live, overlapping, place
+from explorer.compiler.autograd.aliases import AsCaptured, FinalTensor, overlapping, place
 from explorer.compiler.autograd.decompositions import INEXACT
 from explorer.compiler.autograd.grad_functions import ACCUMULATION, Attribution, record
 from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, laid_out_as, places, same_strides
-from explorer.compiler.autograd.tape import Tape, has_memory, is_plain, not_functional, root, storage_of
+from explorer.compiler.autograd.tape import JointTape, has_memory, is_plain, not_functional, root, storage_of
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir import joint
@@ -42,7 +42,7 @@ def trace(captured: Graph) -> joint.Traced:
     Raises Unsupported for what cannot be traced; the graph then runs eagerly.
     """
     refuse(captured)
-    tracer = Tracer(captured)
+    tracer = JointTracer(captured)
     with tracer.functional():
         results = tracer.forward()
         with origin(synthetic("memory that results share")):
@@ -135,14 +135,14 @@ def is_unbacked(node: fx.Node) -> bool:
     return False
 
 
-class Tracer:
+class JointTracer:
     """The state of one trace. `inputs` and `constants` are functional tensors, updated in place by the walk."""
 
     def __init__(self, captured: Graph) -> None:
         self.captured = captured
         self.graph = fx.Graph()
         facts: Mapping[str, NodeInfo] = {info(n).id: info(n) for n in captured.graph.nodes if n.op != "output"}
-        self.tape = Tape(self.graph, captured.fake_mode, facts)
+        self.tape = JointTape(self.graph, captured.fake_mode, facts)
         self.attribution = Attribution()
         self.values: dict[fx.Node, Any] = {}
         self.placeholders: list[fx.Node] = []
@@ -405,12 +405,12 @@ class Tracer:
         made = Graph(name, self.graph, self.captured.fake_mode, constants, self.captured.grad_enabled)
         return joint.Traced(made, not any(differentiable), signature, self.captured, eager)
 
-    def live(self, value: Tensor) -> Live:
+    def live(self, value: Tensor) -> FinalTensor:
         """`value` brought up to date with what was written through its aliases, and the node that yields it."""
         if not torch._is_functional_tensor(value):
-            return Live(value, self.tape.node(value))
+            return FinalTensor(value, self.tape.node(value))
         torch._sync(value)  # type: ignore[attr-defined, no-untyped-call]
-        return Live(value, self.tape.node(torch._from_functional_tensor(value)))
+        return FinalTensor(value, self.tape.node(torch._from_functional_tensor(value)))
 
     def size_node(self, value: object) -> Any:
         assert self.tape.sizes is not None
@@ -487,7 +487,7 @@ class Tracer:
         is_view = seen is not None and seen._is_view() and not seen.is_inference()
         return AsCaptured(is_view, node in self.of_data)
 
-    def write_inputs(self, indices: list[int], inputs: dict[int, Live]) -> None:
+    def write_inputs(self, indices: list[int], inputs: dict[int, FinalTensor]) -> None:
         """The trailing copies into inputs whose change autograd does not see."""
         for index in indices:
             source, target = inputs[index].node, self.placeholders[index]
@@ -497,7 +497,7 @@ class Tracer:
 
     # Refusals.
 
-    def check_inputs(self, inputs: dict[int, Live]) -> None:
+    def check_inputs(self, inputs: dict[int, FinalTensor]) -> None:
         for index in inputs:
             name, value = self.placeholders[index].name, self.inputs[index]
             if torch._functionalize_was_storage_changed(value):
@@ -512,7 +512,7 @@ class Tracer:
             if root(self.live(value).node).op != "get_attr":
                 raise Unsupported(Why(reasons.CONSTANT_MUTATION, name))
 
-    def check_storage(self, written: list[int], inputs: dict[int, Live]) -> None:
+    def check_storage(self, written: list[int], inputs: dict[int, FinalTensor]) -> None:
         """Raise Unsupported where the new content of an input was put together by as_strided."""
         for index in written:
             if any(node.target is aten.as_strided_scatter.default for node in needed_by([inputs[index].node])):

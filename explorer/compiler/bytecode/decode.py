@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from explorer.compiler.bytecode.normal import MARKS, OPS, PROLOGUE, caches
-from explorer.compiler.bytecode.rules import OPCODE, READING, SHAPE, Raw, Step, Tables, runs
+from explorer.compiler.bytecode.rules import OPCODE, READING, SHAPE, Draft, Raw, Tables, runs
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.bytecode import Code, Handler, Instruction, Span
 
@@ -104,7 +104,7 @@ def decode(code: types.CodeType, frame: str = "f0") -> Code:
     body = _without_prologue(_read(code))
     tables = _tables(code, body)
     marks = {raw.target: MARKS[raw.name] for raw in body if raw.name in MARKS}
-    steps: list[tuple[Step, Raw]] = []
+    steps: list[tuple[Draft, Raw]] = []
     starts: list[int] = []  # offset of the run that each step comes from
     positions: dict[int, int] = {}  # of the step where the opcode at an offset begins
     marked: dict[int, int] = {}  # of the step that marks an offset
@@ -116,7 +116,7 @@ def decode(code: types.CodeType, frame: str = "f0") -> Code:
             if steps and OPS[steps[-1][0].op].falls:
                 raise Unsupported(Why(SHAPE, f"{raw.name} at {raw.start} is reached by a jump and from above"))
             marked[raw.start] = len(steps)
-            steps.append((Step(marks[raw.start]), raw))
+            steps.append((Draft(marks[raw.start]), raw))
             starts.append(raw.start)
         positions[raw.start] = len(steps)
         run = next((run for run in runs(names, at) if run in READING), None)

@@ -19,11 +19,11 @@ from explorer.compiler.bytecode.rules import (
     READING,
     VERSION,
     WRITING,
+    Draft,
     Emit,
-    Place,
     Raw,
-    Step,
     Tables,
+    WritingContext,
     alias,
     listed,
     named,
@@ -66,11 +66,11 @@ def caches(name: str) -> int:
 _WAITS = ("", "yield", "from", "await")
 
 
-READING.rule(("YIELD_VALUE", "RESUME"))(lambda raws, tables: [Step("YIELD_VALUE", _WAITS[raws[1].arg & 3])])
+READING.rule(("YIELD_VALUE", "RESUME"))(lambda raws, tables: [Draft("YIELD_VALUE", _WAITS[raws[1].arg & 3])])
 
 
 @WRITING.rule(("YIELD_VALUE",))
-def write_yield_value(run: Sequence[Instruction], place: Place) -> list[Emit]:
+def write_yield_value(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
     waits, depth = run[0].arg, place.nesting()
     resume = _WAITS.index(waits)
     if PY313:  # 4: nothing but the generator's own handler encloses, so that close() need not resume it
@@ -94,11 +94,11 @@ if not PY312:
     named("LOAD_METHOD")
 
     @READING.rule(("LOAD_CLASSDEREF",))
-    def read_load_classderef(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("LOAD_LOCALS"), Step("LOAD_FROM_DICT_OR_DEREF", tables.slots[raws[0].arg])]
+    def read_load_classderef(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
+        return [Draft("LOAD_LOCALS"), Draft("LOAD_FROM_DICT_OR_DEREF", tables.slots[raws[0].arg])]
 
     @WRITING.rule(("LOAD_LOCALS", "LOAD_FROM_DICT_OR_DEREF"))
-    def write_load_locals_load_from_dict_or_deref(run: Sequence[Instruction], place: Place) -> list[Emit]:
+    def write_load_locals_load_from_dict_or_deref(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
         return [Emit("LOAD_CLASSDEREF", place.slot(run[1].arg))]
 
 else:
@@ -107,32 +107,32 @@ else:
     named("LOAD_FROM_DICT_OR_GLOBALS")
     slotted("LOAD_FAST_AND_CLEAR")
 
-    def _load(slot: int, tables: Tables) -> Step:
+    def _load(slot: int, tables: Tables) -> Draft:
         """3.13 loads a cell by LOAD_FAST as well; where a comprehension takes over the slot it may hold a value."""
         name = tables.slots[slot]
-        return Step("LOAD_CLOSURE" if PY313 and name in tables.captured - tables.cleared else "LOAD_FAST", name)
+        return Draft("LOAD_CLOSURE" if PY313 and name in tables.captured - tables.cleared else "LOAD_FAST", name)
 
     READING.rule(("LOAD_FAST",), ("LOAD_FAST_CHECK",))(lambda raws, tables: [_load(raws[0].arg, tables)])
 
     @WRITING.rule(("LOAD_FAST",))
-    def write_load_fast(run: Sequence[Instruction], place: Place) -> list[Emit]:
+    def write_load_fast(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
         return [Emit("LOAD_FAST" if place.bound(run[0]) else "LOAD_FAST_CHECK", place.slot(run[0].arg))]
 
     @READING.rule(("LOAD_ATTR",))
-    def read_load_attr(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("LOAD_METHOD" if raws[0].arg & 1 else "LOAD_ATTR", tables.names[raws[0].arg >> 1])]
+    def read_load_attr(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
+        return [Draft("LOAD_METHOD" if raws[0].arg & 1 else "LOAD_ATTR", tables.names[raws[0].arg >> 1])]
 
     @WRITING.rule(("LOAD_ATTR",), ("LOAD_METHOD",))
-    def write_load_attr(run: Sequence[Instruction], place: Place) -> list[Emit]:
+    def write_load_attr(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
         return [Emit("LOAD_ATTR", place.name(run[0].arg) << 1 | (run[0].op == "LOAD_METHOD"))]
 
     @READING.rule(("LOAD_SUPER_ATTR",))
-    def read_load_super_attr(raws: Sequence[Raw], tables: Tables) -> list[Step]:
+    def read_load_super_attr(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
         arg = raws[0].arg
-        return [Step("LOAD_SUPER_METHOD" if arg & 1 else "LOAD_SUPER_ATTR", (tables.names[arg >> 2], bool(arg & 2)))]
+        return [Draft("LOAD_SUPER_METHOD" if arg & 1 else "LOAD_SUPER_ATTR", (tables.names[arg >> 2], bool(arg & 2)))]
 
     @WRITING.rule(("LOAD_SUPER_ATTR",), ("LOAD_SUPER_METHOD",))
-    def write_load_super_attr(run: Sequence[Instruction], place: Place) -> list[Emit]:
+    def write_load_super_attr(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
         name, written = run[0].arg
         return [Emit("LOAD_SUPER_ATTR", place.name(name) << 2 | written << 1 | (run[0].op == "LOAD_SUPER_METHOD"))]
 
@@ -141,19 +141,19 @@ if PY313:
     WRITING.rule(("LOAD_CLOSURE",))(lambda run, place: [Emit("LOAD_FAST", place.slot(run[0].arg))])
 
     @READING.rule(("LOAD_FAST_LOAD_FAST",))
-    def read_load_fast_load_fast(raws: Sequence[Raw], tables: Tables) -> list[Step]:
+    def read_load_fast_load_fast(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
         return [_load(raws[0].arg >> 4, tables), _load(raws[0].arg & 15, tables)]
 
     @READING.rule(("STORE_FAST_LOAD_FAST",))
-    def read_store_fast_load_fast(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("STORE_FAST", tables.slots[raws[0].arg >> 4]), _load(raws[0].arg & 15, tables)]
+    def read_store_fast_load_fast(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
+        return [Draft("STORE_FAST", tables.slots[raws[0].arg >> 4]), _load(raws[0].arg & 15, tables)]
 
     @READING.rule(("STORE_FAST_STORE_FAST",))
-    def read_store_fast_store_fast(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("STORE_FAST", tables.slots[slot]) for slot in (raws[0].arg >> 4, raws[0].arg & 15)]
+    def read_store_fast_store_fast(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
+        return [Draft("STORE_FAST", tables.slots[slot]) for slot in (raws[0].arg >> 4, raws[0].arg & 15)]
 
     @WRITING.rule(("LOAD_FAST", "LOAD_FAST"), ("STORE_FAST", "LOAD_FAST"), ("STORE_FAST", "STORE_FAST"))
-    def write_load_fast_load_fast(run: Sequence[Instruction], place: Place) -> list[Emit] | None:
+    def write_load_fast_load_fast(run: Sequence[Instruction], place: WritingContext) -> list[Emit] | None:
         first, second = (place.slot(i.arg) for i in run)
         unbound = any(i.op == "LOAD_FAST" and not place.bound(i) for i in run)
         if unbound or first > 15 or second > 15 or run[0].span != run[1].span:
@@ -167,15 +167,15 @@ _GLOBAL_RUN = ("PUSH_NULL", "LOAD_GLOBAL") if NULL_FIRST else ("LOAD_GLOBAL", "P
 
 
 @READING.rule(("LOAD_GLOBAL",))
-def read_load_global(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-    load = Step("LOAD_GLOBAL", tables.names[raws[0].arg >> 1])
+def read_load_global(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
+    load = Draft("LOAD_GLOBAL", tables.names[raws[0].arg >> 1])
     if not raws[0].arg & 1:
         return [load]
-    return [Step("PUSH_NULL"), load] if NULL_FIRST else [load, Step("PUSH_NULL")]
+    return [Draft("PUSH_NULL"), load] if NULL_FIRST else [load, Draft("PUSH_NULL")]
 
 
 @WRITING.rule(("LOAD_GLOBAL",), _GLOBAL_RUN)
-def write_load_global(run: Sequence[Instruction], place: Place) -> list[Emit]:
+def write_load_global(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
     name = run[_GLOBAL_RUN.index("LOAD_GLOBAL")].arg if len(run) == 2 else run[0].arg
     return [Emit("LOAD_GLOBAL", place.name(name) << 1 | (len(run) == 2))]
 
@@ -194,7 +194,7 @@ for _sign, _name in _UNARY.items():
 
 
 @WRITING.rule(("UNARY_OP",))
-def write_unary_op(run: Sequence[Instruction], place: Place) -> list[Emit]:
+def write_unary_op(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
     sign = run[0].arg
     if sign == "+":
         return [_intrinsic("CALL_INTRINSIC_1", "UNARY_POSITIVE")]
@@ -202,13 +202,13 @@ def write_unary_op(run: Sequence[Instruction], place: Place) -> list[Emit]:
 
 
 @READING.rule(("COMPARE_OP",))
-def read_compare_op(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-    compare = Step("COMPARE_OP", _COMPARE[raws[0].arg >> _COMPARE_SHIFT])
-    return [compare, Step("TO_BOOL")] if raws[0].arg & _COMPARE_TO_BOOL else [compare]
+def read_compare_op(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
+    compare = Draft("COMPARE_OP", _COMPARE[raws[0].arg >> _COMPARE_SHIFT])
+    return [compare, Draft("TO_BOOL")] if raws[0].arg & _COMPARE_TO_BOOL else [compare]
 
 
 @WRITING.rule(("COMPARE_OP",))
-def write_compare_op(run: Sequence[Instruction], place: Place) -> list[Emit]:
+def write_compare_op(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
     sign = run[0].arg
     return [Emit("COMPARE_OP", _COMPARE.index(sign) << _COMPARE_SHIFT | (_COMPARE_MASK[sign] if PY312 else 0))]
 
@@ -216,7 +216,7 @@ def write_compare_op(run: Sequence[Instruction], place: Place) -> list[Emit]:
 if PY313:
     plain("TO_BOOL")
 
-    READING.rule(("TO_BOOL", "UNARY_NOT"))(lambda raws, tables: [Step("UNARY_OP", "not")])
+    READING.rule(("TO_BOOL", "UNARY_NOT"))(lambda raws, tables: [Draft("UNARY_OP", "not")])
 
 else:
     WRITING.rule(("TO_BOOL",))(lambda run, place: [Emit("UNARY_NOT"), Emit("UNARY_NOT")])
@@ -249,7 +249,7 @@ def _intrinsic(op: str, name: str) -> Emit:
 
 
 @WRITING.rule(("CALL_INTRINSIC_1",), ("CALL_INTRINSIC_2",))
-def write_call_intrinsic(run: Sequence[Instruction], place: Place) -> list[Emit]:
+def write_call_intrinsic(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
     emit = _intrinsic(run[0].op, run[0].arg)
     return [emit, Emit("LOAD_CONST", place.const(None))] if not PY312 and run[0].arg in _PUSH_NOTHING else [emit]
 
@@ -257,12 +257,12 @@ def write_call_intrinsic(run: Sequence[Instruction], place: Place) -> list[Emit]
 if PY312:
 
     @READING.rule(("CALL_INTRINSIC_1",), ("CALL_INTRINSIC_2",))
-    def read_call_intrinsic(raws: Sequence[Raw], tables: Tables) -> list[Step]:
+    def read_call_intrinsic(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
         op, number = raws[0].name, raws[0].arg
         if not 0 < number < len(_INTRINSICS[op]):
             raise Unsupported(Why(OPCODE, f"{op} {number}"))
         name = _INTRINSICS[op][number]
-        return [Step("UNARY_OP", "+") if name == "UNARY_POSITIVE" else Step(op, name)]
+        return [Draft("UNARY_OP", "+") if name == "UNARY_POSITIVE" else Draft(op, name)]
 
 else:
     alias("UNARY_POSITIVE", "UNARY_OP", "+")
@@ -271,22 +271,22 @@ else:
     alias("LIST_TO_TUPLE", "CALL_INTRINSIC_1", "LIST_TO_TUPLE")
 
     @WRITING.rule(("CALL_INTRINSIC_1", "POP_TOP"))
-    def write_call_intrinsic_1_pop_top(run: Sequence[Instruction], place: Place) -> list[Emit] | None:
+    def write_call_intrinsic_1_pop_top(run: Sequence[Instruction], place: WritingContext) -> list[Emit] | None:
         return [_intrinsic(run[0].op, run[0].arg)] if run[0].arg in _PUSH_NOTHING else None
 
     @READING.rule(("PRINT_EXPR",), ("IMPORT_STAR",))
-    def read_print_expr(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("CALL_INTRINSIC_1", raws[0].name.removesuffix("_EXPR")), Step("POP_TOP")]
+    def read_print_expr(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
+        return [Draft("CALL_INTRINSIC_1", raws[0].name.removesuffix("_EXPR")), Draft("POP_TOP")]
 
 
 # Slices: a slice that is only subscripted with has an opcode of its own since 3.12.
 
 if PY312:
-    READING.rule(("BINARY_SLICE",))(lambda raws, tables: [Step("BUILD_SLICE", 2), Step("BINARY_SUBSCR")])
-    READING.rule(("STORE_SLICE",))(lambda raws, tables: [Step("BUILD_SLICE", 2), Step("STORE_SUBSCR")])
+    READING.rule(("BINARY_SLICE",))(lambda raws, tables: [Draft("BUILD_SLICE", 2), Draft("BINARY_SUBSCR")])
+    READING.rule(("STORE_SLICE",))(lambda raws, tables: [Draft("BUILD_SLICE", 2), Draft("STORE_SUBSCR")])
 
     @WRITING.rule(("BUILD_SLICE", "BINARY_SUBSCR"), ("BUILD_SLICE", "STORE_SUBSCR"))
-    def write_slice_of(run: Sequence[Instruction], place: Place) -> list[Emit] | None:
+    def write_slice_of(run: Sequence[Instruction], place: WritingContext) -> list[Emit] | None:
         return [Emit(run[1].op.replace("SUBSCR", "SLICE"))] if run[0].arg == 2 else None
 
 
@@ -301,23 +301,23 @@ if PY313:
 else:
 
     @READING.rule(("FORMAT_VALUE",))
-    def read_format_value(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        convert = [Step("CONVERT_VALUE", _CONVERSIONS[raws[0].arg & 3])] if raws[0].arg & 3 else []
+    def read_format_value(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
+        convert = [Draft("CONVERT_VALUE", _CONVERSIONS[raws[0].arg & 3])] if raws[0].arg & 3 else []
         if not raws[0].arg & 4:
-            return [*convert, Step("FORMAT_SIMPLE")]
-        under_spec = [Step("SWAP", 2), *convert, Step("SWAP", 2)] if convert else []
-        return [*under_spec, Step("FORMAT_WITH_SPEC")]
+            return [*convert, Draft("FORMAT_SIMPLE")]
+        under_spec = [Draft("SWAP", 2), *convert, Draft("SWAP", 2)] if convert else []
+        return [*under_spec, Draft("FORMAT_WITH_SPEC")]
 
     @WRITING.rule(("CONVERT_VALUE",), ("CONVERT_VALUE", "FORMAT_SIMPLE"))
-    def write_convert_value(run: Sequence[Instruction], place: Place) -> list[Emit]:
+    def write_convert_value(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
         return [Emit("FORMAT_VALUE", _CONVERSIONS.index(run[0].arg))]
 
     @WRITING.rule(("FORMAT_SIMPLE",), ("FORMAT_WITH_SPEC",))
-    def write_format_simple(run: Sequence[Instruction], place: Place) -> list[Emit]:
+    def write_format_simple(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
         return [Emit("FORMAT_VALUE", 4 * (run[0].op == "FORMAT_WITH_SPEC"))]
 
     @WRITING.rule(("SWAP", "CONVERT_VALUE", "SWAP", "FORMAT_WITH_SPEC"))
-    def write_converted_format_with_spec(run: Sequence[Instruction], place: Place) -> list[Emit] | None:
+    def write_converted_format_with_spec(run: Sequence[Instruction], place: WritingContext) -> list[Emit] | None:
         if (run[0].arg, run[2].arg) != (2, 2):
             return None
         return [Emit("FORMAT_VALUE", 4 | _CONVERSIONS.index(run[1].arg))]
@@ -328,16 +328,16 @@ else:
 _ATTRIBUTES = ("defaults", "kwdefaults", "annotations", "closure")
 _CALL = ("CALL",) if PY312 else ("PRECALL", "CALL")
 
-READING.rule(_CALL)(lambda raws, tables: [Step("CALL", (raws[0].arg, ()))])
+READING.rule(_CALL)(lambda raws, tables: [Draft("CALL", (raws[0].arg, ()))])
 
 
 @READING.rule(("LOAD_CONST", "CALL_KW") if PY313 else ("KW_NAMES", *_CALL))
-def read_call_with_keywords(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-    return [Step("CALL", (raws[1].arg, tables.consts[raws[0].arg]))]
+def read_call_with_keywords(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
+    return [Draft("CALL", (raws[1].arg, tables.consts[raws[0].arg]))]
 
 
 @WRITING.rule(("CALL",))
-def write_call(run: Sequence[Instruction], place: Place) -> list[Emit]:
+def write_call(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
     count, keywords = run[0].arg
     if PY313 and keywords:
         return [Emit("LOAD_CONST", place.const(keywords)), Emit("CALL_KW", count)]
@@ -347,33 +347,33 @@ def write_call(run: Sequence[Instruction], place: Place) -> list[Emit]:
 if PY313:
     # Attributes are set one by one, the last pushed first: each pattern is one count of them.
     @READING.rule(*(("MAKE_FUNCTION", *["SET_FUNCTION_ATTRIBUTE"] * count) for count in range(5)))
-    def read_make_function_and_attributes(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("MAKE_FUNCTION", tuple(_ATTRIBUTES[raw.arg.bit_length() - 1] for raw in reversed(raws[1:])))]
+    def read_make_function_and_attributes(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
+        return [Draft("MAKE_FUNCTION", tuple(_ATTRIBUTES[raw.arg.bit_length() - 1] for raw in reversed(raws[1:])))]
 
     @WRITING.rule(("MAKE_FUNCTION",))
-    def write_make_function(run: Sequence[Instruction], place: Place) -> list[Emit]:
+    def write_make_function(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
         numbers = [1 << _ATTRIBUTES.index(name) for name in reversed(run[0].arg)]
         return [Emit("MAKE_FUNCTION"), *(Emit("SET_FUNCTION_ATTRIBUTE", number) for number in numbers)]
 
 else:
 
     @READING.rule(("MAKE_FUNCTION",))
-    def read_make_function(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("MAKE_FUNCTION", tuple(name for i, name in enumerate(_ATTRIBUTES) if raws[0].arg >> i & 1))]
+    def read_make_function(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
+        return [Draft("MAKE_FUNCTION", tuple(name for i, name in enumerate(_ATTRIBUTES) if raws[0].arg >> i & 1))]
 
     @WRITING.rule(("MAKE_FUNCTION",))
-    def write_make_function(run: Sequence[Instruction], place: Place) -> list[Emit]:
+    def write_make_function(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
         return [Emit("MAKE_FUNCTION", sum(1 << _ATTRIBUTES.index(name) for name in run[0].arg))]
 
 
 if PY312:
 
     @READING.rule(("RETURN_CONST",))
-    def read_return_const(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("LOAD_CONST", tables.consts[raws[0].arg]), Step("RETURN_VALUE")]
+    def read_return_const(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
+        return [Draft("LOAD_CONST", tables.consts[raws[0].arg]), Draft("RETURN_VALUE")]
 
     @WRITING.rule(("LOAD_CONST", "RETURN_VALUE"))
-    def write_load_const_return_value(run: Sequence[Instruction], place: Place) -> list[Emit] | None:
+    def write_load_const_return_value(run: Sequence[Instruction], place: WritingContext) -> list[Emit] | None:
         return [Emit("RETURN_CONST", place.const(run[0].arg))] if run[0].span == run[1].span else None
 
 
@@ -385,12 +385,12 @@ _OPPOSITE = {"TRUE": "FALSE", "FALSE": "TRUE", "NONE": "NOT_NONE", "NOT_NONE": "
 
 
 @READING.rule(("JUMP_FORWARD",), ("JUMP_BACKWARD",), ("JUMP_BACKWARD_NO_INTERRUPT",))
-def read_jump(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-    return [Step("JUMP", "no interrupt" if raws[0].name.endswith("INTERRUPT") else None, raws[0].target)]
+def read_jump(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
+    return [Draft("JUMP", "no interrupt" if raws[0].name.endswith("INTERRUPT") else None, raws[0].target)]
 
 
 @WRITING.rule(("JUMP",))
-def write_jump(run: Sequence[Instruction], place: Place) -> list[Emit]:
+def write_jump(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
     if not place.backward(run[0].target):
         return [Emit("JUMP_FORWARD", target=run[0].target)]
     return [Emit("JUMP_BACKWARD_NO_INTERRUPT" if run[0].arg else "JUMP_BACKWARD", target=run[0].target)]
@@ -401,7 +401,7 @@ if PY312:
         alias(f"POP_JUMP_IF_{_suffix}", "POP_JUMP_IF", _condition)
 
     @WRITING.rule(("POP_JUMP_IF",))
-    def write_pop_jump_if(run: Sequence[Instruction], place: Place) -> list[Emit]:
+    def write_pop_jump_if(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
         suffix, target = _SUFFIXES[run[0].arg], run[0].target
         test = [Emit("TO_BOOL")] if PY313 and "NONE" not in suffix else []
         if not place.backward(target):
@@ -414,17 +414,17 @@ else:
         alias(f"POP_JUMP_BACKWARD_IF_{_suffix}", "POP_JUMP_IF", _condition)
 
     @WRITING.rule(("POP_JUMP_IF",))
-    def write_pop_jump_if(run: Sequence[Instruction], place: Place) -> list[Emit]:
+    def write_pop_jump_if(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
         way = "BACKWARD" if place.backward(run[0].target) else "FORWARD"
         return [Emit(f"POP_JUMP_{way}_IF_{_SUFFIXES[run[0].arg]}", target=run[0].target)]
 
     @READING.rule(("JUMP_IF_TRUE_OR_POP",), ("JUMP_IF_FALSE_OR_POP",))
-    def read_jump_if_true_or_pop(raws: Sequence[Raw], tables: Tables) -> list[Step]:
+    def read_jump_if_true_or_pop(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
         condition = "true" if "TRUE" in raws[0].name else "false"
-        return [Step("COPY", 1), Step("POP_JUMP_IF", condition, raws[0].target), Step("POP_TOP")]
+        return [Draft("COPY", 1), Draft("POP_JUMP_IF", condition, raws[0].target), Draft("POP_TOP")]
 
     @WRITING.rule(("COPY", "POP_JUMP_IF", "POP_TOP"))
-    def write_copy_pop_jump_if_pop_top(run: Sequence[Instruction], place: Place) -> list[Emit] | None:
+    def write_copy_pop_jump_if_pop_top(run: Sequence[Instruction], place: WritingContext) -> list[Emit] | None:
         copy, jump, _ = run
         if copy.arg != 1 or "none" in jump.arg or place.backward(jump.target):
             return None
@@ -435,16 +435,16 @@ if PY313:
     _GIVE_BOOL = ("COMPARE_OP", "IS_OP", "CONTAINS_OP", "CHECK_EXC_MATCH", "MATCH_MAPPING", "MATCH_SEQUENCE")
 
     @READING.rule(("TO_BOOL", "POP_JUMP_IF_TRUE"), ("TO_BOOL", "POP_JUMP_IF_FALSE"))
-    def read_jump_on_truth(raws: Sequence[Raw], tables: Tables) -> list[Step]:
+    def read_jump_on_truth(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
         return READING[(raws[1].name,)](raws[1:], tables)
 
     @READING.rule(("COMPARE_OP", "POP_JUMP_IF_TRUE"), ("COMPARE_OP", "POP_JUMP_IF_FALSE"), ("COMPARE_OP", "UNARY_NOT"))
-    def read_jump_on_comparison(raws: Sequence[Raw], tables: Tables) -> list[Step]:
+    def read_jump_on_comparison(raws: Sequence[Raw], tables: Tables) -> list[Draft]:
         compare = READING[("COMPARE_OP",)](raws[:1], tables)
         return [*compare[:1], *READING[(raws[1].name,)](raws[1:], tables)]
 
     @WRITING.rule(*((op, "POP_JUMP_IF") for op in _GIVE_BOOL))
-    def write_jump_on_bool(run: Sequence[Instruction], place: Place) -> list[Emit] | None:
+    def write_jump_on_bool(run: Sequence[Instruction], place: WritingContext) -> list[Emit] | None:
         """What gives a bool needs no TO_BOOL before the jump; a comparison gives one when asked to."""
         suffix, target = _SUFFIXES[run[1].arg], run[1].target
         if "NONE" in suffix or place.backward(target):

@@ -32,7 +32,7 @@ class Raw(NamedTuple):
     span: Span | None
 
 
-class Step(NamedTuple):
+class Draft(NamedTuple):
     """A normalised instruction before it has an id; `target` is an offset in bytes."""
 
     op: str
@@ -62,7 +62,7 @@ class Tables:
     cleared: frozenset[str]
 
 
-class Place(Protocol):
+class WritingContext(Protocol):
     """What a writing rule may ask about the run that it writes, and the tables that it adds to."""
 
     def const(self, value: Any) -> int: ...
@@ -81,8 +81,8 @@ class Place(Protocol):
         """How many exception handlers enclose the run."""
 
 
-ReadingRule = Callable[[Sequence[Raw], Tables], list[Step]]
-WritingRule = Callable[[Sequence[Instruction], Place], list[Emit] | None]
+ReadingRule = Callable[[Sequence[Raw], Tables], list[Draft]]
+WritingRule = Callable[[Sequence[Instruction], WritingContext], list[Emit] | None]
 
 READING: RuleTable[tuple[str, ...], ReadingRule] = RuleTable("reading", lambda key: all(n in dis.opmap for n in key))
 WRITING: RuleTable[tuple[str, ...], WritingRule] = RuleTable("writing", lambda key: all(n in OPS for n in key))
@@ -96,43 +96,43 @@ def runs(names: Sequence[str], position: int) -> Iterator[tuple[str, ...]]:
 
 def plain(name: str) -> None:
     """The opcode is the normalised instruction of the same name, without argument."""
-    READING.rule((name,))(lambda raws, tables: [Step(name)])
+    READING.rule((name,))(lambda raws, tables: [Draft(name)])
     WRITING.rule((name,))(lambda run, place: [Emit(name)])
 
 
 def counted(name: str) -> None:
     """As `plain`, but the argument is a number that means the same."""
-    READING.rule((name,))(lambda raws, tables: [Step(name, raws[0].arg)])
+    READING.rule((name,))(lambda raws, tables: [Draft(name, raws[0].arg)])
     WRITING.rule((name,))(lambda run, place: [Emit(name, run[0].arg)])
 
 
 def named(name: str) -> None:
     """As `plain`, but the argument counts into the names."""
-    READING.rule((name,))(lambda raws, tables: [Step(name, tables.names[raws[0].arg])])
+    READING.rule((name,))(lambda raws, tables: [Draft(name, tables.names[raws[0].arg])])
     WRITING.rule((name,))(lambda run, place: [Emit(name, place.name(run[0].arg))])
 
 
 def slotted(name: str) -> None:
     """As `plain`, but the argument is a local, a cell or a free variable."""
-    READING.rule((name,))(lambda raws, tables: [Step(name, tables.slots[raws[0].arg])])
+    READING.rule((name,))(lambda raws, tables: [Draft(name, tables.slots[raws[0].arg])])
     WRITING.rule((name,))(lambda run, place: [Emit(name, place.slot(run[0].arg))])
 
 
 def targeted(name: str) -> None:
     """As `plain`, but the opcode jumps."""
-    READING.rule((name,))(lambda raws, tables: [Step(name, None, raws[0].target)])
+    READING.rule((name,))(lambda raws, tables: [Draft(name, None, raws[0].target)])
     WRITING.rule((name,))(lambda run, place: [Emit(name, target=run[0].target)])
 
 
 def listed(name: str, values: Sequence[str]) -> None:
     """As `plain`, but the argument counts into `values`."""
-    READING.rule((name,))(lambda raws, tables: [Step(name, values[raws[0].arg])])
+    READING.rule((name,))(lambda raws, tables: [Draft(name, values[raws[0].arg])])
     WRITING.rule((name,))(lambda run, place: [Emit(name, values.index(run[0].arg))])
 
 
 def alias(name: str, op: str, arg: str) -> None:
     """The opcode is the normalised `op` with `arg`."""
-    READING.rule((name,))(lambda raws, tables: [Step(op, arg, raws[0].target)])
+    READING.rule((name,))(lambda raws, tables: [Draft(op, arg, raws[0].target)])
 
 
 for _name in (
@@ -161,18 +161,18 @@ listed("IS_OP", ("is", "is not"))
 listed("CONTAINS_OP", ("in", "not in"))
 
 
-READING.rule(("LOAD_CONST",))(lambda raws, tables: [Step("LOAD_CONST", tables.consts[raws[0].arg])])
+READING.rule(("LOAD_CONST",))(lambda raws, tables: [Draft("LOAD_CONST", tables.consts[raws[0].arg])])
 WRITING.rule(("LOAD_CONST",))(lambda run, place: [Emit("LOAD_CONST", place.const(run[0].arg))])
-READING.rule(("UNPACK_EX",))(lambda raws, tables: [Step("UNPACK_EX", (raws[0].arg & 0xFF, raws[0].arg >> 8))])
+READING.rule(("UNPACK_EX",))(lambda raws, tables: [Draft("UNPACK_EX", (raws[0].arg & 0xFF, raws[0].arg >> 8))])
 
 
 @WRITING.rule(("UNPACK_EX",))
-def write_unpack_ex(run: Sequence[Instruction], place: Place) -> list[Emit]:
+def write_unpack_ex(run: Sequence[Instruction], place: WritingContext) -> list[Emit]:
     before, after = run[0].arg
     return [Emit("UNPACK_EX", before | after << 8)]
 
 
-READING.rule(("CALL_FUNCTION_EX",))(lambda raws, tables: [Step("CALL_FUNCTION_EX", bool(raws[0].arg & 1))])
+READING.rule(("CALL_FUNCTION_EX",))(lambda raws, tables: [Draft("CALL_FUNCTION_EX", bool(raws[0].arg & 1))])
 WRITING.rule(("CALL_FUNCTION_EX",))(lambda run, place: [Emit("CALL_FUNCTION_EX", int(run[0].arg))])
 
 

@@ -14,10 +14,10 @@ from explorer.compiler.capture.entry import BackendFailed, optimize
 from explorer.compiler.capture.import_fx_graph import import_fx_graph
 from explorer.core.stage import Stage
 from explorer.ir.bytecode import Code
-from explorer.ir.capture import Capture, Frame, GuardedCode, Linking
+from explorer.ir.capture import Capture, GuardedCode, InputFrame, Linking
 
 
-def _decode(frame: Frame) -> Code:
+def _decode(frame: InputFrame) -> Code:
     """Instructions keep their ids over recompiles: "f0@14" in "f0.1" too."""
     return frame.history.body or decode(frame.code, frame.id.partition(".")[0])
 
@@ -27,7 +27,7 @@ def _totals(given: Linking, made: GuardedCode) -> tuple[str, ...]:
     return ("breaks",) * len(made.breaks) + ("compiles",) * is_compile
 
 
-DECODE: Stage[Frame, Code] = Stage("decode", _decode, verify_code)
+DECODE: Stage[InputFrame, Code] = Stage("decode", _decode, verify_code)
 CAPTURE: Stage[CaptureInput, Capture] = Stage("capture", capture, verify_capture)
 LINK: Stage[Linking, GuardedCode] = Stage("link", link, verify_linked, _totals)
 

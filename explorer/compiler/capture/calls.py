@@ -63,7 +63,7 @@ GRAPH_MODULES = frozenset(
 """Python functions of these modules are recorded as they are, not inlined."""
 NOT_GRAPH = (torch.Tensor.__len__, torch.Tensor.__iter__, torch.Tensor.__contains__)
 """Of these, those that return no tensor."""
-FACTORIES = (torch.tensor, torch.as_tensor, torch.asarray, torch._C._nested.nested_tensor)
+FACTORIES = (torch.tensor, torch.as_tensor, torch.asarray, torch._C._nested.nested_tensor)  # type: ignore[attr-defined]
 """Functions in C that no operator of ATen is named after, and that make tensors."""
 PURE_MODULES = frozenset("math cmath operator _operator _struct _string unicodedata _functools _collections".split())
 """Functions in C of these modules, given constants, are called while tracing."""

@@ -59,7 +59,7 @@ class CaptureInput:
     """What CAPTURE takes: the decoded body, the frame it is about to run in, and the configuration."""
 
     code: Code
-    frame: ir.Frame
+    frame: ir.InputFrame
     config: Config
 
 
@@ -326,7 +326,7 @@ _DESCRIBED = frozenset("tensor constant id length keys has value type".split())
 
 def described_inputs(
     code: Code,
-    frame: ir.Frame,
+    frame: ir.InputFrame,
     guards: Iterable[ir.Guard],
     placeholders: Iterable[ir.Input],
     held: Mapping[ir.Source, object],

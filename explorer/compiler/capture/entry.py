@@ -41,11 +41,11 @@ from explorer.ir.capture import (
     CallSkipped,
     CompilerBug,
     Continued,
-    Frame,
     FrameHistory,
     FrameSkipped,
     GuardedCode,
     GuardFailed,
+    InputFrame,
 )
 
 
@@ -132,7 +132,7 @@ def watched_module(module: torch.nn.Module, engine: object) -> Callable[..., obj
     return call
 
 
-CompileFrame = Callable[[Frame, Config], GuardedCode]
+CompileFrame = Callable[[InputFrame, Config], GuardedCode]
 
 _MODULES_DIR = os.path.join(TORCH_DIR, "nn", "modules") + os.sep
 _NEVER = (OWN_FILES, "<explorer", "<frozen", "<string>", "<__array_function__", os.path.dirname(np.__file__) + os.sep)
@@ -293,7 +293,7 @@ class Engine:
                     return _Known(code, len(self._codes), history, seen.family)
         return _Known(code, len(self._codes), FrameHistory(), _Family())
 
-    def _frame(self, frame: Any, seen: _Known) -> Frame:
+    def _frame(self, frame: Any, seen: _Known) -> InputFrame:
         code, family = seen.code, seen.family
         history = replace(seen.history, continuations=family.continuations, base=family.base)
         locals = dict(frame.f_locals)
@@ -304,11 +304,11 @@ class Engine:
             except ValueError:
                 locals.pop(name, None)
         suffix = f".{history.compiles}" if history.compiles else ""
-        return Frame(
+        return InputFrame(
             f"f{seen.number}{suffix}", code, locals, frame.f_globals, frame.f_builtins, cells, history, hook.devices()
         )
 
-    def _accept(self, given: Frame, guarded: GuardedCode, seen: _Known) -> object:
+    def _accept(self, given: InputFrame, guarded: GuardedCode, seen: _Known) -> object:
         if guarded.code is None:
             assert guarded.fallback is not None
             return self._give_up(given, guarded.fallback, seen)
@@ -319,14 +319,14 @@ class Engine:
         self._managers.append(weakref.ref(guarded.manager))
         return hook.run_instead(guarded.code, guarded.manager, seen.number, seen.history.compiles)
 
-    def _give_up(self, given: Frame, why: Why, seen: _Known) -> object:
+    def _give_up(self, given: InputFrame, why: Why, seen: _Known) -> object:
         seen.history = replace(seen.history, gave_up=why)
         note(FrameSkipped, given.id, f"{given.code.co_filename}:{given.code.co_firstlineno}", why)
         if self.config.fullgraph and why.code == reasons.COMPILER_BUG and self.is_root(given.code):
             raise Forbidden(f"fullgraph=True, and the compiler failed: {why}")
         return hook.AS_IT_IS
 
-    def _note_recompile(self, given: Frame, before: list[GuardedCode]) -> None:
+    def _note_recompile(self, given: InputFrame, before: list[GuardedCode]) -> None:
         """Say of each earlier compile which of its guards refuse this call, that at which its check stops first."""
         if recorder() is None:
             return

@@ -27,20 +27,20 @@ from explorer.ir.capture import (
     Attr,
     Computed,
     Condition,
-    Frame,
     Global,
     Guard,
+    InputFrame,
     Inside,
     Item,
     Known,
     Listed,
     Local,
     Returned,
-    Shown,
     Size,
     Source,
     Stride,
     TypeOf,
+    Wording,
     as_tensor,
     item_of,
     read,
@@ -89,7 +89,7 @@ class TensorMatch(Condition):
             dtype_name(self.dtype), str(self.device), self.size, self.stride, self.requires_grad, type_name(self.type)
         )
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> Wording:
         facts = self.facts
         size, strides = (", ".join(map(str, of or ())).replace("None", "any") for of in (facts.sizes, facts.strides))
         layout = f", strides [{strides}]" if strides else ""
@@ -97,7 +97,7 @@ class TensorMatch(Condition):
         grad = f" that {'requires' if facts.requires_grad else 'does not require'} grad"
         noun = f"{'an' if facts.dtype.startswith('int') else 'a'} {facts.dtype} {kind}"
         words = f"{name} is {noun} of size [{size}]{layout} on {facts.device}{grad}"
-        return Shown(f"{name}: {self.text()}", "matches", self.text(), words, data={"tensor": facts})
+        return Wording(f"{name}: {self.text()}", "matches", self.text(), words, data={"tensor": facts})
 
     def sizes(self) -> tuple[int | None, ...]:
         return self.size
@@ -116,10 +116,10 @@ class TypeIs(Condition):
     type: type
     kind: ClassVar[str] = "type"
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> Wording:
         named = type_name(self.type)
         words = f"the type of {name} is {named}"
-        return Shown(f"type({name}) is {named}", "is", named, words, data={"type": named})
+        return Wording(f"type({name}) is {named}", "is", named, words, data={"type": named})
 
     def sizes(self) -> tuple[None] | None:
         return (None,) if self.type is float else None
@@ -140,10 +140,10 @@ class IsObject(Condition):
     target: object
     kind: ClassVar[str] = "id"
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> Wording:
         found, plain = short(self.target), constant(self.target) if is_plain(self.target) else None
         words = f"{name} is {'the same object' if plain is None else plain.text}"
-        return Shown(f"{name} is {found}", "is", found, words, data={"constant": plain})
+        return Wording(f"{name} is {found}", "is", found, words, data={"constant": plain})
 
     def difference(self, value: object) -> str:
         found, expected = said(value), said(self.target)
@@ -162,8 +162,8 @@ class CodeIs(Condition):
     code: types.CodeType
     kind: ClassVar[str] = "code"
 
-    def shown(self, name: str) -> Shown:
-        return Shown(f"{name}.__code__ is {short(self.code)}", "is", short(self.code), f"{name} is the same function")
+    def shown(self, name: str) -> Wording:
+        return Wording(f"{name}.__code__ is {short(self.code)}", "is", short(self.code), f"{name} is the same function")
 
     def difference(self, value: Any) -> str:
         return "" if value.__code__ is self.code else f"is {short(value)}, expected {short(self.code)}"
@@ -181,10 +181,10 @@ class Equals(Condition):
     expected: Any
     kind: ClassVar[str] = "constant"
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> Wording:
         plain = constant(self.expected)
         text = f"{name} == {self.expected!r}"
-        return Shown(text, "==", repr(self.expected), f"{name} is {plain.text}", data={"constant": plain})
+        return Wording(text, "==", repr(self.expected), f"{name} is {plain.text}", data={"constant": plain})
 
     def sizes(self) -> tuple[int | float] | None:
         return (self.expected,) if type(self.expected) in (int, float) else None
@@ -206,9 +206,9 @@ class LengthIs(Condition):
     length: int
     kind: ClassVar[str] = "length"
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> Wording:
         words = f"{name} has {count(self.length, 'element')}"
-        return Shown(f"len({name}) == {self.length}", "==", str(self.length), words, data={"length": self.length})
+        return Wording(f"len({name}) == {self.length}", "==", str(self.length), words, data={"length": self.length})
 
     def difference(self, value: Any) -> str:
         return "" if len(value) == self.length else f"length is {len(value)}, expected {self.length}"
@@ -221,8 +221,8 @@ class LengthIs(Condition):
 class IsEmpty(Condition):
     kind: ClassVar[str] = "empty"
 
-    def shown(self, name: str) -> Shown:
-        return Shown(f"not {name}", "is", "empty", f"{name} is empty", data={"length": 0})
+    def shown(self, name: str) -> Wording:
+        return Wording(f"not {name}", "is", "empty", f"{name} is empty", data={"length": 0})
 
     def difference(self, value: object) -> str:
         return "is not empty" if value else ""
@@ -241,11 +241,11 @@ class KeysAre(Condition):
     keys: tuple[object, ...]
     kind: ClassVar[str] = "keys"
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> Wording:
         plain = tuple(map(constant, self.keys)) if all(map(is_plain, self.keys)) else None
         keys = _listed(self.keys)
         words = f"the keys of {name} are {keys}"
-        return Shown(f"tuple({name}) == {self.keys!r}", "==", keys, words, data={"keys": plain})
+        return Wording(f"tuple({name}) == {self.keys!r}", "==", keys, words, data={"keys": plain})
 
     def difference(self, value: object) -> str:
         found = tuple(keys_of(value))
@@ -298,10 +298,10 @@ class Has(Condition):
     def key(self) -> object:
         return self.kind, self.name, self.present, self.where
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> Wording:
         owner = {"attribute": f"vars({name})", "slot": f"dir({name})"}.get(self.where, name)
         relation, key = f"{'has' if self.present else 'lacks'} {self.where}", said(self.name)
-        return Shown(
+        return Wording(
             f"{self.name!r} {'in' if self.present else 'not in'} {owner}", relation, key, f"{name} {relation} {key}",
             "there" if self.present else "not there", {"keys": (constant(self.name),) if is_plain(self.name) else None},
         )  # fmt: skip
@@ -339,9 +339,9 @@ class PythonCheck(Condition):
     def key(self) -> object:
         return self.kind, self.relation
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> Wording:
         text = f"{name} {self.relation} {self.value}"
-        return Shown(text, self.relation, self.value, text, data={"constant": self.constant})
+        return Wording(text, self.relation, self.value, text, data={"constant": self.constant})
 
     def difference(self, value: object) -> str:
         return "" if self.function(value) else f"is {(self.seen or said)(value)}"
@@ -414,10 +414,10 @@ class ShapeHolds(Condition):
     tree: ExpressionData = field(repr=False)
     kind: ClassVar[str] = "shape"
 
-    def shown(self, name: str) -> Shown:
-        return Shown(self.expression, "holds", self.expression, data={"shape": self.tree})
+    def shown(self, name: str) -> Wording:
+        return Wording(self.expression, "holds", self.expression, data={"shape": self.tree})
 
-    def failure(self, source: Source | None, frame: Frame) -> str:
+    def failure(self, source: Source | None, frame: InputFrame) -> str:
         values = [read(each, frame.locals, frame.globals) for each in self.sources]
         now = ", ".join(f"{s.name} = {v}" for s, v in zip(self.sources, values, strict=True))
         return "" if self.function(*values) else f"with {now}"
@@ -432,12 +432,12 @@ class SameObject(Condition):
     def key(self) -> object:
         return self.kind, self.other
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> Wording:
         other = self.other.name
         words, data = f"{name} and {other} are the same object", {"others": (other,)}
-        return Shown(f"{name} is {other}", "is", other, words, "the same object", data)
+        return Wording(f"{name} is {other}", "is", other, words, "the same object", data)
 
-    def failure(self, source: Source | None, frame: Frame) -> str:
+    def failure(self, source: Source | None, frame: InputFrame) -> str:
         assert source is not None
         same = read(source, frame.locals, frame.globals) is read(self.other, frame.locals, frame.globals)
         return "" if same else f"is not {self.other.name}"
@@ -457,17 +457,17 @@ class NoTwo(Condition):
     words: ClassVar[str]
     short: ClassVar[str]
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> Wording:
         named = tuple(source.name for source in self.sources)
         all = ", ".join(named)
         text = f"no two of these {self.relation}: {all}"
-        return Shown(text, self.op, all, f"{all} {self.words}", self.short, {"others": named})
+        return Wording(text, self.op, all, f"{all} {self.words}", self.short, {"others": named})
 
 
 class AllDistinct(NoTwo):
     relation, op, words, short = "are the same object", "are distinct", "are different objects", "all different"
 
-    def failure(self, source: Source | None, frame: Frame) -> str:
+    def failure(self, source: Source | None, frame: InputFrame) -> str:
         first: dict[int, Source] = {}
         pairs = [(s, first.setdefault(id(read(s, frame.locals, frame.globals)), s)) for s in self.sources]
         return ", ".join(f"{s.name} is {other.name}" for s, other in pairs if s is not other)
@@ -482,7 +482,7 @@ class ShareNoMemory(NoTwo):
 
     relation, op, words, short = "share memory", "share no memory", "share no memory", "apart"
 
-    def failure(self, source: Source | None, frame: Frame) -> str:
+    def failure(self, source: Source | None, frame: InputFrame) -> str:
         return "" if self._holds(frame.locals, frame.globals) else "two of them share memory"
 
     def install(self, checks: Checks, source: Source, text: str) -> None:
@@ -498,15 +498,15 @@ class GlobalStateIs(Condition):
     state: GlobalStateData
     kind: ClassVar[str] = "global_state"
 
-    def shown(self, name: str) -> Shown:
+    def shown(self, name: str) -> Wording:
         state = state_text(self.state)
-        return Shown(f"global state: {state}", "==", state, data={"state": self.state})
+        return Wording(f"global state: {state}", "==", state, data={"state": self.state})
 
-    def failure(self, source: Source | None, frame: Frame) -> str:
+    def failure(self, source: Source | None, frame: InputFrame) -> str:
         return ", ".join(self.state.differences(global_state(frame.devices)))
 
 
-def failures(guards: Iterable[Guard], frame: Frame, said: str = "") -> list[tuple[Guard, str]]:
+def failures(guards: Iterable[Guard], frame: InputFrame, said: str = "") -> list[tuple[Guard, str]]:
     """Every guard that the values of `frame` break, and how, with what they are.
 
     The C++ check stops at the first, of which it `said` something and which comes first here, too; this asks Python
@@ -550,7 +550,7 @@ def _bases(source: Source) -> Iterator[Source]:
 class Checks:
     """Guard managers by source; a source's value at capture decides which C++ accessor reads it."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: InputFrame) -> None:
         self.frame = frame
         self.build = hook.Guards(frame.code)
         self.kept: list[object] = []
@@ -660,7 +660,7 @@ class Checks:
         self.build.check(self._table(owner, held), _all_empty(names), " and ".join(guard.text for guard in guards))
 
 
-def build(guards: Iterable[Guard], frame: Frame) -> hook.Manager:
+def build(guards: Iterable[Guard], frame: InputFrame) -> hook.Manager:
     """A guard manager that checks all of `guards`, and the global state as it is now.
 
     Cheap and telling guards come first: types and identities before tensors, relations between inputs last.
@@ -705,7 +705,7 @@ def _all_empty(names: tuple[str, ...]) -> Callable[[dict[str, object]], bool]:
     return eval(f"lambda held: not ({' or '.join(f'held[{name!r}]' for name in names)})")  # type: ignore[no-any-return]
 
 
-def _shape_check(relations: list[ShapeHolds], frame: Frame) -> Callable[[dict[str, object]], bool]:
+def _shape_check(relations: list[ShapeHolds], frame: InputFrame) -> Callable[[dict[str, object]], bool]:
     """One function of the locals for all relations between sizes; each source is read once."""
     sources = list(dict.fromkeys(source for each in relations for source in each.sources))
     position = {source: n for n, source in enumerate(sources)}

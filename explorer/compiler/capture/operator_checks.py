@@ -68,7 +68,7 @@ class Plain:
 
 
 @dataclass(frozen=True)
-class Group:
+class CheckGroup:
     type: type
     items: tuple[Hashable, ...]
 
@@ -209,11 +209,11 @@ class _Describe:
         if isinstance(value, torch.SymFloat):
             return Plain(float, 1.0)
         if isinstance(value, slice):
-            return Group(slice, tuple(map(self, (value.start, value.stop, value.step))))
+            return CheckGroup(slice, tuple(map(self, (value.start, value.stop, value.step))))
         if type(value) in (tuple, list, torch.Size):
-            return Group(list if type(value) is list else tuple, tuple(map(self, value)))
+            return CheckGroup(list if type(value) is list else tuple, tuple(map(self, value)))
         if type(value) is dict:
-            return Group(dict, tuple((name, self(item)) for name, item in value.items()))
+            return CheckGroup(dict, tuple((name, self(item)) for name, item in value.items()))
         raise _Other
 
 

@@ -84,7 +84,7 @@ class Evaluator(Calls, DataModel):
     def __init__(
         self,
         code: Code,
-        frame: ir.Frame,
+        frame: ir.InputFrame,
         config: Config,
         decoded: dict[int, Code],
         stop_at: int = 0,

@@ -13,7 +13,7 @@ from explorer.compiler.codegen.cpp_columns import Columns
 from explorer.compiler.codegen.cpp_nest import PARALLEL_POINTS, Nest
 from explorer.compiler.codegen.cpp_rows import Rows
 from explorer.compiler.codegen.cpp_scalar import CPP_TYPES, cpp_type
-from explorer.compiler.codegen.kernel import Body, Part, Pass, body, flops, write_loops
+from explorer.compiler.codegen.kernel import KernelBody, Part, Pass, body, flops, write_loops
 from explorer.compiler.codegen.wrapper import Storage
 from explorer.core.origin import origin
 from explorer.core.text import LineWriter, Text
@@ -140,7 +140,7 @@ class Points(Nest):
 
 
 @dataclass(frozen=True)
-class Function:
+class CppFunction:
     """A generated function. `text` has KERNEL for its name; the parameters are pointers to `buffers` (each with
     whether it is written), the values of `sizes`, and the number of threads. `errors[i]` is what bit i of the result
     means; without any it returns void."""
@@ -153,7 +153,7 @@ class Function:
     tiled: str
 
 
-def kernel_function(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sympy.Symbol, int]) -> Function:
+def kernel_function(body: KernelBody, buffers: Mapping[str, Buffer], hints: Mapping[sympy.Symbol, int]) -> CppFunction:
     """Generate the function of one kernel. Raises Unsupported for a dtype, operation or index without a C++ form."""
     nest = arrangement(body, buffers)(body, buffers, hints)
     writer = nest.writer
@@ -175,7 +175,7 @@ def kernel_function(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sy
             final.line(line.text)
     with origin(*body.kernel.ids):
         final.line("}")
-    return Function(
+    return CppFunction(
         final.finish(),
         tuple((buffer, buffer in parameters.written) for buffer in parameters.order()),
         tuple(sorted(parameters.sizes, key=str)),
@@ -185,7 +185,7 @@ def kernel_function(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sy
     )
 
 
-def arrangement(body: Body, buffers: Mapping[str, Buffer]) -> type[Nest]:
+def arrangement(body: KernelBody, buffers: Mapping[str, Buffer]) -> type[Nest]:
     """Points without a reduction; Columns where an outer axis runs through more contiguous memory than an inner one;
     else Rows."""
     outer, inner = body.kernel.outer, body.kernel.inner
@@ -196,7 +196,7 @@ def arrangement(body: Body, buffers: Mapping[str, Buffer]) -> type[Nest]:
     return Rows
 
 
-def _contiguous_bytes(body: Body, buffers: Mapping[str, Buffer], axis: Axis) -> int:
+def _contiguous_bytes(body: KernelBody, buffers: Mapping[str, Buffer], axis: Axis) -> int:
     """Bytes that each point of the sweeps touches anew and that are next to those of the axis's next point."""
     loads = (value for p in body.passes for value in walk(*p.sweep_roots) if isinstance(value, Load))
     touched = {(load.buffer, load.index) for load in loads if body.varies_inside(load)}
@@ -300,7 +300,7 @@ class CppSources:
         return [*texts, "threads"]
 
 
-def _named(made: Function, name: str) -> Text:
+def _named(made: CppFunction, name: str) -> Text:
     writer = LineWriter(made.text.lines[0].id.partition(":")[0], "cpp")
     for line in made.text.lines:
         with origin(*line.origins):
@@ -315,7 +315,7 @@ def _subject(kernel: FusedKernel) -> str:
     return "_".join(distinct[-4:]) or "loop"
 
 
-def work(passes: Body, buffers: Mapping[str, Buffer]) -> tuple[Size, Size]:
+def work(passes: KernelBody, buffers: Mapping[str, Buffer]) -> tuple[Size, Size]:
     """What one call of the kernel moves at least, in bytes, and computes, in operations."""
     sizes = {axis.symbol: axis.size for axis in (*passes.kernel.outer, *passes.kernel.inner)}
     outer, inner = points(passes.kernel.outer), points(passes.kernel.inner)

@@ -12,7 +12,7 @@ import torch
 
 from explorer.compiler.codegen.cpp_scalar import CPP_TYPES, PRINTERS, apply_text, cast, cpp_type, literal, load, store
 from explorer.compiler.codegen.exprs import PRODUCT, index_text
-from explorer.compiler.codegen.kernel import Body, Part, Reduced, Write, flops
+from explorer.compiler.codegen.kernel import KernelBody, Part, Reduced, Write, flops
 from explorer.core.origin import Origins, origin, union
 from explorer.core.text import LineWriter
 from explorer.ir.index import hint, points, step
@@ -72,13 +72,13 @@ class Parameters:
 
 
 @dataclass
-class Values:
+class CppValues:
     """Writes a value's line where it is first asked for and gives its name afterwards.
 
     `stored` are names that later scopes take a value from: an array element, a row kept from an earlier pass.
     """
 
-    body: Body
+    body: KernelBody
     buffers: dict[str, Buffer]
     writer: LineWriter
     parameters: Parameters
@@ -238,7 +238,7 @@ _PRAGMAS = {
 class Nest:
     """Arranges the loops of one kernel, and writes them into `writer`; a subclass for each arrangement has `tree`."""
 
-    def __init__(self, body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sympy.Symbol, int]) -> None:
+    def __init__(self, body: KernelBody, buffers: Mapping[str, Buffer], hints: Mapping[sympy.Symbol, int]) -> None:
         kernel = body.kernel
         self.body = body
         self.buffers = buffers
@@ -247,7 +247,7 @@ class Nest:
         self.axes = frozenset(axis.symbol for axis in (*kernel.outer, *kernel.inner))
         self.writer = LineWriter(kernel.id, "cpp")
         written = frozenset(step.loop.buffer.name for step in kernel.steps)
-        self.values = Values(body, dict(buffers), self.writer, Parameters(written), self.axes)
+        self.values = CppValues(body, dict(buffers), self.writer, Parameters(written), self.axes)
         self.roots = tuple(root for p in body.passes for root in p.roots)
         self.all = list(walk(*self.roots))
         self.writes = body.writes

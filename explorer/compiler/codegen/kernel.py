@@ -79,7 +79,7 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Body:
+class KernelBody:
     """The passes of a kernel. Equal values are one object; `origins` has the union over the equal ones.
 
     `symbols[value]` are the axes that a value depends on itself, not through a reduction's result; `level[value]` is
@@ -110,7 +110,7 @@ class Body:
         return [value for value in walk(*current.sweep_roots) if self.varies_inside(value)]
 
 
-def body(kernel: FusedKernel, storage: Callable[[str], str] = lambda buffer: buffer) -> Body:
+def body(kernel: FusedKernel, storage: Callable[[str], str] = lambda buffer: buffer) -> KernelBody:
     """Arrange a kernel's steps into passes. `storage` names the memory that a buffer lives in: a store into memory that
     the kernel also reads (in-place reuse, a mutated input) is held back to the last pass that reads it."""
     values = _Values()
@@ -151,7 +151,7 @@ def body(kernel: FusedKernel, storage: Callable[[str], str] = lambda buffer: buf
         passes.append(Pass(tuple(once[number]), here, sweep_writes))
     while passes and not (passes[-1].once or passes[-1].reductions or passes[-1].writes):
         passes.pop()
-    return Body(kernel, tuple(passes), values.origins, values.symbols, values.level)
+    return KernelBody(kernel, tuple(passes), values.origins, values.symbols, values.level)
 
 
 def _last_reads(
@@ -196,7 +196,7 @@ def write_loops(parts: Iterable[Part], printer: Printer, around: TiledLoop | Non
     return tuple(loops)
 
 
-def kept_between_passes(body: Body, threshold: int) -> dict[Expr, int]:
+def kept_between_passes(body: KernelBody, threshold: int) -> dict[Expr, int]:
     """Values that several sweeps need and that cost at least `threshold` to compute again, with the pass that computes
     each first: what a generator keeps a row of. A Reduced leaf costs nothing, a load 2."""
     kept: dict[Expr, int] = {}
@@ -215,7 +215,7 @@ def kept_between_passes(body: Body, threshold: int) -> dict[Expr, int]:
     return kept
 
 
-def cost(root: Expr, body: Body) -> int:
+def cost(root: Expr, body: KernelBody) -> int:
     """What computing a value inside a sweep costs, in scalar operations; what does not vary there is free."""
     total = 0
     for value in walk(root):

@@ -13,8 +13,8 @@ import sympy
 import torch
 
 from explorer.compiler.codegen.cpp import work
-from explorer.compiler.codegen.kernel import Body, body
-from explorer.compiler.codegen.triton_kernel import Function, Workspace, functions, needs_serial
+from explorer.compiler.codegen.kernel import KernelBody, body
+from explorer.compiler.codegen.triton_kernel import TritonFunction, Workspace, functions, needs_serial
 from explorer.compiler.codegen.triton_tiling import tiling
 from explorer.compiler.codegen.wrapper import POOL, Storage, Wrapper, variable
 from explorer.core.origin import Origins, origin, synthetic, union
@@ -149,7 +149,7 @@ def triton_kernels(schedule: Schedule, plan: MemoryPlan, target: Target) -> Laun
     storage = Storage(schedule, plan)
     hosted = frozenset(name for name, buffer in buffers.items() if buffer.layout.device.type == "cpu")
     numbers = hosted if card(buffers) is not None else frozenset()
-    made: list[tuple[FusedKernel, Body, list[Function], list[Workspace]]] = []
+    made: list[tuple[FusedKernel, KernelBody, list[TritonFunction], list[Workspace]]] = []
     for item in schedule.items:
         if isinstance(item, FusedKernel):
             arranged = body(item, storage.root)
@@ -181,7 +181,7 @@ def triton_kernels(schedule: Schedule, plan: MemoryPlan, target: Target) -> Laun
     return Launches(tuple(k for kernels in of_item.values() for k in kernels), of_item, workspaces)
 
 
-def wide(arranged: Body, buffers: Mapping[str, Buffer]) -> bool:
+def wide(arranged: KernelBody, buffers: Mapping[str, Buffer]) -> bool:
     """Whether a position may not fit in 32 bits; sizes that are symbolic may be anything."""
     touched = {write.loop.buffer.name for write in arranged.writes}
     touched |= {value.buffer for value in arranged.values if isinstance(value, Load)}
@@ -191,8 +191,9 @@ def wide(arranged: Body, buffers: Mapping[str, Buffer]) -> bool:
 
 
 def _kernel(
-    id: str, name: str, source: Text, part: Function, item: FusedKernel, arranged: Body, buffers: Mapping[str, Buffer]
-) -> TritonKernel:
+    id: str, name: str, source: Text, part: TritonFunction, item: FusedKernel, arranged: KernelBody,
+    buffers: Mapping[str, Buffer],
+) -> TritonKernel:  # fmt: skip
     moved, computed = work(arranged, buffers)
     unaligned = tuple(
         argument.name
@@ -210,7 +211,7 @@ def _inside_another(buffer: Buffer) -> bool:
     return buffer.kind == "extern" and buffer.alias_of is not None
 
 
-def _names(made: Iterable[tuple[FusedKernel, Body, list[Function], list[Workspace]]]) -> dict[object, str]:
+def _names(made: Iterable[tuple[FusedKernel, KernelBody, list[TritonFunction], list[Workspace]]]) -> dict[object, str]:
     """A name for each distinct function: the first kernel that it serves, and what that computes."""
     names: dict[object, str] = {}
     for item, _, parts, _ in made:

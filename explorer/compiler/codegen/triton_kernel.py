@@ -14,11 +14,11 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv
 
-from explorer.compiler.codegen.kernel import Body, Part, Pass, Reduce, Reduced, Write, write_loops
+from explorer.compiler.codegen.kernel import KernelBody, Part, Pass, Reduce, Reduced, Write, write_loops
 from explorer.compiler.codegen.reasons import OPERATION
 from explorer.compiler.codegen.triton_exprs import apply_text, literal, type_name
 from explorer.compiler.codegen.triton_tiling import Dim, Tiling
-from explorer.compiler.codegen.triton_values import LITERAL, NONE, Pending, Value, Values, divides
+from explorer.compiler.codegen.triton_values import LITERAL, NONE, Pending, TileValue, TritonValues, divides
 from explorer.core.origin import Origins, origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import LineWriter, Text
@@ -29,7 +29,7 @@ from explorer.ir.scalar import HALVES, neutral
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class TritonFunction:
     """One generated Triton function. `source` has {name} where its name belongs; `types` are the signature, in order of
     the arguments; `blocks` the constexpr parameters; `programs` the size of the one-dimensional grid; `loops` the
     directions of the grid and of the tiles as loops, and `tiled` why the tiles are what they are."""
@@ -77,32 +77,33 @@ class Workspace:
     dtype: torch.dtype
 
 
-def needs_serial(body: Body) -> bool:
+def needs_serial(body: KernelBody) -> bool:
     """Whether an update is of single bytes, which no instruction compares and swaps: points go one after another."""
     return any(w.loop.store != "set" and w.loop.buffer.layout.dtype.itemsize == 1 for w in body.writes)
 
 
 def functions(
-    body: Body, tiling: Tiling, dtypes: Mapping[str, torch.dtype], wide: bool, numbers: frozenset[str]
-) -> tuple[list[Function], list[Workspace]]:
+    body: KernelBody, tiling: Tiling, dtypes: Mapping[str, torch.dtype], wide: bool, numbers: frozenset[str]
+) -> tuple[list[TritonFunction], list[Workspace]]:
     """The Triton functions that compute a kernel, to be launched in order. `dtypes` are those of the buffers; `wide`
     says that indices need 64 bits; `numbers` are the buffers on the host."""
     partials: dict[Reduced, tuple[Workspace, ...]] = {}
     if tiling.kind != "split":
-        return [_Writer(body, tiling, dtypes, wide, numbers).function(body.passes)], []
-    parts = [_Writer(body, tiling, dtypes, wide, numbers, partials=partials).function((each,)) for each in body.passes]
+        return [_TritonWriter(body, tiling, dtypes, wide, numbers).function(body.passes)], []
+    writer = partial(_TritonWriter, body, tiling, dtypes, wide, numbers, partials=partials)
+    parts = [writer().function((each,)) for each in body.passes]
     return parts, [workspace for group in partials.values() for workspace in group]
 
 
 @dataclass
-class _Writer(Values):
+class _TritonWriter(TritonValues):
     partials: dict[Reduced, tuple[Workspace, ...]] = field(default_factory=dict)
     """Results of earlier functions, to be joined here, and those that this one leaves to be joined."""
     splits: int = 1
     """Programs that share this function's rows."""
     accumulators: dict[Reduced, tuple[str, ...]] = field(default_factory=dict)
 
-    def function(self, passes: Sequence[Pass]) -> Function:
+    def function(self, passes: Sequence[Pass]) -> TritonFunction:
         loops = write_loops(self.tree(passes), self.opened)
         sizes = [Argument(name, size=symbol) for name, symbol in sorted(self.sizes.items())]
         body = "\n".join(line.text for line in self.lines)
@@ -119,7 +120,7 @@ class _Writer(Values):
         types = (*(self.types[argument.name] for argument in arguments),)
         source = (*head, *self.lines)
         cut = self.tiling
-        return Function(source, arguments, types, blocks, programs, cut.warps, self.asserts, loops, cut.why)
+        return TritonFunction(source, arguments, types, blocks, programs, cut.warps, self.asserts, loops, cut.why)
 
     # Loops
 
@@ -320,7 +321,7 @@ class _Writer(Values):
         """Of the positions of extreme values, while they are compared: half as wide where that is enough."""
         return torch.int64 if self.wide else torch.int32
 
-    def _linear(self, loop: Loop) -> Value:
+    def _linear(self, loop: Loop) -> TileValue:
         """The linear position of a point among the reduced ones, in the order of the loop's own axes."""
         position, stride = sympy.S.Zero, sympy.S.One
         for axis in reversed(loop.reduced):
@@ -352,14 +353,14 @@ class _Writer(Values):
             text = f"{old} {sign} {new}"
         self.line(f"{targets} = {text}", self._causes(reduction))
 
-    def _reduce(self, reduction: Reduce, values: tuple[str, ...]) -> Value:
+    def _reduce(self, reduction: Reduce, values: tuple[str, ...]) -> TileValue:
         """Join a tile's values along its rows."""
         causes = self._causes(reduction)
         if len(values) == 2:
             _, place = self._reduce_pair(reduction, values)
-            return Value(self.name(f"{place}[:, None].to(tl.int64)", causes), frozenset("x"))
+            return TileValue(self.name(f"{place}[:, None].to(tl.int64)", causes), frozenset("x"))
         text = _row_text(reduction, values)
-        return Value(self.name(f"{text}[:, None]{_back(reduction)}", causes), frozenset("x"))
+        return TileValue(self.name(f"{text}[:, None]{_back(reduction)}", causes), frozenset("x"))
 
     # Rows cut among programs
 
@@ -393,7 +394,7 @@ class _Writer(Values):
         self.line(f"{best}, {place} = {_row_text(reduction, values)}", self._causes(reduction))
         return best, place
 
-    def _join(self, result: Reduced) -> Value:
+    def _join(self, result: Reduced) -> TileValue:
         """A result that an earlier function left in parts."""
         reduction = next(r for current in self.body.passes for r in current.reductions if r.result is result)
         causes = self._causes(reduction)

@@ -11,7 +11,7 @@ from typing import Literal
 
 import sympy
 
-from explorer.compiler.codegen.kernel import Body
+from explorer.compiler.codegen.kernel import KernelBody
 from explorer.core.text import count
 from explorer.ir.index import hint, points, step
 from explorer.ir.loops import Axis, Load, Size, walk
@@ -81,7 +81,7 @@ class Tiling:
         return {dim.parameter: dim.block for dim in self.dims}
 
 
-def tiling(body: Body, hints: Mapping[sympy.Symbol, int], target: Target, serial: bool) -> Tiling:
+def tiling(body: KernelBody, hints: Mapping[sympy.Symbol, int], target: Target, serial: bool) -> Tiling:
     """Choose by sizes (size hints where they are symbolic) and by the axis along which memory is contiguous."""
     processors = _PROCESSORS.get((target.kind, target.arch), 108)
     kernel = body.kernel
@@ -122,7 +122,7 @@ def tiling(body: Body, hints: Mapping[sympy.Symbol, int], target: Target, serial
     return Tiling("split" if splits > 1 else "looped", dims, warps, why, splits)
 
 
-def _held(body: Body, rows: int, length: int, processors: int) -> bool:
+def _held(body: KernelBody, rows: int, length: int, processors: int) -> bool:
     """Whether a program holds whole rows of this length. Long ones keep a processor to themselves, so there must be
     rows for all, and most of the tile must be in use."""
     if length <= PERSISTENT or rows * length <= 4 * PERSISTENT:
@@ -140,7 +140,7 @@ def power(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
-def _pointwise(body: Body, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, int], processors: int) -> Tiling:
+def _pointwise(body: KernelBody, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, int], processors: int) -> Tiling:
     if (cut := _cut(body, axes, hints)) is not None:
         why = "tiles of 32 by 32, as an access is contiguous along another axis than the last"
         return Tiling("pointwise", (Dim("y", axes[:cut], 32), Dim("x", axes[cut:], 32)), 4, why)
@@ -154,7 +154,7 @@ def _pointwise(body: Body, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, 
     return Tiling("pointwise", (Dim("x", axes, block),), _warps(block, per_warp=256), why)
 
 
-def _cut(body: Body, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, int]) -> int | None:
+def _cut(body: KernelBody, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, int]) -> int | None:
     """Where to cut `axes` in two because an access is contiguous along an earlier axis than the last one."""
     if len(axes) < 2 or hint(axes[-1].size, hints) < 16:
         return None
@@ -167,7 +167,7 @@ def _cut(body: Body, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, int]) 
     return None
 
 
-def _contiguous_across(body: Body) -> bool:
+def _contiguous_across(body: KernelBody) -> bool:
     """Whether neighbours in memory are neighbouring rows, not neighbours in a row, for most accesses that vary in both
     directions (the others are small)."""
     outer, inner = body.kernel.outer, body.kernel.inner
@@ -181,7 +181,7 @@ def _contiguous_across(body: Body) -> bool:
     return votes > 0
 
 
-def accesses(body: Body) -> Iterator[Size]:
+def accesses(body: KernelBody) -> Iterator[Size]:
     """The index of every load and store of a kernel."""
     yield from (value.index for value in body.values if isinstance(value, Load))
     yield from (write.loop.index for write in body.writes)

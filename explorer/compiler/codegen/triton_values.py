@@ -13,7 +13,7 @@ import sympy
 import torch
 
 from explorer.compiler.codegen.exprs import ATOM, PRODUCT, index_text
-from explorer.compiler.codegen.kernel import Body, Reduced
+from explorer.compiler.codegen.kernel import KernelBody, Reduced
 from explorer.compiler.codegen.triton_exprs import apply_text, cast, literal, pointer_type, type_name, typed
 from explorer.compiler.codegen.triton_tiling import Dim, Tiling, accesses
 from explorer.core.origin import Origins, union
@@ -23,7 +23,7 @@ from explorer.ir.scalar import HALVES, INFIX
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class TileValue:
     """The text of a computed value and the dimensions of the tile along which it varies (it has size 1 in others)."""
 
     text: str
@@ -32,7 +32,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class MaskCondition:
     """Where the value of a Masked is evaluated: the tile's dimensions that decide it, and the name of the condition
     around it ("" where there is none), which includes it."""
 
@@ -55,10 +55,10 @@ class Pending:
 
 
 @dataclass
-class Values:
+class TritonValues:
     """Writes values at the current depth. A subclass supplies what a reduction's result is read from."""
 
-    body: Body
+    body: KernelBody
     tiling: Tiling
     dtypes: Mapping[str, torch.dtype]
     wide: bool
@@ -67,8 +67,8 @@ class Values:
     lines: list[Pending] = field(default_factory=list)
     depth: int = 1
     cause: Origins = ()
-    scopes: list[dict[tuple[Expr, str], Value]] = field(default_factory=lambda: [{}])
-    conditions: dict[str, Condition] = field(default_factory=dict)
+    scopes: list[dict[tuple[Expr, str], TileValue]] = field(default_factory=lambda: [{}])
+    conditions: dict[str, MaskCondition] = field(default_factory=dict)
     pointers: dict[str, Argument] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, sympy.Symbol] = field(default_factory=dict)
@@ -164,7 +164,7 @@ class Values:
             self.types[symbol.name] = "i64"
         return index_text(size, "triton", None, within)
 
-    def index(self, index: Size, indirect: Mapping[sympy.Symbol, Value], wide: bool = False) -> Value:
+    def index(self, index: Size, indirect: Mapping[sympy.Symbol, TileValue], wide: bool = False) -> TileValue:
         """An index, with the dimensions along which it varies. `wide` computes it in 64 bits."""
         index = self.flat[index]
         dims = set[str]()
@@ -180,7 +180,7 @@ class Values:
             else:
                 self.sizes[symbol.name] = symbol
                 self.types[symbol.name] = "i64"
-        return Value(index_text(index, "triton", names), frozenset(dims))
+        return TileValue(index_text(index, "triton", names), frozenset(dims))
 
     def mask(self, dims: frozenset[str], condition: str = "") -> str:
         parts = [self.masks[dim] for dim in self.dims if dim in dims and dim in self.masks]
@@ -209,7 +209,7 @@ class Values:
 
     # Values
 
-    def value(self, root: Expr, condition: str = "") -> Value:
+    def value(self, root: Expr, condition: str = "") -> TileValue:
         """Emit what `root` needs and is not there yet. `condition` names the mask under which it is evaluated."""
         stack = [root]
         while stack:
@@ -233,7 +233,7 @@ class Values:
         spelled = (self.body.origins[child] for child in children(expr) if isinstance(child, Const))
         return union(self.body.origins[expr], *spelled)
 
-    def _known(self, expr: Expr, condition: str) -> Value | None:
+    def _known(self, expr: Expr, condition: str) -> TileValue | None:
         """The value of `expr` where it was computed already, under this condition or one that includes it."""
         while True:
             for scope in reversed(self.scopes):
@@ -243,34 +243,34 @@ class Values:
                 return None
             condition = self.conditions[condition].around
 
-    def _get(self, expr: Expr, condition: str) -> Value:
+    def _get(self, expr: Expr, condition: str) -> TileValue:
         found = self._known(expr, condition)
         assert found is not None
         return found
 
-    def _emit(self, expr: Expr, condition: str) -> Value:
+    def _emit(self, expr: Expr, condition: str) -> TileValue:
         causes = self.causes(expr)
         below = [self._get(child, condition) for child in children(expr)] if not isinstance(expr, Masked) else []
         dims = NONE.union(*(value.dims for value in below))
         match expr:
             case Const(value=number):
                 if expr.dtype in LITERAL:
-                    return Value(literal(number, expr.dtype), NONE, is_literal=True)
-                return Value(self.name(self.typed(number, expr.dtype), causes))
+                    return TileValue(literal(number, expr.dtype), NONE, is_literal=True)
+                return TileValue(self.name(self.typed(number, expr.dtype), causes))
             case IndexValue(index=index):
                 return self._index_value(index, expr.dtype, causes)
             case Load():
                 return self._load(expr, condition, causes)
             case Cast(value=value, to=to):
                 text = cast(self.operand(below[0], value), value.dtype, to)
-                return below[0] if text == below[0].text else Value(self.name(text, causes), dims)
+                return below[0] if text == below[0].text else TileValue(self.name(text, causes), dims)
             case Apply(op=op, args=args):
                 operands = tuple(self.operand(v, arg) for v, arg in zip(below, args, strict=True))
                 if op in INFIX and sum(v.is_literal for v in below) == 1:
                     operands = tuple(v.text for v in below)
                 if op == "where" and below[1].is_literal != below[2].is_literal:
                     operands = (operands[0], below[1].text, below[2].text)
-                return Value(self.name(apply_text(op, args[-1].dtype, operands), causes), dims)
+                return TileValue(self.name(apply_text(op, args[-1].dtype, operands), causes), dims)
             case Check():
                 return self._check(expr, below[0], condition, causes)
             case Masked(condition=test, value=value, other=other):
@@ -279,22 +279,22 @@ class Values:
                 return self._join(expr)
         raise AssertionError(f"unknown expression {type(expr).__name__}")
 
-    def _index_value(self, index: Size, dtype: torch.dtype, causes: Origins) -> Value:
+    def _index_value(self, index: Size, dtype: torch.dtype, causes: Origins) -> TileValue:
         """An index as data: computed in 64 bits, since it need not be the position of anything in memory."""
         position = self.index(index, {}, wide=True)
         if not position.dims:
-            return Value(self.name(f"tl.full({self.shape(NONE)}, {position.text}, {type_name(dtype)})", causes))
+            return TileValue(self.name(f"tl.full({self.shape(NONE)}, {position.text}, {type_name(dtype)})", causes))
         text = position.text if dtype == torch.int64 else f"({position.text}).to({type_name(dtype)})"
-        return Value(self.name(text, causes), position.dims)
+        return TileValue(self.name(text, causes), position.dims)
 
-    def operand(self, value: Value, expr: Expr) -> str:
+    def operand(self, value: TileValue, expr: Expr) -> str:
         """A value as an operand that must carry its dtype."""
         return self.typed(expr.value, expr.dtype) if value.is_literal and isinstance(expr, Const) else value.text
 
-    def _load(self, load: Load, condition: str, causes: Origins) -> Value:
+    def _load(self, load: Load, condition: str, causes: Origins) -> TileValue:
         if load.buffer in self.numbers:
             text = f"tl.full({self.shape(NONE)}, {self._number(load)}, {type_name(load.dtype)})"
-            return Value(self.name(text, causes))
+            return TileValue(self.name(text, causes))
         indirect = {symbol: self._get(value, condition) for symbol, value in load.indirect}
         position = self.index(load.index, indirect)
         dims = position.dims | (self.conditions[condition].dims if condition else NONE)
@@ -308,7 +308,7 @@ class Values:
         text = f"tl.load({pointer} + {f'({place})' if ' ' in place else place}{f', {mask}' if mask else ''})"
         if stored in HALVES:
             text += ".to(tl.float32)"
-        return Value(self.name(text, causes), dims)
+        return TileValue(self.name(text, causes), dims)
 
     def _number(self, load: Load) -> str:
         """The parameter that holds the element of a buffer on the host."""
@@ -316,7 +316,7 @@ class Values:
         self.types[name] = pointer_type(load.dtype).removeprefix("*")
         return name
 
-    def _check(self, check: Check, value: Value, condition: str, causes: Origins) -> Value:
+    def _check(self, check: Check, value: TileValue, condition: str, causes: Origins) -> TileValue:
         """A position in range; outside it the card stops, as eager's own kernels do."""
         self.asserts = True
         text = self.operand(value, check.value)
@@ -330,9 +330,9 @@ class Values:
             holds = f"({holds}) | ~({mask})"
         what = check.what.replace('"', "'")
         self.line(f'tl.device_assert({holds}, "{what}: index out of bounds")', causes)
-        return Value(text, value.dims)
+        return TileValue(text, value.dims)
 
-    def _masked(self, expr: Masked, test: Expr, value: Expr, other: Expr, condition: str, causes: Origins) -> Value:
+    def _masked(self, expr: Masked, test: Expr, value: Expr, other: Expr, condition: str, causes: Origins) -> TileValue:
         holds = self._get(test, condition)
         otherwise = self._get(other, condition)
         inner = self.operand(holds, test)
@@ -341,15 +341,15 @@ class Values:
             outer = self.conditions[condition]
             dims = dims | outer.dims
             inner = self.name(f"{inner} & {condition}", causes)
-        self.conditions.setdefault(inner, Condition(dims, condition))
+        self.conditions.setdefault(inner, MaskCondition(dims, condition))
         taken = self.value(value, inner)
         operands = [taken.text, otherwise.text]
         if taken.is_literal == otherwise.is_literal:
             operands = [self.operand(taken, value), self.operand(otherwise, other)]
         text = f"tl.where({holds.text}, {operands[0]}, {operands[1]})"
-        return Value(self.name(text, causes), holds.dims | taken.dims | otherwise.dims)
+        return TileValue(self.name(text, causes), holds.dims | taken.dims | otherwise.dims)
 
-    def _join(self, result: Reduced) -> Value:
+    def _join(self, result: Reduced) -> TileValue:
         raise AssertionError(f"{result.loop} is read before its reduction is over")
 
 

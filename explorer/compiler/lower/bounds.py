@@ -97,7 +97,7 @@ class _AtPoints(TensorReferenceAnalysis):
         return base // divisor % modulus
 
 
-class Inside:
+class BoundsProofs:
     """Proofs for the operations of one graph."""
 
     def __init__(self, buffers: Mapping[str, Buffer], sizes: Sizes) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from explorer.compiler.lower import create, index, pointwise, pooling, reasons, reduce, view  # noqa: F401  (rules register)
-from explorer.compiler.lower.bounds import Inside, missing
+from explorer.compiler.lower.bounds import BoundsProofs, missing
 from explorer.compiler.lower.builder import Lowering, shape
 from explorer.compiler.lower.create import compute_before, filled, write_back
 from explorer.compiler.lower.dtypes import LOOP_DTYPES, cast
@@ -80,7 +80,7 @@ class _Walk:
         operations = _needed(self.lower.operations, outputs, given, self.lower.checks)
         if not self.graph.saves:
             operations = tuple(_as_made(operations, outputs, self.lower.buffers))
-        inside = Inside(self.lower.buffers, self.lower.sizes)
+        inside = BoundsProofs(self.lower.buffers, self.lower.sizes)
         for operation in operations:
             if isinstance(operation, Extern):
                 for view in operation.views:

@@ -253,7 +253,7 @@ def intact(path: Path) -> bool:
 
 
 @dataclass
-class Item:
+class CacheEntry:
     """What belongs to one built program: its files, their size, and when it was last used."""
 
     paths: list[Path] = field(default_factory=list)
@@ -267,9 +267,9 @@ class Item:
         self.used = max(self.used, found.st_mtime)
 
 
-def items(folder: Path) -> tuple[dict[str, Item], list[Path]]:
+def items(folder: Path) -> tuple[dict[str, CacheEntry], list[Path]]:
     """(what is kept, by name; what was left unfinished), of our own files alone."""
-    kept: dict[str, Item] = defaultdict(Item)
+    kept: dict[str, CacheEntry] = defaultdict(CacheEntry)
     unfinished: list[Path] = []
     now = time.time()
     for path, name in _ours(folder):

@@ -35,7 +35,7 @@ def occupy_gpu() -> None:
 
 
 @dataclass(frozen=True)
-class Samples:
+class TimingSamples:
     """Seconds a call, one entry a sample."""
 
     seconds: tuple[float, ...]
@@ -58,7 +58,7 @@ def interleave(
     on_sample: Callable[[str, float], None] | None = None,
     reset: Callable[[], object] = lambda: None,
     steady: bool = True,
-) -> dict[str, Samples]:
+) -> dict[str, TimingSamples]:
     """Samples by contestant, taken in turn for about `budget` seconds each and at least 5 of each.
 
     Calls on a GPU are waited for. `on_sample(name, seconds)` is told of each sample as it is taken; `reset` is called
@@ -85,7 +85,7 @@ def interleave(
             taken[name].append(seconds)
             if on_sample is not None:
                 on_sample(name, seconds)
-    return {name: Samples(tuple(seconds)) for name, seconds in taken.items()}
+    return {name: TimingSamples(tuple(seconds)) for name, seconds in taken.items()}
 
 
 def _timer(call: Callable[[], Any]) -> Any:
@@ -124,7 +124,7 @@ class Peaks:
 
 
 @dataclass
-class _Known:
+class _KnownDevice:
     """What is known of a device, and from when on it may be measured again."""
 
     peaks: Peaks | None = None
@@ -141,8 +141,8 @@ def peaks(device: str = "cpu") -> Peaks | None:
 
 
 @cache
-def _known(device: str) -> _Known:
-    return _Known()
+def _known(device: str) -> _KnownDevice:
+    return _KnownDevice()
 
 
 def _measured(device: str) -> Peaks | None:

@@ -27,7 +27,7 @@ from explorer.compiler.runtime.cache import TRITON, confirm, in_some_folder, int
 from explorer.compiler.runtime.child import Child, Ended
 from explorer.compiler.runtime.reasons import NO_TOOL, TRITON_FAILED
 from explorer.compiler.runtime.triton_call import ALIGNMENT, assembler, load, marked, present, profiler
-from explorer.compiler.runtime.triton_texts import Block, facts, of_amdgcn, of_ptxas, steady_locations, texts
+from explorer.compiler.runtime.triton_texts import ThreadBlock, facts, of_amdgcn, of_ptxas, steady_locations, texts
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.program import BuildStep, Generated, Lowered, Program, Target, TritonKernel
 
@@ -104,7 +104,7 @@ class Built:
         made = texts(asm, lambda file, line: ids.get(line) if file == str(self.path) else None)
         if used is None:
             return Lowered(made)
-        block = Block(metadata.num_warps, metadata.target.warp_size, metadata.shared)
+        block = ThreadBlock(metadata.num_warps, metadata.target.warp_size, metadata.shared)
         return Lowered(made, facts=facts(used, block, metadata.target.arch))
 
 

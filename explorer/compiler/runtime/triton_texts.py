@@ -25,7 +25,7 @@ class Used:
 
 
 @dataclass(frozen=True)
-class Block:
+class ThreadBlock:
     """What runs together: warps of so many threads, with bytes of shared memory between them."""
 
     warps: int
@@ -82,7 +82,7 @@ def of_amdgcn(text: str) -> Used | None:
     return Used(int(known["vgpr_count"]), 4 * int(known.get("vgpr_spill_count", 0)))
 
 
-def facts(used: Used, block: Block, arch: object) -> tuple[str, ...]:
+def facts(used: Used, block: ThreadBlock, arch: object) -> tuple[str, ...]:
     """A sentence for each; occupancy where the GPU's numbers are known."""
     spilled = f"{used.spilled} bytes spilled to memory" if used.spilled else "nothing spilled"
     said = [
@@ -97,7 +97,7 @@ def facts(used: Used, block: Block, arch: object) -> tuple[str, ...]:
     return tuple(said)
 
 
-def fitting(used: Used, block: Block, gpu: Multiprocessor, arch: object) -> tuple[int, str]:
+def fitting(used: Used, block: ThreadBlock, gpu: Multiprocessor, arch: object) -> tuple[int, str]:
     """How many blocks fit on a multiprocessor at once, and what keeps another from it."""
     each = -(-used.registers * block.threads // PIECE) * PIECE
     shared = block.shared + (RESERVED if isinstance(arch, int) and arch >= 80 else 0)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from explorer.compiler.schedule import reasons
-from explorer.compiler.schedule.group import Group, Names, single
+from explorer.compiler.schedule.group import FreshNames, Group, single
 from explorer.compiler.schedule.iteration_space import with_affine_indices
 from explorer.compiler.schedule.kernels import collect
-from explorer.compiler.schedule.legal import FUSION, Facts, Joined
+from explorer.compiler.schedule.legal import FUSION, Attempt, Facts
 from explorer.compiler.schedule.order import Reach
 from explorer.core.reasons import Verdict, Why
 from explorer.core.recorder import note
@@ -66,7 +66,7 @@ class Fusion:
     """The groups so far, by a key that is new for each, and what was decided about pairs of them."""
 
     def __init__(self, dependencies: Dependencies) -> None:
-        self.names = Names()
+        self.names = FreshNames()
         self.facts = Facts(dependencies)
         self.groups: dict[int, Group] = {
             at: with_affine_indices(single(operation, at, self.names), self.names)
@@ -138,8 +138,8 @@ class Fusion:
         a, b = self.facts.position[first], self.facts.position[second]
         return self._asked(groups[a], groups[b], reach.between(a, b)).verdict
 
-    def _asked(self, a: Group, b: Group, between: str | None) -> Joined:
-        joined: Joined = FUSION["legal"](a, b, self.facts, between, self.names)
+    def _asked(self, a: Group, b: Group, between: str | None) -> Attempt:
+        joined: Attempt = FUSION["legal"](a, b, self.facts, between, self.names)
         if not self._own:
             return joined
         why = joined.verdict.why
@@ -161,7 +161,7 @@ class Fusion:
             others.update(dict.fromkeys(near[:CROWD]))
         return ((other, key) for other in others if other != key)
 
-    def _try(self, a: int, b: int) -> Joined:
+    def _try(self, a: int, b: int) -> Attempt:
         """Ask whether two groups may be one kernel."""
         joined = self._asked(self.groups[a], self.groups[b], self.reach.between(a, b))
         self.verdicts[joined.pair] = joined.verdict

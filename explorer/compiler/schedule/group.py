@@ -94,7 +94,7 @@ class Group:
         return Group(outer, inner, tuple(p.moved(images, sizes) for p in self.placed))
 
 
-class Names:
+class FreshNames:
     """Fresh axis symbols, so that axes of different groups never meet by accident."""
 
     def __init__(self, prefix: str = "d") -> None:
@@ -106,7 +106,7 @@ class Names:
         return Axis(symbol, number(size))
 
 
-def single(loop: Loop, position: int, names: Names) -> Group:
+def single(loop: Loop, position: int, names: FreshNames) -> Group:
     """The group of one loop; axes of size 1 are gone, but a reduction keeps one reduced axis."""
     place: dict[sympy.Symbol, Affine] = {}
 

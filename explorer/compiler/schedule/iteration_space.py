@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import sympy
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from explorer.compiler.schedule.group import Group, GroupAccess, Names, ScheduledLoop
+from explorer.compiler.schedule.group import FreshNames, Group, GroupAccess, ScheduledLoop
 from explorer.ir.index import Affine, Ranges, hint, number, points, ranges
 from explorer.ir.loops import Axis, Size
 
@@ -43,7 +43,7 @@ class _Split:
     low: Size
 
 
-def align(a: Group, b: Group, links: Sequence[Link], names: Names) -> tuple[Group, Group] | None:
+def align(a: Group, b: Group, links: Sequence[Link], names: FreshNames) -> tuple[Group, Group] | None:
     """The two groups with equal axes where they walk over the same elements of the linked buffers, axes left over
     matched in order; None where a needed link cannot be matched."""
     while True:
@@ -99,7 +99,7 @@ def merge(a: Group, b: Group) -> Group | None:
     return Group(frame.outer, frame.inner, tuple(placed))
 
 
-def split(group: Group, request: _Split, names: Names) -> Group:
+def split(group: Group, request: _Split, names: FreshNames) -> Group:
     """The group with one axis replaced by two, or unchanged where it has no such axis."""
     images: dict[sympy.Symbol, Affine] = {}
 
@@ -117,7 +117,7 @@ def split(group: Group, request: _Split, names: Names) -> Group:
     return group.moved(outer, inner, images)
 
 
-def with_affine_indices(group: Group, names: Names) -> Group:
+def with_affine_indices(group: Group, names: FreshNames) -> Group:
     """The group with axes split where its indices divide them, so that divisions and remainders go away."""
     while (request := _divided(group)) is not None:
         group = split(group, request, names)
@@ -222,7 +222,7 @@ def _quotient(size: Size, divisor: Size) -> Size | None:
     return number(quotient) if whole and quotient != 1 and quotient != 0 else None
 
 
-def _flat(a: Group, b: Group, links: Sequence[Link], names: Names) -> tuple[Group, Group] | None:
+def _flat(a: Group, b: Group, links: Sequence[Link], names: FreshNames) -> tuple[Group, Group] | None:
     """Both over the one linear position in the buffer that they share, where each walks over all of it."""
     link = next((link for link in links if link.needed), None)
     if link is None or a.inner or b.inner:

@@ -12,12 +12,12 @@ from functools import cmp_to_key
 import sympy
 
 from explorer.compiler.schedule import reasons
-from explorer.compiler.schedule.group import Group, Names, ScheduledLoop
+from explorer.compiler.schedule.group import FreshNames, Group, ScheduledLoop
 from explorer.core.origin import union
 from explorer.core.reasons import Verdict, Why
 from explorer.ir.index import Affine, hint, number, points
 from explorer.ir.loops import Axis, Expr, Extern, IndexValue, Load, View, rewrite, storages
-from explorer.ir.schedule import Dependencies, Fused, FusedKernel, Fusion, Step
+from explorer.ir.schedule import Dependencies, Fused, FusedKernel, FusionDecision, KernelLoop
 
 
 def kernel(id: str, group: Group, internal: frozenset[str], hints: Mapping[sympy.Symbol, int]) -> FusedKernel:
@@ -98,11 +98,11 @@ def _joined(placed: ScheduledLoop, high: Axis) -> ScheduledLoop:
 
 
 def _renamed(axes: tuple[Axis, ...], prefix: str) -> tuple[Axis, ...]:
-    names = Names(prefix)
+    names = FreshNames(prefix)
     return tuple(Axis(names.axis(axis.size).symbol, sympy.sympify(axis.size)) for axis in axes)
 
 
-def _step(placed: ScheduledLoop, group: Group) -> Step:
+def _step(placed: ScheduledLoop, group: Group) -> KernelLoop:
     loop = placed.loop
     at = {own: index.expr() for own, index in placed.at.items()}
 
@@ -123,7 +123,7 @@ def _step(placed: ScheduledLoop, group: Group) -> Step:
         index=at[loop.index],
         indirect=tuple(zip(symbols, positions, strict=True)),
     )
-    return Step(rewritten, placed.inner)
+    return KernelLoop(rewritten, placed.inner)
 
 
 Item = FusedKernel | Extern
@@ -158,7 +158,7 @@ def collect(
         )
         items.append(kernel(f"{loops.mark}k{kernels}", part, internal, loops.hints))
         kernels += 1
-    fusions = tuple(Fusion(first, second, verdict) for (first, second), verdict in verdicts.items())
+    fusions = tuple(FusionDecision(first, second, verdict) for (first, second), verdict in verdicts.items())
     externs = [part for part in parts if isinstance(part, Extern)]
     excluded = {part.id: Why(reasons.LIBRARY_CALL, str(part.target)) for part in externs}
     return Fused(dependencies, tuple(items), fusions, excluded, otherwise)

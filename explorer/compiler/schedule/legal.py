@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.compiler.schedule import reasons
-from explorer.compiler.schedule.group import Group, GroupAccess, Names, ScheduledLoop
+from explorer.compiler.schedule.group import FreshNames, Group, GroupAccess, ScheduledLoop
 from explorer.compiler.schedule.iteration_space import Link, align, merge, side_by_side
 from explorer.compiler.schedule.kernels import private
 from explorer.core.reasons import Verdict, Why
@@ -78,7 +78,7 @@ FEW_ROWS, LONG_ROW = 8, 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Attempt:
     """The verdict on two groups, for the two operations that speak for them, and the group that they make."""
 
     pair: tuple[str, str]
@@ -87,15 +87,15 @@ class Joined:
 
 
 @FUSION.rule("legal")
-def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names) -> Joined:
+def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: FreshNames) -> Attempt:
     """Whether `a` and `b` may be one kernel. `between` is an operation that must run between them, if there is one."""
     if a.placed[0].position > b.placed[0].position:
         a, b = b, a
     links = linked(a, b, facts)
     pair = closest_pair(a, b, links)
 
-    def refuse(code: str, detail: str = "") -> Joined:
-        return Joined(pair, Verdict(False, Why(code, detail)))
+    def refuse(code: str, detail: str = "") -> Attempt:
+        return Attempt(pair, Verdict(False, Why(code, detail)))
 
     if not links and facts.updated.isdisjoint(_storages(a, facts) & _storages(b, facts)):
         return refuse(reasons.NOTHING_SHARED)
@@ -105,7 +105,7 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names
     if devices[0] != devices[1]:
         return refuse(reasons.DEVICE, f"{devices[0]} and {devices[1]}")
     if hazard := _hazard(a, b, links, facts):
-        return Joined(pair, Verdict(False, hazard))
+        return Attempt(pair, Verdict(False, hazard))
     if between is not None:
         return refuse(reasons.CYCLE, between)
     if len(a.placed) + len(b.placed) > MOST_LOOPS or len({*a.accesses, *b.accesses}) > MOST_BUFFERS:
@@ -116,7 +116,7 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names
         return refuse(reasons.FAR_APART, f"{span} operations")
     obstacle = Why(reasons.ITERATION_SPACE, f"{_space(a)}, and {_space(b)}")
     if not _comparable(a, b, facts, bool(needed)):
-        return Joined(pair, Verdict(False, _incomplete(a, b, needed) or obstacle))
+        return Attempt(pair, Verdict(False, _incomplete(a, b, needed) or obstacle))
     for chosen in (links, needed) if 0 < len(needed) < len(links) else (links,):
         aligned = align(a, b, chosen, names)
         if aligned is None:
@@ -133,11 +133,11 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names
         if crossing := _crossing(whole, facts):
             obstacle = Why(reasons.MEMORY_ORDER, crossing)
             continue
-        return Joined(pair, Verdict(True, judged.why, float(_saved(whole, *aligned, links, facts))), whole)
+        return Attempt(pair, Verdict(True, judged.why, float(_saved(whole, *aligned, links, facts))), whole)
     if not needed and (aligned := side_by_side(a, b)) is not None and (whole := merge(*aligned)) is not None:
         if _judge(whole, *aligned, links, facts).why.code == reasons.OTHER_ELEMENTS and not _crossing(whole, facts):
-            return Joined(pair, Verdict(True, Why(reasons.SAME_SPACE, _space(whole))), whole)
-    return Joined(pair, Verdict(False, obstacle))
+            return Attempt(pair, Verdict(True, Why(reasons.SAME_SPACE, _space(whole))), whole)
+    return Attempt(pair, Verdict(False, obstacle))
 
 
 def linked(a: Group, b: Group, facts: Facts) -> list[Link]:

@@ -14,7 +14,7 @@ from explorer.core.reasons import Why
 from explorer.core.rules import RuleTable
 from explorer.ir.index import hint
 from explorer.ir.loops import Buffer, Extern, storages
-from explorer.ir.schedule import Allocation, FusedKernel, MemoryPlan, Schedule, Step
+from explorer.ir.schedule import Allocation, FusedKernel, KernelLoop, MemoryPlan, Schedule
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector load."""
@@ -205,7 +205,7 @@ def _take_over(schedule: Schedule, plan: dict[str, Allocation]) -> None:
                 break
 
 
-def _own_point_reads(steps: tuple[Step, ...], position: int) -> list[str]:
+def _own_point_reads(steps: tuple[KernelLoop, ...], position: int) -> list[str]:
     """Buffers that a kernel reads only where the step at `position` writes, and not after it."""
     writer = steps[position].loop
     if writer.store != "set" or writer.indirect:

@@ -98,7 +98,7 @@ KERNELS = Prediction(
 
 
 @dataclass(frozen=True)
-class View:
+class LoopView:
     """A loop as plain data. `outer` and `inner` are the sizes of its axes i0, i1, ...; a reduction joins the points of
     `inner`. `reads` maps buffers to the indices at which each point reads, None where data tell; `writes` and `at` say
     what it writes, and where."""
@@ -196,7 +196,7 @@ def lowered() -> dict[str, Dependencies]:
 
 
 @cache
-def pairs() -> tuple[tuple[str, View, View, bool, str], ...]:
+def pairs() -> tuple[tuple[str, LoopView, LoopView, bool, str], ...]:
     """Pairs of loops of the programs, each with whether it may be fused, and why not where that would be wrong."""
     found = []
     for name, dependencies in lowered().items():
@@ -212,7 +212,7 @@ def pairs() -> tuple[tuple[str, View, View, bool, str], ...]:
     return tuple(found)
 
 
-def _view(loop: Loop, dependencies: Dependencies) -> View:
+def _view(loop: Loop, dependencies: Dependencies) -> LoopView:
     names = {axis.symbol: sympy.Symbol(f"i{at}") for at, axis in enumerate((*loop.axes, *loop.reduced))}
 
     def index(access: Access) -> str | None:
@@ -223,7 +223,7 @@ def _view(loop: Loop, dependencies: Dependencies) -> View:
         reads[each.buffer] = (*reads.get(each.buffer, ()), index(each))
     (write,) = dependencies.writes[loop.id]
     outer, inner = (tuple(int(axis.size) for axis in axes) for axes in (loop.axes, loop.reduced))
-    return View(loop.id, outer, inner, reads, write.buffer, index(write))
+    return LoopView(loop.id, outer, inner, reads, write.buffer, index(write))
 
 
 def shown(name: str, element: str = "k0") -> tuple[Record, str]:

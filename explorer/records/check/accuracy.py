@@ -17,7 +17,7 @@ from explorer.ir.record import DivergenceData
 from explorer.records.check.float64 import Float64Run, TooLarge
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.leaves import Leaves, Opaque, leaves
-from explorer.records.check.process import Line
+from explorer.records.check.process import OutputLine
 from explorer.records.check.snapshot import plainly
 
 TOLERANCE: Mapping[torch.dtype, float] = {
@@ -92,7 +92,7 @@ class Left(Protocol):
     def values(self) -> Mapping[str, Any]: ...
 
 
-class Call(Protocol):
+class Ready(Protocol):
     """A call that is ready to be made once."""
 
     def observe(self) -> Left: ...
@@ -106,7 +106,7 @@ class NotRepeatable(Exception):
 
 
 def against_eager(
-    eager: Callable[[], Call], actual: Mapping[str, object], expected: Mapping[str, object], engine: str = "explorer"
+    eager: Callable[[], Ready], actual: Mapping[str, object], expected: Mapping[str, object], engine: str = "explorer"
 ) -> Comparison:
     """Compare with eager's results; if they differ beyond tolerance or have low precision, compare with a float64 run
     too, unless `eager` cannot make another call or memory is short. The divergence of the result is that eager differs
@@ -126,7 +126,7 @@ def against_eager(
     return judged
 
 
-def exact_values(eager: Callable[[], Call], expected: Mapping[str, object]) -> dict[str, Exact]:
+def exact_values(eager: Callable[[], Ready], expected: Mapping[str, object]) -> dict[str, Exact]:
     """Eager's tensors in float64, by name, as far as the run computed them; empty if there is no such run.
     Raises NotRepeatable."""
     float64 = Float64Run({dtype: allowed / DISTURBANCES for dtype, allowed in TOLERANCE.items()})
@@ -323,7 +323,7 @@ NUMBERS = (float, complex, numpy.inexact)
 
 
 def _missing(name: str, ours: Mapping[str, object], theirs: Mapping[str, object]) -> tuple[str, Mismatch]:
-    if not isinstance(ours.get(name, theirs.get(name)), Line):
+    if not isinstance(ours.get(name, theirs.get(name)), OutputLine):
         return f"{name} is in only one of the results", "unpaired"
     return f"{name}: {ours.get(name, 'nothing')} instead of {theirs.get(name, 'nothing')}", "value"
 
@@ -337,7 +337,7 @@ def _same(a: Any, b: Any, dtypes: Collection[torch.dtype]) -> bool:
     """Whether two leaves that are no tensors are alike; `dtypes` are those of the tensors beside them."""
     if type(a) is not type(b):
         return False
-    if isinstance(b, Line):
+    if isinstance(b, OutputLine):
         return a.to == b.to and _same_text(a.text, b.text, _widest(dtypes))
     if not isinstance(b, NUMBERS):
         return bool(a == b)

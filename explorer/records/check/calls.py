@@ -19,7 +19,7 @@ from explorer.records.check.isolate import NotIsolated, Objects, TracedInto, rea
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import (
-    Line,
+    OutputLine,
     Process,
     Said,
     Warned,
@@ -29,7 +29,7 @@ from explorer.records.check.process import (
     noted,
     warned_already,
 )
-from explorer.records.check.snapshot import Description, Kept, Memory, Snapshot, gradient, plainly
+from explorer.records.check.snapshot import Description, Memory, SavedBinding, Snapshot, gradient, plainly
 from explorer.records.check.trial import Contestant, Outcome, Trial, check_memory
 
 Leave = Literal["called", "unchanged"]
@@ -55,7 +55,7 @@ TORCHS_OWN = (torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, torch
 
 
 @dataclass(eq=False)
-class Calls:
+class RepeatedCalls:
     """The calls of `fn` with these arguments. `once` says why it may not be called again, if so."""
 
     fn: Callable[..., Any]
@@ -81,10 +81,10 @@ class Calls:
     """A call changes only elements of tensors, so calls may follow each other without a reset."""
     ended: bool = False
     """The exploration has ended, and the program gone on."""
-    _changed: list[Kept] = field(default_factory=list)
+    _changed: list[SavedBinding] = field(default_factory=list)
     _left: Snapshot | None = None
     """What the real call left."""
-    _changed_again: list[Kept] | None = None
+    _changed_again: list[SavedBinding] | None = None
     """What a call that starts from there changes."""
     _process: Process = field(default_factory=Process.now)
     _process_after: Process | None = None
@@ -171,7 +171,7 @@ class Calls:
             self.after, self._process_after = self.before, self._process
 
     @property
-    def printed(self) -> list[Line]:
+    def printed(self) -> list[OutputLine]:
         """What the real call printed, logged and warned of."""
         return self._said.lines()
 
@@ -291,7 +291,7 @@ def named_arguments(args: tuple[object, ...], kwargs: Mapping[str, object]) -> d
 class InPlace(Trial):
     """A call that can be repeated on the program's own objects."""
 
-    calls: Calls
+    calls: RepeatedCalls
 
     @property
     def repeatable(self) -> bool:

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from explorer.compiler.capture import CAPTURE, DECODE, LINK, CaptureInput
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_captured
-from explorer.ir.capture import Frame, GuardedCode, Linking
+from explorer.ir.capture import GuardedCode, InputFrame, Linking
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.process import put_back
@@ -66,7 +66,7 @@ class Captured:
 
         return call
 
-    def compile_frame(self, frame: Frame, config: Config) -> GuardedCode:
+    def compile_frame(self, frame: InputFrame, config: Config) -> GuardedCode:
         """As the pipeline compiles a frame, with each call of its graph kept."""
         capture = CAPTURE(CaptureInput(DECODE(frame), frame, config))
         if capture.graph is None:

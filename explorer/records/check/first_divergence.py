@@ -21,7 +21,7 @@ from explorer.compiler.capture import CAPTURE, DECODE, LINK, CaptureInput, optim
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_half, compile_or_run_eagerly
 from explorer.core.recorder import Recorder, compile_scope, recording
-from explorer.ir.capture import Frame, GuardedCode, Linking
+from explorer.ir.capture import GuardedCode, InputFrame, Linking
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Halves, Partitioned, Traced
 from explorer.ir.loops import Buffer, Extern, Loops, Size
@@ -275,7 +275,7 @@ class Searching:
 
     search: Search
 
-    def compile_frame(self, frame: Frame, config: Config) -> GuardedCode:
+    def compile_frame(self, frame: InputFrame, config: Config) -> GuardedCode:
         recorder = Recorder()
         with recording(recorder), compile_scope(frame.id, frame.code.co_name):
             capture = CAPTURE(CaptureInput(DECODE(frame), frame, config))

@@ -329,7 +329,7 @@ class Binding:
             self.holder.pop(self.name, None)
 
 
-class Code:
+class CodeReader:
     """Reads the user's functions that a call may run, and finds the places that they read or write.
 
     A method counts as one that may run when an object of its class is reached and its name is mentioned.
@@ -764,7 +764,7 @@ def reached(function: Callable[..., object], args: Mapping[str, object]) -> Stat
     objects = Objects()
     for name, value in args.items():
         objects.add(value, name)
-    code = Code(objects)
+    code = CodeReader(objects)
     code.read(function)
     places = list(code.places.values())
     return State(dict(args), places, [place.get() for place in places], objects, function, frozenset(code.mentioned))

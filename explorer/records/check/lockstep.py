@@ -15,11 +15,11 @@ from explorer.ir.joint import (
     GradientOf,
     GraphInput,
     GraphOutput,
-    Kept,
     NewValue,
     Partitioned,
     Primal,
     Result,
+    SavedValue,
     Tangent,
     Traced,
 )
@@ -84,7 +84,7 @@ class Stages:
             return None
 
     def _changes(self, captured: Graph, wide: bool) -> Iterator[StageChange]:
-        form: Form = Captured(self.inputs)
+        form: Form = CapturedGraphs(self.inputs)
         before = form.run(captured, wide)
         for name, made in self.stages:
             if isinstance(made, Graph) and made is not captured:
@@ -194,7 +194,7 @@ class Form(Protocol):
 
 
 @dataclass
-class Captured:
+class CapturedGraphs:
     """Runs captured graphs on the inputs of the call."""
 
     inputs: Sequence[Any]
@@ -246,7 +246,7 @@ class Joint:
                 return given[index]
             case Tangent(output=output):
                 return self.tangents[output]
-            case Kept(id=id):
+            case SavedValue(id=id):
                 return self.kept[id]
 
     def paired_outputs(self, captured: NodeValues, traced: NodeValues, wide: bool) -> tuple[list[Any], list[Any]]:

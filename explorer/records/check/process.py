@@ -45,7 +45,7 @@ GRADIENT = re.compile(r",\s*grad_fn=<\w*>")
 
 
 @dataclass(frozen=True)
-class Line:
+class OutputLine:
     """A line that a call printed, logged or warned of; `to` says where, and "" is the standard output."""
 
     to: str
@@ -59,7 +59,7 @@ class Said(set[str]):
     """Which of "print", "log" and "warn" happened, and the text in the order of writing."""
 
     def __init__(self) -> None:
-        self._parts: list[Line] = []
+        self._parts: list[OutputLine] = []
         self._kept = 0
 
     def hear(self, kind: str, to: str, text: str) -> None:
@@ -67,14 +67,14 @@ class Said(set[str]):
         text = text[: MOST_HEARD - self._kept]
         self._kept += len(text)
         if kind == "print" and self._parts and self._parts[-1].to == to:
-            self._parts[-1] = Line(to, self._parts[-1].text + text)
+            self._parts[-1] = OutputLine(to, self._parts[-1].text + text)
         elif text:
-            self._parts.append(Line(to, text))
+            self._parts.append(OutputLine(to, text))
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[OutputLine]:
         """The name of a function of autograd is the compiler's, and a tensor's text is broken where it is long."""
-        whole = (Line(each.to, GRADIENT.sub(", grad_fn=…", each.text)) for each in self._parts)
-        return [Line(each.to, text) for each in whole for text in each.text.splitlines()]
+        whole = (OutputLine(each.to, GRADIENT.sub(", grad_fn=…", each.text)) for each in self._parts)
+        return [OutputLine(each.to, text) for each in whole for text in each.text.splitlines()]
 
 
 Warned = frozenset[tuple[str, type, int]]

@@ -24,7 +24,7 @@ from torch.autograd.profiler import record_function
 from explorer.core.files import OWN_FILES
 from explorer.ir import record as data
 from explorer.ir.graph import Graph, has_effect, info, needed_by
-from explorer.ir.joint import Kept, Partitioned, Primal
+from explorer.ir.joint import Partitioned, Primal, SavedValue
 from explorer.ir.loops import Buffer, Loops, Size
 from explorer.ir.program import Program
 
@@ -243,7 +243,7 @@ def kept_for_backward(
     returned = forward.call(given) if forward.call is not None else ()
     return [
         given[source.index] if isinstance(source, Primal)
-        else returned[parts.kept_at[source.id]] if isinstance(source, Kept)
+        else returned[parts.kept_at[source.id]] if isinstance(source, SavedValue)
         else other
         for source, other in zip(parts.backward_inputs, made, strict=True)
     ]  # fmt: skip
@@ -257,7 +257,7 @@ def recomputed(parts: Partitioned, given: Sequence[object], inputs: Sequence[obj
     if graph.device.type != "cpu":
         return {}
     sources = zip(parts.backward_inputs, inputs, strict=True)
-    kept = {source.id: value for source, value in sources if isinstance(source, Kept)}
+    kept = {source.id: value for source, value in sources if isinstance(source, SavedValue)}
     nodes = {info(node).id: node for node in graph.graph.nodes if node.op != "output"}
     values = dict(zip(graph.inputs, given, strict=True)) | {nodes[id]: value for id, value in kept.items()}
     found: dict[str, float] = {}

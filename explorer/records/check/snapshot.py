@@ -59,7 +59,7 @@ STATELESS: tuple[type, ...] = (
 whose objects have a hash by value: these cannot change, as keys of dictionaries."""
 
 
-class Kept(Protocol):
+class SavedBinding(Protocol):
     """One thing that an object held. `path` is how it is reached, `owner` the object."""
 
     owner: Any
@@ -87,7 +87,7 @@ def _all_alike(some: Any, others: Any) -> bool:
 
 
 @dataclass(eq=False)
-class Items(Kept):
+class Items(SavedBinding):
     """The items of a dictionary, in their order; also the attributes of an object or a class."""
 
     owner: object
@@ -125,7 +125,7 @@ class Items(Kept):
 
 
 @dataclass(eq=False)
-class Elements(Kept):
+class Elements(SavedBinding):
     """The elements of a list, a deque or an array of numbers."""
 
     owner: Any
@@ -153,7 +153,7 @@ class Elements(Kept):
 
 
 @dataclass(eq=False)
-class Members(Kept):
+class Members(SavedBinding):
     """What is in a set."""
 
     owner: set[object]
@@ -174,7 +174,7 @@ class Members(Kept):
 
 
 @dataclass(eq=False)
-class Attribute(Kept):
+class Attribute(SavedBinding):
     """What one attribute holds that has no dictionary: of a slot, a class, or a tensor."""
 
     owner: object
@@ -196,7 +196,7 @@ class Attribute(Kept):
 
 
 @dataclass(eq=False)
-class Attributes(Kept):
+class Attributes(SavedBinding):
     """What an object holds by these names."""
 
     owner: object
@@ -218,7 +218,7 @@ class Attributes(Kept):
 
 
 @dataclass(eq=False)
-class Registered(Kept):
+class Registered(SavedBinding):
     """The classes that are registered as subclasses of an abstract one."""
 
     owner: abc.ABCMeta
@@ -270,7 +270,7 @@ def _same_state(one: Any, other: Any) -> bool:
 
 
 @dataclass(eq=False)
-class Array(Kept):
+class Array(SavedBinding):
     """The elements of a NumPy array, and how it is laid over them."""
 
     owner: numpy.ndarray[Any, Any]
@@ -310,7 +310,7 @@ HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
 @dataclass(eq=False)
-class Description(Kept):
+class Description(SavedBinding):
     """All of a tensor but its memory: which memory it looks at and how, its version, its gradient, its hooks."""
 
     owner: torch.Tensor
@@ -394,7 +394,7 @@ def _version(tensor: torch.Tensor) -> int:
 
 
 @dataclass(eq=False)
-class Memory(Kept):
+class Memory(SavedBinding):
     """The memory of tensors."""
 
     owner: torch.UntypedStorage
@@ -419,7 +419,7 @@ class Memory(Kept):
 # ------------------------------------------------------------------------------------------------- what is kept of what
 
 
-def kept(value: object, path: str) -> Iterator[Kept]:
+def kept(value: object, path: str) -> Iterator[SavedBinding]:
     """Everything that changes in an object itself. Raises NotIsolated for one that cannot be put back."""
     if isinstance(value, CODE):
         if isinstance(value, types.FunctionType) and is_users(value.__code__):
@@ -442,14 +442,14 @@ def kept(value: object, path: str) -> Iterator[Kept]:
     yield from _own_attributes(value, path)
 
 
-def _contents(value: object, path: str) -> Kept:
+def _contents(value: object, path: str) -> SavedBinding:
     """What is in a container, and not what these things hold."""
     if isinstance(value, dict):
         return Items(value, path, value)
     return Members(value, path) if isinstance(value, set) else Elements(value, path)
 
 
-def _own_attributes(value: object, path: str) -> Iterator[Kept]:
+def _own_attributes(value: object, path: str) -> Iterator[SavedBinding]:
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
         yield Items(value, path, attributes)
@@ -480,7 +480,7 @@ def _of_slot(slot: types.MemberDescriptorType, value: object) -> tuple[Callable[
     return get, put
 
 
-def _of_function(function: types.FunctionType, path: str) -> Iterator[Kept]:
+def _of_function(function: types.FunctionType, path: str) -> Iterator[SavedBinding]:
     yield Items(function, path, vars(function))
     for name in ("__defaults__", "__kwdefaults__", "__code__"):
         yield Attribute(
@@ -508,7 +508,7 @@ def _of_cell(cell: types.CellType) -> tuple[Callable[[], object], Callable[[obje
 
 
 @dataclass(eq=False)
-class _of_class_attributes(Kept):
+class _of_class_attributes(SavedBinding):
     """The attributes of a class."""
 
     owner: type
@@ -530,13 +530,13 @@ class _of_class_attributes(Kept):
                 type.__setattr__(self.owner, name, value)
 
 
-def _of_class(kind: type, path: str) -> Iterator[Kept]:
+def _of_class(kind: type, path: str) -> Iterator[SavedBinding]:
     yield _of_class_attributes(kind, path)
     if isinstance(kind, abc.ABCMeta):
         yield Registered(kind, f"the registry of {path}")
 
 
-def _position(value: Any, path: str) -> Kept | None:
+def _position(value: Any, path: str) -> SavedBinding | None:
     if isinstance(value, random.Random):
         return Position(value, path, value.getstate, value.setstate)
     if isinstance(value, torch.Generator):
@@ -672,7 +672,7 @@ class Snapshot:
     def __init__(self, state: State) -> None:
         """Raises NotIsolated where something could not be put back."""
         self.state = state
-        self.kept: list[Kept] = [_of_place(place) for place in (*state.places, *state.objects.rebound)]
+        self.kept: list[SavedBinding] = [_of_place(place) for place in (*state.places, *state.objects.rebound)]
         with plainly():
             for table, path in state.objects.tables.values():
                 self.kept.append(_contents(table, path))
@@ -681,7 +681,7 @@ class Snapshot:
             self.memory = list(_memory(state))
         self.kept += self.memory
 
-    def changed(self) -> list[Kept]:
+    def changed(self) -> list[SavedBinding]:
         """What has changed since."""
         with plainly():
             return [each for each in self.kept if each.changed()]
@@ -695,7 +695,7 @@ class Snapshot:
                     found |= leaves(value, path)
         return found
 
-    def put(self, among: list[Kept] | None = None) -> None:
+    def put(self, among: list[SavedBinding] | None = None) -> None:
         """Put back all of it, or only what is named."""
         with plainly():
             for each in self.kept if among is None else among:
@@ -712,7 +712,7 @@ def untouched(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
         yield
 
 
-def _of_place(place: Binding) -> Kept:
+def _of_place(place: Binding) -> SavedBinding:
     return (Unseen if place.private else Attribute)(place, place.name, place.get, place.set)
 
 

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map
 from explorer.records.check.isolate import PLAIN, NotIsolated, State
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import tensors_reached
-from explorer.records.check.process import Line, hushed, noted, put_back, warned_already
+from explorer.records.check.process import OutputLine, hushed, noted, put_back, warned_already
 from explorer.records.check.snapshot import plainly
 
 SEED = 0
@@ -96,7 +96,7 @@ class Outcome:
     output: Leaves
     gradients: dict[str, torch.Tensor | None]
     state: Mapping[str, object]
-    printed: Sequence[Line] = ()
+    printed: Sequence[OutputLine] = ()
 
     def values(self) -> dict[str, Leaves]:
         """All of it by kind and name, for `check.accuracy.compare`."""

@@ -68,7 +68,7 @@ class Measure(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class Calls:
+class FunctionCalls:
     """Of one compiled function. `compiling` is seconds of `seconds`; `compiles` are the ids of those that its calls
     caused. `taken` are seconds of calls that are not in the sums yet: a call adds to it and to nothing else."""
 
@@ -128,16 +128,16 @@ class Runs:
         self.read = lambda: last
 
 
-class _Functions(dict[Any, Calls]):
+class _Functions(dict[Any, FunctionCalls]):
     """By what stands for a compiled function. `name` is asked of one that is met the first time. One whose next call is
     to be measured is kept aside, since what is not found costs the others nothing."""
 
     def __init__(self, name: Callable[[Any], str], engine: str, measure: Measure | None, open: Open) -> None:
         self._name, self._engine, self._measure, self._open = name, engine, measure, open
-        self.all: list[Calls] = []
-        self._due: dict[Any, Calls] = {}
+        self.all: list[FunctionCalls] = []
+        self._due: dict[Any, FunctionCalls] = {}
 
-    def __missing__(self, compiled: object) -> Calls:
+    def __missing__(self, compiled: object) -> FunctionCalls:
         due = self._due.get(compiled)
         if due is not None:
             self[compiled] = due
@@ -151,11 +151,11 @@ class _Functions(dict[Any, Calls]):
                 return self[compiled]
         else:
             name = self._name(compiled)
-        made = self[compiled] = Calls(name, self._engine)
+        made = self[compiled] = FunctionCalls(name, self._engine)
         self.all.append(made)
         return made
 
-    def is_due(self, calls: Calls) -> None:
+    def is_due(self, calls: FunctionCalls) -> None:
         """The next call of this function is to be measured."""
         for compiled, known in list(self.items()):
             if known is calls and compiled != "others":
@@ -169,7 +169,7 @@ class Open(threading.local):
     each that has ended and that no other contains."""
 
     def __init__(self) -> None:
-        self.stack: list[tuple[Calls, float]] = []
+        self.stack: list[tuple[FunctionCalls, float]] = []
         self.ran: list[tuple[int, str]] = []
         self.compiles: list[tuple[float, float]] = []
 
@@ -188,10 +188,10 @@ class CallLog:
         self.open = Open()
         self._functions: list[_Functions] = []
         """By engine."""
-        self._ended: tuple[Calls, ...] = ()
+        self._ended: tuple[FunctionCalls, ...] = ()
 
     @property
-    def functions(self) -> tuple[Calls, ...]:
+    def functions(self) -> tuple[FunctionCalls, ...]:
         found = tuple(calls for functions in self._functions for calls in functions.all)
         for calls in found:
             calls.add_up()
@@ -202,12 +202,12 @@ class CallLog:
         """What ran outside graphs in one call of each function, where that was measured."""
         return tuple(calls.outside for calls in self.functions if calls.outside is not None)
 
-    def graph_seconds(self, calls: Calls) -> float | None:
+    def graph_seconds(self, calls: FunctionCalls) -> float | None:
         """In graphs that calls of the function made compile; None where there are none: they are older."""
         found = [self.runs[id] for id in calls.compiles if id in self.runs]
         return sum(runs.seconds for runs in found) if found or calls.compiling else None
 
-    def known(self, name: Callable[[Any], str], engine: str) -> dict[Any, Calls]:
+    def known(self, name: Callable[[Any], str], engine: str) -> dict[Any, FunctionCalls]:
         """The functions of an engine, by what stands for each; `name` is asked the first time."""
         made = _Functions(name, engine, self.measure, self.open)
         self._functions.append(made)
@@ -234,7 +234,7 @@ class CallLog:
 
         return leave
 
-    def _look_at(self, calls: Calls, started: float, taken: float) -> None:
+    def _look_at(self, calls: FunctionCalls, started: float, taken: float) -> None:
         stack, ran, compiles, served = self.open.stack, self.open.ran, self.open.compiles, calls.served
         if calls.measured and not stack:
             self._measured(calls)
@@ -248,14 +248,14 @@ class CallLog:
                 self._is_due(calls)
         calls.looked_at = len(served) < SERVED or calls.measured != 0
 
-    def _measured(self, calls: Calls) -> None:
+    def _measured(self, calls: FunctionCalls) -> None:
         if self.measure is None or calls.measured != threading.get_ident():
             return
         calls.measured, found = 0, self.measure.end()
         if found is not None:
             calls.outside = OutsideGraphs(calls.function, calls.engine, calls.count, found)
 
-    def _is_due(self, calls: Calls) -> None:
+    def _is_due(self, calls: FunctionCalls) -> None:
         for functions in self._functions if self.measure is not None else ():
             functions.is_due(calls)
 

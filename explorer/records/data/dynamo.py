@@ -284,7 +284,7 @@ _TENSOR = re.compile(r"(?:tensor|expected type of) '(.+?)' [^']*(?:mismatch|to b
 _LOCAL = re.compile(r"L\[['\"]([^'\"]*)['\"]\]")
 
 
-class Guard(Protocol):
+class GuardKey(Protocol):
     """What a guard is known by: as data, or as torch has it. `property` is our word or torch's ("TENSOR_MATCH")."""
 
     @property
@@ -302,8 +302,8 @@ class Guard(Protocol):
 
 def recompiled(
     reason: str,
-    earlier: Mapping[str, tuple[str, Sequence[Guard]]],
-    value_of: Callable[[Guard], str] = lambda guard: "",
+    earlier: Mapping[str, tuple[str, Sequence[GuardKey]]],
+    value_of: Callable[[GuardKey], str] = lambda guard: "",
 ) -> RecompileData:
     """A reason such as "3/0: len(xs) == 2  # for x in xs:". `earlier` gives, by what torch calls them, the id and the
     guards of the frame's compiles so far; `value_of` what a guard asked about is at this call: a value, the name of a
@@ -337,7 +337,7 @@ _WANTED: Mapping[str, tuple[str, re.Pattern[str]]] = {
 """What a check of one value is about, and expects, by the name of torch's class of checks."""
 
 
-def beside(guard: Guard, seen: str) -> str:
+def beside(guard: GuardKey, seen: str) -> str:
     """What a check of one value expected beside what it was given; empty where one of them is not known."""
     what, pattern = _WANTED.get(guard.property, _VALUE)
     found = pattern.fullmatch(guard.expression) if seen and guard.property in _WANTED else None
@@ -348,7 +348,7 @@ def beside(guard: Guard, seen: str) -> str:
     return f"{names(guard.source)} {what}is {seen}, expected {wanted}"
 
 
-def failed(expression: str, guards: Sequence[Guard]) -> Guard | None:
+def failed(expression: str, guards: Sequence[GuardKey]) -> GuardKey | None:
     """The guard that a reason speaks of: by its text, in which torch writes locals without L['...'], or for "tensor 'x'
     size mismatch ..." by the tensor."""
     plain = _without_locals(re.sub(r"^(len\(.*\)) != (\d+)$", r"\1 == \2", expression))

@@ -80,7 +80,7 @@ class Start(msgspec.Struct):
     stack: list[LoggedFrame] = []
 
 
-class Tensor(msgspec.Struct):
+class LoggedTensor(msgspec.Struct):
     """`size` and `stride` name a symbol (as text) where they are dynamic."""
 
     id: Counted
@@ -101,7 +101,7 @@ class Source(msgspec.Struct):
     source: str
 
 
-class Symbol(msgspec.Struct):
+class LoggedSymbol(msgspec.Struct):
     symbol: str
     source: str
     val: str | int

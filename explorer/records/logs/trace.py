@@ -82,7 +82,7 @@ class LoggedCompile(CollectedCompile):
     ended: float = 0.0
     attempt: int = 0
     halves: list[data.HalfData] = field(default_factory=list)
-    tensors: dict[int, log_entries.Tensor] = field(default_factory=dict)
+    tensors: dict[int, log_entries.LoggedTensor] = field(default_factory=dict)
     open: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     prefixes: dict[str, int] = field(default_factory=dict)
     depth: int = 0
@@ -301,7 +301,7 @@ class Reader:
             seen.title = f"{frames[-1].name} ({self._place(frames[-1])})"
 
     def _tensor(self, entry: LogEntry) -> None:
-        found = msgspec.convert(entry.fields, log_entries.Tensor)
+        found = msgspec.convert(entry.fields, log_entries.LoggedTensor)
         self._seen(entry).tensors[found.id] = found
 
     def _source(self, entry: LogEntry) -> None:
@@ -340,7 +340,7 @@ class Reader:
         self._keep(entry, "graph break")
 
     def _symbol(self, entry: LogEntry) -> None:
-        told = msgspec.convert(entry.fields, log_entries.Symbol)
+        told = msgspec.convert(entry.fields, log_entries.LoggedSymbol)
         value = str(told.val)
         why = "; ".join(self._stack(told.user_stack or ()))
         self._seen(entry).symbols.append(

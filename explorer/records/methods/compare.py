@@ -31,8 +31,8 @@ from explorer.records.environment import describe
 from explorer.records.methods.compiled import OURS, stock
 from explorer.records.methods.define_and_run import TENSORFLOW
 from explorer.records.methods.exported import EXPORT, ONNX
-from explorer.records.methods.inputs import Call, Input, containers, inputs
-from explorer.records.methods.method import Captured, Example, Method
+from explorer.records.methods.inputs import Call, Variant, containers, inputs
+from explorer.records.methods.method import Example, Method, Runnable
 from explorer.records.methods.tracers import EAGER, FX, SCRIPT, TRACE, operations
 from explorer.records.stock.backend import named
 
@@ -148,7 +148,7 @@ SHOWN = 4
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MethodOutcome:
     """What a call left: its result, its arguments and the containers outside that it names, all after it; or the
     exception that ended it."""
 
@@ -164,15 +164,15 @@ class Eager:
     """One call of `fn` itself; a module is copied so that its buffers stay."""
 
     fn: Callable[..., Any]
-    tried: Input
+    tried: Variant
 
-    def observe(self) -> Outcome:
+    def observe(self) -> MethodOutcome:
         with self.tried.with_free_variable(self.fn):
             called = copy.deepcopy(self.fn) if isinstance(self.fn, torch.nn.Module) else self.fn
             return outcome(called, self.tried.copy(), self.fn)
 
 
-def outcome(call: Callable[..., object], given: Call, fn: Callable[..., object]) -> Outcome:
+def outcome(call: Callable[..., object], given: Call, fn: Callable[..., object]) -> MethodOutcome:
     """One call from a fixed seed of `call`, which is `fn` or was made from it; the generator's state is put back."""
     args, kwargs = given
     with containers(fn) as outside, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -180,19 +180,19 @@ def outcome(call: Callable[..., object], given: Call, fn: Callable[..., object])
         try:
             result = call(*args, **kwargs)
         except Exception as error:  # whatever a method refuses with is its verdict
-            return Outcome({}, error)
+            return MethodOutcome({}, error)
         left = {name: copy.copy(value) for name, value in outside.items()}
     found = {"output": result, "arguments": (args, kwargs), "outside": left}
-    return Outcome({name: leaves(value, name) for name, value in found.items()})
+    return MethodOutcome({name: leaves(value, name) for name, value in found.items()})
 
 
-def expected(fn: Callable[..., object], tried: Input) -> str:
+def expected(fn: Callable[..., object], tried: Variant) -> str:
     """What eager gives for an input, or raises, in words."""
     found = Eager(fn, tried).observe()
     return shown(found.found) if found.error is None else f"{type(found.error).__name__}: {message(found.error)}"
 
 
-def verdict(captured: Captured, under: Callable[..., object], fn: Callable[..., object], tried: Input) -> VerdictData:
+def verdict(captured: Runnable, under: Callable[..., object], fn: Callable[..., object], tried: Variant) -> VerdictData:
     """What comes of `captured`, which was made from `under`, beside eager's `fn`."""
     eager = Eager(fn, tried)
     wanted = eager.observe()
@@ -211,7 +211,7 @@ def verdict(captured: Captured, under: Callable[..., object], fn: Callable[..., 
     return VerdictData(tried.name, "wrong", said, found.largest_absolute, anew)
 
 
-def _beside_error(tried: Input, expected: BaseException, got: Outcome, anew: bool) -> VerdictData:
+def _beside_error(tried: Variant, expected: BaseException, got: MethodOutcome, anew: bool) -> VerdictData:
     said = f"eager raises {type(expected).__name__}: {message(expected)}"
     if got.error is None:
         return VerdictData(tried.name, "wrong", f"{said}; this gave {shown(got.found)}", recompiled=anew)
@@ -286,15 +286,15 @@ def compared(
 ) -> MethodsData:
     """Capture, run, time and save `fn` with each method. `others` are further calls by name. `tell` hears each method's
     name as it begins. What eager raises on the call itself propagates. The data has no sources yet."""
-    tried = (*inputs(fn, args, kwargs), *(Input(n, "given", n, tuple(call), {}) for n, call in others.items()))
+    tried = (*inputs(fn, args, kwargs), *(Variant(n, "given", n, tuple(call), {}) for n, call in others.items()))
     with _quiet([]):
         given = tuple(each.data(expected(fn, each)) for each in tried)
     found: list[MethodData] = []
-    calls: dict[str, tuple[Captured, Input]] = {}
+    calls: dict[str, tuple[Runnable, Variant]] = {}
     with contextlib.ExitStack() as closing:
         for method in methods:
             tell(method.name)
-            data, captured = tried_out(method, fn, tried)
+            data, captured = tried_on(method, fn, tried)
             found.append(data)
             if captured is not None:
                 closing.callback(captured.close)
@@ -317,7 +317,7 @@ def compared(
     )
 
 
-def tried_out(method: Method, fn: Callable[..., object], tried: Sequence[Input]) -> tuple[MethodData, Captured | None]:
+def tried_on(method: Method, fn: Callable[..., object], tried: Sequence[Variant]) -> tuple[MethodData, Runnable | None]:
     """What one method makes of the first input, and what that gives on all of them."""
     if missing := method.missing():
         return MethodData(method.name, method.how, missing=missing), None
@@ -355,7 +355,7 @@ def tried_out(method: Method, fn: Callable[..., object], tried: Sequence[Input])
     return data, captured
 
 
-def saved(captured: Captured, fn: Callable[..., object], given: Input, first: VerdictData) -> str:
+def saved(captured: Runnable, fn: Callable[..., object], given: Variant, first: VerdictData) -> str:
     """Whether the program can be saved: tried, by loading it again and running it."""
     saving = captured.saving
     if isinstance(saving, str):
@@ -368,12 +368,12 @@ def saved(captured: Captured, fn: Callable[..., object], given: Input, first: Ve
             loaded = saving.read(path)
         except Exception as error:  # the method's own refusal, told as it says it
             return f"no: {type(error).__name__}: {_unstyled(str(error)).strip().splitlines()[0]}"
-        again = verdict(Captured(loaded, tuple, str, str, ""), fn, fn, given)
+        again = verdict(Runnable(loaded, tuple, str, str, ""), fn, fn, given)
     detail = "" if again.answer == first.answer else f", {again.detail}"
     return f"{saving.suffix}, {size:,} bytes; loaded again: {again.answer}{detail}"
 
 
-def _timed(found: list[MethodData], calls: Mapping[str, tuple[Captured, Input]]) -> list[MethodData]:
+def _timed(found: list[MethodData], calls: Mapping[str, tuple[Runnable, Variant]]) -> list[MethodData]:
     """Medians of the methods that are right on the call captured, timed in turn."""
     runs = {}
     for name, (captured, given) in calls.items():

@@ -15,14 +15,14 @@ from explorer.core.recorder import Recorder, recording
 from explorer.ir.record import CompileData, LineData, TextData
 from explorer.records import to_record
 from explorer.records.data.methods import ViewData
-from explorer.records.methods.method import Captured, Example, Method, graph_lines, is_program
+from explorer.records.methods.method import Example, Method, Runnable, graph_lines, is_program
 from explorer.records.stock.backend import named
 from explorer.show.view.provenance import provenance
 
 NOT_SAVED = "cannot be saved; each process compiles again, with the kernels cached on disk"
 
 
-def _ours(example: Example) -> Captured:
+def _ours(example: Example) -> Runnable:
     recorder = Recorder()
     compiled = optimize(example.fn, Config(), compile_frame)
 
@@ -49,7 +49,7 @@ def _ours(example: Example) -> Captured:
 
     call(*example.args, **example.kwargs)
     first = len(recorder.compiles)
-    return Captured(call, views, control, sizes, NOT_SAVED, lambda: len(recorder.compiles))
+    return Runnable(call, views, control, sizes, NOT_SAVED, lambda: len(recorder.compiles))
 
 
 def _captured(compile: CompileData) -> list[LineData]:
@@ -94,7 +94,7 @@ OURS = Method(
 def stock(backend: str) -> Method:
     """`torch.compile` with a back end by name."""
 
-    def capture(example: Example) -> Captured:
+    def capture(example: Example) -> Runnable:
         build = named(backend)
         graphs: list[torch.fx.GraphModule] = []
 
@@ -106,7 +106,7 @@ def stock(backend: str) -> Method:
         compiled = torch.compile(example.fn, backend=observed)
         compiled(*example.args, **example.kwargs)
         first = len(graphs)
-        return Captured(
+        return Runnable(
             compiled,
             lambda: _graphs([[*graph_lines(each), LineData("")] for each in graphs], first),
             lambda: _control(max(0, first - 1)),

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_unflatten
 
 from explorer.records.data.methods import ViewData
 from explorer.records.methods.exported import as_module
-from explorer.records.methods.method import Captured, Example, Method, Saving, places, tensors, view
+from explorer.records.methods.method import Example, Method, Runnable, Saving, places, tensors, view
 from explorer.records.methods.tensorflow_ops import TF_OPS, dtype_of
 
 DEVICE = "/device:CPU:0"
@@ -146,7 +146,7 @@ def _operation_line(each: Any) -> str:
     return f"{each.name:<44} {each.type:<20} {each.device:<16} ({inputs}) -> {outputs}"
 
 
-def _capture(example: Example) -> Captured:
+def _capture(example: Example) -> Runnable:
     tf = tensorflow()
     exported = torch.export.export(as_module(example.fn), example.args, dict(example.kwargs))
     program = exported.run_decompositions()
@@ -167,7 +167,7 @@ def _capture(example: Example) -> Captured:
     def save(path: Path) -> None:
         path.write_bytes(defined.graph.as_graph_def().SerializeToString())
 
-    return Captured(
+    return Runnable(
         defined,
         views,
         lambda: (

@@ -16,9 +16,9 @@ from torch.utils._pytree import tree_structure, tree_unflatten
 from explorer.ir.record import TextData
 from explorer.records.data.methods import ViewData
 from explorer.records.methods.method import (
-    Captured,
     Example,
     Method,
+    Runnable,
     Saving,
     by_name,
     graph_lines,
@@ -53,7 +53,7 @@ def as_module(fn: Callable[..., object]) -> torch.nn.Module:
     return fn if isinstance(fn, torch.nn.Module) else Calling(fn)
 
 
-def _export(example: Example) -> Captured:
+def _export(example: Example) -> Runnable:
     program = torch.export.export(as_module(example.fn), example.args, dict(example.kwargs))
     saving = Saving(
         lambda path: torch.export.save(program, str(path)),
@@ -61,7 +61,7 @@ def _export(example: Example) -> Captured:
         ".pt2",
         "Python and torch; AOTInductor compiles it into a library that needs no Python",
     )
-    return Captured(
+    return Runnable(
         program.module(),
         lambda: (
             ViewData("graph", TextData(tuple(graph_lines(program.graph_module)), "python")),
@@ -95,7 +95,7 @@ def sizes(program: Any) -> str:
     )
 
 
-def _onnx(example: Example) -> Captured:
+def _onnx(example: Example) -> Runnable:
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -110,7 +110,7 @@ def _onnx(example: Example) -> Captured:
     saving = Saving(
         lambda path: made.save(str(path)), lambda path: _session(path, result), ".onnx", "ONNX Runtime alone"
     )
-    return Captured(
+    return Runnable(
         lambda *args, **kwargs: _rebuilt(made(*args, **kwargs), result),
         lambda: (view("ONNX model", str(made.model), "text", _onnx_places(made)),),
         lambda: _onnx_control(made),

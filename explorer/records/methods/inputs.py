@@ -119,7 +119,7 @@ LARGER = {torch.float32: torch.float64, torch.float16: torch.float32, torch.bflo
 
 
 @dataclass(frozen=True)
-class Input:
+class Variant:
     """`fact` is what differs from the captured call: "values", "shape", "dtype", or the name of an argument or a free
     variable; "" for the call itself. `variable` is the changed free variable, if any."""
 
@@ -147,17 +147,17 @@ class Input:
         return ", ".join(named)
 
 
-def inputs(fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[Input, ...]:
+def inputs(fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[Variant, ...]:
     """The call itself, and others that its arguments allow: floating-point tensors negated (so that branches on values
     go the other way), one more along a size that eager allows to change, another dtype, and each plain argument and
     free variable changed by itself."""
-    given = Input("as captured", "the call that was captured", "", args, kwargs)
+    given = Variant("as captured", "the call that was captured", "", args, kwargs)
     return (given, *(other for other in _others(fn, args, kwargs) if other is not None))
 
 
 def _others(
     fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
-) -> Iterator[Input | None]:
+) -> Iterator[Variant | None]:
     whole = (args, dict(kwargs))
     if any(_signed(leaf) for leaf in tree_leaves(whole)):
         yield _changed("other values", "every floating-point tensor negated", "values", _mapped(whole, _negated))
@@ -175,14 +175,14 @@ def _others(
             )
     for variable in free_variables(fn):
         name = f"{variable.kind} {variable.name}"
-        yield Input(f"other {name}", f"{variable.value!r} instead of {variable.was!r}", name, args, kwargs, variable)
+        yield Variant(f"other {name}", f"{variable.value!r} instead of {variable.was!r}", name, args, kwargs, variable)
 
 
-def _changed(name: str, change: str, fact: str, call: Call) -> Input:
-    return Input(name, change, fact, call[0], call[1])
+def _changed(name: str, change: str, fact: str, call: Call) -> Variant:
+    return Variant(name, change, fact, call[0], call[1])
 
 
-def _longer(fn: Callable[..., object], call: Call) -> Input | None:
+def _longer(fn: Callable[..., object], call: Call) -> Variant | None:
     """One more along the first size that can change: everywhere it occurs, or for the first tensor that has it alone.
 
     Eager is asked, on copies, which sizes can.

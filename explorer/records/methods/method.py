@@ -91,7 +91,7 @@ class Saving:
 
 
 @dataclass(frozen=True)
-class Captured:
+class Runnable:
     """A program that a method captured. `call` takes the arguments of the function; `control` and `sizes` say what the
     captured text shows of branches, loops and shapes; `compiles` counts the compiles so far, where the method compiles
     anew for other inputs."""
@@ -112,7 +112,7 @@ class Method:
 
     name: str
     how: str
-    capture: Callable[[Example], Captured]
+    capture: Callable[[Example], Runnable]
     missing: Callable[[], str] = field(default=lambda: "")
 
 

@@ -20,11 +20,11 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from explorer.ir.record import LineData, TextData
 from explorer.records.data.methods import KernelStepData, OperationCallData, ViewData
-from explorer.records.methods.inputs import Input, describe
+from explorer.records.methods.inputs import Variant, describe
 from explorer.records.methods.method import (
-    Captured,
     Example,
     Method,
+    Runnable,
     Saving,
     by_name,
     is_program,
@@ -48,12 +48,12 @@ class Tracing(torch.fx.Tracer):
         return node
 
 
-def _capture(example: Example) -> Captured:
+def _capture(example: Example) -> Runnable:
     tracer = Tracing()
     graph = tracer.trace(example.fn, _plain(example))
     made = torch.fx.GraphModule(tracer.root, graph)
     where = by_name(tracer.places)
-    return Captured(
+    return Runnable(
         made,
         lambda: (view("code", made.code, where=where), view("graph", str(made.graph), "text", where)),
         lambda: "none can be: a branch on a value raises, a loop over a known length is unrolled",
@@ -74,7 +74,7 @@ def _plain(example: Example) -> dict[str, object] | None:
 FX = Method("torch.fx.symbolic_trace", "Runs the function once on proxies, and records what it does to them.", _capture)
 
 
-def _trace(example: Example) -> Captured:
+def _trace(example: Example) -> Runnable:
     """Tracing takes tensors alone: what else the call has is bound before, as its users do."""
     leaves, spec = tree_flatten((example.args, dict(example.kwargs)))
     if not example.kwargs and all(isinstance(leaf, torch.Tensor) for leaf in leaves):
@@ -97,17 +97,17 @@ def _of_tensors(program: Callable[..., object]) -> Callable[..., Any]:
     return lambda *args, **kwargs: program(*tensors(args, kwargs))
 
 
-def _script(example: Example) -> Captured:
+def _script(example: Example) -> Runnable:
     return _captured(torch.jit.script(example.fn))
 
 
-def _captured(made: Any) -> Captured:
+def _captured(made: Any) -> Runnable:
     graph = made.inlined_graph
     kinds = {node.kind() for node in _nodes(graph)}
     saving = Saving(
         lambda path: torch.jit.save(made, str(path)), lambda path: _loaded(str(path)), ".pt", "libtorch, without Python"
     )
-    return Captured(
+    return Runnable(
         made,
         lambda: (view("graph", str(graph), "text", _place), view("TorchScript", made.code)),
         lambda: _control(kinds),
@@ -180,7 +180,7 @@ class _Observer(TorchDispatchMode):
         return result
 
 
-def operations(fn: Callable[..., object], given: Input) -> tuple[OperationCallData, ...]:
+def operations(fn: Callable[..., object], given: Variant) -> tuple[OperationCallData, ...]:
     """The operations of one call, each timed over some calls that ran the same ones (Python's part of a dispatch
     included). What the call raises propagates."""
     runs = []
@@ -254,10 +254,10 @@ def _listing(calls: tuple[OperationCallData, ...]) -> ViewData:
     return ViewData("as they ran", TextData(tuple(lines)))
 
 
-def _capture_dispatched(example: Example) -> Captured:
-    given = Input("", "", "", example.args, example.kwargs)
+def _capture_dispatched(example: Example) -> Runnable:
+    given = Variant("", "", "", example.args, example.kwargs)
     calls = operations(example.fn, given)
-    return Captured(
+    return Runnable(
         example.fn,
         lambda: (_listing(calls),),
         lambda: "Python runs it in each call: every branch and loop is taken as it comes",

@@ -14,8 +14,8 @@ import torch
 from explorer.ir.record import BufferData, CompileData, HalfData, KernelData, RecordData
 from explorer.records.repro.graph import TENSOR, header, hints_of
 from explorer.records.repro.program import (
-    Call,
     CannotReproduce,
+    GraphLine,
     Printed,
     function,
     number,
@@ -108,7 +108,7 @@ def repro_kernel(record: RecordData, compile: CompileData, half: HalfData, kerne
     )
 
 
-def _refuse_unsteady(half: HalfData, kernel: KernelData, calls: Sequence[Call], targets: Sequence[str]) -> None:
+def _refuse_unsteady(half: HalfData, kernel: KernelData, calls: Sequence[GraphLine], targets: Sequence[str]) -> None:
     """Raises CannotReproduce where eager could not write what the kernel writes."""
     items = half.schedule.items if half.schedule is not None else ()
     own = {id for item in items if item.id == kernel.id for id in item.operations}
@@ -148,7 +148,7 @@ def _node(buffers: Mapping[str, BufferData], names: Mapping[str, str], buffer: s
     return names[origins[0]]
 
 
-def needed(graph: Printed, targets: Sequence[str], given: Iterable[str]) -> tuple[Call, ...]:
+def needed(graph: Printed, targets: Sequence[str], given: Iterable[str]) -> tuple[GraphLine, ...]:
     """The calls that compute the targets from what is given and from sizes, in order. Raises CannotReproduce where more
     is needed."""
     known, wanted, waiting = {call.name: call for call in graph.calls}, set[str](), list(targets)

@@ -140,7 +140,7 @@ _RESERVED = frozenset({"torch", "operator", "math", "slice", "float", "getattr",
 
 
 @dataclass(frozen=True)
-class Call:
+class GraphLine:
     """One line of a graph: the node's name and type as printed, and its call, None for an input or a constant."""
 
     name: str
@@ -158,17 +158,17 @@ class Printed:
     """A printed graph: its calls in order, and the expressions that it returns."""
 
     name: str
-    calls: tuple[Call, ...]
+    calls: tuple[GraphLine, ...]
     returns: ast.expr
 
     @property
-    def inputs(self) -> tuple[Call, ...]:
+    def inputs(self) -> tuple[GraphLine, ...]:
         return tuple(each for each in self.calls if each.call is None)
 
 
 def printed(text: TextData, name: str = "") -> Printed:
     """The first graph of a stage's text, or the one of that `name`. Raises CannotReproduce."""
-    calls: list[Call] = []
+    calls: list[GraphLine] = []
     found = ""
     for line in text.lines:
         if (head := _HEAD.fullmatch(line.text)) is not None:
@@ -179,7 +179,7 @@ def printed(text: TextData, name: str = "") -> Printed:
             called = node["call"].split("  # ")[0]
             plain = called == "input" or called.startswith("constant ")
             call = None if plain else _parsed(called)
-            calls.append(Call(node["name"], node["type"], call, plain and called != "input", line.id))
+            calls.append(GraphLine(node["name"], node["type"], call, plain and called != "input", line.id))
         elif found:
             raise CannotReproduce(f"a line of the graph is not understood: {line.text[:120]!r}")
     raise CannotReproduce("the record holds no text of that graph")
@@ -194,7 +194,7 @@ def _parsed(text: str) -> ast.expr:
 
 def function(
     name: str,
-    calls: Sequence[Call],
+    calls: Sequence[GraphLine],
     inputs: Sequence[str],
     returns: ast.expr | Sequence[str],
     sizes: Mapping[str, int] = MappingProxyType({}),
@@ -214,7 +214,7 @@ def function(
     return "\n".join([*lines, f"    return {value}"])
 
 
-def made(call: Call, hints: Mapping[str, int]) -> str:
+def made(call: GraphLine, hints: Mapping[str, int]) -> str:
     """The expression that makes an input of its type, or what stands for a constant."""
     tensor = tensor_type(call.type, hints)
     if tensor is not None:

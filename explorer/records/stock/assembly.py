@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from explorer.compiler.runtime.child import Child
-from explorer.compiler.runtime.triton_texts import Block, Used, facts, texts
+from explorer.compiler.runtime.triton_texts import ThreadBlock, Used, facts, texts
 from explorer.core.origin import synthetic
 from explorer.ir import record as data
 
@@ -205,5 +205,5 @@ def _facts(launcher: Any, autotuner: Any) -> tuple[str, ...]:
     if (registers := getattr(launcher, "n_regs", None)) is None:
         return ()
     device = autotuner.device_props
-    block = Block(launcher.config.num_warps, device.warp_size or 32, launcher.shared or 0)
+    block = ThreadBlock(launcher.config.num_warps, device.warp_size or 32, launcher.shared or 0)
     return facts(Used(registers, 4 * (launcher.n_spills or 0)), block, device.cc)

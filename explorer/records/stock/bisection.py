@@ -13,10 +13,10 @@ from torch import Tensor, fx
 from torch.utils._pytree import tree_leaves
 
 from explorer.ir.graph import Graph, info
-from explorer.ir.joint import GradientOf, GraphInput, GraphOutput, Kept, NewValue, Primal, Result, Tangent
+from explorer.ir.joint import GradientOf, GraphInput, GraphOutput, NewValue, Primal, Result, SavedValue, Tangent
 from explorer.ir.record import DivergenceData
 from explorer.records.check.accuracy import largest_distance, not_close, same_kind
-from explorer.records.check.lockstep import Captured, Form, Joint, Judge, StageChange, UnknownInput, first_change
+from explorer.records.check.lockstep import CapturedGraphs, Form, Joint, Judge, StageChange, UnknownInput, first_change
 from explorer.records.check.search import FaultReport, Lines, NodeValues, Search, first_unlike, run_nodes
 from explorer.records.check.trial import SEED, duplicate
 from explorer.records.stock.fxgraphs import DESCRIBED, GRADIENT
@@ -102,11 +102,11 @@ class GraphComparison:
             return None
 
     def _changes(self, captured: Graph, later: Sequence[tuple[str, Graph]], wide: bool) -> Iterator[StageChange]:
-        form: Form = Captured(self.inputs)
+        form: Form = CapturedGraphs(self.inputs)
         before = form.run(captured, wide)
         for name, graph in later:
             after_form = form
-            if isinstance(form, Captured) and not name.startswith(PRE_GRAD):
+            if isinstance(form, CapturedGraphs) and not name.startswith(PRE_GRAD):
                 after_form = self._joint(captured, before, graph)
             if name == PARTITION:
                 assert isinstance(form, Joint)
@@ -128,7 +128,7 @@ class GraphComparison:
             if (place := next((places[origin] for origin in facts.origins if origin in places), None)) is not None:
                 return Primal(place)
             if facts.id in joint.kept:
-                return Kept(facts.id)
+                return SavedValue(facts.id)
             raise UnknownInput(f"{facts.id}, an input of the traced graph, is not an input of Dynamo's graph")
 
         def sources(each: Graph) -> list[GraphInput]:

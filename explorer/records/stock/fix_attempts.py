@@ -19,7 +19,7 @@ from explorer.records.check.accuracy import against_eager
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.trial import Outcome, Trial
 from explorer.records.stock.fixes import BRANCH, TRIED, UNTRIED, Fix
-from explorer.records.stock.rewrite import Refused, Rewritten, function_at, rewritten
+from explorer.records.stock.rewrite import NotRewritable, RewrittenFunction, function_at, rewritten
 from explorer.records.stock.run import StockRun, stock_run
 
 
@@ -158,7 +158,7 @@ def _rewritten(
     file = function.__code__.co_filename
     try:
         made = rewritten(function, lines, owner)
-    except Refused as why:
+    except NotRewritable as why:
         yield FixAttempt(BRANCH, lines=tuple(f"{file}:{line}" for line in sorted(lines)), refused=str(why))
         return
     for line, refused in made.refused.items():
@@ -185,7 +185,7 @@ VARIATIONS: tuple[Callable[[Tensor], Tensor], ...] = (
 """Inputs of the same shapes with other values."""
 
 
-def _other_outcomes(eager: Trial, compiler: Compiler, made: Rewritten) -> str:
+def _other_outcomes(eager: Trial, compiler: Compiler, made: RewrittenFunction) -> str:
     """The comparison on inputs for which the branches go the other way, if some are found."""
     seen = _taken(eager, made)
     for change in VARIATIONS:
@@ -203,7 +203,7 @@ def _other_outcomes(eager: Trial, compiler: Compiler, made: Rewritten) -> str:
     return "only this input was compared, since no input was found that takes the other side"
 
 
-def _taken(trial: Trial, made: Rewritten) -> set[tuple[int, bool]] | None:
+def _taken(trial: Trial, made: RewrittenFunction) -> set[tuple[int, bool]] | None:
     """The (line, outcome) of each branch in a call; None if the call fails."""
     made.taken.clear()
     try:

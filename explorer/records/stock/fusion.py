@@ -107,7 +107,7 @@ SAID: tuple[tuple[str, str], ...] = (
 
 
 @dataclass(frozen=True)
-class Pair:
+class StockPair:
     """Two groups of loops as stock's scheduler has them, in the order in which they would run."""
 
     scheduler: Any
@@ -136,7 +136,7 @@ class Pair:
         yield from sorted(pairs, key=lambda pair: (not (pair[1] and not pair[3]), not pair[1], pair[0].name, str(pair)))
 
 
-def why(pair: Pair, said: str) -> data.WhyData:
+def why(pair: StockPair, said: str) -> data.WhyData:
     """Why the pair was refused; `said` is what stock said, "" where it said nothing."""
     if said in ("no shared data", "no shared data due to indexing mismatch", "memory deps did not match"):
         return elsewhere(pair)
@@ -150,7 +150,7 @@ def made(code: str, detail: str = "") -> data.WhyData:
     return data.WhyData(code, CATALOGUE[code].title, detail)
 
 
-def detail(pair: Pair, code: str) -> str:
+def detail(pair: StockPair, code: str) -> str:
     if code == reasons.ITERATION_SPACE:
         return ", and ".join(reasons.loops_text(*loops(node)) for node in (pair.first, pair.second))
     if code == reasons.LIBRARY_CALL:
@@ -184,7 +184,7 @@ def part_of(node: Any) -> str:
     return f"{node.get_name()} is one of the outputs of {whole}"
 
 
-def elsewhere(pair: Pair) -> data.WhyData:
+def elsewhere(pair: StockPair) -> data.WhyData:
     """Why no touch of a buffer by one is the same as a touch by the other, although both touch it."""
     for one, wrote_one, other, wrote_other in pair.shared():
         if isinstance(one, WeakDep) or isinstance(other, WeakDep) or (wrote_one and wrote_other):
@@ -218,19 +218,19 @@ def elsewhere(pair: Pair) -> data.WhyData:
     return made(reasons.OTHER_ELEMENTS, ", ".join(names[:3]))
 
 
-def same_points(pair: Pair) -> bool:
+def same_points(pair: StockPair) -> bool:
     """Whether the loops of both have the same number of points."""
     counts = [sympy.Mul(*(size for sizes in loops(node) for size in sizes)) for node in (pair.first, pair.second)]
     return bool(sympy.simplify(counts[0] - counts[1]) == 0)
 
 
-def reduces_otherwise(pair: Pair) -> bool:
+def reduces_otherwise(pair: StockPair) -> bool:
     """Whether both reduce, over loops of other sizes."""
     (_, one), (_, other) = loops(pair.first), loops(pair.second)
     return bool(one and other) and loops(pair.first) != loops(pair.second)
 
 
-def unsaid(pair: Pair) -> data.WhyData:
+def unsaid(pair: StockPair) -> data.WhyData:
     """Why, where stock says nothing: what its back ends and its scheduler test without a word."""
     first, second = pair.first, pair.second
     kinds = {type(first).__name__, type(second).__name__}
@@ -254,11 +254,11 @@ def unsaid(pair: Pair) -> data.WhyData:
     return made(reasons.ITERATION_SPACE, detail(pair, reasons.ITERATION_SPACE))
 
 
-def _crowded(pair: Pair) -> bool:
+def _crowded(pair: StockPair) -> bool:
     return len(pair.first.get_nodes()) + len(pair.second.get_nodes()) > config.cpp.max_horizontal_fusion_size
 
 
-def _same_rows(pair: Pair) -> bool:
+def _same_rows(pair: StockPair) -> bool:
     (rows_a, _), (rows_b, _) = loops(pair.first), loops(pair.second)
     depth = min(len(rows_a), len(rows_b))
     return depth >= 1 and rows_a[:depth] == rows_b[:depth]
@@ -272,7 +272,7 @@ def loops(node: object) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     return tuple(sizes), ()
 
 
-def relation(pair: Pair) -> str:
+def relation(pair: StockPair) -> str:
     """The kind of a fusion that was made."""
     first, second = pair.first, pair.second
     if not pair.vertical:
@@ -366,14 +366,14 @@ def around_pair(seen: Observation, call: Call) -> Iterator[None]:
     half = seen.compile().half
     if half is not None and half.fusing is not None:
         fusing: Fusing = half.fusing
-        pair = Pair(*call.args[:3])
+        pair = StockPair(*call.args[:3])
         score = fusing.scores.get((pair.first.get_name(), pair.second.get_name()), 0.0)
         one, other = closest_pair(pair)
         fusing.fused.append(data.FusionData(half.named(one), half.named(other), True, made(relation(pair)), score))
     yield
 
 
-def closest_pair(pair: Pair) -> tuple[str, str]:
+def closest_pair(pair: StockPair) -> tuple[str, str]:
     """The two operations that a verdict on two groups is about: the first that touch one buffer."""
     for one in pair.first.get_nodes():
         names = one.used_buffer_names()
@@ -383,7 +383,7 @@ def closest_pair(pair: Pair) -> tuple[str, str]:
     return first_of(pair)
 
 
-def first_of(pair: Pair) -> tuple[str, str]:
+def first_of(pair: StockPair) -> tuple[str, str]:
     return pair.first.get_first_name(), pair.second.get_first_name()
 
 
@@ -391,11 +391,11 @@ def _apart(compile: Compile, half: Half, scheduler: object, nodes: list[Any]) ->
     """A verdict on every two groups that are left, those that touch one buffer first."""
     runs = [node for node in nodes if type(node).__name__ != "NopKernelSchedulerNode"]
     used = {node.get_name(): node.used_buffer_names() for node in runs}
-    near: list[Pair] = []
-    far: list[Pair] = []
+    near: list[StockPair] = []
+    far: list[StockPair] = []
     for first, second in combinations(runs, 2):
         touching = not used[first.get_name()].isdisjoint(used[second.get_name()])
-        (near if touching else far).append(Pair(scheduler, first, second))
+        (near if touching else far).append(StockPair(scheduler, first, second))
     room = max(0, MOST_PAIRS - len(near))
     if len(far) > room:
         compile.left_out["FusionData"] += len(far) - room
@@ -404,12 +404,12 @@ def _apart(compile: Compile, half: Half, scheduler: object, nodes: list[Any]) ->
     ]
 
 
-def _kept_apart(half: Half, pair: Pair, spoken: tuple[str, str], touching: bool) -> data.FusionData:
+def _kept_apart(half: Half, pair: StockPair, spoken: tuple[str, str], touching: bool) -> data.FusionData:
     verdict = _verdict(half.fusing, pair, touching)
     return data.FusionData(half.named(spoken[0]), half.named(spoken[1]), False, verdict)
 
 
-def _verdict(fusing: Fusing, pair: Pair, touching: bool) -> data.WhyData:
+def _verdict(fusing: Fusing, pair: StockPair, touching: bool) -> data.WhyData:
     if parts := [node for node in (pair.first, pair.second) if is_part(node)]:
         return made(NO_KERNEL, " and ".join(map(part_of, parts)))
     first, second = pair.first.get_name(), pair.second.get_name()

@@ -22,7 +22,7 @@ from explorer.ir import record as data
 from explorer.ir.bytecode import Span
 from explorer.ir.graph import INFO, Graph, NodeInfo, describe, target_name
 from explorer.records import to_record
-from explorer.records.stock.observation import Compile, Shown
+from explorer.records.stock.observation import Compile, ObservedGraph
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 DESCRIBED = "desc"
@@ -81,7 +81,7 @@ def strides_of(value: torch.Tensor) -> tuple[int, ...]:
     return value.stride() if value.layout is torch.strided else ()
 
 
-def shown(graph: Held, name: str, facts: Callable[[fx.Node], NodeInfo], fake_mode: FakeTensorMode) -> Shown:
+def shown(graph: Held, name: str, facts: Callable[[fx.Node], NodeInfo], fake_mode: FakeTensorMode) -> ObservedGraph:
     """The graph, whose nodes hold from now on what `facts` tells of each."""
     for node in graph.graph.nodes:
         kept = {DESCRIBED: node.meta.get(DESCRIBED)}
@@ -92,10 +92,10 @@ def shown(graph: Held, name: str, facts: Callable[[fx.Node], NodeInfo], fake_mod
     artifact = Graph(name, graph.graph, fake_mode, graph.constants, graph.grad_enabled)
     called = (node for node in graph.graph.nodes if node.op == "get_attr" and str(node.target) in graph.inner)
     inner = tuple(_inner(artifact, graph.inner[str(node.target)], node) for node in called)
-    return Shown(to_record.graph(artifact), to_record.text(artifact.text()), artifact, inner)
+    return ObservedGraph(to_record.graph(artifact), to_record.text(artifact.text()), artifact, inner)
 
 
-def _inner(outer: Graph, graph: Held, called: fx.Node) -> tuple[str, Shown]:
+def _inner(outer: Graph, graph: Held, called: fx.Node) -> tuple[str, ObservedGraph]:
     """A graph that a higher-order operator calls: its nodes' ids begin with that of the node which names it."""
     id = called.meta[INFO].id
 
@@ -108,7 +108,7 @@ def _inner(outer: Graph, graph: Held, called: fx.Node) -> tuple[str, Shown]:
     return str(called.target), shown(graph, f"{outer.name}.{called.target}", facts, outer.fake_mode)
 
 
-def captured(compile: Compile, graph: Held, name: str) -> Shown:
+def captured(compile: Compile, graph: Held, name: str) -> ObservedGraph:
     """Dynamo's graph, before or after passes over it: nodes are "fx.NAME", made by instructions."""
 
     # By name, and not before: Dynamo renames a node after the local that it is stored to, and back ends get copies.
@@ -218,7 +218,7 @@ def held_traced(compile: Compile, graph: fx.Graph, half: str = "") -> Held:
     return held(graph, ids)
 
 
-def traced(compile: Compile, graph: Held, name: str, half: str = "") -> Shown:
+def traced(compile: Compile, graph: Held, name: str, half: str = "") -> ObservedGraph:
     """What `held_traced` kept."""
     sources = sources_of(compile)
 

@@ -21,7 +21,7 @@ from explorer.ir import record as data
 from explorer.records.stock.caches import SAID
 from explorer.records.stock.fxgraphs import Held, captured, held, held_traced, signature, sources_of, traced
 from explorer.records.stock.hook import Call, Hook, Patch
-from explorer.records.stock.observation import Compile, Half, Observation, Shown
+from explorer.records.stock.observation import Compile, Half, Observation, ObservedGraph
 
 KEPT = reason(
     "stock.kept",
@@ -37,7 +37,7 @@ RECOMPUTED = reason(
 )
 
 
-def saved(forward: Shown, backward: Shown, recomputed: Container[str]) -> list[data.SavedData]:
+def saved(forward: ObservedGraph, backward: ObservedGraph, recomputed: Container[str]) -> list[data.SavedData]:
     """Each forward value that the backward needs, or computes again; ids are those of the two graphs."""
     of_forward = {node.name: node for node in forward.graph.nodes}
     owners = {node.name: _owner(node) for node in forward.artifact.graph.nodes}
@@ -132,7 +132,7 @@ def add_traced(compile: Compile, graph: fx.Graph, name: str, target: str) -> Non
     ended = perf_counter()
     kept = held_traced(compile, graph)
 
-    def made() -> dict[str, Shown]:
+    def made() -> dict[str, ObservedGraph]:
         sources_of(compile).read(kept.graph)
         return {"shown": traced(compile, kept, f"{compile.id}_{name}")}
 

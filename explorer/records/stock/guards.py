@@ -107,12 +107,12 @@ def around_guards(seen: Observation, call: Call) -> Iterator[None]:
                 parts = [f"{head}  # {_COMMENT.split(parts[0], maxsplit=1)[-1]}"]
             for part in parts:
                 id = f"{compile.id}.guard{len(compile.checks)}"
-                compile.checks.append(Check(id, source, type(leaf).__name__, *_COMMENT.split(part, maxsplit=1)))
+                compile.checks.append(DynamoGuard(id, source, type(leaf).__name__, *_COMMENT.split(part, maxsplit=1)))
         compile.later(MANAGER, partial(_put_into_words, compile, tuple(compile.checks), asked))
 
 
 @dataclass(frozen=True)
-class Check:
+class DynamoGuard:
     """A guard as torch has it: its class's name (`property`), its text, and the comment behind that."""
 
     id: str
@@ -122,7 +122,7 @@ class Check:
     comment: str = ""
 
 
-def _put_into_words(compile: Compile, checks: tuple[Check, ...], asked: defaultdict[str, list[Any]]) -> None:
+def _put_into_words(compile: Compile, checks: tuple[DynamoGuard, ...], asked: defaultdict[str, list[Any]]) -> None:
     compile.guards[:] = [_guard(check, asked) for check in checks]
 
 
@@ -151,7 +151,7 @@ def _name(guard: Any) -> str:
     return str(name() if callable(name) else name)
 
 
-def _guard(check: Check, asked: defaultdict[str, list[Any]]) -> data.GuardData:
+def _guard(check: DynamoGuard, asked: defaultdict[str, list[Any]]) -> data.GuardData:
     source, kind, expression_text, comment = check.source, check.property, check.expression, check.comment
     place, user_line = _place(source, kind, expression_text, comment, asked)
     property, relation = PROPERTIES.get(kind, ("value", kind.lower()))
@@ -197,7 +197,7 @@ def _value(text: str) -> str:
     return text.partition(" == ")[2] or text.partition(", ")[2].removesuffix(")")
 
 
-def expected(check: Check) -> dict[str, Any]:
+def expected(check: DynamoGuard) -> dict[str, Any]:
     """What a check asks, as fields of a guard: all that it can be made from, beside the source."""
     (property, _), text = PROPERTIES.get(check.property, ("", "")), check.expression
     if property == "type" and (found := _TYPE.search(text)):

@@ -14,7 +14,7 @@ ARTIFACT = "perf_hint_log"
 """What torch's modules call the artifact's logger."""
 
 
-class Told:
+class ReportingLogger:
     """A logger whose messages go to the watcher of this thread too. To its callers it is on while somebody watches; the
     program sees of it what it asked for."""
 
@@ -54,5 +54,5 @@ HOOK = Hook(
     shows="what torch's log artifact perf_hints says: operators without generated code, tilings that may be slow",
     missing="torch's hints on performance",
     checked=(),
-    patches=tuple(Patch(f"torch.{module}:{ARTIFACT}", instead=Told) for module in MODULES),
+    patches=tuple(Patch(f"torch.{module}:{ARTIFACT}", instead=ReportingLogger) for module in MODULES),
 )

@@ -101,7 +101,7 @@ def before_line(seen: Observation, args: tuple[object, ...]) -> None:
 
 
 @dataclass(frozen=True)
-class Group:
+class OperationGroup:
     """Operations that share loops: the buffers between them alone, and the bytes and arithmetic of a run."""
 
     operations: tuple[str, ...]
@@ -110,7 +110,7 @@ class Group:
     flops: int
 
 
-CallOf = tuple[str, tuple[str, ...], tuple[Group, ...]]
+CallOf = tuple[str, tuple[str, ...], tuple[OperationGroup, ...]]
 """(function, its operations, the same by their loops); a library call has neither a function nor loops."""
 
 
@@ -118,7 +118,7 @@ def _calls(half: Half, lowering: object) -> Iterator[CallOf]:
     facts = _Facts(half, lowering)
     for function, ids in half.generating.calls:
         groups = facts.groups(ids) if function else []
-        yield function, ids, tuple(Group(g, facts.internal(g), facts.bytes(g), facts.flops(g)) for g in groups)
+        yield function, ids, tuple(OperationGroup(g, facts.internal(g), facts.bytes(g), facts.flops(g)) for g in groups)
 
 
 def _texts(compile: Compile, half: Half, calls: tuple[CallOf, ...], code: str) -> dict[str, data.TextData]:

@@ -32,13 +32,13 @@ from explorer.records.to_record.halves import counted
 
 
 @dataclass(frozen=True)
-class Shown:
+class ObservedGraph:
     """A graph as data, as text, and as it runs. `inner` are those that its higher-order operators call, by name."""
 
     graph: data.GraphData
     body: data.TextData
     artifact: Graph
-    inner: tuple[tuple[str, Shown], ...] = ()
+    inner: tuple[tuple[str, ObservedGraph], ...] = ()
 
 
 @dataclass
@@ -288,7 +288,7 @@ class Compile(CollectedCompile):
         half: str,
         *,
         body: data.TextData | None = None,
-        shown: Shown | None = None,
+        shown: ObservedGraph | None = None,
         halves: tuple[data.GraphData, ...] = (),
         depth: int = 0,
         error: str = "",

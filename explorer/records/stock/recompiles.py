@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from explorer.ir import record as data
-from explorer.records.data.dynamo import Guard, beside, is_torchs_own, names, recompiled
-from explorer.records.stock.guards import Check, constant, expected
+from explorer.records.data.dynamo import GuardKey, beside, is_torchs_own, names, recompiled
+from explorer.records.stock.guards import DynamoGuard, constant, expected
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
@@ -105,7 +105,7 @@ def around_reasons(seen: Observation, call: Call) -> Iterator[None]:
         compile.recompiles += [first, *others(first, checks.get(first.of, ()), frame)]
 
 
-def others(first: data.RecompileData, checks: Sequence[Check], frame: object) -> Iterator[data.RecompileData]:
+def others(first: data.RecompileData, checks: Sequence[DynamoGuard], frame: object) -> Iterator[data.RecompileData]:
     """The checks of a compile that this call fails beside the one at which torch stopped, of values that are found
     without running the program's code: one for each fact of a tensor."""
     told: set[str] = set()
@@ -118,7 +118,7 @@ def others(first: data.RecompileData, checks: Sequence[Check], frame: object) ->
             yield data.RecompileData(first.of, check.id, check.expression, words, seen, words)
 
 
-def _differences(check: Check, frame: object) -> Iterator[tuple[str, str]]:
+def _differences(check: DynamoGuard, frame: object) -> Iterator[tuple[str, str]]:
     """How a value differs from what a check asks, and what it is."""
     try:
         value = _value(check.source, frame)
@@ -149,7 +149,7 @@ def _facts(given: data.TensorFactsData, wanted: data.TensorFactsData) -> Iterato
     return ((what, now, was) for what, now, was in facts if now != was)
 
 
-def value_of(guard: Guard, frame: object) -> str:
+def value_of(guard: GuardKey, frame: object) -> str:
     """What a guard asks of its source, such as L['self'].step, as it is in a frame: the type, the length, or else the
     value; "" where finding that out could run the program's code, or says nothing."""
     try:

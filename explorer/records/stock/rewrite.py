@@ -34,12 +34,12 @@ _WRITING = frozenset(("out", "inplace", "generator"))
 """Arguments by which a function of torch does more than yield a value."""
 
 
-class Refused(Exception):
+class NotRewritable(Exception):
     """Why a branch cannot be rewritten."""
 
 
 @dataclass
-class Rewritten:
+class RewrittenFunction:
     """`code` is what `function` runs instead; `probed` is its own, which also tells `taken` each time that one of the
     branches is taken, and how. `text` is the function's changed source, `diff` that beside the source as it is; `lines`
     are those of the branches that were rewritten, `refused` reasons by the line of those that were not."""
@@ -70,7 +70,7 @@ class Rewritten:
         return self.taken[-1][1]
 
 
-def rewritten(function: types.FunctionType, lines: Collection[int], owner: object = None) -> Rewritten:
+def rewritten(function: types.FunctionType, lines: Collection[int], owner: object = None) -> RewrittenFunction:
     """The function with the branches at these lines of its file rewritten. `owner` is what its first argument is, where
     it is a module's method. Raises Refused where there is none to rewrite."""
     source = linecache.getlines(function.__code__.co_filename)
@@ -83,18 +83,18 @@ def rewritten(function: types.FunctionType, lines: Collection[int], owner: objec
     for line in sorted(lines, reverse=True):  # a later branch may be what an earlier one goes on with
         try:
             replaced.append(_branch(made, line, scope))
-        except Refused as why:
+        except NotRewritable as why:
             refused[line] = str(why)
             continue
         _Probe(line).visit(probed)
         done.append(line)
     if not done:
-        raise Refused("; ".join(dict.fromkeys(refused.values())))
+        raise NotRewritable("; ".join(dict.fromkeys(refused.values())))
     before, after = _texts(definition, made, source, replaced)
     texts = before.splitlines(), after.splitlines()
     diff = tuple(difflib.unified_diff(*texts, "as it is", "with torch.where", n=len(texts[0]), lineterm=""))
     codes = _compiled(made, function), _compiled(probed, function)
-    return Rewritten(function, *codes, [], after, diff, tuple(sorted(done)), refused)
+    return RewrittenFunction(function, *codes, [], after, diff, tuple(sorted(done)), refused)
 
 
 Replaced = tuple[int, int, Sequence[ast.stmt]]
@@ -125,16 +125,16 @@ def _definition(function: types.FunctionType, source: Sequence[str]) -> ast.Func
     try:
         tree = ast.parse("".join(source))
     except SyntaxError as error:
-        raise Refused(f"the source of {code.co_name} cannot be read: {error.msg}") from None
+        raise NotRewritable(f"the source of {code.co_name} cannot be read: {error.msg}") from None
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
             first = min((each.lineno for each in node.decorator_list), default=node.lineno)
             if code.co_firstlineno in (first, node.lineno):
                 node.decorator_list = []
                 if any(_is_private(each) for each in ast.walk(node)):
-                    raise Refused(f"{code.co_name} names something private to its class")
+                    raise NotRewritable(f"{code.co_name} names something private to its class")
                 return node
-    raise Refused(f"{code.co_name} has no definition with `def` in {code.co_filename}")
+    raise NotRewritable(f"{code.co_name} has no definition with `def` in {code.co_filename}")
 
 
 def _is_private(node: ast.AST) -> bool:
@@ -154,7 +154,7 @@ def _compiled(definition: ast.FunctionDef, function: types.FunctionType) -> type
     within = next(each for each in constants if isinstance(each, types.CodeType))
     code = next(c for c in within.co_consts if isinstance(c, types.CodeType) and c.co_name == definition.name)
     if code.co_freevars != free:
-        raise Refused("the rewritten function reads other variables of the function around it")
+        raise NotRewritable("the rewritten function reads other variables of the function around it")
     return code.replace(co_qualname=function.__code__.co_qualname)
 
 
@@ -190,7 +190,7 @@ class _Scope:
         """The name that the function knows torch by."""
         found = next((name for name, value in self.function.__globals__.items() if value is torch), None)
         if found is None:
-            raise Refused("the file of the function does not import torch")
+            raise NotRewritable("the file of the function does not import torch")
         return found
 
     def value(self, node: ast.expr) -> Any:
@@ -213,9 +213,9 @@ class _Scope:
         """Raises Refused where computing an expression may do more than yield a value."""
         for each in ast.walk(node):
             if not isinstance(each, _PURE):
-                raise Refused(f"a side holds {ast.unparse(each)}, which may do more than compute a value")
+                raise NotRewritable(f"a side holds {ast.unparse(each)}, which may do more than compute a value")
             if isinstance(each, ast.Call) and not self._is_pure(each):
-                raise Refused(f"a side calls {ast.unparse(each.func)}(), which may do more than compute a value")
+                raise NotRewritable(f"a side calls {ast.unparse(each.func)}(), which may do more than compute a value")
 
     def _is_pure(self, call: ast.Call) -> bool:
         called = call.func
@@ -273,7 +273,7 @@ def _branch(definition: ast.FunctionDef, line: int, scope: _Scope) -> Replaced:
     ]
     if len(found) != 1:
         kinds = "no if statement or conditional expression" if not found else "several conditional expressions"
-        raise Refused(f"{kinds} at line {line}")
+        raise NotRewritable(f"{kinds} at line {line}")
     block, at, expression = found[0]
     for side in (expression.body, expression.orelse, expression.test):
         scope.check(side)
@@ -331,19 +331,19 @@ def _if(branch: ast.If, rest: Sequence[ast.stmt], known: Collection[str], scope:
         return [_return(branch.test, yes, no, scope)], 1
     if yes is not None and not branch.orelse:
         if len(rest) != 1 or (no := _returned(rest)) is None:
-            raise Refused("one side returns, and the other continues with more than a return")
+            raise NotRewritable("one side returns, and the other continues with more than a return")
         return [_return(branch.test, yes, no, scope)], 2
     if yes is not None or no is not None:
-        raise Refused("one side returns, and the other continues")
+        raise NotRewritable("one side returns, and the other continues")
     then, other = _assigned(branch.body, scope), _assigned(branch.orelse, scope)
     names = list(dict.fromkeys((*then, *other)))
     for name in names:
         if (name not in then or name not in other) and name not in known:
-            raise Refused(f"only one side assigns {name}, which has no value before")
+            raise NotRewritable(f"only one side assigns {name}, which has no value before")
     if len(names) > 1:
         for value in (*then.values(), *other.values(), branch.test):
             if {each.id for each in ast.walk(value) if isinstance(each, ast.Name)}.intersection(names):
-                raise Refused("a side assigns several names and reads one of them")
+                raise NotRewritable("a side assigns several names and reads one of them")
     own = [
         ast.Assign(
             [ast.Name(name, ast.Store())],
@@ -365,7 +365,7 @@ def _return(test: ast.expr, yes: ast.expr, no: ast.expr, scope: _Scope) -> ast.R
         pairs = zip(yes.elts, no.elts, strict=True)
         return ast.Return(ast.Tuple([_where(test, a, b, scope) for a, b in pairs], ast.Load()))
     if isinstance(yes, ast.Tuple) or isinstance(no, ast.Tuple):
-        raise Refused("the sides do not return the same number of values")
+        raise NotRewritable("the sides do not return the same number of values")
     return ast.Return(_where(test, yes, no, scope))
 
 
@@ -376,10 +376,10 @@ def _assigned(block: Sequence[ast.stmt], scope: _Scope) -> Sides:
         if isinstance(statement, ast.Pass):
             continue
         if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
-            raise Refused(f"a side does more than assign names: {ast.unparse(statement).splitlines()[0]}")
+            raise NotRewritable(f"a side does more than assign names: {ast.unparse(statement).splitlines()[0]}")
         name = statement.targets[0].id
         if len(statement.targets) > 1 or name in found:
-            raise Refused(f"a side assigns {name} more than once, or several names at once")
+            raise NotRewritable(f"a side assigns {name} more than once, or several names at once")
         scope.check(statement.value)
         found[name] = statement.value
     return found
@@ -428,12 +428,12 @@ def suggested(fn: Callable[..., object], file: str, line: int, given: Sequence[o
         return Suggestion()
     try:
         made = rewritten(found[0], {line}, found[1])
-    except Refused:
+    except NotRewritable:
         return Suggestion()
     return Suggestion(tuple(each for each in made.diff[3:] if not each.startswith(" ")), _cell(made))
 
 
-def _cell(made: Rewritten) -> str:
+def _cell(made: RewrittenFunction) -> str:
     function = made.function
     if function.__module__ != "__main__" or function.__code__.co_freevars or "<locals>" in function.__qualname__:
         return ""

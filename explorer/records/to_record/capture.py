@@ -53,7 +53,7 @@ def codes(capture: Capture) -> tuple[data.CodeData, ...]:
     return tuple(found)
 
 
-def breaks(broke: Iterable[Break], steps: Steps) -> tuple[data.BreakData, ...]:
+def breaks(broke: Iterable[Break], steps: RecordedSteps) -> tuple[data.BreakData, ...]:
     found = []
     for b in broke:
         reason = why(b.why)
@@ -64,18 +64,18 @@ def breaks(broke: Iterable[Break], steps: Steps) -> tuple[data.BreakData, ...]:
     return tuple(found)
 
 
-def effects(capture: Capture, steps: Steps) -> tuple[data.EffectData, ...]:
+def effects(capture: Capture, steps: RecordedSteps) -> tuple[data.EffectData, ...]:
     return tuple(data.EffectData(e.kind, e.text, e.origins, steps.at(e.step)) for e in capture.effects)
 
 
-def made(capture: Capture, steps: Steps) -> dict[str, int]:
+def made(capture: Capture, steps: RecordedSteps) -> dict[str, int]:
     """The steps that made the nodes of the graph."""
     nodes = () if capture.graph is None else capture.graph.graph.nodes
     facts = [info(node) for node in nodes if node.op != "output"]
     return {each.id: at for each in facts if (at := steps.at(each.step)) >= 0}
 
 
-def symbols(capture: Capture, steps: Steps) -> tuple[data.SymbolData, ...]:
+def symbols(capture: Capture, steps: RecordedSteps) -> tuple[data.SymbolData, ...]:
     environment = None if capture.graph is None else capture.graph.fake_mode.shape_env
     fixed_at = {} if environment is None else {str(name): to for name, to in environment.replacements.items()}
     dynamic = []
@@ -95,7 +95,7 @@ def symbols(capture: Capture, steps: Steps) -> tuple[data.SymbolData, ...]:
     return (*dynamic, *fixed)
 
 
-def guards(artifact: Capture | GuardedCode, steps: Steps) -> tuple[data.GuardData, ...]:
+def guards(artifact: Capture | GuardedCode, steps: RecordedSteps) -> tuple[data.GuardData, ...]:
     return tuple(guard_data(guard, steps.at(guard.step)) for guard in artifact.guards)
 
 
@@ -116,7 +116,7 @@ def recompiles(events: Iterable[object]) -> tuple[data.RecompileData, ...]:
 
 
 @dataclass
-class Steps:
+class RecordedSteps:
     """The frames that the evaluator entered, and what it did, in order. `numbers` are the steps of its last evaluation
     of the root frame, of which the capture is, by the number they have there."""
 
@@ -133,8 +133,8 @@ class Steps:
         return next((at for at in reversed(self.numbers.values()) if self.steps[at].instruction == instruction), -1)
 
 
-def steps(events: Iterable[object]) -> Steps:
-    made = Steps()
+def steps(events: Iterable[object]) -> RecordedSteps:
+    made = RecordedSteps()
     entered: dict[Activation, int] = {}
     texts: dict[int, str] = {}
 

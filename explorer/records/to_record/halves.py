@@ -20,7 +20,7 @@ from explorer.ir import record as data
 from explorer.ir.graph import Graph, info
 from explorer.ir.loops import Extern, Loop, Loops, Size
 from explorer.ir.program import Generated, Lowered, Program, nested
-from explorer.ir.schedule import Dependencies, Fused, FusedKernel, Fusion, FusionTried, MemoryPlan, Schedule
+from explorer.ir.schedule import Dependencies, Fused, FusedKernel, FusionDecision, FusionTried, MemoryPlan, Schedule
 from explorer.records.to_record.graphs import text, why
 
 
@@ -150,7 +150,7 @@ def _schedule(schedule: Schedule, tried: Sequence[FusionTried]) -> data.Schedule
     )
 
 
-def _fusion(found: Fusion | FusionTried) -> data.FusionData:
+def _fusion(found: FusionDecision | FusionTried) -> data.FusionData:
     reason = why(found.verdict.why)
     assert reason is not None
     later = isinstance(found, FusionTried) and found.later

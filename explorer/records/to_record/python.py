@@ -60,27 +60,27 @@ class Operation:
     op: str
     arg: Any
     values: tuple[Value, ...]
-    caught: Block | None = None
+    caught: BasicBlock | None = None
 
 
 @dataclass(frozen=True)
-class Block:
+class BasicBlock:
     """Operations, and then "return" or "raise" of a value, or "bool" or "none": what happens where the value is true
     (or None), and where not."""
 
     operations: tuple[Operation, ...]
     end: str
     value: Value
-    branches: tuple[Block, ...] = ()
+    branches: tuple[BasicBlock, ...] = ()
 
-    def walk(self) -> Iterator[Block]:
+    def walk(self) -> Iterator[BasicBlock]:
         yield self
         for each in self.branches:
             yield from each.walk()
 
 
 @dataclass
-class Evaluation:
+class BodyEvaluation:
     """Of one body. `objects` are the names of constants that are no literals, by their ids; `named` the local that each
     value was first bound to."""
 
@@ -91,7 +91,7 @@ class Evaluation:
     named: dict[Value, str] = field(default_factory=dict)
     count: int = 0
 
-    def body(self) -> Block:
+    def body(self) -> BasicBlock:
         code = self.code
         if code.cells or code.flags & SUSPENDING:
             raise Unclear
@@ -99,7 +99,7 @@ class Evaluation:
         self.handlers: Sequence[Handler | None] = handlers_by_position(code)
         return self.block(0, [], {name: ("argument", name) for name in arguments(code)}, frozenset())
 
-    def block(self, at: int, stack: list[Value], bound: dict[str, Value], seen: frozenset[int]) -> Block:
+    def block(self, at: int, stack: list[Value], bound: dict[str, Value], seen: frozenset[int]) -> BasicBlock:
         """What is done from an instruction on. Raises Unclear."""
         done: list[Operation] = []
         handling = 0
@@ -143,7 +143,7 @@ class Evaluation:
                     handling = 0
                     stack.pop()
                 case "RETURN_VALUE" | "RAISE_VARARGS" if not handling and (op == "RETURN_VALUE" or arg == 1):
-                    return Block(tuple(done), "return" if op == "RETURN_VALUE" else "raise", stack.pop())
+                    return BasicBlock(tuple(done), "return" if op == "RETURN_VALUE" else "raise", stack.pop())
                 case "POP_JUMP_IF":
                     kind = "none" if "none" in arg else "bool"
                     tested = stack.pop()
@@ -154,7 +154,7 @@ class Evaluation:
                         tested = ("made", self.count, 0)
                         self.count += 1
                     ways = (self.index[str(instruction.target)], at)[:: 1 if arg in ("true", "none") else -1]
-                    return Block(
+                    return BasicBlock(
                         tuple(done), kind, tested, tuple(self.block(way, [*stack], {**bound}, seen) for way in ways)
                     )
                 case "LOAD_GLOBAL" if arg in self.globals:
@@ -279,7 +279,7 @@ class Writer:
             self.names[value] = free(wanted if known else f"t{value[1]}", self.taken)
         return self.names[value]
 
-    def statements(self, block: Block) -> list[str]:
+    def statements(self, block: BasicBlock) -> list[str]:
         lines: list[str] = []
         pending: dict[Value, str] = {}
         attributes: set[Value] = set()
@@ -386,7 +386,7 @@ def python(code: Code) -> str:
 
 def _python(code: Code) -> str:
     objects = objects_of(code)
-    evaluation = Evaluation(code, objects)
+    evaluation = BodyEvaluation(code, objects)
     body = evaluation.body()
     caught = [each for block in body.walk() for each in block.operations if each.caught is not None]
     if len(caught) > 1 or any(block.value == ("null",) for block in body.walk()):
@@ -419,14 +419,14 @@ def objects_name(operation: Operation) -> str:
     return str(called[1])
 
 
-def without(block: Block) -> Block:
+def without(block: BasicBlock) -> BasicBlock:
     """The block without what is done where an operation raises."""
     done = tuple(Operation(each.op, each.arg, each.values) for each in block.operations)
-    return Block(done, block.end, block.value, tuple(map(without, block.branches)))
+    return BasicBlock(done, block.end, block.value, tuple(map(without, block.branches)))
 
 
 def written(
-    name: str, given: Sequence[str], code: Code, body: Block, named: Mapping[Value, str], taken: set[str]
+    name: str, given: Sequence[str], code: Code, body: BasicBlock, named: Mapping[Value, str], taken: set[str]
 ) -> str:
     blocks = list(body.walk())
     used = Counter(value for block in blocks for each in block.operations for value in each.values)
@@ -441,7 +441,7 @@ def written(
         raise Unclear from error
 
 
-def evaluated(text: str, name: str, code: Code, objects: Mapping[int, str]) -> Block:
+def evaluated(text: str, name: str, code: Code, objects: Mapping[int, str]) -> BasicBlock:
     """What the function of a text does. Free variables are those of a function around it."""
     inner = "\n".join(f"    {line}" for line in text.splitlines())
     try:
@@ -453,4 +453,4 @@ def evaluated(text: str, name: str, code: Code, objects: Mapping[int, str]) -> B
     found = decode(made)
     if parameters(found) != parameters(code) or not set(found.frees) <= set(code.frees):
         raise Unclear
-    return Evaluation(found, globals=frozenset(objects.values())).body()
+    return BodyEvaluation(found, globals=frozenset(objects.values())).body()

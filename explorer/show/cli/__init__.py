@@ -24,7 +24,7 @@ from explorer.records.watching import Watch
 from explorer.show.cli.course import class_command, course_command
 from explorer.show.cli.machine import cache_command, doctor_command
 from explorer.show.cli.operators import operators_command, reason_command
-from explorer.show.cli.progress import Output, Terminal, wide_enough
+from explorer.show.cli.progress import SafeConsole, Terminal, wide_enough
 from explorer.show.cli.script import run as run_script
 from explorer.show.cli.step import serve, step
 from explorer.show.demo import NO_TRANSFORMERS, cases, demo, without_compiler
@@ -120,7 +120,7 @@ def run_command(context: click.Context, out: Path, script: str, arguments: Seque
         raise Refused(f"cannot read {script}: {_message(error)}; expected a Python script") from error
     except SyntaxError as error:
         raise Refused(f"{script} is not a Python script: {error}") from error
-    terminal = Terminal(Output(file=errors))
+    terminal = Terminal(SafeConsole(file=errors))
     record = log.record
     if record.data.compiles or record.data.calls:
         _put(record, out, Path(script).stem, terminal)
@@ -164,7 +164,7 @@ def report_command(file: Path, out: Path | None, as_text: bool) -> None:
         return
     target = out or file.with_name(_stem(file) + ".html")
     try:
-        with Terminal(Output(stderr=True)).phase("making the page"):
+        with Terminal(SafeConsole(stderr=True)).phase("making the page"):
             page = record.to_html(target)
     except OSError as error:
         raise Failed(f"cannot write the page {target}: {_message(error)}; choose another file with -o") from error

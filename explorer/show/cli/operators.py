@@ -10,7 +10,7 @@ import torch
 from rich.table import Table
 from rich.text import Text
 
-from explorer.compiler.operators import MEANINGS, Handler, handlers, library_calls, named
+from explorer.compiler.operators import MEANINGS, OperatorHandler, handlers, library_calls, named
 from explorer.core.reasons import CATALOGUE
 from explorer.show.cli.progress import wide_enough
 
@@ -56,7 +56,7 @@ UNMET = (
 )
 
 
-def page(found: Sequence[Handler]) -> str:
+def page(found: Sequence[OperatorHandler]) -> str:
     counts = Counter(each.kind for each in found)
     lines = [
         "# What handles an operator",

@@ -26,7 +26,7 @@ LOG_WIDTH = 150
 FIELDS = ("description", "fields[step]")
 
 
-class Output(Console):
+class SafeConsole(Console):
     """A console that obeys no control characters in what it is given: much of that comes from strangers."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
@@ -34,9 +34,9 @@ class Output(Console):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
-def wide_enough() -> Output:
+def wide_enough() -> SafeConsole:
     """Standard output; where it is no terminal, with room for tables."""
-    return Output(width=None if sys.stdout.isatty() else LOG_WIDTH)
+    return SafeConsole(width=None if sys.stdout.isatty() else LOG_WIDTH)
 
 
 class Terminal:

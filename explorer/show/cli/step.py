@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from rich.text import Text
 
 from explorer.records.session import Record
-from explorer.show.cli.progress import Output, wide_enough
+from explorer.show.cli.progress import SafeConsole, wide_enough
 from explorer.show.view.dap import Adapter, Message
 from explorer.show.view.queries import WAYS, Queried
 from explorer.show.view.walk import Walk, manual
@@ -20,7 +20,7 @@ def step(record: Record, compile: str, at: int | None, query: str | None, what: 
     """What `explorer step` does; its exit code. `what` it goes through is a key of WAYS.
 
     Raises ValueError for what the record does not have, and for what is no query."""
-    console: Output = wide_enough()
+    console: SafeConsole = wide_enough()
 
     def told(text: str) -> None:
         console.print(Text(text), soft_wrap=True)

@@ -76,7 +76,7 @@ class ComparingMagics(Magics):
         with unnoticed(), state.in_place():
             fn, args, kwargs = _call(called, {**self.shell.user_ns, **state.args})
             name = ast.unparse(called)
-            output = Output(name, count)
+            output = ComparisonOutput(name, count)
             run = compare(
                 fn, methods=methods, backends=given.backends, time=not given.no_time, name=name, tell=output.tell
             )
@@ -86,7 +86,7 @@ class ComparingMagics(Magics):
         output.finish(found)
 
 
-class Output:
+class ComparisonOutput:
     """Says which method is at work, since some take long, and then shows the comparison in the same place."""
 
     def __init__(self, name: str, count: int) -> None:

@@ -9,17 +9,17 @@ from typing import Any
 from explorer.compiler.config import Config
 from explorer.core.files import cell_name
 from explorer.core.recorder import Progress
-from explorer.ir.edit import RERUN, EditedSource, EditRefused, Function, edited, parsed
+from explorer.ir.edit import RERUN, EditableFunction, EditedSource, EditRefused, edited, parsed
 from explorer.records.check.process import kept_inside
 from explorer.records.check.trial import Repetition, unnoticed
-from explorer.records.editing import Called, Explored
+from explorer.records.editing import Called, ExploredProgram
 from explorer.records.exploration import Asked, exploration
 from explorer.records.session import Record
 from explorer.show.notebook.cell import Plan, function, names, parameters, plan
 
 
 @dataclass(frozen=True)
-class ExploredCell(Explored):
+class ExploredCell(ExploredProgram):
     """The statements of `made` from `start` on. They read the copies of `trial`; where that is None, or the change
     reads other names, what the notebook has by now."""
 
@@ -29,10 +29,10 @@ class ExploredCell(Explored):
     file: str
     trial: Repetition | None
 
-    def functions(self) -> list[Function]:
+    def functions(self) -> list[EditableFunction]:
         lines = self.lines(self.file)
         first = 2 if lines and lines[0].startswith("# %%explore") else 1
-        cell = Function(cell_name(self.file) or "cell", self.file, first, "\n".join(lines[first - 1 :]))
+        cell = EditableFunction(cell_name(self.file) or "cell", self.file, first, "\n".join(lines[first - 1 :]))
         return [cell, *(each for each in super().functions() if each.file != self.file)]
 
     def body(self, fn: types.FunctionType, source: EditedSource) -> types.CodeType:
@@ -41,7 +41,7 @@ class ExploredCell(Explored):
     def affected(self, source: EditedSource) -> bool:
         return source.file == self.file or super().affected(source)
 
-    def changed(self, function: Function, text: str) -> EditedSource:
+    def changed(self, function: EditableFunction, text: str) -> EditedSource:
         if function.file != self.file:
             return super().changed(function, text)
         before = self.lines(self.file)

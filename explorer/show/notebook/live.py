@@ -33,7 +33,7 @@ from explorer.records.exploration import SECONDS_OF_TIMING, Entrant, measure
 from explorer.records.session import Record, compressed
 from explorer.show.notebook import protocol
 from explorer.show.notebook.edit import ExploredCell
-from explorer.show.notebook.output import Output, Samples
+from explorer.show.notebook.output import Output, SampleBuffer
 from explorer.show.notebook.widget import ExplorerWidget, ToKernel
 from explorer.show.view.changes import answers
 from explorer.show.view.glance import with_glance
@@ -225,7 +225,7 @@ class Live:
     def abilities(self) -> protocol.Abilities:
         timed = {} if self.retiming is None else self.retiming.arguments()
         arguments = tuple(
-            protocol.Argument(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+            protocol.SizedArgument(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
             for name, tensor in timed.items()
         )
         can = self.retiming is not None
@@ -338,7 +338,7 @@ class Live:
             self.widget.say(self.edited)
 
     def _progress(self, run: str) -> Progress:
-        samples = Samples(self.say, run)
+        samples = SampleBuffer(self.say, run)
 
         def on_phase(what: str) -> None:
             samples.flush()
@@ -354,7 +354,7 @@ class Live:
 WHY_NOT = "a watched program is not run again"
 
 
-class Shown:
+class WatchOutput:
     """The output of a cell in which a watch began."""
 
     def __init__(self, title: str, panes: Sequence[str] = ()) -> None:
@@ -379,14 +379,14 @@ class WhenCompiled:
 
     def __init__(self, title: str, panes: Sequence[str]) -> None:
         self._given = (title, panes)
-        self.shown: Shown | None = None
+        self.shown: WatchOutput | None = None
         self.progress = Progress(
             lambda *given: self._there().progress.on_begin(*given),
             lambda *given: self._there().progress.on_stage(*given),
         )
 
-    def _there(self) -> Shown:
-        self.shown = self.shown or Shown(*self._given)
+    def _there(self) -> WatchOutput:
+        self.shown = self.shown or WatchOutput(*self._given)
         return self.shown
 
     def show(self, record: data.RecordData) -> None:

@@ -94,7 +94,7 @@ def options(function: Callable[..., object]) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True)
-class Kept:
+class NotebookRecord:
     """A record of this notebook; `cell` is the frontend's id of its cell, or what stands for it."""
 
     record: Record
@@ -111,7 +111,7 @@ class ExplorerMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self.defaults = Options()
-        self.kept: deque[Kept] = deque()
+        self.kept: deque[NotebookRecord] = deque()
         self._plans: dict[int, Plan] = {}
         self._numbers = count()
         self._watched: Watched | None = None
@@ -188,7 +188,7 @@ class ExplorerMagics(Magics):
 
     def _keep_record(self, record: Record, chosen: Options, cell: str, live: Live) -> None:
         self._make_room(cell)
-        self.kept.append(Kept(record, cell, live))
+        self.kept.append(NotebookRecord(record, cell, live))
         if chosen.out is not None:
             self.shell.user_ns[chosen.out] = record
         if chosen.save is not None:

@@ -33,7 +33,7 @@ Say = Callable[[protocol.Message], None]
 """Sends a message to the pages that show a record."""
 
 
-class Samples:
+class SampleBuffer:
     """Gathers samples of a run, so that not every one is a message."""
 
     def __init__(self, say: Say, run: str = "") -> None:
@@ -68,7 +68,7 @@ class Output:
         self._texts: dict[str, dict[str, tuple[str, data.TextData]]] = defaultdict(dict)
         self.runs: dict[str, CompileRun] = {}
         """The compiles so far, as the recorder has them."""
-        self._samples = Samples(say)
+        self._samples = SampleBuffer(say)
         self._whole: data.RecordData | None = None
         self.now = ""
         """What goes on."""

@@ -58,7 +58,7 @@ class Done(Message, frozen=True, tag="done"):
     error: str = ""
 
 
-class Argument(Message, frozen=True):
+class SizedArgument(Message, frozen=True):
     """A tensor argument that can be made again with other sizes."""
 
     name: str
@@ -79,7 +79,7 @@ class Abilities(Message, frozen=True, tag="abilities"):
     """What this kernel can do for the page. It can compile changes where `passes` names the passes that may be left
     out; else `no_edit` says why it cannot."""
 
-    arguments: tuple[Argument, ...] = ()
+    arguments: tuple[SizedArgument, ...] = ()
     retime: bool = False
     stop: bool = False
     why_not: str = ""

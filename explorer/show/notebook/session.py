@@ -23,7 +23,7 @@ from explorer.compiler.pipeline import compile_frame
 from explorer.compiler.runtime.timing import peaks
 from explorer.core.recorder import Recorder, compile_scope, recording
 from explorer.ir import record as data
-from explorer.ir.capture import Frame
+from explorer.ir.capture import InputFrame
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.process import Outside, kept_inside
 from explorer.records.check.trial import Repetition, unnoticed
@@ -149,7 +149,7 @@ class Session:
         if self.options.engine != "explorer":
             self.notes.append("Stock compiles only code that runs, so there is nothing to show.")
         call, recorder = self._call(), Recorder(self.output.progress)
-        frame = Frame("f0", call.__code__, dict(self.seen.values), call.__globals__, vars(builtins))
+        frame = InputFrame("f0", call.__code__, dict(self.seen.values), call.__globals__, vars(builtins))
         with unnoticed(), recording(recorder), compile_scope("f0", FUNCTION):
             try:
                 compile_frame(frame, self.config)

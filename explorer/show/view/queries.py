@@ -121,7 +121,7 @@ class Queried(Sequence[T], Generic[T, H]):
         return lambda at, held: any(part in fact.lower() for fact in self.facts(key, at, held) for part in parts)
 
 
-class Rows(Queried[T, None]):
+class Entries(Queried[T, None]):
     """Entries that stand by themselves: `rows` holds them."""
 
     rows: Sequence[T]

@@ -9,7 +9,7 @@ from explorer.core.text import count
 from explorer.ir.record import CompileData, FusionData, HalfData, RecordData, RewriteData, WrittenData
 from explorer.show.view.amounts import amount
 from explorer.show.view.provenance import node_names, operation_names
-from explorer.show.view.queries import Queried, Rows
+from explorer.show.view.queries import Entries, Queried
 
 
 def manual(steps: Queried[Any, Any]) -> str:
@@ -83,7 +83,7 @@ class Walk:
 # What the passes over the graph replaced, one rewrite at a time, and what lowering made of each node.
 
 
-class Rewrites(Rows[RewriteData]):
+class Rewrites(Entries[RewriteData]):
     """The rewrites of one compile. Queries are as for `Steps`: `pass:casts` and `pattern:view` find some,
     `node=aten.clone` what became of a node; `replaced:`, `dropped:` and `lowered:` those of a kind."""
 
@@ -160,7 +160,7 @@ def rewrites_of(record: RecordData) -> list[Rewrites]:
 # divergence.
 
 
-class Values(Rows[WrittenData]):
+class Values(Entries[WrittenData]):
     """What the kernels and library calls of one half wrote. Queries are as for `Steps`: `differs:` and `nan:` find what
     differs from eager and what is not finite, `kernel:k0` and `error>1e-3` what their texts and numbers say."""
 

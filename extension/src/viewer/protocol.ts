@@ -34,7 +34,7 @@ export interface Done {
 }
 
 /** A tensor argument that can be made again with other sizes. */
-export interface Argument {
+export interface SizedArgument {
   readonly name: string; readonly dtype: string; readonly shape: readonly number[];
 }
 
@@ -46,7 +46,7 @@ export interface Function {
 /** What this kernel can do for the page. It can compile changes where `passes` names the passes that may be left
  * out; else `no_edit` says why it cannot. */
 export interface Abilities {
-  readonly type: "abilities"; readonly arguments?: readonly Argument[]; readonly retime?: boolean;
+  readonly type: "abilities"; readonly arguments?: readonly SizedArgument[]; readonly retime?: boolean;
   readonly stop?: boolean; readonly why_not?: string; readonly functions?: readonly Function[];
   readonly passes?: readonly string[]; readonly no_edit?: string;
 }

@@ -16,7 +16,7 @@ from explorer.compiler.capture.model import is_number
 from explorer.compiler.capture.rules import each, positional, positional_each, table
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
 from explorer.compiler.capture.values.base import Tracer, Value
-from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, Text
+from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, TextValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, ExceptionValue, ObjectValue
 from explorer.compiler.capture.values.overrides import PLAIN
@@ -96,7 +96,7 @@ def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
 _TEXTS: dict[str, Callable[..., str]] = {"str": str, "repr": repr, "ascii": ascii, "format": format}
 
 
-def text_by(t: Tracer, function: Callable[..., str], args: Sequence[Value]) -> Text | None:
+def text_by(t: Tracer, function: Callable[..., str], args: Sequence[Value]) -> TextValue | None:
     """The text that a function of Python makes, where some of its arguments are not known and it raises for none."""
     if not any(map(_is_open, args)):
         return None
@@ -108,7 +108,7 @@ def text_by(t: Tracer, function: Callable[..., str], args: Sequence[Value]) -> T
             function(*given)
         except (ValueError, TypeError, LookupError, OverflowError, AttributeError):
             return None  # the caller meets it again, with the number
-    return Text(t, function, args)
+    return TextValue(t, function, args)
 
 
 _TRIED = (1, -1, 1 << 40)
@@ -118,7 +118,7 @@ _TRIED = (1, -1, 1 << 40)
 def _is_open(value: Value) -> bool:
     if isinstance(value, TupleValue):
         return value.cls in (tuple, torch.Size) and any(isinstance(i, Value) and _is_open(i) for i in value.items)
-    if isinstance(value, Text):
+    if isinstance(value, TextValue):
         return value.unread is not None
     return isinstance(value, FloatValue) or isinstance(value, SizeValue) and not isinstance(value, NumberValue)
 

@@ -36,7 +36,7 @@ from explorer.ir.capture import (
     Source,
     Specialised,
 )
-from explorer.ir.capture import Frame as InputFrame
+from explorer.ir.capture import InputFrame as InputFrame
 from explorer.ir.record import GlobalStateData
 
 SHOWN_ITEMS = 8

@@ -154,7 +154,7 @@ class Unread(Value):
         return type(self.given)
 
 
-class Text(Constant):
+class TextValue(Constant):
     """A text that `function` makes of numbers which are not known. It is made anew in each call; once something asks
     what it is, the numbers are known, and guarded."""
 

@@ -1,6 +1,6 @@
 // The sizes that a new timing run is to use: one slider for each dimension, and those that were equal move together.
 
-import type { Argument } from "../../protocol";
+import type { SizedArgument } from "../../protocol";
 import { Signal } from "../../signal";
 import type { Shapes } from "./runs";
 
@@ -11,7 +11,7 @@ export interface Dim {
 
 const MOST = 2 ** 24;
 
-export function Sizes(args: readonly Argument[]) {
+export function Sizes(args: readonly SizedArgument[]) {
   /** Sizes that were equal at first, and more than 1, keep being equal: most programs ask for it. */
   const tied = new Signal(true);
   const original = (): Shapes => Object.fromEntries(args.map(each => [each.name, each.shape]));
@@ -23,7 +23,7 @@ export function Sizes(args: readonly Argument[]) {
     const wanted = Math.min(Math.max(Math.round(size), 1), MOST);
     if (!Number.isFinite(wanted)) return;
     const original = originally(which);
-    const moves = (argument: Argument, dim: number) =>
+    const moves = (argument: SizedArgument, dim: number) =>
       (argument.name === which.argument && dim === which.dim)
       || (tied.value && original > 1 && argument.shape[dim] === original);
     shapes.value = Object.fromEntries(args.map(argument => {
