@@ -37,11 +37,20 @@ PROGRAMS = {
     "out expanded, of none": lambda x: torch.mul(x[:0], 1, out=x[3:6].expand(2, 3)),
     "out folded, of none": lambda x: torch.sum(x[:0].view(0, 3), 1, out=x.as_strided((2, 3), (1, 1))),
     "running sum": lambda x: torch.cumsum(x, 0, out=x),
+    "expanded, filled": lambda x: x[:2].view(2, 1).expand(2, 3).fill_(7),
+    "folded, zeroed": lambda x: x.as_strided((2, 3), (1, 1)).zero_(),
+    "folded, filled by a tensor": lambda x: x.as_strided((2, 3), (1, 1)).fill_(torch.tensor(5.0)),
+    "folded, a folded part zeroed": lambda x: x[3:].as_strided((2, 3), (1, 1))[:, :2].zero_(),
+    "folded, a part zeroed": lambda x: x.as_strided((2, 3), (1, 1))[0].zero_(),
+    "folded, set": lambda x: x.as_strided((2, 3), (1, 1)).__setitem__((slice(None), 1), 4),
     "a list of one twice": lambda x: torch._foreach_mul_([x, x], 2.0),
     "a list with a part": lambda x: torch._foreach_add_([x[:3], x], 1.0),
     "a list from its parts": lambda x: torch._foreach_copy_([x[:3], x[3:6]], [x[3:6], x[:3]]),
 }
-ONE_GRAPH = ("itself", "another row", "all of it", "columns beside", "columns between", "one column", "out")
+ONE_GRAPH = (
+    "itself", "another row", "all of it", "columns beside", "columns between", "one column", "out", "expanded, filled",
+    "folded, zeroed", "folded, filled by a tensor",
+)  # fmt: skip
 
 
 def outcome(function):
@@ -77,10 +86,27 @@ def as_in_eager(program, backend, dynamic):
 
 
 @pytest.mark.parametrize("name", ONE_GRAPH)
-def test_memory_that_does_not_meet_breaks_no_graph(name):
+def test_memory_that_does_not_meet_or_is_filled_breaks_no_graph(name):
     found, raised = outcome(explorer.compile(PROGRAMS[name], fullgraph=True))
     assert not raised
     assert torch.equal(found, outcome(PROGRAMS[name])[0])
+
+
+WRITES_ALL = lambda x: x.fill_(4)  # noqa: E731
+
+
+@pytest.mark.parametrize("made", (lambda: torch.ones(3).expand(2, 3), lambda: torch.ones(6).as_strided((2, 3), (1, 1))))
+def test_an_input_whose_elements_share_memory_is_filled(made):
+    for write in (WRITES_ALL, lambda x: x[0].zero_(), lambda x: x[:, :2].zero_()):
+
+        def program(x, write=write):
+            write(x)
+            return x + 1
+
+        expected, found = made(), made()
+        whole = write is WRITES_ALL
+        assert torch.equal(explorer.compile(program, fullgraph=whole)(found), program(expected))
+        assert torch.equal(found, expected)
 
 
 LAYOUTS = (

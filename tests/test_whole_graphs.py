@@ -157,7 +157,33 @@ def clipped(x):
     return torch.nn.utils.get_total_norm([*norms, x])
 
 
+def rows_of_none(x):
+    none = x[:0].view(0, 2)
+    return [row * 2 for row in none], none.unbind(), torch.unbind(none), [*reversed(list(x))], list(reversed(x))
+
+
+def partials(x):
+    inner = functools.partial(lambda a, b, c=0, d=0: a * b + c - d, 2, c=1)
+    outer = functools.partial(inner, 3, c=5, d=4)
+    kept = functools.partial(lambda a: a, x)
+    kept.name = "own"
+    return x * outer(), outer.args, outer.keywords, functools.partial(kept).args, outer.func is inner.func
+
+
+def renamed(x):
+    def made():
+        """Something."""
+
+    made.weight = 3
+    made.__name__ = "other"
+    return x * made.weight, made.__name__, made.__dict__
+
+
 PROGRAMS = {
+    "rows of none": rows_of_none,
+    "partials of partials": partials,
+    "what a function keeps": renamed,
+    "the base of no view": lambda x: (x * 2, x._base is None, (x + 1)._base),
     "compiled inside": compiled_inside,
     "groups of tensors": grouped,
     "norm of gradients": clipped,
@@ -205,6 +231,26 @@ def same(found, expected):
         torch.testing.assert_close(found, expected)
     else:
         assert found == expected
+
+
+@pytest.mark.parametrize("backend", ("explorer", "aot_eager"))
+def test_a_tensor_with_a_gradient_changes_its_size(backend):
+    def leaf(size):
+        made = torch.ones(size, requires_grad=True)
+        made.sum().backward()
+        return made
+
+    for f in (lambda x: x * 2, lambda x: x * 2 if x.grad is None else x.grad + x):
+        compiled = explorer.compile(f, fullgraph=True, backend=backend)
+        for x in (torch.ones(3), leaf(4), leaf(5), leaf((2, 3)), torch.ones(6), leaf(7)):
+            same(compiled(x), f(x))
+
+
+def test_the_base_of_a_view():
+    base = torch.ones(4, requires_grad=True) * 1
+    compiled = explorer.compile(lambda x, y: (x * 2, x._base is y), fullgraph=True, backend="aot_eager")
+    for x in (base[1:], torch.ones(3), torch.ones(3)[:2], base[0], base):
+        assert compiled(x, base)[1] is (x._base is base)
 
 
 class Lazy(torch.nn.Module):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch._ops import HigherOrderOperator
 from torch._prims_common import compute_elementwise_output_strides, suggest_memory_format
 from torch._prims_common import make_contiguous_strides_for as contiguous
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.meta_utils import MetaTensorDesc, MetaTensorDescriber
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
@@ -92,6 +94,14 @@ def is_own(name: str, result: object) -> bool:
     return result.device.type == "cpu" and not (name == "max_pool1d" and result.requires_grad)
 
 
+class WithoutGradients(MetaTensorDescriber):
+    """Leaves out what a tensor has as `.grad`: an input of its own where the program asks for it, whose sizes no other
+    input would give."""
+
+    def describe_tensor(self, t: Tensor, **how: bool) -> MetaTensorDesc[Any]:
+        return replace(super().describe_tensor(t, **how), grad=None)
+
+
 class LaidOut(FakeTensorMode):
     """Fake tensors with the strides of real ones, that refuse the sizes that real ones do. `written` counts the writes
     by storage: inference tensors have no version, and `x.data` has another than `x`. `drew`: an operator has drawn
@@ -101,6 +111,7 @@ class LaidOut(FakeTensorMode):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self.fake_tensor_converter.meta_converter.describer = WithoutGradients()
         self.written = Counter[int]()
         self._kept: list[torch.UntypedStorage] = []  # the memory of another may not get its number
         self.drew = False

@@ -341,6 +341,20 @@ def overlaps(
     return False
 
 
+def fills(target: object, args: Sequence[Any], known: Iterable[object], hint: Hint) -> bool:
+    """Whether it gives each place in memory the same number, however often: one that does not lie there itself, in
+    memory of which no other tensor with elements that share a place was made. A graph writes a part of such a one into
+    a copy of it, where the rest keeps what it had."""
+    memory = [each.untyped_storage()._cdata for each in tensors_in(args)]
+    if _name(target) not in ("zero_", "fill_") or len(set(memory)) < len(memory):
+        return False
+    others = (each for each in known if isinstance(each, FakeTensor) and each.layout is torch.strided)
+    return not any(
+        each.untyped_storage()._cdata == memory[0] and _lies(each) != _lies(args[0]) and may_fold(each, hint)
+        for each in others
+    )
+
+
 def _part_set(target: object, args: Sequence[Any]) -> FakeTensor | None:
     """The view that tensor[key] = value writes, for a key without tensors."""
     if getattr(target, "__name__", "") != "setitem" or not isinstance(args[0], FakeTensor):

@@ -352,6 +352,9 @@ class Tape:
             with self.mode:
                 roots = [given for each in written for _, _, given in self.sharing(each)]
                 overlapping = checks.overlaps(target, fake_args, written, tensors, roots, self._hint)
+                if overlapping:
+                    known = (info(node).value for node in self.graph.nodes)
+                    overlapping = not checks.fills(target, fake_args, known, self._hint)
             self.note_shape_guards("whether elements that are written share memory depends on it")
             if overlapping:
                 unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))

@@ -25,6 +25,7 @@ from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue, DictView, SetValue
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue, lacks
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
+from explorer.compiler.capture.values.tensor import TensorValue
 
 NONE = Constant(None)
 
@@ -113,6 +114,8 @@ def _reversed(t: Tracer, items: Value) -> Value:
             lacks(t, items.cls, "__reversed__")
         places = reversed(range(t.index(t.length(items))))
         return t.sequence_iterator(TupleValue([t.get_item(items, Constant(place)) for place in places]))
+    if isinstance(items, TensorValue):
+        return t.call_method(items, "__reversed__", [])
     known = items.constant()
     if isinstance(known, range):
         return t.sequence_iterator(Constant(known[::-1]))

@@ -407,7 +407,7 @@ table({
     operator.is_not: lambda t, left, right: Constant(not t.is_same(left, right)),
     types.MethodType: lambda t, function, bound: BoundMethod(function, bound),
     typing.cast: lambda t, kind, value: value,
-    functools.partial: lambda t, function, *args, **kwargs: PartialValue(function, list(args), t.new_dict(kwargs)),
+    functools.partial: lambda t, function, *args, **kwargs: PartialValue.of(t, function, list(args), kwargs),
     issubclass: lambda t, value, classes: Constant(t.python(issubclass, t.constant_of(value), _classes(t, classes))),
     # The instance's dictionary, or the locals.
     vars: lambda t, value=None: t.new_dict(t.bound_locals()) if value is None else t.get_attr(value, "__dict__"),

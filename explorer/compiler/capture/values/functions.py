@@ -19,6 +19,9 @@ from explorer.compiler.capture.values.sequences import SequenceValue
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Item, Source
 
+_OF_FUNCTIONS = frozenset(vars(types.FunctionType))
+"""What a function keeps outside of its dictionary."""
+
 
 class CellAside(Value):
     """A cell on the stack while an inlined comprehension has a variable of its own in the cell's place."""
@@ -117,7 +120,7 @@ class FunctionValue(Value):
                     self.code.co_consts[0] if self.code.co_consts and isinstance(self.code.co_consts[0], str) else None
                 )
             case "__dict__":
-                return t.new_dict(dict(self.overlay))
+                return t.new_dict({key: value for key, value in self.overlay.items() if key not in _OF_FUNCTIONS})
             case "__annotations__":
                 return self.annotations if self.annotations is not None else t.new_dict({})
             case "__defaults__":
@@ -290,6 +293,15 @@ class PartialValue(ObjectValue):
     ) -> None:
         super().__init__(functools.partial, source, given)
         self.function, self.args, self.keywords = function, args, keywords
+
+    @classmethod
+    def of(cls, t: Tracer, function: Value, args: list[Value], keywords: dict[str, Value]) -> PartialValue:
+        """partial(function, ...): one of a partial that has no attributes of its own is one of what that calls."""
+        called = function
+        if isinstance(function, PartialValue) and function.cls is functools.partial and not function.own_names(t):
+            called, args = function.function, [*function.args, *args]
+            keywords = {**function.keywords.plain_items(t), **keywords}
+        return cls(called, args, DictValue.of((Constant(name), value) for name, value in keywords.items()))
 
     def real(self) -> Any:
         named = self.keywords.entries.values()

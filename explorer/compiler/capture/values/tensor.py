@@ -153,6 +153,11 @@ class TensorValue(Value):
                 return Constant(None)
             if self.given is not None and self.source is not None and self.fake.grad_fn is None:
                 return t.wrap(Attr(self.source, name), None)
+        if name == "_base" and not self.fake._is_view() and not (self.given is not None and self.given._is_view()):
+            self.asked(t, "_is_view")
+            return Constant(None)
+        if name == "_base" and self.given is not None and self.source is not None:
+            return t.wrap(Attr(self.source, name), self.given._base)
         found = getattr(torch.Tensor, name, None)
         if found is None:
             if hasattr(torch.Tensor, name) and name not in ("grad_fn", "_base", "_grad", "__hash__"):
@@ -706,6 +711,8 @@ def _span(tensor: torch.Tensor) -> tuple[Any, Any]:
 
 def _answer(t: Tracer, name: str, args: list[Value], result: object) -> Value:
     """What a function said of a tensor that is no tensor."""
+    if isinstance(result, (tuple, list)) and not result:
+        return t.from_python(result)  # the views of a tensor are as many as its sizes say
     asked = [a for a in args if isinstance(a, TensorValue)]
     held = TENSOR_PROPERTIES.get(name)
     if asked and held is None:
