@@ -108,7 +108,7 @@ def test_nothing_is_described_where_nobody_records(monkeypatch) -> None:
         raise AssertionError("described a step")
 
     assert recording.recorder() is None
-    monkeypatch.setattr(tracer, "note_step", refuse)
+    monkeypatch.setattr(tracer, "step_of", refuse)
     x = torch.ones(3)
     assert torch.equal(explorer.compile(collected)(x), collected(x))
 

@@ -157,18 +157,19 @@ class Recorder:
         return graph if self.calls is None else self.calls.graph(self._owner().id, graph)
 
     def event(self, event: object) -> None:
-        if self.room_for(type(event)):
-            owner = self._owner()
-            self._seen[id(owner), type(event).__name__] += 1
-            owner.events.append(event)
+        if (events := self.room_for(type(event))) is not None:
+            events.append(event)
 
-    def room_for(self, kind: type) -> bool:
-        """Whether one more event of this type is kept; counts it as left out where not."""
+    def room_for(self, kind: type) -> list[Any] | None:
+        """Where an event of this type is to be added, which counts it; None, and it counts as left out, where enough
+        are kept."""
         owner = self._owner()
-        if self._seen[id(owner), kind.__name__] < getattr(kind, "CAP", EVENT_CAP):
-            return True
+        key = id(owner), kind.__name__
+        if self._seen[key] < getattr(kind, "CAP", EVENT_CAP):
+            self._seen[key] += 1
+            return owner.events
         owner.left_out[kind.__name__] += 1
-        return False
+        return None
 
     @property
     def compiling(self) -> bool:
@@ -226,10 +227,10 @@ def compile_scope(id: str, title: str) -> Iterator[None]:
         yield
 
 
-def wanted(kind: type) -> bool:
-    """Whether an event of this type would be kept: to be asked before one that is costly to describe is noted."""
+def room_for(kind: type) -> list[Any] | None:
+    """Where an event that is costly to describe is to be added; None where none of this type is kept."""
     current = recorder()
-    return current is not None and current.room_for(kind)
+    return None if current is None else current.room_for(kind)
 
 
 def note(event: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:

@@ -11,6 +11,7 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 import torch
 
@@ -708,8 +709,7 @@ class ValueDescription:
 Sighted = tuple[Described | Contained | str, int]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EvaluatorStep:
+class EvaluatorStep(msgspec.Struct, frozen=True, eq=False):
     """One instruction evaluated, and what changed in its activation's state since the last step there.
 
     The lowest `kept` values of the stack stayed, `pushed` came on top; `locals` were bound since (None: unbound). Each
@@ -728,7 +728,7 @@ class EvaluatorStep:
     kept: int
     pushed: tuple[Sighted, ...]
     locals: tuple[tuple[str, Sighted | None], ...]
-    begun: float = field(default_factory=perf_counter)
+    begun: float = msgspec.field(default_factory=perf_counter)
 
     def let_go(self, known: dict[int, object]) -> EvaluatorStep:
         """The same with texts in place of values. `known` are those by the ids of the values, which are all alive."""
@@ -746,4 +746,4 @@ class EvaluatorStep:
 
         pushed = tuple((told(value), since) for value, since in self.pushed)
         bound = tuple((name, each and (told(each[0]), each[1])) for name, each in self.locals)
-        return replace(self, pushed=pushed, locals=bound)
+        return msgspec.structs.replace(self, pushed=pushed, locals=bound)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,7 +46,7 @@ from explorer.compiler.capture.values.tensor import TensorValue, version
 from explorer.compiler.config import Config
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why, unsupported
-from explorer.core.recorder import note, wanted
+from explorer.core.recorder import room_for
 from explorer.core.rules import YOUR_RULE
 from explorer.ir import capture as ir
 from explorer.ir.bytecode import Code, Handler, Span
@@ -270,8 +270,8 @@ class Evaluator(Calls, DataModel):
                 frame.position = frame.index[target]
 
     def _note(self, frame: Frame) -> None:
-        if wanted(EvaluatorStep):
-            note_step(frame, self.frames[:-1], self.steps - 1, self.tape.nodes)
+        if (events := room_for(EvaluatorStep)) is not None:
+            events.append(step_of(frame, self.frames[:-1], self.steps - 1, self.tape.nodes))
 
     def _in_context(self, error: Value) -> None:
         """Link an exception that the program just made to the one it was handling then."""
@@ -539,53 +539,56 @@ class Evaluator(Calls, DataModel):
         return numbers.PrintableItems(self, value) if has_items else numbers.Printable(self, value)
 
 
-def note_step(frame: Frame, callers: list[Frame], number: int, nodes: int) -> None:
-    """Record that step `number` of the evaluation is about to run the next instruction of `frame`. `callers` are the
-    frames below it, outermost first."""
+def step_of(frame: Frame, callers: list[Frame], number: int, nodes: int) -> EvaluatorStep:
+    """Step `number` of the evaluation, which is about to run the next instruction of `frame`. `callers` are the frames
+    below it, outermost first."""
     if frame.seen is None:
         outer = callers[-1].seen if callers else None
         frame.seen = Seen(Activation(frame.code.qualname, outer.activation if outer is not None else None))
     seen = frame.seen
-    root = callers[0].seen if callers else None
-    evaluation = (root or seen).activation
-
-    def first(value: Value) -> int:
-        """The number of the step before which a value was first in sight."""
-        if value.sighted is not None and value.sighted[0] is evaluation:
-            return value.sighted[1]
-        if isinstance(value, Null) or type(value) is Constant and value.kind is type(None):
-            return 0  # there is one of it for all that is null or None
-        value.sighted = evaluation, number
-        return number
-
-    def held(value: Value) -> Value | Sighted:
-        shown = value.shown()
-        return value if shown is value else (shown, first(value))
-
-    def all_held(values: Iterable[Value]) -> Iterator[Value | Sighted]:
-        # Each step looks at all that its frame holds: what is shown as itself, which is most of it, is not asked.
-        return (value if type(value).shown is Value.shown else held(value) for value in values)
-
-    def told(held: Value | Sighted) -> Sighted:
-        return (held, first(held)) if isinstance(held, Value) else held
-
-    stack = [*all_held(frame.stack)]
+    evaluation = (callers[0].seen or seen).activation if callers else seen.activation
+    # Each step looks at all that its frame holds: what is shown as itself, which is most of it, is not asked.
+    stack = [v if type(v).shown is Value.shown else _held(v, evaluation, number) for v in frame.stack]
     bindings = frame.locals
     if frame.cells:
         bindings = bindings | {name: cell.contents for name, cell in frame.cells.items() if cell.contents is not None}
-    locals = dict(zip(bindings, all_held(bindings.values()), strict=True))
     kept = 0
     for before, now in zip(seen.stack, stack, strict=False):
         if before is not now and before != now:
             break
         kept += 1
+    pushed = tuple([_told(each, evaluation, number) for each in stack[kept:]])
     changed: tuple[tuple[str, Sighted | None], ...] = ()
-    if locals != seen.locals:
-        bound = [(name, told(value)) for name, value in locals.items() if seen.locals.get(name) != value]
+    if bindings != seen.locals:
+        locals = {
+            name: v if type(v).shown is Value.shown else _held(v, evaluation, number) for name, v in bindings.items()
+        }
+        bound = [(n, _told(v, evaluation, number)) for n, v in locals.items() if seen.locals.get(n) != v]
         changed = (*bound, *((name, None) for name in seen.locals if name not in locals))
-    instruction = frame.code.instructions[frame.position].id
-    note(EvaluatorStep, number, instruction, seen.activation, nodes, kept, tuple(map(told, stack[kept:])), changed)
-    seen.stack, seen.locals = stack, locals
+        seen.locals = locals
+    seen.stack = stack
+    return EvaluatorStep(
+        number, frame.code.instructions[frame.position].id, seen.activation, nodes, kept, pushed, changed
+    )
+
+
+def _first(value: Value, evaluation: Activation, number: int) -> int:
+    """The number of the step before which a value was first in sight."""
+    if value.sighted is not None and value.sighted[0] is evaluation:
+        return value.sighted[1]
+    if isinstance(value, Null) or type(value) is Constant and value.kind is type(None):
+        return 0  # there is one of it for all that is null or None
+    value.sighted = evaluation, number
+    return number
+
+
+def _held(value: Value, evaluation: Activation, number: int) -> Value | Sighted:
+    shown = value.shown()
+    return value if shown is value else (shown, _first(value, evaluation, number))
+
+
+def _told(held: Value | Sighted, evaluation: Activation, number: int) -> Sighted:
+    return (held, _first(held, evaluation, number)) if isinstance(held, Value) else held
 
 
 _UNBOUND = object()
