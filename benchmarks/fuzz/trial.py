@@ -59,9 +59,13 @@ def _shown(fact: Fact | None) -> str:
 
 
 def observed(
-    program: Program, compile_function: Compile | None, seconds: float, precision: Precision | None = None
+    program: Program,
+    compile_function: Compile | None,
+    seconds: float,
+    precision: Precision | None = None,
+    ended: Callable[[], None] = lambda: None,
 ) -> list[list[Fact]]:
-    """The facts after each step."""
+    """The facts after each step; `ended` is called after it, before anything is read that may run compiled code."""
     namespace = world()
     found: list[list[Fact]] = []
     torch._C._set_grad_enabled(True)
@@ -82,6 +86,7 @@ def observed(
                 observer.error("step", error)
             except TooLong as error:
                 observer.error("step", error)
+            ended()
             observer.tell("output", out.getvalue())
             observer.tell("grad mode", str(torch.is_grad_enabled()))
             torch._C._set_grad_enabled(True)
