@@ -120,6 +120,19 @@ def renamed(x, other):
     return x * 2
 
 
+def stream(items):
+    yield from items
+
+
+def handed_to_a_generator(x, other):
+    waiting = stream(other)  # noqa: F841
+    return x * 2
+
+
+def started_generator(x, other):
+    return x * 2, list(stream(other)), stream(other)
+
+
 def described(x):
     class Kept:
         pass
@@ -166,6 +179,11 @@ def shaped_text(x):
 
 def number_text(x, k):
     return x * k, f"{k:.2f}", repr((k, 1)), "%s" % k  # noqa: UP031
+
+
+def text_of_text(x):
+    text = str(x.shape[0]).zfill(3).upper()
+    return x * 2, text, text.replace("0", "o"), str(x.shape).lower().title(), f"{x.shape[0]}".center(9, "-")
 
 
 def code_point(x):
@@ -218,6 +236,13 @@ SEQUENCES: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]
     "turned in place in a wider storage": (
         turned_and_added, [(ones(3 * n, n)[n : n * 2].clone(),) for n in (3, 4, 5)], [1, 2, 2]
     ),
+    "an argument of a generator that never runs": (
+        handed_to_a_generator, [(a, other) for other in ([a], (a,), {1: a}, None, a)], [1] * 5,
+    ),
+    "an argument of a generator that runs": (
+        started_generator, [(a, other) for other in ([a], (a,), {1: a}, [a])], [1, 2, 3, 3],
+    ),
+    "a text made of a text of sizes": (text_of_text, [(ones(n, 3),) for n in (2, 4, 5, 1)], [1, 2, 2, 3]),
     "a text of sizes": (shaped_text, [(ones(n, 3),) for n in (2, 4, 5, 1)], [1, 2, 2, 3]),
     "a text of a float": (number_text, [(ones(3), k) for k in (0.5, 1.5, 2.5, 0.5)], [1, 2, 2, 2]),
     "a text that may raise": (code_point, [(ones(n, 3),) for n in (2, 4, 5)], [1, 2, 3]),
@@ -244,7 +269,10 @@ def test_graphs_after_each_call(function: Any, calls: list[tuple[Any, ...]], gra
     assert found == graphs
 
 
-TEXTS = ["a text of sizes", "a text of a float", "a text that may raise", "a text that is read"]
+TEXTS = [
+    "a text of sizes", "a text made of a text of sizes", "a text of a float", "a text that may raise",
+    "a text that is read",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -3,6 +3,7 @@ about types."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 
 from explorer.compiler.capture import reasons
@@ -17,10 +18,11 @@ from explorer.compiler.capture.opcodes.operators import (
 )
 from explorer.compiler.capture.values.base import Frame, Handled, Raised, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, SuperValue
-from explorer.compiler.capture.values.constant import NULL, Constant, NumberValue
+from explorer.compiler.capture.values.constant import NULL, Constant, NumberValue, Unread
+from explorer.compiler.capture.values.functions import FunctionValue
 from explorer.compiler.capture.values.iterators import GeneratorValue, IteratorValue
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import ExceptionValue, TracebackValue
+from explorer.compiler.capture.values.objects import ExceptionValue, TracebackValue, is_library
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.core.reasons import unsupported
@@ -39,6 +41,8 @@ def call(t: Tracer, f: Frame, i: Instruction) -> None:
     count, names = i.arg
     given = f.pop_many(count)
     function, bound = callee(f)
+    if not _starts_later(function):
+        given = [t.wrap(each.source, each.given) if isinstance(each, Unread) else each for each in given]
     positional, named = given[: count - len(names)], given[count - len(names) :]
     kwargs = dict(zip(names, named, strict=True))
     args = [*bound, *positional]
@@ -46,6 +50,16 @@ def call(t: Tracer, f: Frame, i: Instruction) -> None:
         f.push(_super_of_frame(t, f))
         return
     f.push(t.call(function, args, kwargs))
+
+
+def _starts_later(function: Value) -> bool:
+    """Whether a call of it only binds arguments to locals, as that of a generator function of the program does."""
+    if not isinstance(function, FunctionValue) or is_library(function.globals.get("__name__")):
+        return False
+    if function.given is not None and vars(function.given):  # a mark on it may decide what its call does
+        return False
+    kinds = function.code.co_flags & (inspect.CO_GENERATOR | inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    return kinds == inspect.CO_GENERATOR and not function.code.co_cellvars
 
 
 def _super_of_frame(t: Tracer, f: Frame) -> Value:

@@ -89,8 +89,9 @@ def delete_subscr(t: Tracer, f: Frame, i: Instruction) -> None:
 
 @OPCODES.rule("LOAD_FAST")
 def load_fast(t: Tracer, f: Frame, i: Instruction) -> None:
-    """Push a local. One that only gets another name is not read."""
-    found = f.locals[i.arg] = (t.unread_local(f, i.arg) if _is_renamed(f) else None) or t.load_local(f, i.arg)
+    """Push a local. One that only gets another name is not read, nor an argument before its call."""
+    is_unread = _is_renamed(f) or _is_argument(f)
+    found = f.locals[i.arg] = (t.unread_local(f, i.arg) if is_unread else None) or t.load_local(f, i.arg)
     f.push(CellAside(found) if isinstance(found, Cell) and i.arg.startswith(ASIDE) else found)
 
 
@@ -102,6 +103,14 @@ def _is_renamed(f: Frame) -> bool:
     if steps[position].op == "JUMP":
         position = f.index[steps[position].target or ""]
     return steps[position].op == "STORE_FAST"
+
+
+def _is_argument(f: Frame) -> bool:
+    """Whether what is pushed now is an argument of a call, with others that are only pushed."""
+    steps, position = f.code.instructions, f.position
+    while steps[position].op in ("LOAD_FAST", "LOAD_CONST"):
+        position += 1
+    return steps[position].op == "CALL" and steps[position].arg[0] > position - f.position
 
 
 @OPCODES.rule("LOAD_FAST_AND_CLEAR")

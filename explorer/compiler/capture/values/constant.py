@@ -167,6 +167,13 @@ class TextValue(Constant):
     def _read(self, t: Tracer) -> None:
         self._value = t.python(self.function, *map(t.constant_of, self.args))
 
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        return t.builtin_method(self, name, getattr(str, name)) if name in _TEXTS_OF_TEXT else super().get_attr(t, name)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        made = t.text_by(getattr(str, name), [self, *args]) if name in _TEXTS_OF_TEXT and not kwargs else None
+        return made or super().method(t, name, args, kwargs)
+
     def reconstruct(self, r: Reconstructor) -> None:
         if self.unread is None:
             r.constant(self.value)
@@ -175,6 +182,13 @@ class TextValue(Constant):
 
     def describe(self) -> str:
         return super().describe() if self.unread is None else "a text of sizes or numbers"
+
+
+_TEXTS_OF_TEXT = frozenset((
+    "capitalize", "casefold", "center", "expandtabs", "ljust", "lower", "lstrip", "removeprefix", "removesuffix",
+    "replace", "rjust", "rstrip", "strip", "swapcase", "title", "upper", "zfill",
+))  # fmt: skip
+"""Methods of a text that make another, whatever the text is."""
 
 
 class Offset(Constant):
