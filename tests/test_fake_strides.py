@@ -27,6 +27,9 @@ LAID_OUT = {
     aten.native_batch_norm.default: lambda x: (x, None, None, None, None, True, 0.1, 1e-5),
     aten._native_batch_norm_legit.default: lambda x: (x, None, None, torch.zeros(4), torch.ones(4), True, 0.1, 1e-5),
     aten._native_batch_norm_legit.no_stats: lambda x: (x, None, None, True, 0.1, 1e-5),
+    aten._batch_norm_with_update.default: lambda x: (
+        x, torch.ones(4), torch.zeros(4), torch.zeros(4), torch.ones(4), 0.1, 1e-5
+    ),
     aten.reflection_pad3d.default: lambda x: (x, (1, 1, 1, 1, 1, 1)),
     aten.replication_pad3d.default: lambda x: (x, (1, 1, 1, 1, 1, 1)),
     aten.reflection_pad2d.default: lambda x: (x, (1, 1, 1, 1)),
@@ -190,6 +193,19 @@ def test_what_is_told_of_a_resized_out(x):
         return out.stride(), (3 - out).stride(), out
 
     assert explorer.compile(sine)(x)[:2] == sine(x)[:2]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("grad", [False, True])
+def test_functions_whose_result_is_contiguous(grad, dynamic):
+    def function(x):
+        return F.max_pool1d(x, 2), F.max_pool1d(x, 2) + 1, F.one_hot((x.detach() * 3).long(), 4)
+
+    compiled = explorer.compile(function, dynamic=dynamic)
+    for x in (torch.rand(10, 2, 6).transpose(0, 1), torch.rand(5, 4, 6).permute(1, 2, 0), torch.rand(3, 4, 6)):
+        x.requires_grad_(grad)
+        for made, expected in zip(compiled(x), function(x), strict=True):
+            assert made.stride() == expected.stride() and torch.equal(made, expected)
 
 
 @pytest.mark.parametrize("dynamic", [None, True])

@@ -427,3 +427,58 @@ def test_each_write_counts(at: int, given: str) -> None:
 
     for grad in (True, False):
         assert versions(explorer.compile(space["fn"]), grad) == versions(space["fn"], grad)
+
+
+LAZY = ["(x * 1j).conj()", "(x * 1j).mH", "(x * 1j).conj().imag", "(x * 1j).conj().real", "(x * 1)._neg_view()"]
+LAZY_WRITES = ["pass", "y.mul_(2)", "y[0] = 3", "y[0].add_(1)", "y.real.mul_(2)", "y.diagonal().neg_()", "y.zero_()"]
+
+
+@pytest.mark.parametrize("write", LAZY_WRITES)
+@pytest.mark.parametrize("made", LAZY)
+def test_bits_of_what_is_written_through_a_conjugate(made: str, write: str) -> None:
+    space: dict[str, Any] = {}
+    exec(f"def fn(x):\n    y = {made}\n    {write}\n    return y, y[0], y + 0", space)
+    x = torch.arange(4.0).view(2, 2)
+    for each, expected in zip(explorer.compile(space["fn"])(x), space["fn"](x), strict=True):
+        assert (each.is_conj(), each.is_neg(), each.tolist()) == (
+            expected.is_conj(), expected.is_neg(), expected.tolist()
+        )  # fmt: skip
+
+
+CHOSEN = [
+    "max(x)", "min(x[0], x[1])", "max(x) * 2", "max(a, b)", "(max(a, b), a)", "(max(a, b) is a, b)",
+    "min(a, b, a * 2) + 1",
+    "max(a, b.detach())", "(m := max(x), m is x[2])", "min(a, b, key=lambda each: -each)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("grad", [True, False], ids=["grad", "no_grad"])
+@pytest.mark.parametrize("chosen", CHOSEN)
+def test_the_largest_of_tensors_is_one_of_them(chosen: str, grad: bool) -> None:
+    """The very object, in the memory that it has, and with its gradient."""
+    space: dict[str, Any] = {}
+    exec(f"def fn(x):\n    a, b = x.sum(), x.mean()\n    return {chosen}", space)
+
+    def seen(fn: Callable[[torch.Tensor], Any], requires_grad: bool) -> list[Any]:
+        x = torch.arange(4.0).requires_grad_(requires_grad)
+        with torch.set_grad_enabled(grad):
+            found = fn(x)
+        found = found if isinstance(found, tuple) else (found,)
+        tensors = [each for each in (x, *found) if isinstance(each, torch.Tensor)]
+        given = {each.untyped_storage().data_ptr(): n for n, each in enumerate(tensors)}
+        return [
+            (each.tolist(), each.requires_grad, given[each.untyped_storage().data_ptr()])
+            if isinstance(each, torch.Tensor) else each for each in found
+        ]  # fmt: skip
+
+    for requires_grad in (False, True):
+        assert seen(explorer.compile(space["fn"]), requires_grad) == seen(space["fn"], requires_grad)
+
+
+@pytest.mark.parametrize("view", ["x.data", "x.data[0]", "x.detach()", "x[1:].data", "x.view(-1).detach()"])
+@pytest.mark.parametrize("write", ["y.add_(1)", "y.mul_(2); y.add_(1)", "x.detach().add_(1)", "y.data.add_(1)"])
+def test_versions_read_inside(view: str, write: str) -> None:
+    space: dict[str, Any] = {}
+    exec(f"def fn(x):\n    y = {view}\n    {write}\n    return x * 0 + y._version * 10 + x._version", space)
+    like_eager(lambda: space["fn"], lambda: torch.ones(2, 3))
+    like_eager(lambda: space["fn"], lambda: torch.ones(2, 3, requires_grad=True))

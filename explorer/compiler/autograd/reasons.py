@@ -115,9 +115,9 @@ MUTABLE_OPERATOR = reason(
 )
 LAZY_BIT = reason(
     "autograd.lazy_bit",
-    "an input with the conjugate or negative bit",
+    "a tensor with the conjugate or negative bit",
     "The tensor is a lazy conjugate or negation (its conj or neg bit is set), and generated code reads only memory.",
-    "Pass x.resolve_conj() or x.resolve_neg().",
+    "Use x.resolve_conj() or x.resolve_neg().",
 )
 TENSOR_KIND = reason(
     "autograd.tensor_kind",

@@ -365,6 +365,7 @@ class JointTracer:
         outputs: list[tuple[joint.GraphOutput, fx.Node, Tensor | None]] = []
         seen = {i: inputs[i].seen if self.autograd_saw(i) else None for i in after}
         outputs += [(joint.NewValue(i), inputs[i].node, seen[i]) for i in after]
+        self.check_bits(results)
         numbers = {i: self.size_node(v) for i, v in enumerate(results) if isinstance(v, Symbolic)}
         as_captured = {i: self.kind(i) for i, value in enumerate(results) if isinstance(value, Tensor)}
         placed = place(results, inputs, restrided, numbers, self.live, self.tape, len(outputs), as_captured)
@@ -506,6 +507,14 @@ class JointTracer:
             leaf_now = value.requires_grad and value.grad_fn is None
             if (before and not value.requires_grad) or (not before and leaf_now):
                 raise Unsupported(Why(reasons.REQUIRES_GRAD_CHANGED, name))
+
+    def check_bits(self, results: list[Any]) -> None:
+        """A write through a lazy conjugate or negative gives the trace a tensor with other bits than eager's."""
+        for index, value in enumerate(results):
+            if isinstance(seen := self.seen_by_capture(index), Tensor):
+                made = info(self.live(value).node).value
+                if (seen.is_conj(), seen.is_neg()) != (made.is_conj(), made.is_neg()):
+                    raise Unsupported(Why(reasons.LAZY_BIT, self.captured.outputs[index].name))
 
     def check_constants(self) -> None:
         for name, value in self.constants.items():

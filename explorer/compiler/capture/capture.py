@@ -178,6 +178,7 @@ def _result(
     guards = (*conditions.with_implied(t.guards.values()), *on_sizes, *_on_everything(t))
     calls_graph = compiled_bytecode is not None and compiled_bytecode.calls_graph
     inputs = tuple(compiled_bytecode.inputs) if compiled_bytecode is not None and calls_graph else ()
+    check_copies(t, compiled_bytecode.outputs if compiled_bytecode is not None else ())
     return ir.Capture(
         name=given.frame.id,
         code=given.code,
@@ -219,7 +220,6 @@ def _on_everything(t: Evaluator) -> tuple[ir.Guard, ...]:
     for number, sources in enumerate(filter(lambda sources: len(sources) > 1, _distinct(t))):
         name = f"{t.name}.distinct{number or ''}"
         found.append(ir.Guard(name, sources[0], conditions.AllDistinct(tuple(sources)), cause, None, why))
-    check_copies(t)
     if arrays := check_memory(t):
         why = "one of them is written, which would be seen through the others"
         found.append(ir.Guard(f"{t.name}.apart", arrays[0], conditions.ShareNoMemory(tuple(arrays)), cause, None, why))

@@ -37,6 +37,7 @@ SUGGESTED = frozenset(
     {
         aten.max_unpool2d.default, aten.channel_shuffle.default, aten.native_batch_norm.default,
         aten._native_batch_norm_legit.default, aten._native_batch_norm_legit.no_stats,
+        aten._batch_norm_with_update.default,
     }
 )  # fmt: skip
 """Those whose results are contiguous, or channels last where their first input is,"""
@@ -87,11 +88,21 @@ MAKE_THEIR_OWN = frozenset("matmul __matmul__ __rmatmul__ linear scaled_dot_prod
 """Functions whose result on a CPU is no view, though what they do with fake tensors ends in one."""
 
 
-def is_own(name: str, result: object) -> bool:
-    """Whether a view that a function made of fake tensors is none of real ones."""
-    if name not in MAKE_THEIR_OWN or not isinstance(result, FakeTensor) or not result._is_view():
-        return False
-    return result.device.type == "cpu" and not (name == "max_pool1d" and result.requires_grad)
+PACKED = frozenset("one_hot max_pool1d".split())
+"""Those whose result is contiguous then, where what they do with fake tensors keeps the order of the axes."""
+
+
+def as_of_real(name: str, result: Any) -> Any:
+    """The result of a function on fake tensors, laid out as that of real ones is, and no view where that is none."""
+    if not isinstance(result, FakeTensor) or result.device.type != "cpu":
+        return result
+    if name == "max_pool1d" and result.requires_grad:
+        return result
+    if name in PACKED and not result.is_contiguous():
+        return result.contiguous()
+    if name in MAKE_THEIR_OWN and result._is_view():
+        return aten._unsafe_view.default(result, result.shape)
+    return result
 
 
 class WithoutGradients(MetaTensorDescriber):

@@ -343,6 +343,8 @@ class DataModel(Tracer, Protocol):
         if left is right:
             return True
         left.compared = right.compared = True
+        if id(left) in self.unshared and id(right) in self.unshared:
+            unsupported(reasons.OPERATION, "whether min() or max() of tensors gave this one")
         if isinstance(left, _IDENTICAL) or isinstance(right, _IDENTICAL):
             return False
         if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):

@@ -28,7 +28,7 @@ from torch.utils._sympy import functions as sym
 from explorer.compiler.capture import operator_checks as checks
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.expressions import function_of
-from explorer.compiler.capture.fakes import LaidOut, is_own
+from explorer.compiler.capture.fakes import LaidOut, as_of_real
 from explorer.compiler.capture.saved_inputs import recorded, version
 from explorer.core.origin import Origins, origins
 from explorer.core.reasons import Unsupported, unsupported
@@ -316,9 +316,8 @@ class Tape:
         inside = checks.Operators()
         try:
             with self.mode, self._dispatcher(), _quiet(), inside if hasattr(target, "applies") else nullcontext():
-                result = function(*fake_args, **fake_kwargs)
-                if is_own(getattr(target, "__name__", target), result):
-                    result = torch.ops.aten._unsafe_view.default(result, result.shape)
+                made = function(*fake_args, **fake_kwargs)
+                result = as_of_real(getattr(target, "__name__", target), made)
         except fake_tensor.DataDependentOutputException as error:
             unsupported(reasons.ITEM, str(error.func))
         except symbolic_shapes.GuardOnDataDependentSymNode as error:

@@ -309,7 +309,8 @@ def _extreme(function: Any, t: Tracer, *args: Value, key: Value | None = None, d
     if key is None and symbolic and len({i.python_type() for i in items}) == 1:  # of two types, one is returned
         torch_function = torch.sym_min if function is min else torch.sym_max
         return functools.reduce(lambda a, b: t.on_numbers(torch_function, a, b), items)
-    if key is None and all(map(_is_number_tensor, items)) and len({i.fake.dtype for i in items}) == 1:  # type: ignore[attr-defined]
+    copies = all(map(_is_number_tensor, items)) and len({(i.fake.dtype, i.fake.requires_grad) for i in items}) == 1  # type: ignore[attr-defined]
+    if key is None and copies and (torch.is_grad_enabled() or not items[0].fake.requires_grad):  # type: ignore[attr-defined]
         return functools.reduce(lambda a, b: _chosen(t, symbol, a, b), items)
     best, score = items[0], items[0] if key is None else t.call(key, [items[0]], {})
     for item in items[1:]:

@@ -679,11 +679,16 @@ def _storage(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def check_copies(t: Tracer) -> None:
-    """Refuse the frame where a write would be seen through a view of NumPy's that the graph has as a copy."""
+def check_copies(t: Tracer, outputs: Sequence[object]) -> None:
+    """Refuse the frame where a write would be seen through an object that the graph has as a copy, or where that leaves
+    beside what it is a copy of."""
+    values = [t.tape.value(node) for node in outputs if isinstance(node, fx.Node)]
+    leaving = {_storage(value) for value in values if isinstance(value, torch.Tensor)}
     for base, before, copy, then in t.unshared.values():
         if version(base) != before or version(copy) != then:
             unsupported(reasons.NUMPY, "a write through a view that torch._numpy makes a copy")
+        if _storage(copy) in leaving and (_storage(base) in leaving or any(t.tape.sharing(base))):
+            unsupported(reasons.OPERATION, "min() or max() of tensors returns one of them, which the graph copies")
 
 
 def check_memory(t: Tracer) -> list[Source]:

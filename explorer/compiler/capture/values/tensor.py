@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Equals, Has
@@ -55,6 +56,16 @@ TENSOR_PROPERTIES: Mapping[str, Held] = {
 def version(tensor: torch.Tensor) -> int | object:
     """How often it was written; of an inference tensor, whose writes nobody counts, something equal to nothing else."""
     return object() if tensor.is_inference() else tensor._version
+
+
+def counts_with(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether a write of one raises the version of the other: not where one is `other.data`."""
+    if other.is_inference():
+        return True
+    before = other._version
+    with preserved_version(tensor):
+        torch.autograd.graph.increment_version(tensor)
+        return other._version != before
 
 
 READS_VALUE = frozenset(
@@ -140,7 +151,8 @@ class TensorValue(Value):
             return self._grad(t)
         if name == "_version" and self.fake.is_inference():
             t.raise_(RuntimeError, "Inference tensors do not track version counter.")
-        if name == "_version" and self.source is None and not any(t.tape.sharing(self.fake)):
+        shared = (given for _, _, given in t.tape.sharing(self.fake))
+        if name == "_version" and self.source is None and not any(counts_with(self.fake, each) for each in shared):
             return Constant(self.fake._version)
         if name == "__class__":
             return t.from_python(self.python_type())
