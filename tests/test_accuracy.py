@@ -18,7 +18,7 @@ from explorer.records.check.isolate import reached
 from explorer.records.check.leaves import Leaves
 from explorer.records.check.process import OutputLine
 from explorer.records.check.trial import Repetition, Trial
-from explorer.records.stock.fix_attempts import FixAttempt, _tried
+from explorer.records.stock.fix_attempts import FixAttempt, _judged, by_stock
 from explorer.records.stock.fixes import Fix
 from explorer.show.notebook.live import Retiming
 
@@ -301,7 +301,7 @@ def test_all_comparisons_use_the_float64_run() -> None:
     timed = Retiming(trial, Config(), True).time({"x": (4096,)}, SILENT)
     assert timed.accuracy is not None and not timed.accuracy.first_mismatch
     mended, given = (Trial(fn, (ABOUT_ZERO,), {}) for fn in (in_another_order, about_zero))
-    attempt = _tried(mended, given, FixAttempt(Fix("")), "another order", 0)
+    attempt = _judged(given, by_stock(mended, "fix0"), FixAttempt(Fix("")), "another order")
     assert attempt.against.startswith("largest error against eager")
 
 

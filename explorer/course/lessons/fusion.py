@@ -233,14 +233,10 @@ def shown(name: str, element: str = "k0") -> tuple[Record, str]:
     return record, record.link("schedule", "f0", element=element)
 
 
-def _shows(name: str, element: str) -> Show:
-    return partial(shown, name, element)
-
-
 def check_legal(answer: Answer) -> tuple[Score, ...]:
     asked: list[tuple[str, bool, bool, str, Show]] = []
     for name, a, b, ok, why in pairs():
-        what, show = f"{name}: {a.name} and {b.name}", _shows(name, b.name)
+        what, show = f"{name}: {a.name} and {b.name}", partial(shown, name, b.name)
         with answer.at("right", what, show):
             says = answer["legal"](a, b)
             if not isinstance(says, bool):

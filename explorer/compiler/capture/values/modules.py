@@ -43,10 +43,6 @@ class Uninitialized(Exception):
         return None
 
 
-def _is_uninitialized(module: Any) -> bool:
-    return isinstance(module, LazyModuleMixin) and hasattr(module, "_initialize_hook")
-
-
 def _example(t: Tracer, value: Value) -> Any:
     """An object like the value, of which a lazy module asks the sizes."""
     if isinstance(value, TensorValue):
@@ -119,7 +115,7 @@ class ModuleValue(ObjectValue):
         )
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if _is_uninitialized(self.given):
+        if isinstance(self.given, LazyModuleMixin) and hasattr(self.given, "_initialize_hook"):
             named = {name: _example(t, value) for name, value in kwargs.items()}
             raise Uninitialized(self.given, [_example(t, arg) for arg in args], named)
         if not self.is_plain(t):
