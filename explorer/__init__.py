@@ -98,7 +98,7 @@ def unload_ipython_extension(shell: object) -> None:
 
 
 def _known_to_torch() -> bool:
-    """Whether torch finds the back end "explorer" by itself, from an installed package's metadata."""
+    """Whether torch finds the backend "explorer" by itself, from an installed package's metadata."""
     try:
         return any(point.name == "explorer" for point in distribution("torch-explorer").entry_points)
     except PackageNotFoundError:

@@ -45,25 +45,25 @@ def compile(
     """Compile a function, method or module; use it as `torch.compile` is used, also as a decorator.
 
     `fullgraph`: raise instead of breaking the graph. `dynamic`: None makes a size symbolic once it was seen to change,
-    True from the start, False never. `backend`: "explorer", "eager", the name of one of torch's back ends, or a
+    True from the start, False never. `backend`: "explorer", "eager", the name of one of torch's backends, or a
     callable that takes (fx.GraphModule, example inputs). `target`: "cpu", "cuda:sm_90", "hip:gfx942", ...; by default
     that of the tensors. `options`: other fields of `explorer.Config` by name.
 
-    Whatever cannot be compiled runs eagerly; what another back end raises comes as `BackendFailed`. Raises ValueError
-    for a back end, option or target that does not exist.
+    Whatever cannot be compiled runs eagerly; what another backend raises comes as `BackendFailed`. Raises ValueError
+    for a backend, option or target that does not exist.
     """
     config = configure(fullgraph=fullgraph, dynamic=dynamic, backend=backend, target=target, options=options)
     return compiled(fn, config)
 
 
 def configure(**settings: Any) -> Config:
-    """A Config from the arguments of `compile` and `explore`, with torch's back ends by name. Raises ValueError naming
+    """A Config from the arguments of `compile` and `explore`, with torch's backends by name. Raises ValueError naming
     what does not exist and what does."""
     return configured(**settings, named=named)
 
 
 def stock_backend(module: fx.GraphModule, example_inputs: Sequence[object]) -> Callable[..., object]:
-    """The back end that `torch.compile(fn, backend="explorer")` calls with what stock Dynamo captured."""
+    """The backend that `torch.compile(fn, backend="explorer")` calls with what stock Dynamo captured."""
     return compile_module(module, example_inputs, Config())
 
 

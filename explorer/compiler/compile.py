@@ -36,7 +36,7 @@ def configure(
     options: Mapping[str, Any] | None = None,
     named: Callable[[str], Callable[..., Any]] = not_there,
 ) -> Config:
-    """A Config from the arguments of `explorer.compile`; `named` finds a back end that is not this package's own.
+    """A Config from the arguments of `explorer.compile`; `named` finds a backend that is not this package's own.
     Raises ValueError naming what does not exist and what does."""
     known = {field.name for field in fields(Config)}
     if unknown := sorted(set(options or {}) - known):

@@ -62,19 +62,19 @@ COMPILER_BUG = reason(
 WRITTEN_AND_KEPT = reason(
     "pipeline.written_and_kept",
     "an input that requires grad is written",
-    "torch's back ends may keep the input for the backward and write it afterwards, which autograd then refuses.",
+    "torch's backends may keep the input for the backward and write it afterwards, and autograd then raises an error.",
     "Write to a copy of the input.",
 )
 TURNED = reason(
     "pipeline.turned_in_place",
     "the shape or strides of an input change in place",
-    "torch's back ends give an input that is also written the strides of the new values, which are in other memory.",
+    "torch's backends give an input that is also written the strides of the new values, which are in other memory.",
     "Use the out-of-place form (t, squeeze, unsqueeze).",
 )
 BACK_END_FAILED = reason(
     "pipeline.back_end_failed",
-    "the chosen back end raised",
-    "One of torch's back ends does not compile this graph. The graph runs eagerly, so its results are right.",
+    "the chosen backend raised an error",
+    "One of torch's backends does not compile this graph. The graph runs eagerly, so its results are right.",
     'Use backend="explorer".',
 )
 
@@ -108,7 +108,7 @@ def compile_half(graph: Graph, config: Config) -> Program:
         return BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), target, config.build)))
 
 
-# What surrounds the page: other back ends, and what happens when a stage refuses.
+# What surrounds the page: other backends, and what happens when a stage refuses.
 
 
 def compile_captured(graph: Graph, config: Config) -> Compiled:
@@ -123,7 +123,7 @@ def compile_captured(graph: Graph, config: Config) -> Compiled:
 
 def compile_or_run_eagerly(graph: Graph, config: Config) -> Compiled:
     """The graph compiled by `config.backend`; run by eager kernels, with the reason kept, where that cannot be. What
-    was asked of sizes meanwhile, by the stages or by another back end, stays with the result."""
+    was asked of sizes meanwhile, by the stages or by another backend, stays with the result."""
     asked = relations(graph.fake_mode.shape_env)
     known = len(asked)
     with in_force(config.rules):
@@ -155,8 +155,8 @@ def fall_back(graph: Graph, why: Why) -> Compiled:
 
 
 def compile_module(module: fx.GraphModule, example_inputs: Sequence[object], config: Config) -> Callable[..., Any]:
-    """Compile what another front end captured: the calling convention of a torch.compile back end."""
-    with compile_scope(GRAPH, "captured by another front end"):
+    """Compile what another frontend captured: the calling convention of a torch.compile backend."""
+    with compile_scope(GRAPH, "captured by another frontend"):
         graph = import_fx_graph(module, example_inputs)
         with modes_put_aside():
             return compile_or_run_eagerly(graph, config).call

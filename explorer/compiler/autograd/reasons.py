@@ -53,9 +53,8 @@ STORAGE_CHANGED = reason(
 RESIZED = reason(
     "autograd.resized",
     "out= is resized",
-    "Eager warns where the tensor has elements, and what others see of its memory is not traced. Capture gives a "
-    "resized tensor contiguous strides, where the operator may lay it out as its inputs are; other back ends do not "
-    "resize the caller's tensor.",
+    "Resizing out= changes the caller's tensor, and whatever shares its memory. The strides that the operator would "
+    "give it, and its warning if the tensor has elements, are known only to eager.",
     "Give out= the shape of the result.",
 )
 DRAW_ORDER = reason(

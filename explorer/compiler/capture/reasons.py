@@ -72,7 +72,7 @@ OP_RAISED = reason(
 )
 REFUSED_LATE = reason(
     "break.refused_late",
-    "a call that may be refused for its values comes after a write that autograd records",
+    "a call that may raise an error for its values, after a write that autograd records",
     "An index may be out of bounds. By then the graph has written an input, and autograd has recorded it: that cannot "
     "be undone, so the function could not be run again to keep its other effects or to handle the error.",
     "Index before the write, or without a try statement around it.",
@@ -122,8 +122,8 @@ TENSOR_SUBCLASS = reason(
 SPARSE = reason(
     "break.layout",
     "a kind of tensor that is not captured",
-    "Python runs what is done with sparse, nested and quantised tensors, and with inference tensors outside of "
-    "inference mode.",
+    "Operations on sparse, nested and quantized tensors, and on inference tensors outside of inference mode, run "
+    "eagerly.",
     "Convert it before the call: to_dense(), to_padded_tensor(), dequantize(), or clone() outside of inference mode.",
 )
 OPCODE = reason(

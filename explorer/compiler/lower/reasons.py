@@ -178,7 +178,7 @@ DTYPE = reason(
     "lower.dtype",
     "Loops do not compute in this dtype",
     "Loop bodies know floating point (16, 32, 64 bits), signed integers, uint8 and bool; the operator is called as it "
-    "is for complex, quantised and 8-bit floating-point tensors.",
+    "is for complex, quantized and 8-bit floating-point tensors.",
     "",
 )
 MIXED_DEVICES = reason(

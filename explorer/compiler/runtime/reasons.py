@@ -12,7 +12,7 @@ NO_COMPILER = reason(
 WRONG_CXX = reason(
     "runtime.wrong_cxx",
     "CXX names no C++ compiler",
-    "Kernels for the CPU are compiled with the command in the environment variable CXX, which is not there.",
+    "Kernels for the CPU are compiled with the command in the environment variable CXX, which is not found.",
     "Correct CXX, or unset it: then g++, c++ or clang++ is looked for (apt install g++, or pip install ziglang, where "
     "there is none).",
 )

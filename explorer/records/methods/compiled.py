@@ -1,4 +1,4 @@
-"""Just-in-time compilers that capture from bytecode: ours, and `torch.compile` with any of its back ends."""
+"""Just-in-time compilers that capture from bytecode: ours, and `torch.compile` with any of its backends."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ OURS = Method(
 
 
 def stock(backend: str) -> Method:
-    """`torch.compile` with a back end by name."""
+    """`torch.compile` with a backend by name."""
 
     def capture(example: Example) -> Runnable:
         build = named(backend)
@@ -120,7 +120,7 @@ def stock(backend: str) -> Method:
         )
 
     name = "torch.compile" if backend == "inductor" else f"torch.compile(backend={backend!r})"
-    return Method(name, "Dynamo evaluates the bytecode symbolically; the back end compiles each graph.", capture)
+    return Method(name, "Dynamo evaluates the bytecode symbolically; the backend compiles each graph.", capture)
 
 
 def _symbolic(graphs: list[torch.fx.GraphModule]) -> bool:

@@ -1,4 +1,4 @@
-"""Triton code by stock for a GPU that is not present: generated as for a CPU with a Triton back end, shown, never run.
+"""Triton code by stock for a GPU that is not present: generated as for a CPU with a Triton backend, shown, never run.
 
 Inductor asks a driver for the machine; there is none, so that it gets a stub. Its heuristics see a CPU: block sizes,
 tilings and which loops fuse may differ from what it would do with the GPU.

@@ -27,7 +27,7 @@ class ComparingMagics(Magics):
 
     @magic_arguments()
     @argument("--methods", nargs="+", metavar="NAME", help="some of the methods, in quotes; by default all")
-    @argument("--backends", nargs="+", default=[], metavar="NAME", help="also torch.compile with these back ends")
+    @argument("--backends", nargs="+", default=[], metavar="NAME", help="also torch.compile with these backends")
     @argument("--no-time", action="store_true", help="do not time the calls")
     @argument("-o", dest="out", metavar="VAR", help="store the comparison in a variable")
     @cell_magic

@@ -133,7 +133,7 @@ def costs(record: RecordData) -> list[str]:
 
 
 def frames_of_graphs(compiles: Sequence[CompileData]) -> dict[str, CompileData]:
-    """Of the graphs that stock's Dynamo captured and our back end compiled, by id: the compile of the frame that each
+    """Of the graphs that stock's Dynamo captured and our backend compiled, by id: the compile of the frame that each
     is of, and part of."""
     frames = [each for each in compiles if each.engine == "stock"]
     found = {}
