@@ -297,7 +297,7 @@ class Calls(Tracer, Protocol):
         unsupported(reasons.UNTRACEABLE_CALL, f"{module}.{name}" if module not in ("", "builtins") else str(name))
 
     def _remembered(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """What a functools cache gives, which may be older than what its function gives now: the cache itself is asked,
+        """The result of a functools cache, which may be older than what its function returns now: it is called itself,
         here and at each call before the graph."""
 
         def refuse(what: str) -> NoReturn:
@@ -308,7 +308,7 @@ class Calls(Tracer, Protocol):
 
         about = function.cache_info()
         if about.currsize == about.maxsize:
-            refuse("that is full, where a question drops an older answer")
+            refuse("that is full: a call may evict an older result")
         before = effects()
         try:
             self.call(self.from_python(function.__wrapped__), args, kwargs)
@@ -331,9 +331,9 @@ class Calls(Tracer, Protocol):
         if not is_plain(kept):
             settings = self.tape.grad_enabled, self.tape.inference
             if (torch.is_grad_enabled(), torch.is_inference_mode_enabled()) != settings or self.torch_state.devices:
-                refuse("asked in other settings than the function's")
+                refuse("called after the function changed the grad mode or the default device")
             if len(sources) > 1:
-                refuse("whose result is no number or text")
+                refuse("whose result is neither a number nor a string")
         return self.wrap(source, kept)
 
     def _asked_with(self, value: Value, refuse: Callable[[str], NoReturn]) -> tuple[Any, Any]:
@@ -341,7 +341,7 @@ class Calls(Tracer, Protocol):
         source = getattr(value, "source", None)
         if isinstance(value, TensorValue):
             if source is None or value.given is None or value.overlay:
-                refuse("of a tensor that is made inside")
+                refuse("called with a tensor made in the compiled function")
             return source, value.given
         try:
             return (found := self.constant_of(value)), found
