@@ -246,6 +246,35 @@ def test_a_tensor_with_a_gradient_changes_its_size(backend):
             same(compiled(x), f(x))
 
 
+def test_a_view_of_changing_size_is_read_before_its_base():
+    base = torch.ones(2, 3, requires_grad=True) * 1
+    f = lambda y, x: (y * 2 if x.is_leaf else y + 1, x.sum())  # noqa: E731
+    compiled = explorer.compile(f, fullgraph=True, backend="aot_eager")
+    for x in (torch.ones(3), base[1:], base[:2], base.view(3, 2)):
+        same(compiled(base, x), f(base, x))
+
+
+def shown_sums(x):
+    number, count = x.sum().item(), x.long().sum().item()
+    return x + 1, f"{number:.2f} of {x.shape[0]}", "%d" % count, str(number), repr(count), {"a": f"{count:>4d}"}  # noqa: UP031
+
+
+def raised_sum(x):
+    raise ValueError(f"sum {x.sum().item():.1f}")
+
+
+@pytest.mark.parametrize("backend", ("explorer", "aot_eager"))
+def test_texts_of_numbers_that_the_graph_computes(backend):
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = explorer.compile(shown_sums, fullgraph=True, backend=backend)
+        raising = explorer.compile(raised_sum, fullgraph=True, backend=backend)
+        for size in (4, 5, 7):
+            x = torch.arange(float(size))
+            same(compiled(x), shown_sums(x))
+            with pytest.raises(ValueError, match=f"sum {x.sum().item():.1f}"):
+                raising(x)
+
+
 def test_the_base_of_a_view():
     base = torch.ones(4, requires_grad=True) * 1
     compiled = explorer.compile(lambda x, y: (x * 2, x._base is y), fullgraph=True, backend="aot_eager")

@@ -168,8 +168,7 @@ class Tape:
             fake = self.mode.from_tensor(tensor, source=ShapeSource(source.name), **facts)
             self._versions[source] = version(fake)
             given = self.given.setdefault(id(fake), as_given(fake))
-        if is_symbolic:
-            self._name_symbols(source, fake)
+        self._name_symbols(source, fake)  # one of fixed sizes too: a view of it may have made it before
         self.fakes[source], self.reals[source] = fake, tensor
         if isinstance(source, Inside):
             self._inside.append(source)

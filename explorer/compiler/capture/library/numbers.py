@@ -120,7 +120,7 @@ def _is_open(value: Value) -> bool:
         return value.cls in (tuple, torch.Size) and any(isinstance(i, Value) and _is_open(i) for i in value.items)
     if isinstance(value, TextValue):
         return value.unread is not None
-    return isinstance(value, FloatValue) or isinstance(value, SizeValue) and not isinstance(value, NumberValue)
+    return isinstance(value, (FloatValue, SizeValue))
 
 
 def _with(value: object, number: int) -> Any:
