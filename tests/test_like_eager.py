@@ -482,3 +482,39 @@ def test_versions_read_inside(view: str, write: str) -> None:
     exec(f"def fn(x):\n    y = {view}\n    {write}\n    return x * 0 + y._version * 10 + x._version", space)
     like_eager(lambda: space["fn"], lambda: torch.ones(2, 3))
     like_eager(lambda: space["fn"], lambda: torch.ones(2, 3, requires_grad=True))
+
+
+OUT = {
+    "same": lambda: (torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.long)),
+    "turned": lambda: (torch.zeros(3, 2).t(), torch.zeros(3, 2, dtype=torch.long).t()),
+    "empty": lambda: (torch.empty(0), torch.empty(0, dtype=torch.long)),
+    "values alone": lambda: (torch.zeros(2, 3), torch.empty(0, dtype=torch.long)),
+}
+INTO = [
+    "torch.sort(x, -1, out=(v, i))", "torch.topk(x, 3, out=(v, i))", "torch.cummax(x, 0, out=(v, i))",
+    "torch.add(x, 1, out=v)", "torch.argsort(x, -1, out=i)", "torch.cumsum(x, 0, out=v)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", ["with gaps", "turned", "overlapping"])
+@pytest.mark.parametrize("out", OUT)
+@pytest.mark.parametrize("into", INTO)
+def test_strides_of_out(into: str, out: str, given: str) -> None:
+    space: dict[str, Any] = {"torch": torch, "np": np, "made": OUT[out]}
+    exec(f"def fn(x):\n    v, i = made()\n    {into}\n    return v, i", space)
+
+    def seen(fn: Callable[[torch.Tensor], Any]) -> list[Any]:
+        layout = torch.arange(6.0).as_strided((2, 3), (1, 1)) if given == "overlapping" else LAYOUTS[given]()[:2, :3]
+        try:
+            return [(each.stride(), each.tolist()) for each in fn(layout)]
+        except (RuntimeError, TypeError, AttributeError) as error:
+            return [str(error)]
+
+    assert seen(explorer.compile(space["fn"])) == seen(space["fn"])
+
+
+@pytest.mark.parametrize("made", ["np.zeros(2)", "np.arange(6.0)", "np.sin(x.numpy())[0]"])
+def test_the_memory_of_an_array_is_not_resized(made: str) -> None:
+    space: dict[str, Any] = {"torch": torch, "np": np}
+    exec(f"def fn(x):\n    v = torch.from_numpy({made})\n    torch.add(x, 1, out=v)\n    return v", space)
+    like_eager(lambda: space["fn"], lambda: torch.ones(2, 3, dtype=torch.float64))

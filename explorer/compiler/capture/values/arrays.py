@@ -317,6 +317,7 @@ def tensor_of_array(t: Tracer, value: ArrayValue) -> Value:
     if torch.is_inference_mode_enabled():
         unsupported(reasons.NUMPY, f"{value.describe()} as an inference tensor")
     held = graph_call(t, "call_method", "detach", [TensorValue(value.node, value.fake)], {})  # type: ignore[arg-type]
+    t.tape.fixed.add(_storage(value.fake))
     size = value.fake.shape
     if not any(type(n) is int and n == 0 for n in size):
         return held
