@@ -180,6 +180,7 @@ def renamed(x):
 
 
 PROGRAMS = {
+    "hashes": lambda x: (x + 1, hash(x) == id(x), {hash(x): 1}[hash(x)], hash(frozenset("ab")), hash(x + 1) == 0),
     "rows of none": rows_of_none,
     "partials of partials": partials,
     "what a function keeps": renamed,

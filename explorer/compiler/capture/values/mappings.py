@@ -518,6 +518,8 @@ class SetValue(ObjectValue):
         return _sought(item) in self.entries
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__hash__" and self.cls is frozenset:
+            return Constant(hash(t.constant_of(self)))
         if name in _SET_CHANGES:
             t.effects.change(self)
             _SET_CHANGES[name](self, t, *args)
