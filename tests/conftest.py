@@ -55,7 +55,9 @@ def unmeasured_guards() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def long_lived(unmeasured_guards: None) -> Iterator[None]:
-    """What was imported stays: no garbage collection, which IPython and some tests ask for, looks through it."""
+    """What was imported stays: no garbage collection, which IPython and some tests ask for, looks through it; and the
+    old generation is looked through rarely."""
+    gc.set_threshold(100_000, 50, 50)
     gc.collect()
     gc.freeze()
     yield

@@ -193,12 +193,11 @@ ARRAYS = {"many": MANY, "all": X + 3, "few": FEW, "none": X * 0, "columns first"
 
 
 @pytest.mark.parametrize("name", LATE)
-@pytest.mark.parametrize("backend", ["aot_eager", None])
-def test_arrays_of_sizes_that_depend_on_values(name: str, backend: str | None) -> None:
+def test_arrays_of_sizes_that_depend_on_values(name: str) -> None:
     """Traced of one array, right of all: in sizes, strides of what has several elements, and errors."""
     function = LATE[name]
     for first in (MANY, FEW):
-        compiled = explorer.compile(function, fullgraph=True, **{"backend": backend} if backend else {})
+        compiled = explorer.compile(function, fullgraph=True)
         for array in (first, *ARRAYS.values()):
             ours, eager = outcome(compiled, (array,)), outcome(function, (array,))
             check_same(ours, eager)
