@@ -42,7 +42,7 @@ def test_hit_miss_and_the_part_that_differed(tmp_path: Path) -> None:
     assert caches.FIRST_KEY in said
     last = [key for key in record.caches if key.cache == "FX graph cache"][-1]
     assert set(last.parts) == {"example_inputs[0]"} and "[5]" in last.parts["example_inputs[0]"]
-    assert "example_inputs[0]: now Metadata" in said
+    assert "example_inputs[0]: now TensorMetadata" in said
 
     record.save(tmp_path / "a.explore.json.gz")
     other = watched(3, options={"epilogue_fusion": False})
