@@ -22,13 +22,20 @@ LAID_OUT = {
     aten.normal.float_Tensor: lambda x: (0.0, x.abs()),
     aten.masked_fill.Scalar: lambda x: (x, x > 0.5, 1.0),
     aten.nll_loss2d_forward.default: lambda x: (x, (x[:, 0] * 4).long(), None, 0, -100),
+    aten.native_layer_norm.default: lambda x: (x, x.shape[1:], None, None, 1e-5),
     aten.max_unpool2d.default: lambda x: (x, torch.arange(x.numel()).view(x.shape) % 25, (5, 5)),
     aten.channel_shuffle.default: lambda x: (x, 2),
     aten.native_batch_norm.default: lambda x: (x, None, None, None, None, True, 0.1, 1e-5),
     aten._native_batch_norm_legit.default: lambda x: (x, None, None, torch.zeros(4), torch.ones(4), True, 0.1, 1e-5),
     aten._native_batch_norm_legit.no_stats: lambda x: (x, None, None, True, 0.1, 1e-5),
     aten._batch_norm_with_update.default: lambda x: (
-        x, torch.ones(4), torch.zeros(4), torch.zeros(4), torch.ones(4), 0.1, 1e-5
+        x,
+        torch.ones(4),
+        torch.zeros(4),
+        torch.zeros(4),
+        torch.ones(4),
+        0.1,
+        1e-5,
     ),
     aten.reflection_pad3d.default: lambda x: (x, (1, 1, 1, 1, 1, 1)),
     aten.replication_pad3d.default: lambda x: (x, (1, 1, 1, 1, 1, 1)),
@@ -59,6 +66,18 @@ def test_operators_with_a_layout_of_their_own(operator, layout):
         made = operator(*map(fake, given))
     for each, expected in zip(tensors_in(made), tensors_in(real), strict=True):
         assert isinstance(each, FakeTensor) and each.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("size", [(3, 1), (1, 3), (1, 2, 1), (2, 1, 1, 4)])
+def test_an_axis_of_one_element(size):
+    """has a stride that no reading of elements shows."""
+
+    def fn(x):
+        statistics = x.new_zeros(x.shape[1]), x.new_ones(x.shape[1])
+        return F.layer_norm(x, x.shape[-1:]), F.batch_norm(x, *statistics), F.softmax(x, 0), x * 2, F.logsigmoid(x)
+
+    x = torch.rand(size[::-1]).permute(*range(len(size))[::-1])
+    assert [each.stride() for each in explorer.compile(fn)(x)] == [each.stride() for each in fn(x)]
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels last", "turned"])

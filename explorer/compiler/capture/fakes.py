@@ -28,7 +28,7 @@ CONTIGUOUS = frozenset(
     {
         aten.pow.Scalar, aten.poisson.default, aten.rrelu_with_noise.default, aten.log_sigmoid_forward.default,
         aten.normal.Tensor_Tensor, aten.normal.float_Tensor, aten.masked_fill.Scalar,
-        aten.nll_loss2d_forward.default,
+        aten.nll_loss2d_forward.default, aten.native_layer_norm.default,
     }
 )  # fmt: skip
 """Operators whose results are contiguous, whatever their inputs are."""
@@ -150,8 +150,7 @@ class LaidOut(FakeTensorMode):
             tensors = tensors_in(result)
             with self:
                 placed = [
-                    each if each.shape != tensors[0].shape or each.is_contiguous(memory_format=wanted)
-                    else torch.empty_like(each, memory_format=wanted)
+                    each if each.shape != tensors[0].shape else torch.empty_like(each, memory_format=wanted)
                     for each in tensors
                 ]  # fmt: skip
             return tuple(placed) if isinstance(result, tuple) else placed[0]
