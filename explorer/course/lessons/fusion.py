@@ -236,7 +236,8 @@ def shown(name: str, element: str = "k0") -> tuple[Record, str]:
 def check_legal(answer: Answer) -> tuple[Score, ...]:
     asked: list[tuple[str, bool, bool, str, Show]] = []
     for name, a, b, ok, why in pairs():
-        what, show = f"{name}: {a.name} and {b.name}", partial(shown, name, b.name)
+        what = f"{name}: {a.name} and {b.name}"
+        show: Show = partial(shown, name, b.name)
         with answer.at("right", what, show):
             says = answer["legal"](a, b)
             if not isinstance(says, bool):
