@@ -22,6 +22,7 @@ from torch import _numpy, fx
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import TypeIs, same_number
+from explorer.compiler.capture.operator_checks import memory_of
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, SizeValue, is_unbacked
@@ -683,12 +684,12 @@ def _storage(tensor: torch.Tensor) -> int:
 def check_copies(t: Tracer, outputs: Sequence[object]) -> None:
     """Refuse the frame where a write would be seen through an object that the graph has as a copy, or where that leaves
     beside what it is a copy of."""
-    values = [t.tape.value(node) for node in outputs if isinstance(node, fx.Node)]
-    leaving = {_storage(value) for value in values if isinstance(value, torch.Tensor)}
+    leaving = memory_of([t.tape.value(node) for node in outputs if isinstance(node, fx.Node)]) if t.unshared else []
+    given = memory_of(list(t.tape.fakes.values())) if t.unshared else []
     for base, before, copy, then in t.unshared.values():
         if version(base) != before or version(copy) != then:
             unsupported(reasons.NUMPY, "a write through a view that torch._numpy makes a copy")
-        if _storage(copy) in leaving and (_storage(base) in leaving or any(t.tape.sharing(base))):
+        if set(memory_of(copy)) & {*leaving} and set(memory_of(base)) & {*leaving, *given}:
             unsupported(reasons.OPERATION, "min() or max() of tensors returns one of them, which the graph copies")
 
 
