@@ -37,6 +37,13 @@ class Part:
 PARTS = (
     Part("nothing", "", "y = y + 1", "()", pure=True),
     Part("weights", "w = torch.ones(3)", "with torch.no_grad(): w.mul_(1.5)", "w", pure=True),
+    Part("an array of a tensor's memory", "mine = torch.zeros(3); seen_as = mine.numpy()", "seen_as[1] += 4",
+         "mine, seen_as"),
+    Part("a group of parameters is added", """
+        grouped = torch.optim.SGD([nn.Parameter(torch.ones(2))], lr=0.1)
+        added = nn.Parameter(torch.ones(1))
+        """, "grouped.add_param_group({'params': [added], 'lr': 0.5})",
+         "len(grouped.param_groups), grouped.param_groups[-1]['lr']"),
     Part("weights by data", "w = nn.Parameter(torch.ones(3))", "w.data = w.data + 1", "w", pure=True),
     Part("SGD", """
         m = nn.Linear(3, 2)

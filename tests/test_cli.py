@@ -280,3 +280,19 @@ def test_demo_into_a_place_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = invoke("demo", "--out", tmp_path / "file" / "demo")
     assert result.exit_code == 1 and "choose another folder with -o" in told(result)
+
+
+NO_TORCH = """
+import sys
+from explorer.show.cli import main
+main(sys.argv[1:], standalone_mode=False)
+assert "torch" not in sys.modules
+"""
+
+
+def test_what_reads_logs_does_without_torch(tmp_path: Path) -> None:
+    """Importing torch takes most of the time and of the memory that such a command needs."""
+    log = Path(__file__).parent / "logs" / "torch-2.11-rank-0.log.gz"
+    for arguments in (["import", log, "--html", "-o", tmp_path], ["ranks", log]):
+        done = subprocess.run([sys.executable, "-c", NO_TORCH, *map(str, arguments)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr

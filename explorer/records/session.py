@@ -21,7 +21,6 @@ from explorer.core.files import regular, visible, writable
 from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.ir.edit import EditedSource
-from explorer.records import repro, throughput
 from explorer.show.view import (
     answers,
     autotuning,
@@ -327,6 +326,8 @@ class Record:
     def throughput(self, kernel: str = "", compile: str = "") -> str:
         """Cycles that a turn of each innermost loop of a kernel takes, as llvm-mca predicts them; a line that says so
         where it is not installed. Raises ValueError for a kernel that the record lacks."""
+        from explorer.records import throughput  # which imports torch
+
         return "\n".join(throughput.lines(self._kernel(kernel, compile)))
 
     def _kernel(self, id: str, compile: str) -> data.KernelData:
@@ -427,6 +428,8 @@ class Record:
 
         Raises ValueError for an id that the record lacks, and explorer.records.repro.program.CannotReproduce (a
         ValueError) with what of it cannot be written."""
+        from explorer.records import repro  # which imports torch
+
         return repro.of(self.data, what, compile)
 
     def save(self, path: str | os.PathLike[str]) -> Path:

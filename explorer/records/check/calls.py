@@ -200,8 +200,10 @@ class RepeatedCalls:
             if isinstance(value, TORCHS_OWN):
                 found.found[id(value)] = value, path
                 for name, held in vars(value).items():
-                    if name in ("state", "param_groups", "defaults", "_per_optimizer_states", "_last_lr", "base_lrs"):
+                    if name in ("state", "defaults", "_per_optimizer_states", "_last_lr", "base_lrs"):
                         found.add(held, f"{path}.{name}")
+                    if name == "param_groups":  # what a step sets in them; which there are is the program's to change
+                        found.found |= {id(group): (group, f"{path}.{name}") for group in held}
         return {id(value) for value, _ in found.found.values() if not isinstance(value, torch.nn.Module)}
 
     @contextmanager

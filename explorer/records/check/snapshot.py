@@ -296,7 +296,8 @@ class Array(SavedBinding):
         if self.owner.shape != self._shape:
             self.owner.resize(self._shape, refcheck=False)
         if self._writeable:
-            self.owner.flags.writeable = True
+            if not self.owner.flags.writeable:  # one of a tensor's memory refuses to be made what it is
+                self.owner.flags.writeable = True
             numpy.copyto(self.owner, self._elements)
         else:
             self.owner.flags.writeable = False

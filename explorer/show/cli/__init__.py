@@ -6,7 +6,9 @@ from __future__ import annotations
 import sys
 import webbrowser
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -16,20 +18,16 @@ from rich.text import Text
 
 from explorer.core.files import visible
 from explorer.core.text import count
-from explorer.records.comparison import Compared
 from explorer.records.logs.read import LogError, read
 from explorer.records.ranks import Ranks
 from explorer.records.session import Record, RecordError
-from explorer.records.watching import Watch
-from explorer.show.cli.course import class_command, course_command
-from explorer.show.cli.machine import cache_command, doctor_command
-from explorer.show.cli.operators import operators_command, reason_command
 from explorer.show.cli.progress import SafeConsole, Terminal, wide_enough
-from explorer.show.cli.script import run as run_script
 from explorer.show.cli.step import serve, step
-from explorer.show.demo import NO_TRANSFORMERS, cases, demo, without_compiler
 from explorer.show.view import ranks as view
 from explorer.show.view.dap import Adapter
+
+if TYPE_CHECKING:
+    from explorer.records.comparison import Compared
 
 SUFFIXES = (".explore.json.gz", ".explore.json", ".json.gz", ".json")
 
@@ -57,7 +55,30 @@ class Failed(CommandError):
     exit_code = 1
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+WITH_TORCH = {
+    "operators": "operators:operators_command", "reason": "operators:reason_command",
+    "doctor": "machine:doctor_command", "cache": "machine:cache_command",
+    "course": "course:course_command", "class": "course:class_command",
+}  # fmt: skip
+"""Commands in modules that import torch, which is most of what a command takes that reads logs."""
+
+
+class Commands(click.Group):
+    """Those that need torch are imported when they are asked for; the others import it where they use it."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted({*super().list_commands(context), *WITH_TORCH})
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in WITH_TORCH:
+            return super().get_command(context, name)
+        module, _, attribute = WITH_TORCH[name].partition(":")
+        found: Any = getattr(import_module(f"explorer.show.cli.{module}"), attribute)
+        assert isinstance(found, click.Command)
+        return found
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="torch-explorer", prog_name="explorer")
 def main() -> None:
     """See what a compiler for PyTorch does with a program, stage by stage.
@@ -79,6 +100,8 @@ def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
       explorer demo --no-stock --open
       explorer demo --out /tmp/demo
     """
+    from explorer.show.demo import NO_TRANSFORMERS, cases, demo, without_compiler
+
     terminal = Terminal(wide_enough())
     if (missing := without_compiler()) is not None:
         terminal.say(missing)
@@ -112,6 +135,9 @@ def run_command(context: click.Context, out: Path, script: str, arguments: Seque
       explorer run train.py
       explorer run --out records train.py --steps 10
     """
+    from explorer.records.watching import Watch
+    from explorer.show.cli.script import run as run_script
+
     log = Watch(Path(script).name)
     out, errors = out.absolute(), sys.stderr  # the script may change its folder and its streams
     try:
@@ -374,6 +400,8 @@ def diff_command(context: click.Context, before: Path, after: Path, exit_code: b
 
 def _load_comparison(file: Path) -> Compared | None:
     """The comparison of capture methods in a file; None where it holds something else."""
+    from explorer.records.comparison import Compared
+
     try:
         return Compared.load(file) if Compared.is_in(file) else None
     except RecordError as error:
@@ -397,11 +425,3 @@ def _message(error: OSError) -> str:
 
 def _stem(file: Path) -> str:
     return next((file.name.removesuffix(suffix) for suffix in SUFFIXES if file.name.endswith(suffix)), file.stem)
-
-
-main.add_command(operators_command)
-main.add_command(reason_command)
-main.add_command(doctor_command)
-main.add_command(cache_command)
-main.add_command(course_command)
-main.add_command(class_command)
