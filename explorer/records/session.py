@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -326,8 +327,7 @@ class Record:
     def throughput(self, kernel: str = "", compile: str = "") -> str:
         """Cycles that a turn of each innermost loop of a kernel takes, as llvm-mca predicts them; a line that says so
         where it is not installed. Raises ValueError for a kernel that the record lacks."""
-        from explorer.records import throughput  # which imports torch
-
+        throughput = import_module("explorer.records.throughput")  # it imports torch
         return "\n".join(throughput.lines(self._kernel(kernel, compile)))
 
     def _kernel(self, id: str, compile: str) -> data.KernelData:
@@ -428,9 +428,8 @@ class Record:
 
         Raises ValueError for an id that the record lacks, and explorer.records.repro.program.CannotReproduce (a
         ValueError) with what of it cannot be written."""
-        from explorer.records import repro  # which imports torch
-
-        return repro.of(self.data, what, compile)
+        text: str = import_module("explorer.records.repro").of(self.data, what, compile)  # it imports torch
+        return text
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the record as JSON, compressed where the name ends in .gz. The file appears whole or not at all, a full

@@ -28,6 +28,7 @@ from explorer.show.view.dap import Adapter
 
 if TYPE_CHECKING:
     from explorer.records.comparison import Compared
+    from explorer.records.watching import Watch
 
 SUFFIXES = (".explore.json.gz", ".explore.json", ".json.gz", ".json")
 
@@ -100,15 +101,14 @@ def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
       explorer demo --no-stock --open
       explorer demo --out /tmp/demo
     """
-    from explorer.show.demo import NO_TRANSFORMERS, cases, demo, without_compiler
-
+    demo = import_module("explorer.show.demo")
     terminal = Terminal(wide_enough())
-    if (missing := without_compiler()) is not None:
+    if (missing := demo.without_compiler()) is not None:
         terminal.say(missing)
-    if len(cases()) < 4:
-        terminal.say(NO_TRANSFORMERS)
+    if len(demo.cases()) < 4:
+        terminal.say(demo.NO_TRANSFORMERS)
     try:
-        report = demo(out, terminal, with_stock=not no_stock)
+        report: Path = demo.demo(out, terminal, with_stock=not no_stock)
     except OSError as error:
         raise Failed(f"cannot write to {out}: {_message(error)}; choose another folder with -o") from error
     terminal.say(f"Report: {report}")
@@ -135,13 +135,10 @@ def run_command(context: click.Context, out: Path, script: str, arguments: Seque
       explorer run train.py
       explorer run --out records train.py --steps 10
     """
-    from explorer.records.watching import Watch
-    from explorer.show.cli.script import run as run_script
-
-    log = Watch(Path(script).name)
+    log: Watch = import_module("explorer.records.watching").Watch(Path(script).name)
     out, errors = out.absolute(), sys.stderr  # the script may change its folder and its streams
     try:
-        code = run_script(script, arguments, log)
+        code = import_module("explorer.show.cli.script").run(script, arguments, log)
     except OSError as error:
         raise Refused(f"cannot read {script}: {_message(error)}; expected a Python script") from error
     except SyntaxError as error:
@@ -400,10 +397,10 @@ def diff_command(context: click.Context, before: Path, after: Path, exit_code: b
 
 def _load_comparison(file: Path) -> Compared | None:
     """The comparison of capture methods in a file; None where it holds something else."""
-    from explorer.records.comparison import Compared
-
+    comparison = import_module("explorer.records.comparison")
     try:
-        return Compared.load(file) if Compared.is_in(file) else None
+        found: Compared | None = comparison.Compared.load(file) if comparison.Compared.is_in(file) else None
+        return found
     except RecordError as error:
         raise Refused(str(error)) from error
     except OSError:  # the record's reader says what is wrong with a file that cannot be read
