@@ -167,12 +167,17 @@ export function TextView(
     rule();
   }
 
+  /** Read with what else the editor measures: asked for at once, the page would be laid out once for each view. */
   function rule(): void {
-    const chain = context.selection.chain.value;
-    const { rows } = shown;
-    const seen = view.contentHeight <= view.scrollDOM.clientHeight;
-    const lit = chain.size === 0 || seen ? [] : rows.flatMap((row, n) => (row.stands?.some(key => chain.has(key)) ? [n] : []));
-    ruler.show(lit, rows.length);
+    view.requestMeasure({
+      key: ruler,
+      read: () => {
+        const chain = context.selection.chain.value;
+        const seen = view.contentHeight <= view.scrollDOM.clientHeight;
+        return chain.size === 0 || seen ? [] : shown.rows.flatMap((row, n) => (row.stands?.some(key => chain.has(key)) ? [n] : []));
+      },
+      write: lit => ruler.show(lit, shown.rows.length),
+    });
   }
 
   function lineAt(event: Event): number {
