@@ -441,3 +441,36 @@ def test_a_generator_that_is_given_can_be_closed():
         return list(it)
 
     assert explorer.compile(closed, backend="eager")(_yields()) == []
+
+
+AFTER_ASSERTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "a write": lambda x, w: w.add_(1),
+    "a write through a view": lambda x, w: w.view(-1).zero_(),
+    "a write without version": lambda x, w: w.data.mul_(2),
+    "an item": lambda x, w: w.__setitem__(0, 5),
+    "out=": lambda x, w: torch.add(x, 1, out=w),
+    "a global": lambda x, w: X.mul_(1),
+    "random numbers": lambda x, w: torch.rand(3) + w,
+    "dropout": lambda x, w: functional.dropout(w),
+    "numbers of Python": lambda x, w: w * random.random(),
+    "numbers of NumPy": lambda x, w: w + torch.from_numpy(np.random.rand(3)),
+    "running statistics": lambda x, w: functional.batch_norm(torch.stack([x, x]), w, w.abs(), training=True),
+}
+
+
+@pytest.mark.parametrize("name", AFTER_ASSERTIONS)
+def test_what_a_failed_assertion_rules_out_is_not_done(name: str) -> None:
+    def function(x: Any, w: Any) -> Any:
+        assert x.sum() > 0
+        return AFTER_ASSERTIONS[name](x, w), w * 2
+
+    seen = []
+    for fn in (explorer.compile(function), function):
+        for x in (torch.ones(3), -torch.ones(3), torch.ones(3)):
+            torch.manual_seed(0)
+            random.seed(0)
+            np.random.seed(0)
+            w, version = torch.ones(3), X._version
+            result = outcome(fn, (x, w))
+            seen.append(str((result, X._version - version, torch.rand(1), random.random(), np.random.rand())))
+    assert seen[:3] == seen[3:]

@@ -200,6 +200,7 @@ def is_checked_later(t: Tracer, condition: Value, error: Value) -> bool:
     if not known or handled or changed or not said or t.torch_state.switched() or t.torch_state.pending:
         return False
     t.effects.call(RAISE_UNLESS, [condition, error], f"assert {condition.describe()}")
+    t.tape.checks_later = True
     return True
 
 

@@ -105,6 +105,8 @@ class Tape:
     ) -> None:
         self.name = name
         self.graph = fx.Graph()
+        self.checks_later = False
+        """Whether an assertion is checked after the graph."""
         self.branches: list[Branch] = []
         """The functions of higher-order operators that are being evaluated, innermost last: nodes go to the last."""
         self.modules: dict[str, fx.GraphModule] = {}
@@ -150,6 +152,11 @@ class Tape:
         """A graph break after which the frame runs eagerly as a whole."""
         self.whole = why
         unsupported(code, why)
+
+    def refuse_after_assertion(self, what: str) -> None:
+        """An effect that a failed assertion rules out needs the assertion's result first."""
+        if self.checks_later:
+            unsupported(reasons.DATA_DEPENDENT_BRANCH, f"an assertion decides whether {what} here")
 
     def input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, fake_tensor.FakeTensor]:
         """A placeholder for a tensor that the frame can reach. It is there before any transform begins."""
@@ -215,6 +222,13 @@ class Tape:
     def writes(self) -> int:
         """How often the graph has written inputs by now."""
         return sum((version(fake) or 0) + self._writes(fake) for fake in self.fakes.values())
+
+    def _writes_since(self, written: Mapping[int, int]) -> bool:
+        """Whether the graph has written inputs since these were the counts by storage."""
+        storages = {each.untyped_storage()._cdata for each in self.fakes.values() if each.layout is torch.strided}
+        return any(
+            count > written.get(storage, 0) for storage, count in self.mode.written.items() if storage in storages
+        )
 
     def sharing(self, fake: torch.Tensor) -> Iterator[tuple[Source, torch.Tensor, fake_tensor.FakeTensor]]:
         """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
@@ -289,10 +303,15 @@ class Tape:
         """What the call yields under fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
         given = checks.tensors_in((*fake_args, *fake_kwargs.values()))
         before = [(each, version(each)) for each in given if isinstance(each, fake_tensor.FakeTensor)]
+        written, drew = self.mode.written.copy(), self.mode.drew
         try:
-            return self._call(kind, target, args, kwargs, fake_args, fake_kwargs)
+            result = self._call(kind, target, args, kwargs, fake_args, fake_kwargs)
+            if self.mode.drew > drew or self._writes_since(written):
+                self.refuse_after_assertion("the program writes or draws numbers")
+            return result
         except Unsupported:
             set_versions(before)  # what the call has written is not in the graph
+            self.mode.written, self.mode.drew = written, drew
             raise
 
     def _call(

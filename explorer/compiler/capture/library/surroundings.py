@@ -170,6 +170,7 @@ def _drawn(t: Tracer, draw: Draw) -> Value:
     found = t.python(draw.tried)
     t.effects.version += 1
     source = Returned(t.known_source(draw, fixed=True), "make")
+    t.tape.refuse_after_assertion("the program draws numbers")
     t.draws.append(source)
     if found is None:
         return Constant(None)
@@ -224,5 +225,6 @@ def _draw_array(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, V
         unsupported(reasons.NUMPY, f"numpy.random.{function.__name__} of a single number, or in a branch")
     t.effects.version += 1
     source = Returned(t.known_source(made, fixed=True), "make")
+    t.tape.refuse_after_assertion("the program draws numbers")
     t.draws.append(source)
     return wrap_array(t, source, found)

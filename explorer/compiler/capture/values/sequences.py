@@ -104,8 +104,7 @@ class SequenceValue(ObjectValue):
         return item  # type: ignore[no-any-return]
 
     def get_item(self, t: Tracer, key: Value) -> Value:
-        if self.takes_slice(key):
-            part = key.fixed(t) if isinstance(key, SliceValue) else key.value
+        if (part := self.slice_of(t, key)) is not None:
             chosen = [self.at(t, i) for i in range(*part.indices(len(self.items)))]
             return self.like(chosen)
         index = self.place(t, key)
@@ -113,8 +112,11 @@ class SequenceValue(ObjectValue):
             t.raise_(IndexError, f"{self.builtin.__name__} index out of range")
         return self.at(t, index)
 
-    def takes_slice(self, key: Value) -> bool:
-        return self.builtin is not collections.deque and key.python_type() is slice
+    def slice_of(self, t: Tracer, key: Value) -> slice | None:
+        """What is given in brackets, if it is a slice; a deque takes none."""
+        if self.builtin is collections.deque or key.python_type() is not slice:
+            return None
+        return key.fixed(t) if isinstance(key, SliceValue) else t.constant_of(key)
 
     @property
     def builtin(self) -> type:
@@ -255,8 +257,7 @@ class ListValue(SequenceValue):
 
     def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
         t.effects.change(self)
-        if self.takes_slice(key):
-            part = key.fixed(t) if isinstance(key, SliceValue) else key.value
+        if (part := self.slice_of(t, key)) is not None:
             if value is None:
                 del self.items[part]
             elif t.look_up(value.python_type(), "__iter__") is MISSING:
