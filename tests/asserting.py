@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,3 +36,8 @@ def handled(x: Any) -> Any:
     except AssertionError:
         return x - 1
     return x + 3
+
+
+def assert_then(x: Any, then: Callable[[], Any]) -> Any:
+    assert x.sum() > 0
+    return then()

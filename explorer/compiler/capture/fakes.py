@@ -164,7 +164,7 @@ class LaidOut(FakeTensorMode):
                 return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
         given = _mixed(func, args)
         if given or _is_unruled(func, args, result):
-            stride = _stride_of_kernel(func, args, kwargs or {}, result) or given and _stride_of_sum(given, result)
+            stride = _stride_of_kernel(func, args, kwargs or {}, result) or _stride_of_sum(given, result)
             if stride and stride != result.stride():
                 with self:
                     return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
@@ -289,6 +289,8 @@ SUMS: dict[int, Callable[..., Tensor]] = {1: torch.neg, 2: torch.add, 3: torch.a
 
 def _stride_of_sum(given: Sequence[Place], result: Tensor) -> tuple[int, ...]:
     """The strides of a sum of tensors that lie as these do: its rule is the one of most operators of this kind."""
+    if not given:
+        return ()
     with no_dispatch():
         like = SUMS[len(given)](*(torch.empty_strided(*each, device="meta") for each in given))
     return like.stride() if like.shape == result.shape else ()

@@ -218,7 +218,7 @@ def _hash(t: Tracer, value: Value) -> Value:
     """hash(value), of what does not lie elsewhere in each run."""
     if isinstance(value, ObjectValue) and t.look_up(value.cls, "__hash__") is not object.__hash__:
         return value.special(t, "__hash__", [])
-    if isinstance(value, TensorValue) and value.cls.__hash__ is torch.Tensor.__hash__:
+    if isinstance(value, TensorValue) and t.look_up(value.cls, "__hash__") is torch.Tensor.__hash__:
         return t.call(t.from_python(id), [value], {})
     return Constant(t.python(hash, t.constant_of(value)))
 
