@@ -306,6 +306,9 @@ class Calls(Tracer, Protocol):
         def effects() -> tuple[object, ...]:
             return self.effects.outside, self.tape.written_inputs(), self.tape.mode.drew
 
+        code = getattr(function.__wrapped__, "__code__", None)
+        if code is not None and code.co_flags & inspect.CO_NESTED:
+            refuse("made inside of a function: guards that ask it would count in its cache_info()")
         about = function.cache_info()
         if about.currsize == about.maxsize:
             refuse("that is full: a call may evict an older result")
