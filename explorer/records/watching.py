@@ -192,4 +192,4 @@ def watch(title: str = "", *, live: bool | None = None) -> Watch:
         live = hasattr(shell, "kernel")
     if not live:
         return Watch(title)
-    return Watch(title, importlib.import_module("explorer.show.notebook.live").Shown(title or "watch"))
+    return Watch(title, importlib.import_module("explorer.show.notebook.live").WatchOutput(title or "watch"))
