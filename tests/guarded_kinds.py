@@ -527,7 +527,7 @@ MADE_HERE = {
     "Offset": "the evaluator's own",
     "ProfileValue": "cannot be asked",
     "RuntimeNumber": "cannot be asked",
-    "Text": "made of numbers by the program; what reads it guards those",
+    "TextValue": "made of numbers by the program; what reads it guards those",
     "UnmadeClass": "cannot be asked",
 }
 """Values that hold nothing of the world, and why."""
