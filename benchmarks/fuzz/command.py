@@ -24,12 +24,16 @@ def fuzz(
     """Run random programs compiled and in eager, and show what differs. Exits with 1 where something does."""
     seed = seed or time.strftime("%Y-%m-%d")
     begun = told = time.monotonic()
+    seen: set[int] = set()
 
     def enough(count: int) -> bool:
         return count >= programs if programs else time.monotonic() - begun > minutes * 60
 
     def heard(tally: Tally) -> None:
         nonlocal told
+        for finding in (each for findings in tally.kinds.values() for each in findings if each.number not in seen):
+            seen.add(finding.number)
+            click.echo(f"{seed}/{finding.number}: {finding.kind}", err=True)  # a run that is cut has told them
         if time.monotonic() - told > 20:
             told = time.monotonic()
             click.echo(f"{told - begun:6.0f} s: {_figures(tally)}", err=True)
