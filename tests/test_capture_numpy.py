@@ -450,3 +450,33 @@ def test_a_scalar_of_numpy_is_a_copy_and_an_iterator_reads_as_it_goes(kind):
     for _ in range(2):
         found, expected = compiled(torch.arange(4.0)), function(torch.arange(4.0))
         assert repr(found) == repr(expected)
+
+
+def grown(x: Any, n: Any) -> Any:
+    before = n
+    n += 1
+    return x * 2, n, before, max(n, 0.0)
+
+
+def grown_often(x: Any, n: Any) -> Any:
+    kept = [n]
+    for i in range(3):
+        n *= i + 2
+        kept[0] -= n
+    return x * 2, n, kept
+
+
+def grown_inside(x: Any, n: Any) -> Any:
+    def seen() -> Any:
+        return n
+
+    n **= 2
+    return x + n, seen(), operator.iadd(n, 1), n
+
+
+@pytest.mark.parametrize("number", [np.float64(2.5), np.float32(2.5), np.int64(3)], ids=lambda n: n.dtype)
+@pytest.mark.parametrize("function", [grown, grown_often, grown_inside], ids=lambda f: f.__name__)
+def test_an_operator_in_place_makes_another_number(function: Callable[..., Any], number: Any) -> None:
+    compiled = explorer.compile(function)
+    for _ in range(2):
+        check_same(compiled(TENSOR, number), function(TENSOR, number))

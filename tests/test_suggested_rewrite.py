@@ -168,7 +168,9 @@ def test_the_rest_of_the_source_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("engine", ["explorer", "both"])
-@pytest.mark.parametrize("fn", [assigns, returns, calls, MODEL, with_a_model], ids=str)
+@pytest.mark.parametrize(
+    "fn", [assigns, returns, calls, MODEL, with_a_model], ids=["assigns", "returns", "calls", "a model", "with a model"]
+)
 def test_a_rewrite_of_ours_is_tried_and_the_program_stays_as_it_is(fn: Callable[..., Any], engine: str) -> None:
     codes = {each: each.__code__ for each in (assigns, returns, Chosen.choose)}
     stock = {"backend": "eager"} if engine == "both" else None

@@ -146,7 +146,7 @@ class DataModel(Tracer, Protocol):
 
     def _inplace(self, symbol: str, left: Value, right: Value) -> Value:
         function, name = INPLACE[symbol]
-        if isinstance(left, ArrayValue):
+        if isinstance(left, ArrayValue) and not left.is_scalar:
             return operate(self, function, left, right)
         if isinstance(left, TensorValue):
             return graph_call(self, "call_function", function, [left, right], {})
