@@ -282,3 +282,15 @@ def test_only_inputs_apart_are_handed_to_another_back_end(apart):
     assert torch.equal(compiled(found[:2], found[place]), program(expected[:2], expected[place]))
     assert torch.equal(found, expected)
     assert len(handed) == apart
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (1, 3), (3,)])
+def test_an_out_that_shares_places_is_refused_where_its_result_is_not_used(shape: tuple[int, ...]) -> None:
+    def fn(x: torch.Tensor) -> str:
+        try:
+            torch.add(x, x, out=(x.flatten()[:3] * 2).expand(2, -1))
+        except RuntimeError as error:
+            return str(error)
+        return "not refused"
+
+    assert explorer.compile(fn)(torch.ones(shape)) == fn(torch.ones(shape)) != "not refused"

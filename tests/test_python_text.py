@@ -123,3 +123,21 @@ def test_rewritten_code_has_a_text(name: str) -> None:
     args, kwargs = program.inputs()
     record = explorer.explore(program.build(), time=False)(*args, **kwargs)
     assert all(code.python for compile in record.data.compiles for code in compile.codes if code.role == "rewritten")
+
+
+def test_a_text_that_a_break_reads_is_made_of_the_numbers_of_the_graph() -> None:
+    def length(x: torch.Tensor) -> Any:
+        text = f"{x.sum().item():.2f}"
+        return x * 2, len(text), text
+
+    def in_an_error(x: torch.Tensor) -> Any:
+        text = f"{x.sum().item():.2f}"
+        try:
+            raise LookupError(text, len(text))
+        except LookupError as error:
+            return x * 2, error.args
+
+    for function in (length, in_an_error):
+        compiled = explorer.compile(function)
+        for x in (torch.ones(3), torch.ones(30)):
+            assert str(compiled(x)) == str(function(x))

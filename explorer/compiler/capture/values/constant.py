@@ -55,7 +55,11 @@ class Constant(Value):
     def value(self) -> Any:
         if self.unread is not None:
             unread, self.unread = self.unread, None
-            unread()
+            try:
+                unread()
+            except BaseException:
+                self.unread = unread  # a break asks for it later
+                raise
         return self._value
 
     def python_type(self) -> type:
