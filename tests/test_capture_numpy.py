@@ -480,3 +480,16 @@ def test_an_operator_in_place_makes_another_number(function: Callable[..., Any],
     compiled = explorer.compile(function)
     for _ in range(2):
         check_same(compiled(TENSOR, number), function(TENSOR, number))
+
+
+@pytest.mark.parametrize("turned", ["tensor", "array", "both", "neither"])
+def test_a_tensor_beside_an_array_lies_as_numpy_lays_it_out(turned: str) -> None:
+    tensor, array = torch.rand(3, 2), np.random.rand(3, 2)
+    x = tensor.t() if turned in ("tensor", "both") else tensor.reshape(2, 3)
+    a = array.T if turned in ("array", "both") else array.reshape(2, 3)
+
+    def function(x: Any, a: Any) -> Any:
+        return x + a, x * a - 1, x.flip(0) * np.where(a > 0.5, a, 0)
+
+    ours, eager = explorer.compile(function)(x, a), function(x, a)
+    assert [each.stride() for each in ours] == [each.stride() for each in eager]

@@ -408,7 +408,7 @@ class Tape:
         with self.mode:  # what made the tensor yields one of the size that it had
             resized = [(each, size) for each, size, _ in outs if each.shape != size]
             if any(folds and each.shape != size for each, size, folds in outs):
-                unsupported(reasons.OP_RAISED, f"{getattr(function, '__name__', function)} into an out= that shares places")
+                unsupported(reasons.OP_RAISED, f"{getattr(function, '__name__', function)} into folded memory")
             twins = {id(each): each.detach().as_strided(size, contiguous(size)) for each, size in resized}
         for node in self.graph.nodes:
             if (twin := twins.get(id(info(node).value))) is not None:

@@ -726,10 +726,10 @@ def _value(t: Tracer, node: fx.Node, expected: Any, result: object, memory: list
             element = t.tape.element(node, index, item) if has_tensor(item) else node
             items.append(_value(t, element, one, item, memory))
         return ListValue(items) if type(expected) is list else TupleValue(items, type(expected))
-    if isinstance(expected, torch.Tensor):
-        return from_fake(t, node, result)
     if not isinstance(result, torch.Tensor):
-        return t.from_python(expected)
+        return from_fake(t, node, result) if isinstance(expected, torch.Tensor) else t.from_python(expected)
+    if isinstance(expected, torch.Tensor):
+        return from_fake(t, *_laid_out(t, node, result, expected.detach().numpy()))
     node, result = _laid_out(t, *_copied_where_numpy_copies(t, node, expected, result, memory), expected)
     known = t.arrays.get(id(result))
     if known is None or known.is_scalar != isinstance(expected, np.generic):
