@@ -160,3 +160,41 @@ def test_what_an_operator_makes_is_a_view_where_eagers_is(program: Any, dynamic:
     expected = program(x)
     assert (found[0]._is_view(), found[1]) == (expected._is_view(),) * 2
     assert found[0].stride() == expected.stride()
+
+
+COPIED = {
+    "a product with one": lambda x: x * 1,
+    "a clone": lambda x: x.clone(),
+    "a cast": lambda x: x.double().float(),
+    "a sum": lambda x: x + 1,
+}
+PLACES = [((2,), (1,)), ((2,), (1,), 0), ((2,), (3,), 1), ((2,), (5,)), ((2,), (1,), 5), ((2,), (1,), 7)]
+
+
+@pytest.mark.parametrize("name", ["as_strided", "as_strided_copy", "as_strided_scatter", "as_strided_"])
+@pytest.mark.parametrize("copied", COPIED)
+def test_places_are_counted_in_the_memory_of_the_copy(copied, name):
+    for place in PLACES:
+
+        def fn(x, place=place):
+            rows = COPIED[copied](x[1:])
+            value = (torch.zeros(2),) if name == "as_strided_scatter" else ()
+            return getattr(torch, name)(rows, *value, *place) + 1
+
+        results = []
+        for each in (explorer.compile(fn), fn):
+            try:
+                results.append(each(torch.arange(9.0).reshape(3, 3)).tolist())
+            except RuntimeError as error:
+                results.append(str(error))
+        assert results[0] == results[1], place
+
+
+def test_a_copy_of_places_outside_is_refused_though_it_is_not_used():
+    def fn(x):
+        torch.as_strided_copy(x[2], (2,), (3,))
+        return x * 2
+
+    for each in (explorer.compile(fn), fn):
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            each(torch.ones(3, 3))

@@ -59,11 +59,19 @@ def dead_code(graph: fx.Graph) -> None:
             graph.erase_node(node)
 
 
+ADDRESSED = 1 << 30
+"""In place of a number of outputs: as_strided counts places from the start of this memory, so no other replaces it."""
+
+
 def escaping(graph: fx.Graph) -> Counter[fx.Node]:
     """The nodes whose memory the caller gets, with the number of outputs that lie in it."""
     returned = graph.output_node().args[0]
     assert isinstance(returned, (tuple, list))
-    return Counter(root(value) for value in returned if isinstance(value, fx.Node) and is_tensor(value))
+    found = Counter(root(value) for value in returned if isinstance(value, fx.Node) and is_tensor(value))
+    for node in graph.nodes:
+        if is_call(node, aten.as_strided.default, aten.as_strided_copy.default, aten.as_strided_scatter.default):
+            found[root(node.args[0])] = ADDRESSED
+    return found
 
 
 def is_tensor(node: fx.Node) -> bool:
@@ -82,6 +90,8 @@ def may_share(node: fx.Node, source: fx.Node, outputs: Counter[fx.Node]) -> bool
     an input, in one memory."""
     if outputs[root(node)] == 0:
         return True
+    if outputs[root(node)] >= ADDRESSED:
+        return False
     memory = root(source)
     return memory.op == "call_function" and outputs[memory] == 0
 

@@ -633,7 +633,11 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
     if result is not None and not has_tensor(result):
         return _answer(t, getattr(target, "__name__", target), args, result)
     if absolute:
-        _counted_from_storage(t, args[0], result, size)  # type: ignore[arg-type]
+        skipped = 2 if str(target).startswith("as_strided_scatter") else 1
+        place = [p[1] for p in positional[skipped:]], {k: p[1] for k, p in named.items() if k != "src"}
+        with t.tape.mode:
+            reached = args[0].fake.as_strided(*place[0], **place[1])  # type: ignore[attr-defined]
+        _counted_from_storage(t, args[0], reached, size)  # type: ignore[arg-type]
     node = t.tape.add(kind, target, fx_args, fx_kwargs, result)
     return from_fake(t, node, result)
 
