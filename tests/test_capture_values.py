@@ -54,7 +54,7 @@ WHOLE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "an index of a list": (lambda x, k: [x, x + 1, x + 2][k], (X, COUNT)),
     "a loop's bound": (lambda x, k: [x + i for i in range(k)], (X, COUNT)),
     "lists": (lambda x, i: (i.tolist(), torch.split(x.view(-1), (i + 1).tolist())), (X, PLACES)),
-    "extremes": (lambda x: (max(x[0]), min(x[1])), (X,)),
+    "extremes": (lambda x: (max(x[0]) + 1, min(x[1]) * 2), (X,)),
     "checks": (checked, (X, PLACES)),
     "a constant": (lambda x: x + torch.tensor(3).item(), (X,)),
     "nonzero": (lambda x: (x.nonzero(), x.nonzero(as_tuple=True), torch.where(x > 0), x.nonzero().shape[0]), (Z,)),

@@ -670,3 +670,17 @@ def test_what_the_call_itself_ends_is_told(tmp_path: Path) -> None:
     with noted() as said, heard() as outside:
         del ending
     assert outside == ["call os.remove"] and said == {"print"}
+
+
+def test_a_backward_that_raises_in_eager_is_told_and_not_raised() -> None:
+    module, x = torch.nn.BatchNorm1d(3), torch.randn(4, 3)
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        y = module(x).sum()
+        x.add_(1)
+        return y
+
+    before = x.clone()
+    record = explorer.explore(body, time=False)(x)
+    assert torch.equal(x, before + 1)
+    assert any("backward of the eager call raises: one of the variables" in note for note in record.data.notes)

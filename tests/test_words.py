@@ -27,7 +27,8 @@ ONCE_USED = re.compile(
 
 def commands() -> dict[str, str]:
     context = click.Context(main)
-    return {name: f"{name} {command.get_help(context)}" for name, command in main.commands.items()}
+    found = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    return {name: f"{name} {command.get_help(context)}" for name, command in found.items() if command is not None}
 
 
 def public() -> list[str]:

@@ -63,8 +63,11 @@ GRAPH_MODULES = frozenset(
 """Python functions of these modules are recorded as they are, not inlined."""
 NOT_GRAPH = (torch.Tensor.__len__, torch.Tensor.__iter__, torch.Tensor.__contains__)
 """Of these, those that return no tensor."""
-FACTORIES = (torch.tensor, torch.as_tensor, torch.asarray, torch._C._nested.nested_tensor)  # type: ignore[attr-defined]
-"""Functions in C that no operator of ATen is named after, and that make tensors."""
+UNNAMED = (
+    torch.tensor, torch.as_tensor, torch.asarray, torch._C._nested.nested_tensor,  # type: ignore[attr-defined]
+    torch._C._nn._parse_to,
+)  # fmt: skip
+"""Functions in C that no operator of ATen is named after: they make tensors, or read the arguments of `to`."""
 PURE_MODULES = frozenset("math cmath operator _operator _struct _string unicodedata _functools _collections".split())
 """Functions in C of these modules, given constants, are called while tracing."""
 PURE_BUILTINS = frozenset(
@@ -306,9 +309,8 @@ class Calls(Tracer, Protocol):
         def effects() -> tuple[object, ...]:
             return self.effects.outside, self.tape.written_inputs(), self.tape.mode.drew
 
-        code = getattr(function.__wrapped__, "__code__", None)
-        if code is not None and code.co_flags & inspect.CO_NESTED:
-            refuse("made inside of a function: guards that ask it would count in its cache_info()")
+        if not is_library(function.__module__) and not self.config.fullgraph:
+            refuse("of the program: guards that ask it would count in its cache_info()")
         about = function.cache_info()
         if about.currsize == about.maxsize:
             refuse("that is full: a call may evict an older result")
@@ -549,13 +551,13 @@ _MODELLED = (
 
 @functools.cache
 def _torch_builtins() -> frozenset[int]:
-    """Ids of the graph functions written in C: those named after an operator of ATen, and factories."""
+    """Ids of the graph functions written in C: those named after an operator of ATen, and those of `UNNAMED`."""
     operators = {name.partition("::")[2].partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
     parts = ("_VariableFunctions", "_nn", "_special", "_fft", "_linalg", "_nested")
     spaces = (torch, *(getattr(torch._C, name) for name in parts))
     members = (getattr(space, name) for space in spaces for name in dir(space) if name in operators)
     found = (each for each in members if isinstance(each, types.BuiltinFunctionType))
-    return frozenset(map(id, (*found, *FACTORIES)))
+    return frozenset(map(id, (*found, *UNNAMED)))
 
 
 def is_graph_function(function: object) -> bool:

@@ -76,7 +76,8 @@ class RepeatedCalls:
     effects: tuple[str, ...] = ()
     """Side effects other than tensor mutation; such a function is not called repeatedly for timing."""
     own_backward: bool = False
-    """The call runs a backward itself, and what it returns has none left."""
+    """The call runs a backward itself, and what it returns has none left, or the backward raises."""
+    backward_error: str = ""
     steady: bool = True
     """A call changes only elements of tensors, so calls may follow each other without a reset."""
     ended: bool = False
@@ -255,6 +256,10 @@ class RepeatedCalls:
 
     def notes(self, *, timed: bool) -> tuple[str, ...]:
         """Notes on how often the function was called, and why; `timed` says whether the record holds times."""
+        failed = f"Gradients are not compared: the backward of the eager call raises: {self.backward_error}"
+        return (*self._notes(timed), *([failed] if self.backward_error else []))
+
+    def _notes(self, timed: bool) -> tuple[str, ...]:
         if self.once:
             return (f"{self.untimed[0].upper()}{self.untimed[1:]}.",) if self.leave == "called" or self.made else ()
         state = "as before" if self.leave == "unchanged" else "as one eager call leaves it"
@@ -348,9 +353,9 @@ class Player(Contestant):
                     try:
                         found.gradients.update(self._backward(output, keep=True))
                     except RuntimeError as error:
-                        if "second time" not in str(error):
-                            raise
                         self.calls.own_backward = True
+                        if "second time" not in str(error):  # which is said of one that the call has run itself
+                            self.calls.backward_error = str(error)
                 self.calls.expected = replace(found, printed=(*self.calls.printed, *said.lines()))
         finally:
             self.calls.end_call()
