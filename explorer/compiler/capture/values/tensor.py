@@ -633,7 +633,7 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
     if result is not None and not has_tensor(result):
         return _answer(t, getattr(target, "__name__", target), args, result)
     if absolute:
-        skipped = 2 if str(target).startswith("as_strided_scatter") else 1
+        skipped = 2 if getattr(target, "__name__", target) == "as_strided_scatter" and "src" not in named else 1
         place = [p[1] for p in positional[skipped:]], {k: p[1] for k, p in named.items() if k != "src"}
         with t.tape.mode:
             reached = args[0].fake.as_strided(*place[0], **place[1])  # type: ignore[attr-defined]
