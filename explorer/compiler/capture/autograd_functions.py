@@ -81,7 +81,7 @@ def evaluated(t: Tracer, cls: Any, args: list[Value]) -> Value:
     function, lifted = _function(t, cls, first, second, len(tensors), count, places, unmarked)
     nodes = (*(tensor.node for tensor in tensors), *lifted)
     values = [t.tape.value(node) for node in nodes]
-    found = t.tape.call("call_function", function, nodes, {}, tuple(values), {})
+    found = t.tape.call("call_function", function, tuple(values), {})
     rest = iter(t.items(from_fake(t, t.tape.add("call_function", function, nodes, {}, found), found)))
     whole = [next(rest) if isinstance(value, TensorValue) else value for value in results]
     return TupleValue(whole) if isinstance(returned, TupleValue) else whole[0]
@@ -349,7 +349,7 @@ def register_hook(t: Tracer, tensor: TensorValue, name: str, hook: Value) -> Val
         function = _attaching(t.tape.modules.pop(str(node.target)))
         node.graph.erase_node(node)
         nodes: tuple[fx.Node, ...] = (tensor.node, *lifted)
-        t.tape.call("call_function", function, nodes, {}, tuple(map(t.tape.value, nodes)), {})
+        t.tape.call("call_function", function, tuple(map(t.tape.value, nodes)), {})
         t.tape.add("call_function", function, nodes, {}, None)
     return InnerHandle(torch.utils.hooks.RemovableHandle)
 

@@ -291,22 +291,14 @@ class Tape:
 
     # ------------------------------------------------------------------------------------------------------- nodes
 
-    def call(
-        self,
-        kind: str,
-        target: Any,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-        fake_args: tuple[object, ...],
-        fake_kwargs: Mapping[str, object],
-    ) -> Any:
-        """What the call yields under fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
-        given = checks.tensors_in((*fake_args, *fake_kwargs.values()))
+    def call(self, kind: str, target: Any, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
+        """What the call yields of fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
+        given = checks.tensors_in((*args, *kwargs.values()))
         before = [(each, version(each)) for each in given if isinstance(each, fake_tensor.FakeTensor)]
         written, drew = self.mode.written.copy(), self.mode.drew
         try:
-            result = self._call(kind, target, args, kwargs, fake_args, fake_kwargs)
-            if self.mode.drew > drew or self._writes_since(written):
+            result = self._call(kind, target, args, kwargs)
+            if self.checks_later and (self.mode.drew > drew or self._writes_since(written)):
                 self.refuse_after_assertion("the program writes or draws numbers")
             return result
         except Unsupported:
@@ -314,28 +306,20 @@ class Tape:
             self.mode.written, self.mode.drew = written, drew
             raise
 
-    def _call(
-        self,
-        kind: str,
-        target: Any,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-        fake_args: tuple[object, ...],
-        fake_kwargs: Mapping[str, object],
-    ) -> Any:
+    def _call(self, kind: str, target: Any, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         function = target if kind == "call_function" else _method(target)
-        given = checks.tensors_in((*fake_args, *fake_kwargs.values()))
+        given = checks.tensors_in((*args, *kwargs.values()))
         tensors = [each for each in given if isinstance(each, fake_tensor.FakeTensor) and each.layout is torch.strided]
         before = [version(each) for each in tensors]
         outs = [
             (each, each.shape, each.layout is torch.strided and checks.may_fold(each, self._hint))
-            for each in checks.tensors_in(fake_kwargs.get("out"))
+            for each in checks.tensors_in(kwargs.get("out"))
         ]
         laid_out = [(each, each.shape, each.stride()) for each, _, _ in outs if each.layout is torch.strided]
         inside = checks.Operators()
         try:
             with self.mode, self._dispatcher(), _quiet(), inside if hasattr(target, "applies") else nullcontext():
-                made = function(*fake_args, **fake_kwargs)
+                made = function(*args, **kwargs)
                 result = as_of_real(getattr(target, "__name__", target), made)
                 for each, size, stride in laid_out:  # the rule of sort() turns one that is large enough
                     if each.shape == size and each.stride() != stride:
@@ -359,7 +343,7 @@ class Tape:
             AttributeError,
         ) as error:
             places = checks.written_places(target)
-            meant = (each for place in places for each in checks.tensors_in(fake_args[place : place + 1]))
+            meant = (each for place in places for each in checks.tensors_in(args[place : place + 1]))
             if any(each._is_view() for each in meant):
                 self.whole = "a view is written that may not be"  # a graph returns something else in its place
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {first_line(error)}")
@@ -368,21 +352,21 @@ class Tape:
         if any(version(each) != count or not each.requires_grad for each, count in self.hooked.items()):
             unsupported(reasons.AUTOGRAD_CALL, f"{getattr(target, '__name__', target)} of a tensor that has a new hook")
         changed = [each for each, count in zip(tensors, before, strict=True) if version(each) != count]
-        if written := checks.written_by(target, fake_args, fake_kwargs, changed):
+        if written := checks.written_by(target, args, kwargs, changed):
             if not changed and not torch.is_inference_mode_enabled():
                 torch.autograd.graph.increment_version(written)
             with self.mode:
                 roots = [given for each in written for _, _, given in self.sharing(each)]
-                overlapping = checks.overlaps(target, fake_args, written, tensors, roots, self._hint)
+                overlapping = checks.overlaps(target, args, written, tensors, roots, self._hint)
                 if overlapping:
                     known = (info(node).value for node in self.graph.nodes)
-                    overlapping = not checks.fills(target, fake_args, known, self._hint)
+                    overlapping = not checks.fills(target, args, known, self._hint)
             self.note_shape_guards("whether elements that are written share memory depends on it")
             if overlapping:
                 unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))
         if outs and not isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
-            self.check_outs(function, fake_args, fake_kwargs, outs)
-        if not torch.is_grad_enabled() and target != "requires_grad_" and "requires_grad" not in fake_kwargs:
+            self.check_outs(function, args, kwargs, outs)
+        if not torch.is_grad_enabled() and target != "requires_grad_" and "requires_grad" not in kwargs:
             for each in checks.tensors_in(result):  # rules in Python make leaves of what the operator pads or rolls
                 if each.requires_grad and each.is_leaf and not any(each is one for one in given):
                     each.requires_grad_(False)
@@ -393,7 +377,7 @@ class Tape:
         unknown = _unknown_sizes(result)
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
             unsupported(reasons.DYNAMIC_OUTPUT, f"{getattr(target, '__name__', target)} yields {unknown}")
-        for each, given_args, given_kwargs, made in (*inside.calls, (target, fake_args, fake_kwargs, result)):
+        for each, given_args, given_kwargs, made in (*inside.calls, (target, args, kwargs, result)):
             if refused := checks.refused(each, given_args, given_kwargs, made, self._hint):
                 if changed:
                     self.whole = "an operator is refused that has changed a tensor"  # also the one of the trace
@@ -562,7 +546,7 @@ class Tape:
             return value.detach() if isinstance(value, torch.Tensor) else value
 
         with torch.no_grad():
-            found = self.call("call_function", operator, args, {}, fx.map_arg(args, real), {})
+            found = self.call("call_function", operator, fx.map_arg(args, real), {})
         values = [info(node).value for node in operands]
         sources = [v for v in values if isinstance(v, torch.Tensor) and v.requires_grad]
         if not sources or not torch.is_grad_enabled():

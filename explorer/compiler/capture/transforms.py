@@ -58,7 +58,7 @@ def _level(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Val
     """A level of a transform begins or ends."""
     change = 1 if function in _OPENING else -1
     plain, named = tuple(map(t.constant_of, args)), {k: t.constant_of(v) for k, v in kwargs.items()}
-    found = t.tape.call("call_function", function, plain, named, plain, named)
+    found = t.tape.call("call_function", function, plain, named)
     t.tape.add("call_function", function, plain, named, found)
     t.torch_state.levels += change
     return t.from_python(found)

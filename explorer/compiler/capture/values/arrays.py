@@ -486,7 +486,7 @@ def _run(
     named: dict[str, tuple[object, object, object]]
 ) -> object:
     fakes, fake_named = tuple(g[1] for g in given), {k: g[1] for k, g in named.items()}
-    return t.tape.call("call_function", target, (), {}, fakes, fake_named)
+    return t.tape.call("call_function", target, fakes, fake_named)
 
 
 def _is_narrower(result: object, expected: object) -> bool:

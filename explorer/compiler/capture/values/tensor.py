@@ -239,7 +239,7 @@ class TensorValue(Value):
         if name == "data" and isinstance(value, TensorValue):
             if torch.is_inference_mode_enabled():  # functionalization loses what was written by an older `data`
                 unsupported(reasons.ATTRIBUTE, "setting tensor.data in inference mode")
-            t.tape.call("call_function", setattr, (), {}, (self.fake, name, value.fake), {})
+            t.tape.call("call_function", setattr, (self.fake, name, value.fake), {})
             t.tape.mode.count_write(self.fake)
             t.tape.add("call_function", setattr, (self.node, name, value.node), {}, None)
             return
@@ -565,8 +565,8 @@ def _floats_as_tensors(
     if isinstance(args[0], TensorValue) and (name[-1] == "_" or name in _IN_PLACE):
         return given
     plain = tuple(t.number_now(a) if isinstance(a, FloatValue) else to_graph(t, a)[1] for a in args)
-    expected = t.tape.call(kind, target, (), {}, plain, {}).dtype
-    if t.tape.call(kind, target, (), {}, tuple(to_graph(t, a)[1] for a in given), {}).dtype is expected:
+    expected = t.tape.call(kind, target, plain, {}).dtype
+    if t.tape.call(kind, target, tuple(to_graph(t, a)[1] for a in given), {}).dtype is expected:
         return given
     if not expected.is_floating_point:
         return args
@@ -624,9 +624,7 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
     absolute = getattr(target, "__name__", target) in _ABSOLUTE and args and isinstance(args[0], TensorValue)
     size = args[0].fake.untyped_storage().nbytes() if absolute else 0  # type: ignore[attr-defined]  # the call may grow it
     check_order(t, kind, target, fx_args, fx_kwargs)
-    result = t.tape.call(
-        kind, target, fx_args, fx_kwargs, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()}
-    )
+    result = t.tape.call(kind, target, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()})
     fx_kwargs = t.torch_state.typed(target, fx_kwargs, result)
     if is_unbacked(result):
         return NumberValue(result, t.tape.add(kind, target, fx_args, fx_kwargs, result))
