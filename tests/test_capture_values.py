@@ -454,6 +454,7 @@ AFTER_ASSERTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "a global": lambda x, w: X.mul_(1),
     "random numbers": lambda x, w: torch.rand(3) + w,
     "dropout": lambda x, w: functional.dropout(w),
+    "random numbers again": lambda x, w: assert_then(torch.rand(3) + x, lambda: torch.rand(3) + w),
     "numbers of Python": lambda x, w: w * random.random(),
     "numbers of NumPy": lambda x, w: w + torch.from_numpy(np.random.rand(3)),
     "running statistics": lambda x, w: functional.batch_norm(torch.stack([x, x]), w, w.abs(), training=True),

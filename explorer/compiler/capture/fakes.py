@@ -115,8 +115,8 @@ class WithoutGradients(MetaTensorDescriber):
 
 class LaidOut(FakeTensorMode):
     """Fake tensors with the strides of real ones, that refuse the sizes that real ones do. `written` counts the writes
-    by storage: inference tensors have no version, and `x.data` has another than `x`. `drew`: an operator has drawn
-    random numbers."""
+    by storage: inference tensors have no version, and `x.data` has another than `x`. `drew`: how often
+    operators have drawn random numbers."""
 
     supports_higher_order_operators = True
 
@@ -125,7 +125,7 @@ class LaidOut(FakeTensorMode):
         self.fake_tensor_converter.meta_converter.describer = WithoutGradients()
         self.written = Counter[int]()
         self._kept: list[torch.UntypedStorage] = []  # the memory of another may not get its number
-        self.drew = False
+        self.drew = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> object:
         is_higher_order = isinstance(func, HigherOrderOperator)
@@ -139,7 +139,7 @@ class LaidOut(FakeTensorMode):
         if func._schema.is_mutable or func in BATCH_NORMS:
             for each in written_arguments(func, args, kwargs or {}):
                 self.count_write(each)
-        self.drew |= torch.Tag.nondeterministic_seeded in func.tags
+        self.drew += torch.Tag.nondeterministic_seeded in func.tags
         if check := CHECKS.get(func):
             with self:
                 check(*args, **(kwargs or {}))
