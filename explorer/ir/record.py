@@ -624,7 +624,7 @@ class WrittenData(Data, frozen=True):
 
 
 class HalfData(Data, frozen=True):
-    """One half (inference, forward or backward) from lowering to the built program."""
+    """One half from lowering to the built program. `part` is "inference", "forward" or "backward"."""
 
     name: str
     target: str
@@ -643,6 +643,7 @@ class HalfData(Data, frozen=True):
     """Floating-point operations of the library calls that are products, convolutions or attention."""
     written: tuple[WrittenData, ...] = ()
     """What one call wrote, in order, where it was run kernel by kernel beside eager."""
+    part: str = ""
 
 
 Depth = Annotated[int, msgspec.Meta(ge=0, le=99)]

@@ -20,7 +20,7 @@ from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, is_plain
 from explorer.compiler.capture.values.functions import BuiltinValue, FunctionValue
-from explorer.compiler.capture.values.objects import ObjectValue, is_library
+from explorer.compiler.capture.values.objects import ObjectValue, is_library, is_steady
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake
 from explorer.core.reasons import unsupported
@@ -178,7 +178,6 @@ def _held(t: Tracer, context: FunctionContext, new: Callable[[TensorValue], Valu
     return [replaced(t, value, other, given=False) for value in context.overlay.values()]
 
 
-_PACKAGES = ("torch", "math", "operator", "functools", "itertools", "numpy", "builtins", "_operator")
 _UNREAD = ("_backward_cls", "_autograd_function_id", "symbolic")
 """What no run of the function reads: `symbolic` is for the ONNX exporter."""
 _EFFECTS = {"print", "input", "open", "exec", "eval", "compile", "globals", "locals", "vars", "setattr", "delattr",
@@ -244,7 +243,7 @@ def _check_function(t: Tracer, function: FunctionValue, seen: set[int]) -> None:
             _refuse(function, "reads a variable that was just set", name)
         if not (isinstance(held, ClassValue) and id(held.cls) in seen):
             _check(t, held, name, seen)
-    if str(function.globals.get("__name__")).partition(".")[0] in _PACKAGES:
+    if is_steady(function.globals.get("__name__")):
         return
     for default in (*function.defaults(t), *function.kwdefaults(t).values()):
         _check(t, default, "a default", seen)
@@ -281,11 +280,11 @@ def _bodies(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def _is_trusted(held: object) -> bool:
     if isinstance(held, types.ModuleType):
-        return held.__name__.partition(".")[0] in _PACKAGES
+        return is_steady(held.__name__)
     if getattr(held, "__name__", None) in _EFFECTS:
         return False
     module = getattr(held, "__module__", None) or getattr(type(held), "__module__", None)
-    return isinstance(module, str) and (is_library(module) or module.partition(".")[0] in _PACKAGES)
+    return is_library(module)
 
 
 def _refuse(where: object, does: str, name: str) -> NoReturn:

@@ -109,7 +109,7 @@ class Half:
         memory = None if plan is None else data.MemoryData(plan.pool_bytes, plan.peak_before, plan.peak_after)
         return data.HalfData(
             self.name, self.target, self._placed(), tuple(self.operations), schedule, memory,
-            kernels, self.wrapper, tuple(self.builds), calls, self.coverage(), self.runs,
+            kernels, self.wrapper, tuple(self.builds), calls, self.coverage(), self.runs, part=self.part,
         )  # fmt: skip
 
     def _placed(self) -> tuple[data.BufferData, ...]:

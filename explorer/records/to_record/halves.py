@@ -61,6 +61,7 @@ class HalfParts:
             extern_seconds={id: spent for id, spent in seconds.items() if id not in self._kernel_ids()},
             nodes={} if self.loops is None else dict(self.loops.nodes),
             runs=runs and self.program is not None and self.program.call is not None,
+            part=self.name,
         )
 
     def _buffers(self, hints: Mapping[sympy.Symbol, int]) -> tuple[data.BufferData, ...]:

@@ -263,7 +263,7 @@ def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
     calls = sum(item.kind != "kernel" for half in halves if half.schedule for item in half.schedule.items)
     became = [count(kernels, "kernel")] if kernels else []
     became += [count(calls, "library call")] if calls else []
-    backward = ", backward included" if any(half.name.endswith("backward") for half in halves) else ""
+    backward = ", backward included" if any(half.part == "backward" for half in halves) else ""
     made = f"became {' and '.join(became)}" if became else "needed no kernel" if used else "became 0 kernels"
     said = f"{_operations(used or built)} {made}{backward}"
     return (said, "ok", "schedule") if used else (f"{said}, not run", "attention", "schedule")

@@ -104,7 +104,7 @@ def _change(each: RecompileData, made: CompileData, known: Mapping[str, CompileD
     values = guarded_values(each, known)
     was, now = values if len(values) == 2 else ("", "")
     why = names(each.why.replace("builtins.", ""))
-    if why.startswith("with "):
+    if guard is not None and guard.shape is not None:
         why = f"{names(each.expression)} fails {why}"
     elif guard is not None:
         of_tensor = guard.tensor is not None and not why.startswith("is ")

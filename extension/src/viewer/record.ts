@@ -263,7 +263,7 @@ export interface WrittenData {
   readonly began?: string;
 }
 
-/** One half (inference, forward or backward) from lowering to the built program. */
+/** One half from lowering to the built program. `part` is "inference", "forward" or "backward". */
 export interface HalfData {
   readonly name: string; readonly target: string; readonly buffers?: readonly BufferData[];
   readonly operations?: readonly OperationData[]; readonly schedule?: ScheduleData | null;
@@ -271,6 +271,7 @@ export interface HalfData {
   readonly builds?: readonly BuildData[]; readonly extern_seconds?: { readonly [key: string]: number };
   readonly nodes?: { readonly [key: string]: readonly [string, readonly string[]] }; readonly runs?: boolean;
   readonly extern_flops?: { readonly [key: string]: number }; readonly written?: readonly WrittenData[];
+  readonly part?: string;
 }
 
 /** One call of a stage. `half` names the half it belongs to; `error` is what ended it. `halves` are the forward and

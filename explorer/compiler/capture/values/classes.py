@@ -10,7 +10,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, KeysAre
 from explorer.compiler.capture.values.base import Namespace, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, is_plain
-from explorer.compiler.capture.values.objects import DELETED, MISSING, checked, is_library, lacks, owner_of
+from explorer.compiler.capture.values.objects import DELETED, MISSING, checked, is_library, is_steady, lacks, owner_of
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Attr, Global, Item, Known, Source
@@ -128,10 +128,6 @@ def is_plain_enum(cls: type) -> bool:
     return type(cls).__name__ in ("EnumMeta", "EnumType")
 
 
-_STEADY = ("torch", "math", "operator", "functools", "itertools", "numpy")
-"""Packages whose functions and numbers are trusted to stay what they are."""
-
-
 class UnmadeClass(Value):
     """A class statement that was passed: nothing can be asked of it."""
 
@@ -202,7 +198,8 @@ class PyModuleValue(Value):
         space = vars(self.module)
         if name == "__dict__":
             return t.namespace(space)
-        if self.module.__name__.partition(".")[0] in _STEADY and (id(space), name) not in t.effects.globals:
+        steady = is_steady(self.module.__name__)
+        if steady and (id(space), name) not in t.effects.globals:
             found = t.python(getattr, self.module, name)
             is_setting = isinstance(found, (bool, int, float, str)) and self.module.__name__.startswith("torch.")
             if is_setting:
@@ -212,8 +209,8 @@ class PyModuleValue(Value):
         held = t.namespace(space).read(t, name, Attr(self.source or t.known_source(self.module), name))
         if held is not None:
             return held
-        imports = self.module.__name__.partition(".")[0] in _STEADY  # a submodule that was not needed so far
-        if imports or type(self.module) is not types.ModuleType or hasattr(types.ModuleType, name):
+        # of a steady one, a submodule that was not needed so far
+        if steady or type(self.module) is not types.ModuleType or hasattr(types.ModuleType, name):
             return t.from_python(t.python(getattr, self.module, name))
         hook = t.namespace(space).read(t, "__getattr__")
         if hook is not None:

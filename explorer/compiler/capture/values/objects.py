@@ -37,9 +37,11 @@ MISSING = _Missing()
 DELETED = Constant("deleted")
 
 
-_LIBRARIES = frozenset(
-    "builtins torch collections contextlib functools abc typing enum dataclasses types logging warnings".split()
+_STEADY = frozenset("torch math operator _operator functools itertools numpy".split())
+_LIBRARIES = _STEADY | frozenset(
+    "builtins collections contextlib abc typing enum dataclasses types logging warnings".split()
 )
+"""Lists, since a program can set any attribute of any module: which ones programs leave alone is not to be seen."""
 
 
 OPTREE = "torch._dynamo.polyfills.pytree"
@@ -49,6 +51,11 @@ OPTREE = "torch._dynamo.polyfills.pytree"
 def is_library(module: object) -> bool:
     """Whether classes and functions of the module are trusted to stay as they are: Python's own and torch's."""
     return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES
+
+
+def is_steady(module: object) -> bool:
+    """Whether also what the module's attributes are, such as its numbers, is trusted to stay, and calls change nothing."""
+    return isinstance(module, str) and module.partition(".")[0] in _STEADY
 
 
 def type_attribute(cls: type, name: str) -> Any:
