@@ -554,7 +554,7 @@ class Checks:
         self.frame = frame
         self.build = hook.Guards(frame.code)
         self.kept: list[object] = []
-        self._managers: dict[Source, object] = {}
+        self._managers: dict[Source, hook.GuardManager] = {}
         self._values: dict[Source, object] = {}
         self._scope: dict[str, object] = {f"padding {n}": None for n in range(3)}
 
@@ -563,12 +563,12 @@ class Checks:
             self._values[source] = read(source, self.frame.locals, self.frame.globals)
         return self._values[source]
 
-    def manager(self, source: Source) -> object:
+    def manager(self, source: Source) -> hook.GuardManager:
         if source not in self._managers:
             self._managers[source] = self._make(source)
         return self._managers[source]
 
-    def _make(self, source: Source) -> object:
+    def _make(self, source: Source) -> hook.GuardManager:
         build, name, example = self.build, source.name, self.value(source)
         match source:
             case Local(variable):
@@ -606,7 +606,7 @@ class Checks:
         self._scope[key] = value
         return key
 
-    def _attribute(self, base: Source, attribute: str, name: str, example: object) -> object:
+    def _attribute(self, base: Source, attribute: str, name: str, example: object) -> hook.GuardManager:
         if isinstance(self.value(base), type) and attribute == "__dict__":
             return self.build.members(self.manager(base), name, example)
         held = self._held(base, attribute)
@@ -620,10 +620,10 @@ class Checks:
         held = None if isinstance(owner, (type, types.ModuleType)) else instance_dict(owner)
         return held if held is not None and attribute in held else None
 
-    def _table(self, base: Source, held: dict[str, object]) -> object:
+    def _table(self, base: Source, held: dict[str, object]) -> hook.GuardManager:
         return self.build.instance_dict(self.manager(base), f"vars({base.name})", held)
 
-    def _item(self, base: Source, key: Any, name: str, example: object) -> object:
+    def _item(self, base: Source, key: Any, name: str, example: object) -> hook.GuardManager:
         owner = self.value(base)
         if isinstance(owner, dict) or _is_members(base, owner):
             return self.build.dict_item(self.manager(base), key, name, example)

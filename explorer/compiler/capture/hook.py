@@ -27,6 +27,7 @@ from explorer.core.recorder import note
 from explorer.core.rules import rules_in_force
 from explorer.ir.capture import CallSkipped
 
+GuardManager = primitives.GuardManager
 _TAKES_STACK = "arg2" in (primitives.GuardManager.add_type_match_guard.__doc__ or "")
 """Whether guards take a user stack after the verbose parts (2.13), or the verbose parts alone (2.11)."""
 
@@ -34,7 +35,7 @@ _TAKES_STACK = "arg2" in (primitives.GuardManager.add_type_match_guard.__doc__ o
 functorch: Any = torch._C._functorch
 OVERRIDES: Any = torch.overrides  # it carries no types
 
-PLAIN = object()
+PLAIN: Any = object()
 """The kind of guard manager asked for. C++ looks at it only where the example is a dict, and imports Dynamo to do so;
 examples that are dicts are therefore not shown to it."""
 
@@ -125,72 +126,72 @@ class Guards:
 
     # Where values are
 
-    def local(self, name: str, example: object) -> object:
+    def local(self, name: str, example: object) -> GuardManager:
         return self.root.framelocals_manager((name, self._slots[name]), f"L[{name!r}]", _shown(example), PLAIN)  # type: ignore[arg-type]
 
-    def namespace(self, label: str, held: dict[str, object]) -> object:
+    def namespace(self, label: str, held: dict[str, object]) -> GuardManager:
         return self.root.globals_dict_manager(held, label, _shown(held), PLAIN)  # type: ignore[arg-type]
 
-    def attribute(self, base: Any, name: str, text: str, example: object) -> object:
+    def attribute(self, base: GuardManager, name: str, text: str, example: object) -> GuardManager:
         return base.getattr_manager(name, text, _shown(example), PLAIN)
 
-    def instance_dict(self, base: Any, text: str, example: object) -> object:
+    def instance_dict(self, base: GuardManager, text: str, example: object) -> GuardManager:
         return base.get_generic_dict_manager(text, _shown(example), PLAIN)
 
-    def members(self, base: Any, text: str, example: object) -> object:
+    def members(self, base: GuardManager, text: str, example: object) -> GuardManager:
         """The dictionary of a class itself, without the proxy."""
         return base.type_dict_manager(text, None, PLAIN)
 
-    def dict_item(self, base: Any, key: object, text: str, example: object) -> object:
+    def dict_item(self, base: GuardManager, key: object, text: str, example: object) -> GuardManager:
         return base.dict_getitem_manager(key, text, _shown(example), PLAIN)
 
-    def list_item(self, base: Any, index: int, text: str, example: object) -> object:
+    def list_item(self, base: GuardManager, index: int, text: str, example: object) -> GuardManager:
         return base.list_getitem_manager(index, text, _shown(example), PLAIN)
 
-    def tuple_item(self, base: Any, index: int, text: str, example: object) -> object:
+    def tuple_item(self, base: GuardManager, index: int, text: str, example: object) -> GuardManager:
         return base.tuple_getitem_manager(index, text, _shown(example), PLAIN)
 
-    def item(self, base: Any, key: object, text: str, example: object) -> object:
+    def item(self, base: GuardManager, key: object, text: str, example: object) -> GuardManager:
         return base.getitem_manager(key, text, _shown(example), PLAIN)
 
-    def type_of(self, base: Any, text: str, example: object) -> object:
+    def type_of(self, base: GuardManager, text: str, example: object) -> GuardManager:
         return base.type_manager(text, _shown(example), PLAIN)
 
-    def computed(self, base: Any, function: Callable[[object], object], text: str, example: object) -> object:
+    def computed(self, base: GuardManager, function: Callable[[object], object], text: str, example: object) -> GuardManager:
         return base.lambda_manager(function, text, _shown(example), PLAIN)
 
     # What is asked of them
 
-    def type(self, manager: Any, kind: type, text: str) -> None:
+    def type(self, manager: GuardManager, kind: type, text: str) -> None:
         manager.add_type_match_guard(id(kind), *_verbose(text))
 
-    def identity(self, manager: Any, value: object, text: str) -> None:
+    def identity(self, manager: GuardManager, value: object, text: str) -> None:
         manager.add_id_match_guard(id(value), *_verbose(text))
 
-    def equals(self, manager: Any, value: object, text: str) -> None:
+    def equals(self, manager: GuardManager, value: object, text: str) -> None:
         manager.add_equals_match_guard(value, *_verbose(text))
 
-    def length(self, manager: Any, count: int, text: str) -> None:
+    def length(self, manager: GuardManager, count: int, text: str) -> None:
         manager.add_length_check_guard(count, *_verbose(text))
 
-    def dict_length(self, manager: Any, count: int, text: str) -> None:
+    def dict_length(self, manager: GuardManager, count: int, text: str) -> None:
         manager.add_dict_length_check_guard(count, *_verbose(text))
 
-    def dict_contains(self, manager: Any, present: bool, key: object, text: str) -> None:
+    def dict_contains(self, manager: GuardManager, present: bool, key: object, text: str) -> None:
         manager.add_dict_contains_guard(present, key, *_verbose(text))
 
-    def check(self, manager: Any, function: Callable[[Any], bool], text: str) -> None:
+    def check(self, manager: GuardManager, function: Callable[[Any], bool], text: str) -> None:
         manager.add_lambda_guard(function, *_verbose(text))
 
-    def tensor(self, manager: Any, example: object, facts: Any, name: str, text: str) -> None:
+    def tensor(self, manager: GuardManager, example: object, facts: Any, name: str, text: str) -> None:
         parts = _verbose(text)
         stride = list(facts.stride) if facts.stride is not None else None
-        manager.add_tensor_match_guard(example, list(facts.size), stride, name, *parts, facts.type, facts.keys)
+        manager.add_tensor_match_guard(example, list(facts.size), stride, name, *parts, facts.type, facts.keys)  # type: ignore[arg-type, call-arg]
 
-    def same_object(self, first: Any, second: Any, text: str) -> None:
+    def same_object(self, first: GuardManager, second: GuardManager, text: str) -> None:
         primitives.install_object_aliasing_guard(first, second, *_verbose(text))
 
-    def different_objects(self, managers: Sequence[Any], names: Sequence[str], text: str) -> None:
+    def different_objects(self, managers: Sequence[GuardManager], names: Sequence[str], text: str) -> None:
         primitives.install_no_tensor_aliasing_guard(list(managers), list(names), *_verbose(text))
 
     def global_state(self, text: str, ambient: tuple[torch.device, ...]) -> None:
