@@ -80,9 +80,9 @@ def run(selection: Selection) -> Report:
 
 
 NOTE = (
-    "capture: processor time of the first call with a back end that does nothing, the shortest of 3 in one process, "
+    "capture: processor time of the first call with a backend that does nothing, the shortest of 3 in one process, "
     "ours and Dynamo's in turn; call: the frame with its guards, around a graph that gives back what it gave before; "
-    "whole compile: the same as capture, of inference with our back end"
+    "whole compile: the same as capture, of inference with our backend"
 )
 
 

@@ -1,4 +1,4 @@
-"""From a function to a built program through our back end, for the tests of code generation and the runtime."""
+"""From a function to a built program through our backend, for the tests of code generation and the runtime."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def breaking(x):
 
 
 def backend_that_raises(graph, inputs):
-    raise RuntimeError("no back end today")
+    raise RuntimeError("no backend today")
 
 
 @program
@@ -165,7 +165,7 @@ def errors():
 
 
 @program
-def errors_of_a_back_end():
+def errors_of_a_backend():
     for _ in range(2):
         raises(lambda: compiled(torch.sin, backend_that_raises)(of_size(3)))
         torch._dynamo.reset()

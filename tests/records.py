@@ -153,11 +153,12 @@ def half() -> HalfData:
         wrapper=lines("python", ("def call(inputs):", "w:1", ("synthetic:wrapper",)),
                       ("    k1(inputs[0])", "w:2", ("k1",))),
         builds=(BuildData("g++", ("g++", "-O3", "k.cpp"), "12.2", "/tmp/k.so", 0.5, True),),
-        written=(WrittenData("k1", "buf0", "1 to 2; 1 2", "aten.mul", "1 to 3; 1 3", 1.0, True, 1, "aten.mul"),), part="forward",
+        written=(WrittenData("k1", "buf0", "1 to 2; 1 2", "aten.mul", "1 to 3; 1 3", 1.0, True, 1, "aten.mul"),),
         extern_seconds={"op1": 2e-6},
         nodes={"aten.mul": ("kernel", ("op0",))},
         runs=False,
         extern_flops={"op1": 4096},
+        part="forward",
     )  # fmt: skip
 
 

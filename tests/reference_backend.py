@@ -41,7 +41,7 @@ def compiled(graph: Graph) -> Compiled:
 
 
 class Backend:
-    """A torch.compile back end that keeps the graphs it was given and what became of them."""
+    """A torch.compile backend that keeps the graphs it was given and what became of them."""
 
     def __init__(self) -> None:
         self.captured: list[Graph] = []

@@ -585,11 +585,11 @@ def test_a_time_that_is_no_time_is_named(time: Any) -> None:
         explorer.explore(lambda x: x + 1, time=time)(torch.ones(2))
 
 
-def raising_back_end(graph: Any, inputs: Any) -> Any:
+def raising_backend(graph: Any, inputs: Any) -> Any:
     raise ZeroDivisionError("my own\nsecond line")
 
 
-def back_end_that_fails_later(graph: Any, inputs: Any) -> Any:
+def backend_that_fails_later(graph: Any, inputs: Any) -> Any:
     def run(*given: Any) -> Any:
         raise KeyError("my own")
 
@@ -599,7 +599,7 @@ def back_end_that_fails_later(graph: Any, inputs: Any) -> Any:
 def explored_or_watched(how: str) -> explorer.Record:
     x = torch.ones(3)
     compiler = torch.compile if "stock" in how else explorer.compile
-    compiled = compiler(lambda x: x.sin().cos() + 1, backend=raising_back_end)
+    compiled = compiler(lambda x: x.sin().cos() + 1, backend=raising_backend)
     if "explored" in how:
         return explorer.explore(compiled, engine=how.partition(" ")[0], time=False)(x)
     with explorer.watch(live=False) as log, pytest.raises(RuntimeError):
@@ -608,10 +608,10 @@ def explored_or_watched(how: str) -> explorer.Record:
 
 
 @pytest.mark.parametrize("how", ("explorer explored", "stock explored", "explorer watched", "stock watched"))
-def test_what_a_back_end_raises_is_told_with_its_type_its_text_and_its_line(how: str, tmp_path: Path) -> None:
+def test_what_a_backend_raises_is_told_with_its_type_its_text_and_its_line(how: str, tmp_path: Path) -> None:
     record = explored_or_watched(how)
     (error,) = record.errors
-    place = raising_back_end.__code__.co_firstlineno + 1
+    place = raising_backend.__code__.co_firstlineno + 1
     assert error.raises and error.span is not None and error.span.line == place and error.span.file == __file__
     first = next(line for line in repr(record).splitlines() if line.startswith("  !"))
     assert f"test_api.py:{place}" in first and "ZeroDivisionError: my own" in first
@@ -622,13 +622,13 @@ def test_what_a_back_end_raises_is_told_with_its_type_its_text_and_its_line(how:
     assert (how == "explorer watched") or "raises in eager too" not in repr(record)
 
 
-def test_a_graph_of_a_back_end_that_raises_as_it_runs_is_told() -> None:
+def test_a_graph_of_a_backend_that_raises_as_it_runs_is_told() -> None:
     with explorer.watch(live=False) as log:
-        result = explorer.compile(lambda x: x.sin() + 1, backend=back_end_that_fails_later)(torch.zeros(3))
+        result = explorer.compile(lambda x: x.sin() + 1, backend=backend_that_fails_later)(torch.zeros(3))
     assert torch.equal(result, torch.ones(3))
     (error,) = log.record.errors
     assert (error.kind, error.message.partition("\n")[0], error.raises) == ("KeyError", "'my own'", False)
-    assert error.span is not None and error.span.line == back_end_that_fails_later.__code__.co_firstlineno + 2
+    assert error.span is not None and error.span.line == backend_that_fails_later.__code__.co_firstlineno + 2
     assert "runs eagerly, because its graph raised KeyError at test_api.py" in repr(log)
 
 

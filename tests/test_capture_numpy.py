@@ -23,7 +23,7 @@ TENSOR = torch.arange(6.0).reshape(2, 3)
 
 
 class Counting:
-    """A back end that runs graphs as they are, and counts them."""
+    """A backend that runs graphs as they are, and counts them."""
 
     def __init__(self) -> None:
         self.graphs = 0
@@ -156,7 +156,7 @@ def test_what_is_not_traced_is_numpys(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["operators", "reductions", "written", "written through a view", "array to tensor"])
-def test_our_back_end_takes_array_programs(name: str) -> None:
+def test_our_backend_takes_array_programs(name: str) -> None:
     function, arguments = WHOLE[name]
     check_same(outcome(explorer.compile(function), arguments), outcome(function, arguments))
 

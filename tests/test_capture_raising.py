@@ -284,7 +284,7 @@ def test_what_a_refused_graph_has_written_is_what_eager_writes(program, backend)
         assert outcome(compiled) == outcome(program)
 
 
-def test_a_graph_that_another_back_end_does_not_compile_runs_eagerly():
+def test_a_graph_that_another_backend_does_not_compile_runs_eagerly():
     def program(i):
         torch.nn.functional.one_hot(i)
         return i + 1

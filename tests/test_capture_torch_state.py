@@ -311,7 +311,7 @@ def test_an_exploration_under_a_default_device() -> None:
     assert record.data.coverage.fallback == 0
 
 
-def test_stock_s_front_end_under_a_default_device() -> None:
+def test_stock_s_frontend_under_a_default_device() -> None:
     torch._dynamo.reset()
     before = explorer.counters().get("calls: fallback", 0)
     with torch.device("meta"):
@@ -537,7 +537,7 @@ def makes_a_leaf(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("fn", [gives_other_memory, switches, makes_a_leaf])
-def test_a_users_back_end_gets_what_has_no_functional_form(fn: Callable[..., Any]) -> None:
+def test_a_users_backend_gets_what_has_no_functional_form(fn: Callable[..., Any]) -> None:
     handed: list[Any] = []
 
     def backend(module: Any, inputs: Any) -> Any:

@@ -77,13 +77,13 @@ def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         return (type(error), str(error)), given
 
 
-@pytest.mark.parametrize("back_end", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
 @pytest.mark.parametrize("name", WHOLE)
-def test_values_stay_in_one_graph(name: str, back_end: str) -> None:
+def test_values_stay_in_one_graph(name: str, backend: str) -> None:
     function, arguments = WHOLE[name]
     eager = outcome(function, arguments)
-    check_same(outcome(explorer.compile(function, backend=back_end, fullgraph=True), arguments), eager)
-    check_same(outcome(explorer.compile(function, backend=back_end), arguments), eager)
+    check_same(outcome(explorer.compile(function, backend=backend, fullgraph=True), arguments), eager)
+    check_same(outcome(explorer.compile(function, backend=backend), arguments), eager)
 
 
 def test_the_settings_of_torch_and_of_the_configuration_are_honoured() -> None:
@@ -169,16 +169,16 @@ FLOATS: dict[str, Callable[[Any, float], Any]] = {
 }
 
 
-@pytest.mark.parametrize("back_end", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
 @pytest.mark.parametrize("name", FLOATS)
-def test_a_float_that_changes_is_not_compiled_for_each_value(name: str, back_end: str) -> None:
+def test_a_float_that_changes_is_not_compiled_for_each_value(name: str, backend: str) -> None:
     function = FLOATS[name]
-    backend = Counting()
-    counted, compiled = explorer.compile(function, backend=backend), explorer.compile(function, backend=back_end)
+    counting = Counting()
+    counted, compiled = explorer.compile(function, backend=counting), explorer.compile(function, backend=backend)
     for number in (1.5, 2.5, 7.25, 1e6, 3.0):
         for each in (counted, compiled):
             check_same(outcome(each, (X, number)), outcome(function, (X, number)))
-    assert backend.graphs <= (8 if name == "not exact in half precision" else 4)
+    assert counting.graphs <= (8 if name == "not exact in half precision" else 4)
 
 
 def test_what_python_does_with_a_changing_float_it_does_at_each_call() -> None:
@@ -236,11 +236,11 @@ def of_a_result(x: Any) -> Any:
     return y
 
 
-@pytest.mark.parametrize("back_end", ["explorer", "aot_eager", "eager"])
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager", "eager"])
 @pytest.mark.parametrize("function", [other_size, written_after, other_strides, of_a_result])
-def test_memory_given_to_a_tensor_is_its_own_with_every_back_end(function: Any, back_end: str) -> None:
+def test_memory_given_to_a_tensor_is_its_own_with_every_backend(function: Any, backend: str) -> None:
     given = (torch.arange(6.0).reshape(2, 3),)
-    check_same(outcome(explorer.compile(function, backend=back_end), given), outcome(function, given))
+    check_same(outcome(explorer.compile(function, backend=backend), given), outcome(function, given))
 
 
 TURNS = {
@@ -255,10 +255,10 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize("back_end", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("turn", TURNS)
-def test_an_input_that_is_turned_in_place_keeps_its_place_in_memory(turn: str, order: str, back_end: str) -> None:
+def test_an_input_that_is_turned_in_place_keeps_its_place_in_memory(turn: str, order: str, backend: str) -> None:
     first, last = ORDERS[order]
 
     def function(x: Any) -> None:
@@ -266,7 +266,7 @@ def test_an_input_that_is_turned_in_place_keeps_its_place_in_memory(turn: str, o
             if step is not None:
                 step(x)
 
-    compiled = explorer.compile(function, backend=back_end)
+    compiled = explorer.compile(function, backend=backend)
     for given in (lambda w: w[::2], lambda w: w[:, 1:][:1], lambda w: w.t()[1:]):
         found = []
         for each in (function, compiled):
@@ -296,11 +296,11 @@ def resized_after_it_was_turned(x: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
-@pytest.mark.parametrize("back_end", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
 @pytest.mark.parametrize("function", [resized_while_iterated, resized_under_a_view, resized_after_it_was_turned])
-def test_what_resizes_a_tensor_leaves_its_views(function: Any, back_end: str) -> None:
+def test_what_resizes_a_tensor_leaves_its_views(function: Any, backend: str) -> None:
     given = (torch.arange(6.0).reshape(2, 3),)
-    check_same(outcome(explorer.compile(function, backend=back_end), given), outcome(function, given))
+    check_same(outcome(explorer.compile(function, backend=backend), given), outcome(function, given))
 
 
 def test_a_view_cannot_be_detached_in_place() -> None:

@@ -292,11 +292,11 @@ def test_exceptions_leave_both_as_they_were():
         check(stock, raising, torch.ones(3), 2)
 
     def refuses(module, inputs):
-        raise RuntimeError("no back end today")
+        raise RuntimeError("no backend today")
 
     failing = explorer.compile(scaled, backend=refuses)
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="no back end today"):
+        with pytest.raises(RuntimeError, match="no backend today"):
             failing(torch.ones(3), 2)
         check(stock, raising, torch.ones(3), 2)
     strict = ours(broken, fullgraph=True)

@@ -92,7 +92,7 @@ def test_the_time_is_measured_and_no_more_than_there_was(engine: str) -> None:
     assert block.calls == 3 and block.seconds < block.whole < root.whole
 
 
-def test_the_time_of_stocks_back_end_is_not_in_its_capture() -> None:
+def test_the_time_of_stocks_backend_is_not_in_its_capture() -> None:
     def slow(module, inputs):
         time.sleep(0.5)
         return module.forward

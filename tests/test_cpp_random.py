@@ -1,4 +1,4 @@
-"""Random programs through the C++ back end equal eager: shapes, layouts, dtypes and fusions that nobody thought of."""
+"""Random programs through the C++ backend equal eager: shapes, layouts, dtypes and fusions that nobody thought of."""
 
 from __future__ import annotations
 

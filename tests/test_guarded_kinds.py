@@ -62,7 +62,7 @@ def test_each_class_of_values_has_its_kind(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
-def test_back_ends_see_changes(backend: str) -> None:
+def test_backends_see_changes(backend: str) -> None:
     chosen = random.Random(backend).sample([row for row in rows() if row.kind in ("tensor", "int", "nn module")], 6)
     for row in chosen:
         assert run(row, lambda f: explorer.compile(f, backend=backend)) == run(row, lambda f: f), str(row)

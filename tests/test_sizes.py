@@ -126,8 +126,8 @@ def test_changing_sizes(program: tuple[Callable[..., Any], list[tuple[Any, ...]]
 
 
 @pytest.mark.parametrize("name", ["chunk", "split", "pooling", "slice from a negative size", "setitem"])
-def test_changing_sizes_with_another_back_end(name: str) -> None:
-    """What a back end that is handed the graph asks of sizes is guarded as well."""
+def test_changing_sizes_with_another_backend(name: str) -> None:
+    """What a backend that is handed the graph asks of sizes is guarded as well."""
     function, calls = PROGRAMS[name]
     assert_like_eager(function, calls, backend="aot_eager")
 

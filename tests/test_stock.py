@@ -1,4 +1,4 @@
-"""Stock torch.compile as a contestant, and our compiler as a back end of it."""
+"""Stock torch.compile as a contestant, and our compiler as a backend of it."""
 
 import os
 from pathlib import Path

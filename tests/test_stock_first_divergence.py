@@ -246,10 +246,10 @@ def test_what_is_computed_beside_random_numbers_is_compared() -> None:
 
 def test_a_compile_that_fails_is_said_to() -> None:
     def backend(module: fx.GraphModule, inputs: Any) -> Any:
-        raise RuntimeError("this back end fails")
+        raise RuntimeError("this backend fails")
 
     first = first_divergence(Trial(blended, inputs(), {}), {"backend": backend})
-    assert first is not None and "this back end fails" in first.detail
+    assert first is not None and "this backend fails" in first.detail
 
 
 def test_a_search_leaves_the_programs_compiled_code_as_it_was() -> None:

@@ -66,7 +66,7 @@ def test_every_pair_has_a_reason() -> None:
 
 
 def test_loops_in_one_function_are_not_called_one_kernel() -> None:
-    """stock's C++ back end puts loops that nothing has to run between into one function, each by itself."""
+    """stock's C++ backend puts loops that nothing has to run between into one function, each by itself."""
     half = inference(lambda x, y: (x.exp(), y.sin()), torch.randn(8), torch.randn(9))
     assert [item.id for item in half.schedule.items] == ["k0.1", "k0.2"]  # type: ignore[union-attr]
     assert [kernel.function for kernel in half.kernels] == [half.kernels[0].function] * 2

@@ -175,10 +175,10 @@ def test_an_error_of_the_program_propagates_and_leaves_nothing() -> None:
 
 def test_a_failed_compile_is_a_record_of_the_failure() -> None:
     def backend(module: torch.fx.GraphModule, inputs: Any) -> Any:
-        raise RuntimeError("this back end fails")
+        raise RuntimeError("this backend fails")
 
     with stock_run(Trial(small, (torch.ones(3),), {}), {"backend": backend}) as run:
-        assert run.outcome is None and "this back end fails" in run.failure
+        assert run.outcome is None and "this backend fails" in run.failure
         (compile,) = run.compiles({})
         assert compile.error and compile.stages
 

@@ -141,8 +141,8 @@ def test_one_graph_like_eager(function, training):
     graphs = CompileCounter()
     for compiled in (explorer.compile(function, fullgraph=True), explorer.compile(function, backend=graphs)):
         torch.testing.assert_close(run(compiled, training), eager)
-    by_no_other_back_end = (data_set, data_swapped, inference)  # memory that changes hands, and inference mode
-    assert graphs.frame_count == (function not in by_no_other_back_end)
+    by_no_other_backend = (data_set, data_swapped, inference)  # memory that changes hands, and inference mode
+    assert graphs.frame_count == (function not in by_no_other_backend)
 
 
 def with_a_break(x):

@@ -266,7 +266,7 @@ def test_a_compile_without_a_graph_is_of_the_call_that_made_it() -> None:
     assert "s0.2       not compiled again, and runs eagerly: " in shown
 
 
-def test_what_our_back_end_compiles_for_stock_is_part_of_its_frame() -> None:
+def test_what_our_backend_compiles_for_stock_is_part_of_its_frame() -> None:
     @torch.compile(backend="explorer")
     def step(x: torch.Tensor, n: int) -> torch.Tensor:
         x = x.sin() * n
@@ -378,7 +378,7 @@ def test_a_record_of_a_watch_is_a_record(tmp_path: Path) -> None:
 
 
 def specialising(graph, inputs):
-    """A back end that fixes what the graph left open."""
+    """A backend that fixes what the graph left open."""
     for each in inputs:
         if isinstance(each, torch.SymInt):
             int(each)
@@ -531,7 +531,7 @@ def specialises(x):
 
 
 def failing_backend(graph, inputs):
-    raise ValueError("of the back end")
+    raise ValueError("of the backend")
 
 
 def marked() -> torch.Tensor:
@@ -547,7 +547,7 @@ FAILURES = {
     "no fake implementation": (without_fake, X, {}, "no fake impl registered", True),
     "unbacked symbol": (unbacked, X, {"fullgraph": True}, "data-dependent", True),
     "mark_dynamic": (specialises, marked, {}, "specialized it to be a constant", True),
-    "back end": (attribute, X, {"backend": failing_backend}, "of the back end", False),
+    "backend": (attribute, X, {"backend": failing_backend}, "of the backend", False),
 }
 
 

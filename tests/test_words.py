@@ -19,7 +19,7 @@ from explorer.show.cli import main
 ROOT = Path(__file__).parent.parent
 ONCE_USED = re.compile(
     r"(?<![a-z])(looking|apart_from|parting|untangled|tangled|spokesm[ae]n|settle|go_on|onward|residual|owed|adopt"
-    r"|ambient|refusal|touched|may_touch|not_given|notgiven|world)(?![a-z])",
+    r"|ambient|refusal|touched|may_touch|not_given|notgiven|world|(back|front)[ _-]ends?)(?![a-z])",
     re.IGNORECASE,
 )
 """Of the words that were replaced, those that are no plain English where they could stand."""

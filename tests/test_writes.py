@@ -135,13 +135,13 @@ def left(function: Any, layout: str) -> list[Any]:
 
 @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(("back_end", "seeds"), [("eager", 20), ("aot_eager", 15), ("explorer", 6)])
-def test_what_writes_leave(back_end: str, seeds: int, layout: str) -> None:
+@pytest.mark.parametrize(("backend", "seeds"), [("eager", 20), ("aot_eager", 15), ("explorer", 6)])
+def test_what_writes_leave(backend: str, seeds: int, layout: str) -> None:
     for seed in range(seeds):
         text = Grower(seed).text()
-        plain, compiled = (function(text, f"<writes {seed} {back_end} {layout} {each}>") for each in (0, 1))
+        plain, compiled = (function(text, f"<writes {seed} {backend} {layout} {each}>") for each in (0, 1))
         expected = left(plain, layout)
-        assert left(explorer.compile(compiled, backend=back_end), layout) == expected, text
+        assert left(explorer.compile(compiled, backend=backend), layout) == expected, text
 
 
 VALUES = ("a + 1", "(a + 1)[:1]", "(a * b).t().contiguous().t()", "torch.outer(a[0], b[0])[:2]")

@@ -1,4 +1,4 @@
-"""Zoo programs through our back end with another BUILD, for the tests of Triton code. Stock's front end captures them,
+"""Zoo programs through our backend with another BUILD, for the tests of Triton code. Stock's frontend captures them,
 so that these tests are about kernels alone."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def compile_graph(graph: Graph, target: Target, folder: Path, build: Build) -> C
 
 
 def through(target: Target, folder: Path, build: Build) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A compiler of functions: torch.compile with our back end. Where the program cannot run, eager runs instead."""
+    """A compiler of functions: torch.compile with our backend. Where the program cannot run, eager runs instead."""
 
     def backend(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         try:

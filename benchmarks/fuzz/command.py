@@ -39,7 +39,7 @@ def fuzz(
             click.echo(f"{told - begun:6.0f} s: {_figures(tally)}", err=True)
 
     tally = stream(seed, backend, processes, start, enough, heard)
-    click.echo(f"seed {seed}, back end {backend}, {time.monotonic() - begun:.0f} s: {_figures(tally)}")
+    click.echo(f"seed {seed}, backend {backend}, {time.monotonic() - begun:.0f} s: {_figures(tally)}")
     for kind, findings in sorted(tally.kinds.items(), key=lambda each: -len(each[1])):
         click.echo(f"{len(findings):5} {kind}  ({', '.join(str(each.number) for each in findings[:6])})")
     if shrink:

@@ -72,7 +72,7 @@ TURNED = reason(
     "Use the out-of-place form (t, squeeze, unsqueeze).",
 )
 BACK_END_FAILED = reason(
-    "pipeline.back_end_failed",
+    "pipeline.backend_failed",
     "the chosen backend raised an error",
     "One of torch's backends does not compile this graph. The graph runs eagerly, so its results are right.",
     'Use backend="explorer".',

@@ -213,7 +213,7 @@ PROCESS, OUTSIDE = "process", "outside any compile"
 """The id and the title of what holds what happened between compiles."""
 
 GRAPH = "graph"
-"""The id of the compile of a graph that another front end captured."""
+"""The id of the compile of a graph that another frontend captured."""
 
 
 @contextmanager

@@ -178,7 +178,7 @@ class Graph:
         return copied(self.graph)
 
     def module(self) -> fx.GraphModule:
-        """As a GraphModule over a copy, for FX passes and for other compilers' back ends."""
+        """As a GraphModule over a copy, for FX passes and for other compilers' backends."""
         return fx.GraphModule(dict(self.constants), self.copy(), class_name=self.name)
 
     def text(self) -> Text:

@@ -113,7 +113,7 @@ class Relations(list[Any]):
 
 
 def relations(env: ShapeEnv | None) -> Relations:
-    """The relations of a ShapeEnv of ours; none where another front end installs the guards."""
+    """The relations of a ShapeEnv of ours; none where another frontend installs the guards."""
     return env.guards if env is not None and isinstance(env.guards, Relations) else Relations()
 
 

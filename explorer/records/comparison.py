@@ -120,7 +120,7 @@ def _places(data: MethodsData) -> Iterator[str]:
 
 
 def backends() -> tuple[str, ...]:
-    """The names of the back ends that `torch.compile(backend=...)` takes and whose packages are installed."""
+    """The names of the backends that `torch.compile(backend=...)` takes and whose packages are installed."""
     return installed()
 
 

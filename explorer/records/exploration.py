@@ -260,7 +260,7 @@ def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Re
         except CompileRaised as raised:
             return Record(contents(raised.recorder, asked.config, asked.name, error=raised.__cause__))
         return run.record(run.time(budget=asked.budget) if asked.time and run.ran else None)
-    # Ours first: what stock leaves to Python for good, it leaves so for every front end.
+    # Ours first: what stock leaves to Python for good, it leaves so for every frontend.
     under, _ = unwrapped(trial)
     ours: Observed | CompileRaised | None = None
     through_ours = isinstance(trial, Once) and trial.through_ours

@@ -439,7 +439,7 @@ def unless_overlapping(captured: Graph, call: Callable[..., object], written: Se
 
 
 def in_captured_layout(captured: Graph, call: Callable[..., Any]) -> Callable[..., object]:
-    """`call` with the dense results laid out as capture saw them: other back ends give what is written the strides of
+    """`call` with the dense results laid out as capture saw them: other backends give what is written the strides of
     functional results. A result that shares memory with another one or with an input is left as it is."""
     results = {i: info(node).value for i, node in enumerate(captured.outputs) if isinstance(node, fx.Node)}
     results = {i: value for i, value in results.items() if has_memory(value)}

@@ -74,7 +74,7 @@ def refuse(captured: Graph) -> None:
 
 
 def only_eager(captured: Graph) -> Why | None:
-    """Why the graph runs eagerly whatever compiles it: it gives a tensor other memory, which back ends do to a copy of
+    """Why the graph runs eagerly whatever compiles it: it gives a tensor other memory, which backends do to a copy of
     it, it takes parts of a tensor that no schema calls views, it makes a view that autograd refuses to use after a
     write of its base, or it returns a leaf made inside, or what was computed from one, which none gives back."""
     for node in captured.graph.nodes:

@@ -180,7 +180,7 @@ def collector_paused() -> Iterator[None]:
 
 
 class BackendFailed(RuntimeError):
-    """A back end that the user chose raised. Stock: BackendCompilerFailed."""
+    """A backend that the user chose raised. Stock: BackendCompilerFailed."""
 
     reaches_program = True
 

@@ -127,10 +127,10 @@ class Guards:
     # Where values are
 
     def local(self, name: str, example: object) -> GuardManager:
-        return self.root.framelocals_manager((name, self._slots[name]), f"L[{name!r}]", _shown(example), PLAIN)  # type: ignore[arg-type]
+        return self.root.framelocals_manager((name, self._slots[name]), f"L[{name!r}]", _shown(example), PLAIN)
 
     def namespace(self, label: str, held: dict[str, object]) -> GuardManager:
-        return self.root.globals_dict_manager(held, label, _shown(held), PLAIN)  # type: ignore[arg-type]
+        return self.root.globals_dict_manager(held, label, _shown(held), PLAIN)
 
     def attribute(self, base: GuardManager, name: str, text: str, example: object) -> GuardManager:
         return base.getattr_manager(name, text, _shown(example), PLAIN)
@@ -157,7 +157,9 @@ class Guards:
     def type_of(self, base: GuardManager, text: str, example: object) -> GuardManager:
         return base.type_manager(text, _shown(example), PLAIN)
 
-    def computed(self, base: GuardManager, function: Callable[[object], object], text: str, example: object) -> GuardManager:
+    def computed(
+        self, base: GuardManager, function: Callable[[object], object], text: str, example: object
+    ) -> GuardManager:
         return base.lambda_manager(function, text, _shown(example), PLAIN)
 
     # What is asked of them

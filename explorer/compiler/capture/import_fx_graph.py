@@ -1,4 +1,4 @@
-"""A graph that another front end captured (stock Dynamo, torch.export, fx.symbolic_trace), as a Graph of ours."""
+"""A graph that another frontend captured (stock Dynamo, torch.export, fx.symbolic_trace), as a Graph of ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODULE_CALL = reason(
     "capture.module_call",
     "the graph calls modules",
     "Parameters have to be inputs of the graph, so that gradients can flow to them.",
-    "Hand over a graph whose parameters are inputs, as torch.compile's own back ends get it.",
+    "Hand over a graph whose parameters are inputs, as torch.compile's own backends get it.",
 )
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -91,7 +91,7 @@ def _value(
 
 
 def _span(node: fx.Node) -> Span | None:
-    """The innermost line of the user's stack that the front end kept."""
+    """The innermost line of the user's stack that the frontend kept."""
     places = _FRAME.findall(node.meta.get("stack_trace") or "")
     if not places:
         return None
@@ -102,7 +102,7 @@ def _span(node: fx.Node) -> Span | None:
 def _causes(node: fx.Node) -> tuple[str, ...]:
     if (span := _span(node)) is not None:
         return (span.id,)
-    return (synthetic("input of the captured graph" if node.op == "placeholder" else "made by another front end"),)
+    return (synthetic("input of the captured graph" if node.op == "placeholder" else "made by another frontend"),)
 
 
 def _module(node: fx.Node) -> str:

@@ -1,6 +1,6 @@
 """Calls that eager may refuse for the numbers they are given, such as an index past the end or a divisor of 0: only a
 run of the graph knows. Where the program uses no result of such a call, the graph returns it all the same: else every
-back end would drop the call, and the error with it.
+backend would drop the call, and the error with it.
 """
 
 from __future__ import annotations

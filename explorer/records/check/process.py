@@ -406,7 +406,7 @@ ASKED = ("_get_", "_is_", "is_", "_")
 """What stands before a setting's name in the name of the function that tells it."""
 
 PRECISIONS = (("generic", "all"), *product(("cuda", "mkldnn"), ("all", "matmul", "conv", "rnn")))
-"""Back ends and operators that have a precision of their own; one that is not set is told as the one above it."""
+"""Backends and operators that have a precision of their own; one that is not set is told as the one above it."""
 
 OTHERWISE = (
     "deterministic_algorithms", "float32_matmul_precision", "thread_name", "warnAlways", "grad_enabled",

@@ -265,7 +265,7 @@ class CallLog:
 
     def compiled(self, seconds: float, compile: str, again: bool = False) -> None:
         """A compile has ended in this thread, `again` where a guard of the one before failed. Those inside it, as of a
-        graph that stock hands to our back end, are part of it."""
+        graph that stock hands to our backend, are part of it."""
         started, inside, ended = perf_counter() - seconds, 0.0, self.open.compiles
         while ended and ended[-1][0] >= started:
             inside += ended.pop()[1]

@@ -109,7 +109,7 @@ _FORMS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
         (r"___check_obj_id\((?P<a>.*), \d+\)(?:, type=.*)?", "{a} is the same object"),
         (r"___check_global_state\(\).*", _OWN_STATE),
         (r"___check_torch_function_mode_stack\(\).*", "the stack of torch function modes is as at capture"),
-        (r"___check_current_backend\(.*\)", "the back end of torch.compile is the same"),
+        (r"___check_current_backend\(.*\)", "the backend of torch.compile is the same"),
         (r"utils_device\.CURRENT_DEVICE == None", "no default device is set"),
         (r"utils_device\.CURRENT_DEVICE == (?P<a>.*)", "the default device is {a}"),
         (r".*top_saved_tensors_hooks ids == None", "no torch.autograd.graph.saved_tensors_hooks are set"),

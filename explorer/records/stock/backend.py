@@ -1,4 +1,4 @@
-"""Back ends by name: ours for stock `torch.compile`, also where the package is not installed, and stock's for ours."""
+"""Backends by name: ours for stock `torch.compile`, also where the package is not installed, and stock's for ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def register() -> None:
 
 
 def installed() -> tuple[str, ...]:
-    """The names of the back ends that `torch.compile(backend=...)` takes here and whose packages are there."""
+    """The names of the backends that `torch.compile(backend=...)` takes here and whose packages are there."""
     found = []
     for name in registry.list_backends(exclude_tags=None):
         try:
@@ -33,7 +33,7 @@ def installed() -> tuple[str, ...]:
 
 
 def named(name: str) -> Callable[..., Any]:
-    """The back end that `torch.compile(fn, backend=name)` would use. Raises ValueError for one that does not exist."""
+    """The backend that `torch.compile(fn, backend=name)` would use. Raises ValueError for one that does not exist."""
     try:
         return registry.lookup_backend(name)
     except InvalidBackend:

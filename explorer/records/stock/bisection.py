@@ -46,7 +46,7 @@ class StockSearch(Search):
         self.not_compared.append(why)
 
     def graph(self, compile: Compile, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """The function that the back end made of a graph; each call of it compares the graphs first."""
+        """The function that the backend made of a graph; each call of it compares the graphs first."""
         report = report_of(compile)
 
         @functools.wraps(compiled, updated=())

@@ -17,7 +17,7 @@ from explorer.records.stock.observation import Observation
 
 
 def around_backend(seen: Observation, call: Call) -> Iterator[None]:
-    """Dynamo passes its graph to the back end. A process group may be gone when somebody reads the record."""
+    """Dynamo passes its graph to the backend. A process group may be gone when somebody reads the record."""
     for node in call.args[1].graph.nodes:
         operator = _overload(node.target)
         if operator is not None and collective(str(operator)):

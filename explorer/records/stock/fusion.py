@@ -58,7 +58,7 @@ FOREACH = reason(
 OUTER_GROUP = reason(
     "stock.outer_group",
     "One is a group of loops that share only their outer loop",
-    "torch's C++ back end put several inner loops under one outer loop. Such a group fuses only with a loop that reads "
+    "torch's C++ backend put several inner loops under one outer loop. Such a group fuses only with a loop that reads "
     "its results and has the same outer loop.",
 )
 MIXED_ORDER = reason(
@@ -231,7 +231,7 @@ def reduces_otherwise(pair: StockPair) -> bool:
 
 
 def unsaid(pair: StockPair) -> data.WhyData:
-    """Why, where stock says nothing: what its back ends and its scheduler test without a word."""
+    """Why, where stock says nothing: what its backends and its scheduler test without a word."""
     first, second = pair.first, pair.second
     kinds = {type(first).__name__, type(second).__name__}
     streams = getattr(pair.scheduler, "node_to_stream", {})
@@ -242,7 +242,7 @@ def unsaid(pair: StockPair) -> data.WhyData:
     if first.is_foreach() or second.is_foreach():
         return made(FOREACH)
     if first.is_template() or second.is_template():
-        return made(TEMPLATE, "the C++ back end does not take these loops into the template")
+        return made(TEMPLATE, "the C++ backend does not take these loops into the template")
     if not pair.vertical and "OuterLoopFusedSchedulerNode" in kinds:
         return made(OUTER_GROUP)
     if not pair.vertical and _crowded(pair):

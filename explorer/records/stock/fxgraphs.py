@@ -111,7 +111,7 @@ def _inner(outer: Graph, graph: Held, called: fx.Node) -> tuple[str, ObservedGra
 def captured(compile: Compile, graph: Held, name: str) -> ObservedGraph:
     """Dynamo's graph, before or after passes over it: nodes are "fx.NAME", made by instructions."""
 
-    # By name, and not before: Dynamo renames a node after the local that it is stored to, and back ends get copies.
+    # By name, and not before: Dynamo renames a node after the local that it is stored to, and backends get copies.
     made_by = {node.name: instruction for node, instruction in compile.made_by.items()}
     compile.made = {f"fx.{node.name}": step for node, step in compile.made_at.items()}
 

@@ -74,7 +74,7 @@ JOINT = "joint"
 
 
 def around_backend(seen: Observation, call: Call) -> Iterator[None]:
-    """Dynamo passes its graph to the back end."""
+    """Dynamo passes its graph to the backend."""
     compile = seen.compile()
     module: fx.GraphModule = call.args[1]
     ended = perf_counter()
@@ -85,7 +85,7 @@ def around_backend(seen: Observation, call: Call) -> Iterator[None]:
     compile.in_backend += call.seconds
     if compile.mark == begun:  # no stage of it was seen
         cached = any(event.kind == "Cache" and event.fields["state"] == SAID["hit"] for event in compile.events)
-        compile.stage(BACKEND, "load from the cache" if cached else "back end")
+        compile.stage(BACKEND, "load from the cache" if cached else "backend")
     compile.mark = perf_counter()
     if seen.calls is not None and call.error is None:
         compiled = settled(call.result)
@@ -93,7 +93,7 @@ def around_backend(seen: Observation, call: Call) -> Iterator[None]:
 
 
 def settled(compiled: Callable[..., object]) -> Callable[..., Any]:
-    """A graph that a back end gave back as it is, its code generated: as Dynamo does, which would not know it again."""
+    """A graph that a backend gave back as it is, its code generated: as Dynamo does, which would not know it again."""
     owner = compiled if isinstance(compiled, _LazyGraphModule) else getattr(compiled, "__self__", None)
     if isinstance(owner, _LazyGraphModule):
         owner.real_recompile()

@@ -147,7 +147,7 @@ def _texts(compile: Compile, half: Half, calls: tuple[CallOf, ...], code: str) -
 
 
 def _elsewhere(first: str, function: str, id: str, language: str) -> data.TextData:
-    """stock's C++ back end puts several groups of loops into one function where nothing has to run between them."""
+    """stock's C++ backend puts several groups of loops into one function where nothing has to run between them."""
     said = f"loops of their own in the function {function}, shown under {first}"
     mark = "//" if language == "cpp" else "#"
     return data.TextData((data.LineData(f"{mark} {said}", f"{id}:1", (BOILERPLATE,)),), language)

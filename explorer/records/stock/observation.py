@@ -167,7 +167,7 @@ class Compile(CollectedCompile):
     """When each began; and when the last one ended."""
     stepped: float = 0.0
     in_backend: float = 0.0
-    """Seconds that back ends took meanwhile, which the times of the steps leave out."""
+    """Seconds that backends took meanwhile, which the times of the steps leave out."""
     values: dict[data.ValueData, int] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     _count: Counter[str] = field(default_factory=Counter)

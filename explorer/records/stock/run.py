@@ -206,7 +206,7 @@ def by_compiler(error: Exception, observation: Observation) -> bool:
 
 
 class UniqueBackend:
-    """A back end that equals no other, so that an exploration and the user's program do not share compiled code."""
+    """A backend that equals no other, so that an exploration and the user's program do not share compiled code."""
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -215,7 +215,7 @@ class UniqueBackend:
 
 
 def with_unique_backend(fn: Callable[..., object]) -> Callable[..., object]:
-    """A function that torch.compile has just made, with a back end that equals no other."""
+    """A function that torch.compile has just made, with a backend that equals no other."""
     context = context_of(fn)
     if is_compiling(context):  # not where the environment has switched torch.compile off
         backend = innermost_backend(context.callback)

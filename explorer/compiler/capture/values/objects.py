@@ -54,7 +54,7 @@ def is_library(module: object) -> bool:
 
 
 def is_steady(module: object) -> bool:
-    """Whether also what the module's attributes are, such as its numbers, is trusted to stay, and calls change nothing."""
+    """Whether also the module's numbers are trusted to stay as they are, and calls of its functions change nothing."""
     return isinstance(module, str) and module.partition(".")[0] in _STEADY
 
 

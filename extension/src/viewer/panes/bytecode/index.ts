@@ -94,7 +94,7 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
     codes.hidden = all().length === 0;
     nothing.hidden = all().length > 0;
     nothing.textContent = compile?.engine === "stock"
-      ? "Stock's bytecode and the steps of its capture are not in this record: torch's logs hold neither, explorer.explore records them." : "No bytecode: another front end captured the graph, or the capture has not ended.";
+      ? "Stock's bytecode and the steps of its capture are not in this record: torch's logs hold neither, explorer.explore records them." : "No bytecode: another frontend captured the graph, or the capture has not ended.";
     body.hidden = all().length === 0;
     const same = all().find(code => code.name === shownCode?.name && code.role === shownCode.role);
     showCode(same ?? all()[0]);
