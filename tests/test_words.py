@@ -102,3 +102,13 @@ def test_a_class_name_has_one_meaning() -> None:
             if isinstance(each, ast.ClassDef):
                 where[each.name].append(path.name)
     assert {name: files for name, files in where.items() if len(files) > 1} == {}
+
+
+def test_a_type_of_the_viewer_has_one_meaning() -> None:
+    where: dict[str, list[str]] = defaultdict(list)
+    for path in sorted((ROOT / "extension" / "src").rglob("*.ts")):
+        text = path.read_text(encoding="utf-8")
+        for name in re.findall(r"^(?:export )?(?:abstract )?(?:interface|class|type) (\w+)", text, re.MULTILINE):
+            where[name].append(path.name)
+    assert len(where) > 200
+    assert {name: files for name, files in where.items() if len(files) > 1} == {}

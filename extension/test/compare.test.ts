@@ -8,7 +8,7 @@ import type { CompileData, RecordData, StageData } from "../src/viewer/record";
 import { couple, Selection } from "../src/viewer/selection";
 import { Signal } from "../src/viewer/signal";
 import { FileNames } from "../src/viewer/sources";
-import type { Row } from "../src/viewer/textview";
+import type { TextRow } from "../src/viewer/textview";
 
 const stage = (name: string, text: string, more: Partial<StageData> = {}): StageData =>
   ({ id: name, name, started: 0, seconds: 1, depth: 0, body: { lines: text.split("\n").map(line => [line] as const) }, ...more });
@@ -72,8 +72,8 @@ test("a cell that was run again is the same cell, whatever Python calls it", () 
   assert.deepEqual(pairs.map(each => each.state), ["changed", "same"]);
 });
 
-const rows = (...texts: string[]): Row[] => texts.map(text => ({ text }));
-const read = (each: readonly Row[]) => each.map(row => `${row.number ?? " "}${row.text}${row.style === "filler" ? "." : ""}`);
+const rows = (...texts: string[]): TextRow[] => texts.map(text => ({ text }));
+const read = (each: readonly TextRow[]) => each.map(row => `${row.number ?? " "}${row.text}${row.style === "filler" ? "." : ""}`);
 
 test("two columns line up", () => {
   const made = aligned(rows("a", "b", "c"), rows("a", "x", "y", "c"), false);

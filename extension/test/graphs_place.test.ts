@@ -7,7 +7,7 @@ import { HEADER, type Placement, type Shape } from "../src/viewer/panes/graphs/p
 import { paintOf } from "../src/viewer/panes/graphs/paint";
 import { markAt, type Scene, sceneOf } from "../src/viewer/panes/graphs/scene";
 import { savedBy, Subject } from "../src/viewer/panes/graphs/subject";
-import { type View, viewsOf } from "../src/viewer/panes/graphs/views";
+import { type GraphView, viewsOf } from "../src/viewer/panes/graphs/views";
 import { next } from "../src/viewer/panes/graphs/walk";
 import { Links } from "../src/viewer/links";
 import { Palette } from "../src/viewer/palette";
@@ -15,7 +15,7 @@ import type { CompileData, GraphData, NodeData } from "../src/viewer/record";
 import { compile, graph, input, network, node, stage } from "./graphs_records";
 import { TooLarge } from "../src/viewer/panes/graphs/layered";
 
-function subjectOf(of: CompileData): { subject: Subject; views: readonly View[] } {
+function subjectOf(of: CompileData): { subject: Subject; views: readonly GraphView[] } {
   const views = viewsOf(of);
   return { subject: new Subject(of, views.filter(view => view.family === views[0]!.family), Kernels(of), () => ""), views };
 }
@@ -106,7 +106,7 @@ test("the same graph is placed the same way, also after groups were opened and c
 
 const palette = Palette(new Links({ version: 1, title: "", engine: "", target: "", created: "", environment: {}, config: {}, sources: [], compiles: [], coverage: {} }));
 
-function sceneFor(of: Subject, view: View, changes = true): Scene {
+function sceneFor(of: Subject, view: GraphView, changes = true): Scene {
   const root = of.root("module");
   return sceneOf([{
     subject: of, view, placement: of.placement("module", new Set(groupsIn(root))), paint: paintOf("operation", of.state(view), of.kernels),

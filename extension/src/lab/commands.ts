@@ -9,7 +9,7 @@ import { TITLES } from "../viewer/panes/titles";
 import { icon } from "./icon";
 import { opened } from "../page/packed";
 import { recordsOf, stamp } from "./records";
-import { DiffView, NEW_CELL, RecordView, recordViews } from "./view";
+import { DiffPanel, NEW_CELL, RecordView, recordViews } from "./view";
 import { fileName } from "../viewer/format";
 
 const CATEGORY = "Explorer";
@@ -54,7 +54,7 @@ export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, pal
       const answer = await InputDialog.getItem({ title: `What came before ${after.title}?`, items: names, label: "Record" });
       const before = others[names.indexOf(answer.value ?? "")]?.record;
       if (!answer.button.accept || !before) return;
-      const beside = new DiffView(panel.context.path);
+      const beside = new DiffPanel(panel.context.path);
       try {
         beside.display(await opened(before), after);
       } catch (error) {
@@ -114,7 +114,7 @@ function viewInHand(app: JupyterFrontEnd, tracker: INotebookTracker): RecordView
   return inside(current?.node);
 }
 
-function openTab(app: JupyterFrontEnd, view: RecordView | DiffView, title: string): void {
+function openTab(app: JupyterFrontEnd, view: RecordView | DiffPanel, title: string): void {
   view.fill();
   const tab = new MainAreaWidget({ content: view });
   tab.title.label = title;

@@ -8,7 +8,7 @@ import { MIME as RANKS_MIME } from "../viewer/ranks/data";
 import { DIFF_MIME, MIME } from "../viewer/record";
 import { MARK } from "./icon";
 import { lives } from "./live";
-import { DiffView, ComparedView, RecordView } from "./view";
+import { DiffPanel, ComparedView, RecordView } from "./view";
 
 /** A record's file as gzip compressed it, in base64: how JupyterLab hands over files that are not text. */
 const PACKED = "application/vnd.explorer.record+gzip";
@@ -39,7 +39,7 @@ class RecordRenderer extends RecordView implements IRenderMime.IRenderer {
   }
 }
 
-class DiffRenderer extends DiffView implements IRenderMime.IRenderer {
+class DiffRenderer extends DiffPanel implements IRenderMime.IRenderer {
   constructor(options: IRenderMime.IRendererOptions) {
     super(pathOf(options.resolver));
   }

@@ -212,7 +212,7 @@ export class ComparedView extends View {
 }
 
 /** Two records, stage by stage. */
-export class DiffView extends View {
+export class DiffPanel extends View {
   #given: readonly [before: unknown, after: unknown] | null = null;
 
   /** What is no record is told of in its place. */

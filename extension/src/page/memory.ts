@@ -8,18 +8,18 @@ const PREFIX = "torch-explorer:";
 /** Places that are remembered; those not used for longest are forgotten beyond that. */
 const MOST = 200;
 
-interface Kept {
+interface SavedPage {
   readonly used: number;
   readonly values: { readonly [name: string]: Json };
 }
 
 export function Memory(place: string, storage: Storage | null = available()) {
   const recall = (name: string): Json | undefined => read().values[name];
-  const read = (): Kept => parsed(storage?.getItem(PREFIX + place) ?? null);
+  const read = (): SavedPage => parsed(storage?.getItem(PREFIX + place) ?? null);
 
   function remember(name: string, value: Json): void {
     if (!storage) return;
-    const kept: Kept = { used: Date.now(), values: { ...read().values, [name]: value } };
+    const kept: SavedPage = { used: Date.now(), values: { ...read().values, [name]: value } };
     forget();
     try {
       storage.setItem(PREFIX + place, JSON.stringify(kept));
@@ -42,15 +42,15 @@ export function Memory(place: string, storage: Storage | null = available()) {
 
 export type Memory = ReturnType<typeof Memory>;
 
-function parsed(text: string | null): Kept {
-  const empty: Kept = { used: 0, values: {} };
+function parsed(text: string | null): SavedPage {
+  const empty: SavedPage = { used: 0, values: {} };
   if (text === null) return empty;
   try {
     const found: unknown = JSON.parse(text);
     if (typeof found !== "object" || found === null || !("values" in found)) return empty;
     const { used, values } = found as { used?: unknown; values: unknown };
     if (typeof values !== "object" || values === null || Array.isArray(values)) return empty;
-    return { used: typeof used === "number" ? used : 0, values: values as Kept["values"] };
+    return { used: typeof used === "number" ? used : 0, values: values as SavedPage["values"] };
   } catch (error) {
     if (error instanceof SyntaxError) return empty;
     throw error;

@@ -6,7 +6,7 @@ import { Linked } from "./linked";
 import type { Selection } from "./selection";
 import { most } from "./gather";
 
-export interface Column<Row> {
+export interface TableColumn<Row> {
   readonly name: string;
   /** The cell as text: what is saved, and what is shown where there is no `cell`. */
   text(row: Row): string;
@@ -18,12 +18,12 @@ export interface Column<Row> {
 }
 
 /** A column of names out of a program, by which it can be sorted. */
-export function codes<Row>(name: string, of: (row: Row) => string): Column<Row> {
+export function codes<Row>(name: string, of: (row: Row) => string): TableColumn<Row> {
   return { name, text: of, cell: row => h("code", of(row)), order: of };
 }
 
 /** A column of numbers, by which it can be sorted; empty where there is none. */
-export function figure<Row>(name: string, of: (row: Row) => number | null | undefined, write: (value: number) => string = String, title?: string): Column<Row> {
+export function figure<Row>(name: string, of: (row: Row) => number | null | undefined, write: (value: number) => string = String, title?: string): TableColumn<Row> {
   return {
     name, title, numeric: true, order: row => of(row) ?? null,
     text: row => {
@@ -33,7 +33,7 @@ export function figure<Row>(name: string, of: (row: Row) => number | null | unde
   };
 }
 
-export interface Rows<Row> {
+export interface TableRows<Row> {
   /** The elements that a row stands for: the first is selected by it. */
   keys?(row: Row): readonly Key[];
   chosen?(row: Row): void;
@@ -49,16 +49,16 @@ const MORE = 5000;
 const WIDEST = 200;
 
 export function DataTable<Row>(
-  caption: string, columns: readonly Column<Row>[], selection: Selection, how: Rows<Row> = {},
+  caption: string, columns: readonly TableColumn<Row>[], selection: Selection, how: TableRows<Row> = {},
 ) {
   const head = h("tr");
   const body = h("tbody");
   const more = h("div.ex-more");
   let shownRows: readonly Row[] = [];
-  let sorting: { readonly column: Column<Row>; readonly down: boolean } | null = null;
+  let sorting: { readonly column: TableColumn<Row>; readonly down: boolean } | null = null;
   let limit = SHOWN;
   let rowOf = new Map<Element, Row>();
-  let shownColumns: readonly Column<Row>[];
+  let shownColumns: readonly TableColumn<Row>[];
   const isEmpty = (): boolean => shownRows.length === 0;
   const dispose = () => linked.dispose();
   shownColumns = columns;
@@ -137,7 +137,7 @@ export function DataTable<Row>(
     return element;
   }
 
-  function heading(column: Column<Row>): HTMLElement {
+  function heading(column: TableColumn<Row>): HTMLElement {
     const sorted = sorting?.column === column ? sorting : null;
     const attributes = { scope: "col", class: column.numeric ? "ex-number" : undefined, title: column.title };
     if (!column.order) return h("th", attributes, column.name);

@@ -3,24 +3,24 @@
 type Child = Node | string | null | undefined;
 type Attributes = { readonly [name: string]: string | number | boolean | EventListener | undefined };
 /** "div", or "div.ex-pane.ex-graphs" with classes. */
-type Named<Map> = (keyof Map & string) | `${keyof Map & string}.${string}`;
-type Made<Map, Tag> = Tag extends keyof Map ? Map[Tag] : Tag extends `${infer Name extends keyof Map & string}.${string}` ? Map[Name] : never;
+type TagAndClass<Map> = (keyof Map & string) | `${keyof Map & string}.${string}`;
+type ElementOf<Map, Tag> = Tag extends keyof Map ? Map[Tag] : Tag extends `${infer Name extends keyof Map & string}.${string}` ? Map[Name] : never;
 
 /** An HTML element. Attributes, where there are any, come first, by name: `onclick` and such as listeners, true and false
  * for presence. */
-export function h<Tag extends Named<HTMLElementTagNameMap>>(
+export function h<Tag extends TagAndClass<HTMLElementTagNameMap>>(
   tag: Tag, first?: Attributes | Child, ...children: readonly Child[]
-): Made<HTMLElementTagNameMap, Tag> {
+): ElementOf<HTMLElementTagNameMap, Tag> {
   const [name = "", ...looks] = tag.split(".");
-  return filled(document.createElement(name), looks, first, children) as Element as Made<HTMLElementTagNameMap, Tag>;
+  return filled(document.createElement(name), looks, first, children) as Element as ElementOf<HTMLElementTagNameMap, Tag>;
 }
 
 /** The same for SVG. */
-export function svg<Tag extends Named<SVGElementTagNameMap>>(
+export function svg<Tag extends TagAndClass<SVGElementTagNameMap>>(
   tag: Tag, first?: Attributes | Child, ...children: readonly Child[]
-): Made<SVGElementTagNameMap, Tag> {
+): ElementOf<SVGElementTagNameMap, Tag> {
   const [name = "", ...looks] = tag.split(".");
-  return filled(document.createElementNS("http://www.w3.org/2000/svg", name), looks, first, children) as Element as Made<SVGElementTagNameMap, Tag>;
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", name), looks, first, children) as Element as ElementOf<SVGElementTagNameMap, Tag>;
 }
 
 function filled(element: Element, looks: readonly string[], first: Attributes | Child, children: readonly Child[]): Element {

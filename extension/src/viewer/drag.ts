@@ -1,17 +1,17 @@
 // Dragging a tab to another place with the pointer.
 
 import { h, on } from "./dom";
-import type { Place } from "./layout";
+import type { DropPlace } from "./layout";
 
 const STARTS_AT = 6;
 const EDGE = 0.25;
 
 /** Lets `handle` be dragged onto a cell inside `area`: tells the tab in front there, and which part of it was meant. */
-export function dragged(handle: HTMLElement, area: HTMLElement, drop: (target: string, place: Place) => void): void {
+export function dragged(handle: HTMLElement, area: HTMLElement, drop: (target: string, place: DropPlace) => void): void {
   on(handle, "pointerdown", down => {
     if (down.button !== 0) return;
     const mark = h("div.ex-drop");
-    let found: { tab: string; place: Place } | null = null;
+    let found: { tab: string; place: DropPlace } | null = null;
     const move = (event: PointerEvent) => {
       if (!mark.isConnected) {
         if (Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) < STARTS_AT) return;
@@ -33,7 +33,7 @@ export function dragged(handle: HTMLElement, area: HTMLElement, drop: (target: s
   });
 }
 
-function under(area: HTMLElement, event: PointerEvent, mark: HTMLElement): { tab: string; place: Place } | null {
+function under(area: HTMLElement, event: PointerEvent, mark: HTMLElement): { tab: string; place: DropPlace } | null {
   mark.hidden = true;
   const cells = document.elementsFromPoint(event.clientX, event.clientY).map(each => each.closest<HTMLElement>(".ex-cell"));
   const cell = cells.find(each => each && area.contains(each));
@@ -52,12 +52,12 @@ function under(area: HTMLElement, event: PointerEvent, mark: HTMLElement): { tab
 }
 
 /** What part of a cell a point means, given as shares of its width and height. */
-export function placeIn(x: number, y: number): Place {
-  const distances: [number, Place][] = [[x, "left"], [1 - x, "right"], [y, "up"], [1 - y, "down"]];
+export function placeIn(x: number, y: number): DropPlace {
+  const distances: [number, DropPlace][] = [[x, "left"], [1 - x, "right"], [y, "up"], [1 - y, "down"]];
   const [nearest, place] = distances.reduce((best, each) => (each[0] < best[0] ? each : best));
   return nearest < EDGE ? place : "into";
 }
 
-const SHADED: { readonly [place in Place]: readonly [number, number, number, number] } = {
+const SHADED: { readonly [place in DropPlace]: readonly [number, number, number, number] } = {
   left: [0, 0, 0.5, 1], right: [0.5, 0, 0.5, 1], up: [0, 0, 1, 0.5], down: [0, 0.5, 1, 0.5], into: [0, 0, 1, 1],
 };

@@ -10,11 +10,11 @@ import { type Dispose, type Readable, Signal } from "./signal";
 /** Milliseconds without a key after which the kernel compiles what was typed. */
 const PAUSE = 250;
 
-export type Changes = Omit<Edit, "type" | "run" | "time">;
+export type EditChanges = Omit<Edit, "type" | "run" | "time">;
 
 export function Edits(model: Model, live: Readable<Live | null>) {
   /** Since the program was explored. */
-  const changes = new Signal<Changes>({});
+  const changes = new Signal<EditChanges>({});
   /** What came of the last change: what is other than before, or (failed) why it could not be compiled. */
   const said = new Signal<{ readonly text: string; readonly failed?: boolean }>({ text: "" });
   /** The record of the program as it was explored, while that of a change is shown. */
@@ -32,7 +32,7 @@ export function Edits(model: Model, live: Readable<Live | null>) {
     clearTimeout(timer);
   };
 
-  function change(more: Changes): void {
+  function change(more: EditChanges): void {
     changes.value = { ...changes.value, ...more };
     clearTimeout(timer);
     timer = setTimeout(() => send(), PAUSE);

@@ -1,12 +1,12 @@
 // Putting things together: under names, and as sums.
 
-interface Named<K, V> {
+interface MapLike<K, V> {
   get(name: K): V | undefined;
   set(name: K, value: V): unknown;
 }
 
 /** What a map has under a name, made where it is not there yet. */
-export function entry<K, V>(map: Named<K, V>, name: K, make: () => V): V {
+export function entry<K, V>(map: MapLike<K, V>, name: K, make: () => V): V {
   let found = map.get(name);
   if (found === undefined) map.set(name, (found = make()));
   return found;

@@ -3,14 +3,14 @@
 import { aria, button, fill, h, on, taken, tool } from "./dom";
 import { dragged } from "./drag";
 import {
-  another, closed, kindOf, type Layout, moved, opened, placed, type Side, tabsOf, withCellShares, withColumnShares,
+  another, closed, kindOf, type Layout, moved, opened, placed, type Direction, tabsOf, withCellShares, withColumnShares,
 } from "./layout";
-import { type Item, menuButton } from "./menu";
+import { type MenuItem, menuButton } from "./menu";
 import type { Pane, PaneKind } from "./pane";
 import type { Signal } from "./signal";
 import { Split } from "./split";
 
-interface Shown {
+interface OpenPane {
   readonly panel: HTMLElement;
   readonly pane: Pane;
 }
@@ -19,16 +19,16 @@ export interface Panes {
   readonly kinds: readonly PaneKind[];
   open(kind: PaneKind, tab: string, into: HTMLElement): Pane;
   about(kind: PaneKind): void;
-  exports(tab: string): readonly Item[];
+  exports(tab: string): readonly MenuItem[];
   /** A pane came to the front. */
   fronted(pane: Pane): void;
 }
 
-const SIDES: readonly [Side, string][] = [["left", "left"], ["right", "right"], ["up", "up"], ["down", "down"]];
+const SIDES: readonly [Direction, string][] = [["left", "left"], ["right", "right"], ["up", "up"], ["down", "down"]];
 
 export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, panes: Panes) {
   const element = h("div.ex-columns");
-  const shown = new Map<string, Shown>();
+  const shown = new Map<string, OpenPane>();
   /** Which tabs are where: while that stays, a change of sizes moves borders and nothing else. */
   let built = "";
   let splits: ((of: Layout) => void)[] = [];
@@ -173,7 +173,7 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
 
   function key(event: KeyboardEvent, tab: string, tabs: readonly string[]): void {
     const at = tabs.indexOf(tab);
-    const side = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" }[event.key] as Side | undefined;
+    const side = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" }[event.key] as Direction | undefined;
     const next = { ArrowLeft: at - 1 + tabs.length, ArrowRight: at + 1, Home: 0, End: tabs.length - 1 }[event.key];
     if (side && event.shiftKey) {
       change(moved(laid.value, tab, side), tab);
@@ -188,7 +188,7 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
     taken(event);
   }
 
-  function addable(near: string | undefined): Item[] {
+  function addable(near: string | undefined): MenuItem[] {
     return panes.kinds.map(kind => ({
       label: openTabs().includes(kind.id) ? `${kind.title} (one more)` : kind.title,
       run: () => {
@@ -198,7 +198,7 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
     }));
   }
 
-  function actions(tab: string): Item[] {
+  function actions(tab: string): MenuItem[] {
     const layout = laid.value;
     const moves = SIDES.map(([side, word]) => ({
       label: `Move ${word}`,

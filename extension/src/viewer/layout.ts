@@ -10,17 +10,17 @@ export interface Cell {
   readonly share: number;
 }
 
-export interface Column {
+export interface PaneColumn {
   readonly cells: readonly Cell[];
   readonly share: number;
 }
 
 export interface Layout {
-  readonly columns: readonly Column[];
+  readonly columns: readonly PaneColumn[];
 }
 
-export type Side = "left" | "right" | "up" | "down";
-export type Place = Side | "into";
+export type Direction = "left" | "right" | "up" | "down";
+export type DropPlace = Direction | "into";
 
 const LEAST_SHARE = 0.08;
 
@@ -82,13 +82,13 @@ export function another(layout: Layout, kind: string): string {
 }
 
 /** The layout with `tab` beside the cell of `target`, on a side of it, or as a tab in it. */
-export function placed(layout: Layout, tab: string, target: string, place: Place): Layout {
+export function placed(layout: Layout, tab: string, target: string, place: DropPlace): Layout {
   if (tab === target && cellWith(layout, tab)?.tabs.length === 1) return layout;
   const anchor = target !== tab ? target : cellWith(layout, tab)?.tabs.find(each => each !== tab);
   if (anchor === undefined) return layout;
   const without = closed(layout, tab);
   if (place === "into") return opened(without, tab, anchor);
-  const columns: Column[] = [];
+  const columns: PaneColumn[] = [];
   for (const column of without.columns) {
     const at = column.cells.findIndex(cell => cell.tabs.includes(anchor));
     if (at < 0) {
@@ -108,7 +108,7 @@ export function placed(layout: Layout, tab: string, target: string, place: Place
 }
 
 /** The layout with `tab` one step to a side: into the neighbour there, or into a new cell at the edge. */
-export function moved(layout: Layout, tab: string, side: Side): Layout {
+export function moved(layout: Layout, tab: string, side: Direction): Layout {
   const x = layout.columns.findIndex(column => column.cells.some(cell => cell.tabs.includes(tab)));
   const column = layout.columns[x];
   if (!column) return layout;

@@ -1,7 +1,7 @@
 // The shortest edit from one list of lines to another (Myers' algorithm), as runs.
 
 /** A run of lines that are the same on both sides, or that differ: indices into the two lists. */
-export interface Run {
+export interface LineRun {
   readonly kind: "same" | "changed";
   readonly from: readonly number[];
   readonly to: readonly number[];
@@ -14,7 +14,7 @@ export const DIFFERS = { removed: "−", added: "+" } as const;
 const MOST_EDITS = 1500;
 
 /** `kept` has the last word on two lines that are the same. */
-export function lineDiff(from: readonly string[], to: readonly string[], kept: (from: number, to: number) => boolean = () => true): Run[] {
+export function lineDiff(from: readonly string[], to: readonly string[], kept: (from: number, to: number) => boolean = () => true): LineRun[] {
   let start = 0;
   while (start < from.length && start < to.length && from[start] === to[start]) start++;
   let tail = 0;
@@ -62,9 +62,9 @@ function walkedBack(history: readonly Int32Array[], edits: number, offset: numbe
   return found.reverse();
 }
 
-function runs(pairs: readonly (readonly [number, number])[], before: number, after: number): Run[] {
-  const found: { kind: Run["kind"]; from: number[]; to: number[] }[] = [];
-  const add = (kind: Run["kind"], from: readonly number[], to: readonly number[]) => {
+function runs(pairs: readonly (readonly [number, number])[], before: number, after: number): LineRun[] {
+  const found: { kind: LineRun["kind"]; from: number[]; to: number[] }[] = [];
+  const add = (kind: LineRun["kind"], from: readonly number[], to: readonly number[]) => {
     const last = found[found.length - 1];
     if (last?.kind !== kind) found.push({ kind, from: [...from], to: [...to] });
     else {

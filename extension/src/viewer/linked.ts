@@ -3,21 +3,19 @@
 import { on, taken } from "./dom";
 import type { Key } from "./element";
 import { entry } from "./gather";
-import { Roving } from "./roving";
+import { type Focusable, Roving } from "./roving";
 import type { Selection } from "./selection";
 import { ends } from "./signal";
-
-type Mark = HTMLElement | SVGElement;
 
 /** The marks of one drawing or table. They take part in the one selection, and arrow keys walk them as one tab stop. */
 export function Linked(
   root: HTMLElement, selection: Selection, chosen: (of: Key, mark: Element) => void = () => undefined,
 ) {
   const keysOf = new Map<Element, readonly Key[]>();
-  const marks = new Map<Key, Set<Mark>>();
-  let hot = new Set<Mark>();
+  const marks = new Map<Key, Set<Focusable>>();
+  let hot = new Set<Focusable>();
   const roving = Roving();
-  const hover = (mark: Mark | null) => (selection.hovered.value = mark ? (keysOf.get(mark)?.[0] ?? null) : null);
+  const hover = (mark: Focusable | null) => (selection.hovered.value = mark ? (keysOf.get(mark)?.[0] ?? null) : null);
   const dispose = ends(
     on(root, "pointerover", event => hover(markOf(event.target))),
     on(root, "pointerleave", () => hover(null)),
@@ -43,7 +41,7 @@ export function Linked(
   }
 
   /** `own` is what hovering and clicking select; the mark is lit for each of `also` as well. */
-  function add<M extends Mark>(mark: M, own: Key, ...also: readonly Key[]): M {
+  function add<M extends Focusable>(mark: M, own: Key, ...also: readonly Key[]): M {
     const keys = [own, ...also];
     keysOf.set(mark, keys);
     mark.classList.add("ex-linked");
@@ -61,14 +59,14 @@ export function Linked(
     return mark !== undefined;
   }
 
-  function markOf(target: EventTarget | null): Mark | null {
+  function markOf(target: EventTarget | null): Focusable | null {
     for (let at = target instanceof Element ? target : null; at && at !== root; at = at.parentElement) {
-      if (keysOf.has(at)) return at as Mark;
+      if (keysOf.has(at)) return at as Focusable;
     }
     return null;
   }
 
-  function choose(mark: Mark): void {
+  function choose(mark: Focusable): void {
     const own = keysOf.get(mark)?.[0];
     if (own === undefined) return;
     selection.pin(own);
@@ -91,7 +89,7 @@ export function Linked(
     for (const mark of before) if (!hot.has(mark)) mark.classList.remove("ex-hot", "ex-near");
   }
 
-  function light(mark: Mark): void {
+  function light(mark: Focusable): void {
     hot.add(mark);
     const look = selection.look(keysOf.get(mark) ?? []);
     mark.classList.toggle("ex-hot", look === "ex-hot");

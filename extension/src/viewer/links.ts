@@ -116,7 +116,7 @@ export class Links {
     return of === lead || (own !== null && own !== "many" && (own === line || line === "many"));
   }
 
-  #add(compile: CompileData, part: Part): void {
+  #add(compile: CompileData, part: RecordPart): void {
     const { names, numbers, up, down, instructions, guessed, added } = this.#edges;
     const under = (compile: string) => entry(numbers, compile, () => new Map<string, number>());
     const [known, lines] = [under(compile.id), under("")];
@@ -188,16 +188,16 @@ function closure(edges: readonly (readonly number[])[], start: number): Set<numb
 const NONE: readonly string[] = [];
 
 /** What a compile is made of. A growing record keeps the ones that it has, and gets more. */
-type Part = object;
+type RecordPart = object;
 
-function partsOf({ stages, codes, eager_backward, halves, inferred }: CompileData): Part[] {
+function partsOf({ stages, codes, eager_backward, halves, inferred }: CompileData): RecordPart[] {
   return [...(stages ?? []), codes, eager_backward, halves, inferred].filter(part => part !== undefined);
 }
 
 type Visit = (id: string, origins: readonly string[]) => void;
 
 /** Every element of a part that has an id, with its origins. */
-function visit(compile: CompileData, part: Part, see: Visit): void {
+function visit(compile: CompileData, part: RecordPart, see: Visit): void {
   const nodes = (of: readonly { readonly id: string; readonly origins: readonly string[] }[] | undefined) => of?.forEach(({ id, origins }) => see(id, origins));
   const lines = (text: TextData | null | undefined) => text?.lines.forEach(([, id, origins]) => id && see(id, origins ?? NONE));
   switch (part) {

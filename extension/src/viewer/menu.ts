@@ -2,7 +2,7 @@
 
 import { aria, button, h, on, tool } from "./dom";
 
-export interface Item {
+export interface MenuItem {
   readonly label: string;
   readonly run: () => void;
   /** Why it cannot be chosen now; it stays readable. */
@@ -11,14 +11,14 @@ export interface Item {
   readonly checked?: boolean;
 }
 
-export function menuButton(label: string, glyph: string, items: () => readonly Item[], name = label): HTMLElement {
+export function menuButton(label: string, glyph: string, items: () => readonly MenuItem[], name = label): HTMLElement {
   const anchor = tool(glyph, name, () => openMenu(anchor, label, items()), label);
   anchor.ariaHasPopup = "menu";
   anchor.ariaExpanded = "false";
   return anchor;
 }
 
-function openMenu(anchor: HTMLElement, label: string, items: readonly Item[]): void {
+function openMenu(anchor: HTMLElement, label: string, items: readonly MenuItem[]): void {
   const rows = items.map(({ label, run, unavailable, checked }) => {
     const choose = () => {
       if (unavailable !== undefined) return;

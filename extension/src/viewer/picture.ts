@@ -12,8 +12,8 @@ import { ends, type Signal } from "./signal";
 /** Draws for a width in pixels; marks that stand for elements are added to `linked`. null where there is nothing to draw. */
 export type Draw = (width: number, linked: Linked) => SVGSVGElement | null;
 
-export type Shown = "drawing" | "table";
-const WAYS: { readonly [shown in Shown]: string } = { drawing: "Drawing", table: "Table" };
+export type Presentation = "drawing" | "table";
+const WAYS: { readonly [shown in Presentation]: string } = { drawing: "Drawing", table: "Table" };
 
 /** A part of a pane under its heading, with tools beside that. */
 export function part(title: string, tools: readonly HTMLElement[], ...body: readonly HTMLElement[]): HTMLElement {
@@ -21,7 +21,7 @@ export function part(title: string, tools: readonly HTMLElement[], ...body: read
 }
 
 export function Picture<Row>(
-  title: string, table: DataTable<Row>, selection: Selection, shown: Signal<Shown>,
+  title: string, table: DataTable<Row>, selection: Selection, shown: Signal<Presentation>,
   chosen: (of: Key) => void = () => undefined, ...tools: readonly HTMLElement[]
 ) {
   const canvas = h("div.ex-canvas");

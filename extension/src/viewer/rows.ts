@@ -3,13 +3,13 @@
 import { isSourceLine, key, syntheticReason } from "./element";
 import type { Model } from "./model";
 import type { CompileData, LineData, TextData } from "./record";
-import type { Row } from "./textview";
+import type { TextRow } from "./textview";
 
 type Linking = Pick<Model, "links" | "palette" | "files">;
 
 /** The rows of a text of a compile: what each line is about, its source line's colour, and why it has none (said once
  * for a run of lines of the same reason). */
-export function rowsOf(text: TextData | null | undefined, compile: CompileData, model: Linking, numbered = false): Row[] {
+export function rowsOf(text: TextData | null | undefined, compile: CompileData, model: Linking, numbered = false): TextRow[] {
   let said: string | undefined;
   return (text?.lines ?? []).map((line, n) => {
     const row = rowOf(line, compile, model, numbered ? String(n + 1) : undefined);
@@ -19,7 +19,7 @@ export function rowsOf(text: TextData | null | undefined, compile: CompileData, 
   });
 }
 
-function rowOf([line, id, origins]: LineData, compile: CompileData, model: Linking, number: string | undefined): Row {
+function rowOf([line, id, origins]: LineData, compile: CompileData, model: Linking, number: string | undefined): TextRow {
   const text = model.files.value.inLine(line);
   const causes = (origins ?? []).map(origin => key(compile.id, origin));
   const own = id ? key(compile.id, id) : null;

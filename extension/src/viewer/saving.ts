@@ -3,7 +3,7 @@
 import { openDialog } from "./dialog";
 import { h } from "./dom";
 import type { Host, Live } from "./host";
-import type { Item } from "./menu";
+import type { MenuItem } from "./menu";
 import type { Export } from "./pane";
 import type { Made, ToKernel, ToPage } from "./protocol";
 import { fileName } from "./format";
@@ -49,7 +49,7 @@ export function program(host: Host, name: string, compile: string, id: string): 
 export function Saving(root: HTMLElement, host: Host) {
   const saveOne = ({ name, kind, make }: Export) => save(`${name}.${kind}`, KINDS[kind][0], make);
 
-  function whole(record: { readonly title: string; readonly cut?: boolean }, what = "record", suffix = "explore.json"): Item[] {
+  function whole(record: { readonly title: string; readonly cut?: boolean }, what = "record", suffix = "explore.json"): MenuItem[] {
     const name = fileName(record.title);
     const { report } = host;
     const live = record.cut ? host.live.value : null;
@@ -64,7 +64,7 @@ export function Saving(root: HTMLElement, host: Host) {
     ];
   }
 
-  function items(exports: readonly Export[]): Item[] {
+  function items(exports: readonly Export[]): MenuItem[] {
     return exports.map(each => ({ label: `Save ${each.name} as ${KINDS[each.kind][1]}`, run: () => saveOne(each) }));
   }
 

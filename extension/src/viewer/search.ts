@@ -6,7 +6,7 @@ import type { CompileData, RecordData, TextData } from "./record";
 import { FileNames } from "./sources";
 import { halfName } from "./stages";
 
-export interface Entry {
+export interface SearchEntry {
   /** The heading under which it is found. */
   readonly group: string;
   /** The pane that shows it; "" for the catalogue. */
@@ -19,9 +19,9 @@ export interface Entry {
   readonly sought?: string;
 }
 
-export interface Group {
+export interface ResultGroup {
   readonly name: string;
-  readonly entries: readonly Entry[];
+  readonly entries: readonly SearchEntry[];
   /** How many were found, those not listed included. */
   readonly found: number;
 }
@@ -30,10 +30,10 @@ export function Search(record: RecordData) {
   const entries = [...entriesOf(record)].map(entry => [(entry.sought ?? entry.label).toLowerCase(), entry] as const);
 
   /** What holds every word of the query, grouped, those first that begin with it; at most `most` of each group. */
-  function find(query: string, most = 8): readonly Group[] {
+  function find(query: string, most = 8): readonly ResultGroup[] {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
     if (words.length === 0) return [];
-    const groups = new Map<string, Entry[]>();
+    const groups = new Map<string, SearchEntry[]>();
     for (const [lowered, entry] of entries) {
       if (!words.every(word => lowered.includes(word))) continue;
       const group = groups.get(entry.group);
@@ -41,7 +41,7 @@ export function Search(record: RecordData) {
       else groups.set(entry.group, [entry]);
     }
     const first = words[0] ?? "";
-    const rank = (entry: Entry) => (entry.label.toLowerCase().startsWith(first) ? 0 : 1);
+    const rank = (entry: SearchEntry) => (entry.label.toLowerCase().startsWith(first) ? 0 : 1);
     return [...groups].map(([name, found]) => {
       const ranked = found.map((entry, n) => [rank(entry), n, entry] as const).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
       return { name, found: found.length, entries: ranked.slice(0, most).map(([, , entry]) => entry) };
@@ -54,7 +54,7 @@ export function Search(record: RecordData) {
 export type Search = ReturnType<typeof Search>;
 
 /** Everything that can be found, in the order of the chain. */
-export function* entriesOf(record: RecordData): Iterable<Entry> {
+export function* entriesOf(record: RecordData): Iterable<SearchEntry> {
   const files = FileNames(record.sources);
   for (const { file, first_line, text } of record.sources) {
     for (const [n, line] of text.split("\n").entries()) {
@@ -69,7 +69,7 @@ export function* entriesOf(record: RecordData): Iterable<Entry> {
   }
 }
 
-function* ofCompile(compile: CompileData): Iterable<Entry> {
+function* ofCompile(compile: CompileData): Iterable<SearchEntry> {
   const at = (id: string) => key(compile.id, id);
   const seen = new Set<string>();
   const fresh = (id: string) => !seen.has(id) && seen.add(id);
@@ -114,7 +114,7 @@ function* ofCompile(compile: CompileData): Iterable<Entry> {
   }
 }
 
-function* generated(compile: CompileData, text: TextData | null | undefined, where: string): Iterable<Entry> {
+function* generated(compile: CompileData, text: TextData | null | undefined, where: string): Iterable<SearchEntry> {
   for (const [line, id] of text?.lines ?? []) {
     if (id && line.trim()) yield { group: "Generated lines", pane: "code", what: key(compile.id, id), label: line.trim(), detail: where };
   }

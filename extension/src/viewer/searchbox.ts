@@ -4,13 +4,13 @@ import { aria, fill, h, on, taken } from "./dom";
 import { count, grouped } from "./format";
 import { sum } from "./gather";
 import { below } from "./menu";
-import { type Entry, Search } from "./search";
+import { type SearchEntry, Search } from "./search";
 import type { RecordData } from "./record";
 import type { Readable } from "./signal";
 
-export function SearchBox(name: string, record: Readable<RecordData>, chosen: (entry: Entry) => void) {
+export function SearchBox(name: string, record: Readable<RecordData>, chosen: (entry: SearchEntry) => void) {
   let search: Search | null = null;
-  let shownOptions: readonly (readonly [HTMLElement, Entry])[] = [];
+  let shownOptions: readonly (readonly [HTMLElement, SearchEntry])[] = [];
   let at = -1;
   const dispose = () => unwatch();
   const input = h("input.ex-search", {
@@ -37,7 +37,7 @@ export function SearchBox(name: string, record: Readable<RecordData>, chosen: (e
     if (!query) return hide();
     search ??= Search(record);
     const groups = search.find(query);
-    const options: (readonly [HTMLElement, Entry])[] = [];
+    const options: (readonly [HTMLElement, SearchEntry])[] = [];
     const shown = groups.map(group => {
       const rows = group.entries.map(entry => {
         const row = h("div.ex-hit", { role: "option", id: `${name}-hit-${options.length}`, "aria-selected": "false" },
@@ -78,7 +78,7 @@ export function SearchBox(name: string, record: Readable<RecordData>, chosen: (e
     aria(input, "activedescendant", row.id);
   }
 
-  function choose(entry: Entry): void {
+  function choose(entry: SearchEntry): void {
     hide();
     chosen(entry);
   }

@@ -13,7 +13,7 @@ import { Grid } from "./grid";
 import { about, helpPage, type Texts, textsOf } from "./help";
 import { type Host, type Json, remembered } from "./host";
 import { another, kindOf, type Layout, reflowed, restored, saved, suggested } from "./layout";
-import { type Item, menuButton } from "./menu";
+import { type MenuItem, menuButton } from "./menu";
 import type { Model } from "./model";
 import type { Context, Pane, PaneKind } from "./pane";
 import type { AnswerData, PartData, RecordData } from "./record";
@@ -42,7 +42,7 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
   /** The compile that nobody chose. */
   let unchosen = "";
   const front = (): Pane | undefined => grid.pane(grid.openTabs.find(each => kindOf(each) === lastPane) ?? "");
-  const paneItems = (): Item[] => kinds.map(kind => ({ label: kind.title, run: () => show(kind.id, null) }));
+  const paneItems = (): MenuItem[] => kinds.map(kind => ({ label: kind.title, run: () => show(kind.id, null) }));
   const help = () => explain("Keys", false, texts => [helpPage(texts)]);
   const looked = new Derived([model.record, compileId], () => model.compile(compileId.value));
   const selection = Selection(model.links);
@@ -222,7 +222,7 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
     show(pane, null);
   }
 
-  function saveItems(): Item[] {
+  function saveItems(): MenuItem[] {
     const inFront = grid.layout.value.columns.flatMap(column => column.cells.map(cell => cell.active));
     const panes = inFront.flatMap(tab => grid.pane(tab)?.exports() ?? []);
     return [...saving.whole(model.record.value), ...saving.items(panes)];

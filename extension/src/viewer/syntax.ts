@@ -1,21 +1,21 @@
 // Colours for code: enough to read generated programs by, one line at a time.
 
-export type Kind = "comment" | "string" | "number" | "keyword" | "name" | "label";
+export type TokenKind = "comment" | "string" | "number" | "keyword" | "name" | "label";
 
 export interface Token {
   readonly from: number;
   readonly to: number;
-  readonly kind: Kind;
+  readonly kind: TokenKind;
 }
 
 interface Language {
   readonly rule: RegExp;
-  readonly kinds: readonly Kind[];
+  readonly kinds: readonly TokenKind[];
   readonly keywords: ReadonlySet<string>;
 }
 
 /** Alternatives in order of precedence; a word is a keyword where it is in the list, and plain otherwise. */
-function language(alternatives: readonly (readonly [Kind, string])[], keywords: string): Language {
+function language(alternatives: readonly (readonly [TokenKind, string])[], keywords: string): Language {
   const word = String.raw`[A-Za-z_][\w]*`;
   const rule = new RegExp([...alternatives.map(([, pattern]) => `(${pattern})`), `(${word})`].join("|"), "g");
   return { rule, kinds: [...alternatives.map(([kind]) => kind), "keyword"], keywords: new Set(keywords.split(" ")) };
@@ -90,7 +90,7 @@ export function tokens(line: string, name: string, inside = ""): readonly Token[
       known.rule.lastIndex = to;
       continue;
     }
-    const kind = known.kinds[match.slice(1).findIndex(part => part !== undefined)] as Kind;
+    const kind = known.kinds[match.slice(1).findIndex(part => part !== undefined)] as TokenKind;
     const word = match[known.kinds.length] !== undefined;
     if (!word || known.keywords.has(match[0])) found.push({ from: match.index, to: match.index + match[0].length, kind });
   }

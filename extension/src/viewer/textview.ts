@@ -12,10 +12,10 @@ import { type Colour, colourClass } from "./palette";
 import { Ruler } from "./ruler";
 import type { Model } from "./model";
 import type { Selection } from "./selection";
-import { type Kind, quotes, tokens } from "./syntax";
+import { type TokenKind, quotes, tokens } from "./syntax";
 import { ends } from "./signal";
 
-export interface Row {
+export interface TextRow {
   readonly text: string;
   /** The elements that the line is about; the first is selected by hovering over it. */
   readonly stands?: readonly Key[];
@@ -23,7 +23,7 @@ export interface Row {
   /** What the gutter says beside it: a line number, an offset. */
   readonly number?: string;
   /** Marks in the gutter, as text; each with its meaning. */
-  readonly marks?: readonly Mark[];
+  readonly marks?: readonly TextMark[];
   readonly style?: "heading" | "source" | "added" | "removed" | "altered" | "filler";
   /** Said at the end of the line. */
   readonly note?: string;
@@ -31,7 +31,7 @@ export interface Row {
   readonly title?: string;
 }
 
-export interface Mark {
+export interface TextMark {
   readonly text: string;
   readonly title: string;
   readonly style: string;
@@ -39,8 +39,8 @@ export interface Mark {
   readonly share?: number;
 }
 
-export interface Rows {
-  readonly rows: readonly Row[];
+export interface TextRows {
+  readonly rows: readonly TextRow[];
   readonly language: string;
   /** What a screen reader calls the text. */
   readonly label: string;
@@ -54,20 +54,20 @@ const replaced = StateEffect.define<null>();
 const LONGEST = 20_000;
 
 /** A row as one line of the text: a record may hold ends of lines within its lines, and lines without an end. */
-function inOneLine(row: Row): Row {
+function inOneLine(row: TextRow): TextRow {
   const cut = row.text.length > LONGEST ? `${row.text.slice(0, LONGEST)} … ${row.text.length - LONGEST} characters more` : row.text;
   const text = /[\r\n]/.test(cut) ? cut.replace(/\r\n?|\n/g, "⏎") : cut;
   return text === row.text ? row : { ...row, text };
 }
 
-const EMPTY: Rows = { rows: [], language: "text", label: "" };
+const EMPTY: TextRows = { rows: [], language: "text", label: "" };
 
 /** `marked`: a column of marks stands beside the numbers; called where a number is clicked, or "b" pressed on its line. */
 export function TextView(
   into: HTMLElement, context: { readonly selection: Selection; readonly model: Pick<Model, "links"> }, marked?: true | ((line: Key) => void),
 ) {
-  let last: Rows = EMPTY;
-  let shown: Rows = EMPTY;
+  let last: TextRows = EMPTY;
+  let shown: TextRows = EMPTY;
   let inside: readonly string[] = [];
   let lines: ReadonlyMap<Key, number> | null = null;
   const ruler = Ruler();
@@ -76,7 +76,7 @@ export function TextView(
   let current = -1;
   let pointed = -1;
   const text = (): string => shown.rows.map(row => row.text).join("\n");
-  const rowAt = (line: number): Row | undefined => shown.rows[line];
+  const rowAt = (line: number): TextRow | undefined => shown.rows[line];
   const key = (line: number): Key | null => rowAt(line)?.stands?.[0] ?? null;
   /** The line that the keyboard is on. */
   const caret = (): number => caretIn(view);
@@ -93,7 +93,7 @@ export function TextView(
     ruler, () => view.destroy(),
   );
 
-  function show(given: Rows): void {
+  function show(given: TextRows): void {
     if (given === last) return;
     last = given;
     const rows = { ...given, rows: given.rows.map(inOneLine) };
@@ -275,7 +275,7 @@ export function TextView(
   }
 
   /** The rows in view, so that painting costs the same in a text of any length. */
-  function* inView(view: EditorView): Iterable<[row: Row, n: number, from: number]> {
+  function* inView(view: EditorView): Iterable<[row: TextRow, n: number, from: number]> {
     for (const { from, to } of view.visibleRanges) {
       for (let at = from; at <= to; ) {
         const line = view.state.doc.lineAt(at);
@@ -325,7 +325,7 @@ export function TextView(
 export type TextView = ReturnType<typeof TextView>;
 
 /** A heading between stretches of a file ends whatever string was open. */
-function quotesOf(rows: readonly Row[]): string[] {
+function quotesOf(rows: readonly TextRow[]): string[] {
   const found: string[] = [];
   let stretch: string[] = [];
   for (const row of rows) {
@@ -339,9 +339,9 @@ function quotesOf(rows: readonly Row[]): string[] {
   return [...found, ...quotes(stretch)];
 }
 
-const TOKENS = new Map<Kind, Decoration>();
+const TOKENS = new Map<TokenKind, Decoration>();
 
-const tokenStyle = (kind: Kind): Decoration => entry(TOKENS, kind, () => Decoration.mark({ class: `ex-tok-${kind}` }));
+const tokenStyle = (kind: TokenKind): Decoration => entry(TOKENS, kind, () => Decoration.mark({ class: `ex-tok-${kind}` }));
 
 /** Decorations of the lines in view, made anew where they come into view or `stale` says so. */
 function painted(paint: (view: EditorView) => DecorationSet, stale: (update: ViewUpdate) => boolean): Extension {
@@ -375,9 +375,9 @@ class NumberMarker extends GutterMarker {
 }
 
 class Marks extends GutterMarker {
-  readonly #marks: readonly Mark[];
+  readonly #marks: readonly TextMark[];
 
-  constructor(marks: readonly Mark[]) {
+  constructor(marks: readonly TextMark[]) {
     super();
     this.#marks = marks;
   }

@@ -24,10 +24,10 @@ export interface Walked {
   marks?(): { readonly [name: string]: readonly number[] };
 }
 
-type Fact = string | number | false | null | undefined;
+type StepFact = string | number | false | null | undefined;
 
 /** Facts by their keys, of a step and what is known at it: one, several, or none. */
-export type Facts<T> = { readonly [key: string]: (of: T, at: number) => Fact | readonly Fact[] };
+export type StepFacts<T> = { readonly [key: string]: (of: T, at: number) => StepFact | readonly StepFact[] };
 
 /** Keys work inside of `pane`; `kept` is the breakpoint. */
 export function Walk(pane: HTMLElement, kept: Signal<string>, of: Walked) {
@@ -138,7 +138,7 @@ export function Walk(pane: HTMLElement, kept: Signal<string>, of: Walked) {
 export type Walk = ReturnType<typeof Walk>;
 
 /** Where all terms of a query hold, as `facts` tell of each step; what is wrong with it where it is none. */
-export function found<T>(query: string, facts: Facts<T>, steps: Iterable<T>): number[] | string {
+export function found<T>(query: string, facts: StepFacts<T>, steps: Iterable<T>): number[] | string {
   const terms = [...query.matchAll(/(\w+)([:=<>])("[^"]*"|\S*)|\S+/g)].map(([word, key = Object.keys(facts)[0]!, relation = ":", given = word]) =>
     [key, own(facts, key), holds(relation, given.replaceAll('"', "").toLowerCase())] as const);
   const unknown = terms.find(([, of]) => !of);
@@ -153,7 +153,7 @@ export function found<T>(query: string, facts: Facts<T>, steps: Iterable<T>): nu
 }
 
 /** A text may be several, "one|other", of which any will do. */
-function holds(relation: string, wanted: string): (fact: Fact) => boolean {
+function holds(relation: string, wanted: string): (fact: StepFact) => boolean {
   const several = wanted.split("|");
   const ways = several.every(Boolean) ? several : [wanted];
   return fact => {

@@ -22,7 +22,7 @@ export function comparable({ sources }: RecordData): FileNames {
 
 /** Of two compilers, whose texts are their own: "alike", the same operations, or "other". "renamed": the same except for names and line numbers; "idle": a pass that left its graph as it was, on both
  * sides. */
-export type State = "alike" | "other" | "same" | "renamed" | "idle" | "changed" | "only before" | "only after";
+export type PairState = "alike" | "other" | "same" | "renamed" | "idle" | "changed" | "only before" | "only after";
 
 export interface StagePair {
   /** The stage's role, its half, and which of several it is: the same in both. */
@@ -31,7 +31,7 @@ export interface StagePair {
   readonly half: string;
   readonly before?: StageData;
   readonly after?: StageData;
-  readonly state: State;
+  readonly state: PairState;
 }
 
 /** Compiles of the same id belong together, then those of the same function; the others stand alone. */
@@ -90,7 +90,7 @@ function merged(one: readonly string[], other: readonly string[]): string[] {
   return [...found, ...other.slice(next).filter(each => !one.includes(each))];
 }
 
-function stateOf(old: CompileData | undefined, before: StageData | undefined, fresh: CompileData | undefined, after: StageData | undefined, [olds, news]: readonly [FileNames, FileNames]): State {
+function stateOf(old: CompileData | undefined, before: StageData | undefined, fresh: CompileData | undefined, after: StageData | undefined, [olds, news]: readonly [FileNames, FileNames]): PairState {
   if (!old || !before) return "only after";
   if (!fresh || !after) return "only before";
   if (before.same_as && after.same_as) return "idle";
@@ -127,8 +127,8 @@ function apart(one: readonly string[], other: readonly string[]): [one: string, 
 }
 
 /** What two compilers made of one function. */
-function ofEngines(old: CompileData, fresh: CompileData): Fact[] {
-  const row = (name: string, of: (compile: CompileData) => readonly string[]): Fact => [name, ...apart(of(old), of(fresh))].slice(0, 3) as unknown as Fact;
+function ofEngines(old: CompileData, fresh: CompileData): ChangedFact[] {
+  const row = (name: string, of: (compile: CompileData) => readonly string[]): ChangedFact => [name, ...apart(of(old), of(fresh))].slice(0, 3) as unknown as ChangedFact;
   const graph = (name: string) => (compile: CompileData) => called(compile, compile.stages?.find(each => (own(ROLES, each.name) ?? each.name) === name && artifact(compile, each).graph)) ?? [];
   const plain = (id: string) => id.replace(/^\w+\.|_\d+$/g, "");
   const groups = (kind: string) => (compile: CompileData) => (compile.halves ?? []).flatMap(half => {
@@ -150,10 +150,10 @@ function peaks(halves: readonly HalfData[] = []): string {
   return halves.flatMap(each => (each.memory ? [bytes(each.memory.peak_after)] : [])).join(", ") || "unknown";
 }
 
-export type Fact = readonly [name: string, before: string, after: string];
+export type ChangedFact = readonly [name: string, before: string, after: string];
 
 /** What two compiles of one record amount to: what each phase made, then numbers. */
-function ofCompiles(...pair: readonly [CompileData, CompileData]): Fact[] {
+function ofCompiles(...pair: readonly [CompileData, CompileData]): ChangedFact[] {
   const facts: { readonly [name: string]: (of: CompileData) => string } = {
     "compiled again because": each => (each.recompiles ?? []).map(each => each.words || each.why).join("; "),
     ...Object.fromEntries(PHASES.map(([name]) => [name, (of: CompileData) => phases(of).find(each => each.name === name)?.made ?? ""])),
@@ -165,9 +165,9 @@ function ofCompiles(...pair: readonly [CompileData, CompileData]): Fact[] {
 
 /** What two records amount to: the answers at a glance, then settings and numbers. `engines`: of these alone, where one
  * engine of each is compared with another. Of two compiles of one record, what each of them is. */
-export function facts(before: RecordData, after: RecordData, engines?: readonly (string | undefined)[], pair?: CompilePair): Fact[] {
+export function facts(before: RecordData, after: RecordData, engines?: readonly (string | undefined)[], pair?: CompilePair): ChangedFact[] {
   if (before === after && pair?.before && pair.after && !engines) return ofCompiles(pair.before, pair.after);
-  const both = (name: string, of: (record: RecordData) => string): Fact => [name, of(before), of(after)];
+  const both = (name: string, of: (record: RecordData) => string): ChangedFact => [name, of(before), of(after)];
   const halves = (record: RecordData): readonly HalfData[] => record.compiles.flatMap(each => each.halves ?? []);
   const contestants = [...new Set([...(before.timing?.contestants ?? []), ...(after.timing?.contestants ?? [])].map(each => each.name))];
   const timed = (name: string, written: (found: SamplesData) => string) => (record: RecordData) => {
@@ -181,7 +181,7 @@ export function facts(before: RecordData, after: RecordData, engines?: readonly 
   const said = (name: string) => parts.map(each => each.filter(part => named(part) === name).map(signed).join("; "));
   return [
     ...(engines && pair?.before && pair.after ? ofEngines(pair.before, pair.after) : []),
-    ...[...new Set(parts.flat().map(named))].map(name => [name, ...said(name)] as unknown as Fact),
+    ...[...new Set(parts.flat().map(named))].map(name => [name, ...said(name)] as unknown as ChangedFact),
     both("engine", record => record.engine), both("target", record => record.target),
     ...settings.map(name => both(`setting ${name}`, record => record.config[name] ?? "absent")),
     ...versions.map(name => both(name, record => record.environment[name] ?? "absent")),

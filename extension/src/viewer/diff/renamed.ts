@@ -1,6 +1,6 @@
 // The difference of two texts in which the same values may have other names, and lines of the program other numbers.
 
-import { lineDiff, type Run } from "../linediff";
+import { lineDiff, type LineRun } from "../linediff";
 
 const WORD = /[A-Za-z_]\w*/g;
 /** "sum_1: f32[4] = …", "float v1 = …", "out0[x0] = …": what is left of the sign is a name that the text gives. */
@@ -8,7 +8,7 @@ const GIVEN = /\b([A-Za-z_]\w*)(?:\[[^\]]{0,60}\])?(?: = |: )/g;
 
 /** Runs of lines that are the same, or the same with each name on one side in the place of one on the other; `alike` says
  * whether the texts as a whole are. */
-export function renamedDiff(from: readonly string[], to: readonly string[]): { readonly runs: readonly Run[]; readonly alike: boolean } {
+export function renamedDiff(from: readonly string[], to: readonly string[]): { readonly runs: readonly LineRun[]; readonly alike: boolean } {
   const [mine, theirs] = [namesIn(from), namesIn(to)];
   const [forth, back] = [new Map<string, string>(), new Map<string, string>()];
   let alike = true;

@@ -1,14 +1,14 @@
 // The difference of two texts as rows: aligned for two columns, or one below the other.
 
-import { DIFFERS, type Run } from "../linediff";
-import type { Row } from "../textview";
+import { DIFFERS, type LineRun } from "../linediff";
+import type { TextRow } from "../textview";
 import { renamedDiff } from "./renamed";
 
 const CONTEXT = 3;
 
 export interface Aligned {
-  readonly before: readonly Row[];
-  readonly after: readonly Row[];
+  readonly before: readonly TextRow[];
+  readonly after: readonly TextRow[];
   /** The rows at which a difference begins. */
   readonly starts: readonly number[];
   readonly removed: number;
@@ -16,8 +16,8 @@ export interface Aligned {
 }
 
 /** Two columns of equal length: what has no counterpart faces an empty line. */
-export function aligned(before: readonly Row[], after: readonly Row[], folded: boolean): Aligned {
-  const [left, right, starts]: [Row[], Row[], number[]] = [[], [], []];
+export function aligned(before: readonly TextRow[], after: readonly TextRow[], folded: boolean): Aligned {
+  const [left, right, starts]: [TextRow[], TextRow[], number[]] = [[], [], []];
   const runs = runsOf(before, after);
   let [removed, added] = [0, 0];
   for (const [n, run] of runs.entries()) {
@@ -25,14 +25,14 @@ export function aligned(before: readonly Row[], after: readonly Row[], folded: b
       const hidden = folded ? foldOf(run.from.length, n === 0, n === runs.length - 1) : null;
       for (let at = 0; at < run.from.length; at++) {
         if (hidden && at === hidden.from) {
-          const fold: Row = { text: `${hidden.to - hidden.from} lines are the same`, style: "heading" };
+          const fold: TextRow = { text: `${hidden.to - hidden.from} lines are the same`, style: "heading" };
           left.push(fold);
           right.push(fold);
           at = hidden.to - 1;
           continue;
         }
-        left.push(before[run.from[at] as number] as Row);
-        right.push(after[run.to[at] as number] as Row);
+        left.push(before[run.from[at] as number] as TextRow);
+        right.push(after[run.to[at] as number] as TextRow);
       }
       continue;
     }
@@ -48,19 +48,19 @@ export function aligned(before: readonly Row[], after: readonly Row[], folded: b
 }
 
 /** One column: what went, then what came. */
-export function unified(before: readonly Row[], after: readonly Row[], folded: boolean): { rows: Row[]; starts: number[] } {
+export function unified(before: readonly TextRow[], after: readonly TextRow[], folded: boolean): { rows: TextRow[]; starts: number[] } {
   const columns = aligned(before, after, folded);
-  const rows: Row[] = [];
+  const rows: TextRow[] = [];
   const starts: number[] = [];
   for (let n = 0; n < columns.before.length; ) {
-    const [left, right] = [columns.before[n] as Row, columns.after[n] as Row];
+    const [left, right] = [columns.before[n] as TextRow, columns.after[n] as TextRow];
     if (!differs(left) && !differs(right)) {
       rows.push(right);
       n++;
       continue;
     }
     let end = n;
-    while (end < columns.before.length && (differs(columns.before[end] as Row) || differs(columns.after[end] as Row))) end++;
+    while (end < columns.before.length && (differs(columns.before[end] as TextRow) || differs(columns.after[end] as TextRow))) end++;
     starts.push(rows.length);
     for (const column of [columns.before, columns.after]) rows.push(...column.slice(n, end).filter(row => row.style !== "filler"));
     n = end;
@@ -68,13 +68,13 @@ export function unified(before: readonly Row[], after: readonly Row[], folded: b
   return { rows, starts };
 }
 
-const differs = (row: Row): boolean => row.style === "added" || row.style === "removed" || row.style === "filler";
+const differs = (row: TextRow): boolean => row.style === "added" || row.style === "removed" || row.style === "filler";
 
-function side(rows: readonly Row[], at: number | undefined, style: "added" | "removed"): Row {
-  return at === undefined ? { text: "", style: "filler" } : { ...(rows[at] as Row), style, number: DIFFERS[style] };
+function side(rows: readonly TextRow[], at: number | undefined, style: "added" | "removed"): TextRow {
+  return at === undefined ? { text: "", style: "filler" } : { ...(rows[at] as TextRow), style, number: DIFFERS[style] };
 }
 
-function runsOf(before: readonly Row[], after: readonly Row[]): readonly Run[] {
+function runsOf(before: readonly TextRow[], after: readonly TextRow[]): readonly LineRun[] {
   return renamedDiff(before.map(row => row.text), after.map(row => row.text)).runs;
 }
 

@@ -11,7 +11,7 @@ import { rowsOf } from "../rows";
 import { couple, Selection } from "../selection";
 import { ends, onChange, Signal } from "../signal";
 import type { FileNames } from "../sources";
-import { type Row, TextView } from "../textview";
+import { type TextRow, TextView } from "../textview";
 import { comparable, type CompilePair, facts, linesOf, type StagePair, stagePairs } from "./compare";
 import { aligned, unified } from "./rows";
 
@@ -27,7 +27,7 @@ export interface Wishes {
   readonly folded: Signal<boolean>;
 }
 
-interface Side extends Version {
+interface DiffSide extends Version {
   readonly model: { readonly links: Signal<Links>; readonly palette: Signal<Palette>; readonly files: Signal<FileNames> };
   readonly selection: Selection;
 }
@@ -44,7 +44,7 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
   const idsOf = name;
   const [old, fresh] = [new Links(before.record), new Links(after.record)];
   const lines = [...new Set([...old.programLines(), ...fresh.programLines()])];
-  const sides: readonly [Side, Side] = [side(before, old, lines), side(after, fresh, lines)];
+  const sides: readonly [DiffSide, DiffSide] = [side(before, old, lines), side(after, fresh, lines)];
   const stages = stagePairs(pair, [sides[0].model.files.value, sides[1].model.files.value]);
   const mode = button("ex-button", "", () => (wishes.mode.value = split() ? "unified" : "split"));
   const fold = button("ex-button", "Only differences", () => (wishes.folded.value = !wishes.folded.value));
@@ -106,7 +106,7 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
     views.forEach(view => view.scrollTo(Math.max(0, (starts[at] ?? 0) - 3)));
   }
 
-  function rowsOn(which: 0 | 1, compile: CompileData | undefined, stage: StagePair): Row[] {
+  function rowsOn(which: 0 | 1, compile: CompileData | undefined, stage: StagePair): TextRow[] {
     const made = which === 0 ? stage.before : stage.after;
     if (!compile || !made) return [];
     if (made.error) return [{ text: `The stage failed: ${made.error}` }];
@@ -151,7 +151,7 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
     views = [view];
   }
 
-  function column(side: Side, rows: readonly Row[], stage: StagePair, name = side.name): [HTMLElement, TextView] {
+  function column(side: DiffSide, rows: readonly TextRow[], stage: StagePair, name = side.name): [HTMLElement, TextView] {
     const body = h("div.ex-body-text");
     const box = h("section.ex-diff-column", { "aria-label": name }, h("h2", name), body);
     const view = TextView(body, side);
@@ -190,7 +190,7 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
   function asText(stage: StagePair): string {
     const { before, after } = pair;
     const { rows } = unified(rowsOn(0, before, stage), rowsOn(1, after, stage), false);
-    const sign = (row: Row) => (row.style === "removed" ? "-" : row.style === "added" ? "+" : " ");
+    const sign = (row: TextRow) => (row.style === "removed" ? "-" : row.style === "added" ? "+" : " ");
     return [`--- ${sides[0].name}`, `+++ ${sides[1].name}`, ...rows.map(row => sign(row) + row.text)].join("\n");
   }
 
@@ -201,7 +201,7 @@ export type DiffView = ReturnType<typeof DiffView>;
 
 const differs = ({ state }: StagePair): boolean => !["same", "renamed", "idle", "alike", "other"].includes(state);
 
-function side(version: Version, links: Links, lines: readonly string[]): Side {
+function side(version: Version, links: Links, lines: readonly string[]): DiffSide {
   const held = new Signal(links);
   return { ...version, model: { links: held, palette: new Signal(Palette(links, lines)), files: new Signal(comparable(version.record)) }, selection: Selection(held) };
 }

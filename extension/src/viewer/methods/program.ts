@@ -4,7 +4,7 @@ import { key } from "../element";
 import type { Palette } from "../palette";
 import type { TextData } from "../record";
 import { stretchesOf } from "../sources";
-import type { Row } from "../textview";
+import type { TextRow } from "../textview";
 import type { MethodsData } from "./data";
 
 /** Every line of the program that something was made for, as keys. */
@@ -14,17 +14,17 @@ export function programLines({ methods, operations }: MethodsData): string[] {
   return [...new Set(places)].map(place => key("", place));
 }
 
-export function sourceRows(data: MethodsData, palette: Palette): Row[] {
-  return stretchesOf(data).flatMap(({ file, name, first, lines }): Row[] => [
+export function sourceRows(data: MethodsData, palette: Palette): TextRow[] {
+  return stretchesOf(data).flatMap(({ file, name, first, lines }): TextRow[] => [
     { text: `${name}, from line ${first}`, style: "heading" },
-    ...lines.map((text, n): Row => {
+    ...lines.map((text, n): TextRow => {
       const line = key("", `${file}:${first + n}`);
       return { text, stands: [line], colour: palette.of(line), number: String(first + n) };
     }),
   ]);
 }
 
-export function textRows(text: TextData, palette: Palette): Row[] {
+export function textRows(text: TextData, palette: Palette): TextRow[] {
   return text.lines.map(([line, , origins], n) => {
     const stands = (origins ?? []).map(place => key("", place));
     return { text: line, stands, colour: palette.ofAll(stands), number: String(n + 1) };

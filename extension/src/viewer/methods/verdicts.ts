@@ -1,6 +1,6 @@
 // Result of each method on each input: in words, and as the table that leads to everything else.
 
-import { DataTable, type Column, figure } from "../datatable";
+import { DataTable, type TableColumn, figure } from "../datatable";
 import { button } from "../dom";
 import { count, phrase, seconds } from "../format";
 import type { Selection } from "../selection";
@@ -64,12 +64,12 @@ export interface Choices {
 }
 
 export function verdictTable(data: MethodsData, selection: Selection, choices: Choices): DataTable<MethodData> {
-  const columns: Column<MethodData>[] = [
+  const columns: TableColumn<MethodData>[] = [
     {
       name: "method", text: each => each.name, order: each => data.methods.indexOf(each),
       cell: each => button("ex-facet", each.name, () => choices.toggle(each), { title: each.how, "aria-pressed": String(choices.shown().includes(each.name)) }),
     },
-    ...data.inputs.map((input, n): Column<MethodData> => ({
+    ...data.inputs.map((input, n): TableColumn<MethodData> => ({
       name: input.name, title: `${input.change}: ${input.arguments}`,
       text: each => cellText(each, input, n),
       cell: each => cell(each, input, n, choices),

@@ -66,11 +66,11 @@ function content(context: Context, cards: Cards): HTMLElement[] {
   ];
 }
 
-type End = readonly [compile: CompileData, broke: BreakData];
+type FrameBreak = readonly [compile: CompileData, broke: BreakData];
 
 /** Breaks by their place in the program: a frame ends its graph too where a function that it calls breaks. */
-function places(compiles: readonly CompileData[]): End[][] {
-  const found = new Map<string, End[]>();
+function places(compiles: readonly CompileData[]): FrameBreak[][] {
+  const found = new Map<string, FrameBreak[]>();
   for (const compile of compiles) {
     for (const broke of compile.breaks ?? []) {
       const { span } = broke;
@@ -81,8 +81,8 @@ function places(compiles: readonly CompileData[]): End[][] {
   return [...found.values()];
 }
 
-function card(context: Context, ends: readonly End[], chosen: boolean, cards: Cards): HTMLElement {
-  const [compile, broke] = ends[ends.length - 1] as End;
+function card(context: Context, ends: readonly FrameBreak[], chosen: boolean, cards: Cards): HTMLElement {
+  const [compile, broke] = ends[ends.length - 1] as FrameBreak;
   const { why, span, stack, hints, rewrite = [], cell = "", tried = "" } = broke;
   const record = context.model.record.value;
   const files = context.model.files.value;

@@ -1,6 +1,6 @@
 // Call by call: which compile served it, what changed where it was compiled again, and what would stop that.
 
-import { type Column, DataTable } from "../datatable";
+import { type TableColumn, DataTable } from "../datatable";
 import { button, h } from "../dom";
 import { key } from "../element";
 import type { Context, Pane } from "../pane";
@@ -16,8 +16,8 @@ export function recompiles(into: HTMLElement, context: Context): Pane {
     of.stops ? h("div.ex-how", `To stop it: ${of.stops}`) : "",
   );
   const first = (row: ServedData) => (!row.made?.length ? "" : row.first > 1 ? "reached for the first time" : "first call");
-  const name: Column<ServedData> = { name: "Function", text: row => row.function };
-  const columns: Column<ServedData>[] = [
+  const name: TableColumn<ServedData> = { name: "Function", text: row => row.function };
+  const columns: TableColumn<ServedData>[] = [
     { name: "Call", text: ({ first, last, uncalled }) => (first === 0 ? (uncalled ? "no call went there" : "") : first === last ? `${first}` : `${first} to ${last}`) },
     {
       name: "Compile", text: row => `${row.made?.length ? "compiled" : "reused"} ${row.compiles.join(", ")}`,

@@ -6,7 +6,7 @@ import { count, fileName, phrase, seconds } from "../format";
 import type { Context, Pane } from "../pane";
 import { breaksByLine, changesByLine, guardsByLine, kernelTime, running, type Stretch, stretchesOf, timeShare } from "../sources";
 import { watchAny } from "../signal";
-import { type Mark, type Row, TextView } from "../textview";
+import { type TextMark, type TextRow, TextView } from "../textview";
 import { editor } from "./editor";
 
 export function source(into: HTMLElement, context: Context): Pane {
@@ -61,8 +61,8 @@ export function source(into: HTMLElement, context: Context): Pane {
   };
 }
 
-interface Shown {
-  readonly rows: readonly Row[];
+interface SourceText {
+  readonly rows: readonly TextRow[];
   /** Lines of the view where a stretch begins, and where a mark is, with what is said there. */
   readonly headings: readonly (readonly [number, string])[];
   readonly marked: readonly (readonly [number, string])[];
@@ -79,7 +79,7 @@ function placeOf({ model }: Context, line: Key): string {
   return model.files.value.place(file, Number(at));
 }
 
-function sourceRows(context: Context, shown: { readonly library: boolean; readonly guards: boolean }): Shown {
+function sourceRows(context: Context, shown: { readonly library: boolean; readonly guards: boolean }): SourceText {
   const { model, compile } = context;
   const record = model.record.value;
   const stops = new Set(stopsAt(context.breakpoint.value));
@@ -91,11 +91,11 @@ function sourceRows(context: Context, shown: { readonly library: boolean; readon
   if (!shown.library) for (const each of all) if (each.library) for (const line of linesOf(each)) folded.set(line, linesOf(each)[0]!);
   const time = kernelTime(compiles, model.links.value, line => folded.get(line) ?? line);
   const [guards, breaks, changes] = [guardsByLine(compiles), breaksByLine(compiles), changesByLine(record)];
-  const rows: Row[] = [];
+  const rows: TextRow[] = [];
   const headings: [number, string][] = [];
   const marked: [number, string][] = [];
-  const marksOf = (lines: readonly Key[], at: string): Mark[] => {
-    const found: Mark[] = [];
+  const marksOf = (lines: readonly Key[], at: string): TextMark[] => {
+    const found: TextMark[] = [];
     if (lines.some(line => stops.has(placeOf(context, line)))) found.push({ text: "●", title: "Breakpoint: in the pane Bytecode, c goes there", style: "ex-mark-break" });
     const broke = [...new Set(lines.flatMap(line => breaks.get(line) ?? []))];
     if (broke.length) found.push({ text: `⤶${broke.length > 1 ? broke.length : ""}`, title: `Graph break: ${broke.join("\n")}`, style: "ex-mark-break" });

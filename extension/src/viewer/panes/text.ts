@@ -10,7 +10,7 @@ import type { CompileData, RewriteData, StageData } from "../record";
 import { rowsOf } from "../rows";
 import { watchAny } from "../signal";
 import { artifact, halfName, stageBefore } from "../stages";
-import { type Row, TextView } from "../textview";
+import { type TextRow, TextView } from "../textview";
 import { found, Walk } from "../walk";
 
 export function text(into: HTMLElement, context: Context): Pane {
@@ -24,7 +24,7 @@ export function text(into: HTMLElement, context: Context): Pane {
   const pane = h("div.ex-pane");
   const view = TextView(body, context);
   const rewrites = () => context.looked.value?.rewrites ?? [];
-  let rows: readonly Row[] = [];
+  let rows: readonly TextRow[] = [];
   const walk = Walk(pane, context.setting<string>("breakpoint", ""), {
     name: "Rewrite", example: "pass:casts",
     moves: { r: ["replaced:", "replaced"], d: ["dropped:", "dropped"], l: ["lowered:", "lowered"] },
@@ -104,11 +104,11 @@ function why(stage: StageData | undefined): string {
   return "This stage has no text in the record.";
 }
 
-function changed(before: readonly Row[], after: readonly Row[]): Row[] {
-  return lineDiff(before.map(row => row.text), after.map(row => row.text)).flatMap(({ kind, from, to }): Row[] => {
-    if (kind === "same") return to.map(n => after[n] as Row);
-    const gone = from.map(n => ({ ...(before[n] as Row), style: "removed" as const, number: DIFFERS.removed }));
-    const fresh = to.map(n => ({ ...(after[n] as Row), style: "added" as const, number: DIFFERS.added }));
+function changed(before: readonly TextRow[], after: readonly TextRow[]): TextRow[] {
+  return lineDiff(before.map(row => row.text), after.map(row => row.text)).flatMap(({ kind, from, to }): TextRow[] => {
+    if (kind === "same") return to.map(n => after[n] as TextRow);
+    const gone = from.map(n => ({ ...(before[n] as TextRow), style: "removed" as const, number: DIFFERS.removed }));
+    const fresh = to.map(n => ({ ...(after[n] as TextRow), style: "added" as const, number: DIFFERS.added }));
     return [...gone, ...fresh];
   });
 }

@@ -7,7 +7,7 @@ import { count, fileName, phrase } from "../format";
 import { HalfChoice } from "../halfchoice";
 import type { Context, Pane } from "../pane";
 import type { WrittenData } from "../record";
-import { type Facts, found, Walk } from "../walk";
+import { type StepFacts, found, Walk } from "../walk";
 import { writtenError } from "./timing/figures";
 import { ends } from "../signal";
 
@@ -82,7 +82,7 @@ export function values(into: HTMLElement, context: Context): Pane {
   return { choice, walk, reveal, exports, dispose };
 }
 
-const FACTS: Facts<WrittenData> = {
+const FACTS: StepFacts<WrittenData> = {
   kernel: row => row.kernel, node: row => row.node, buffer: row => row.buffer, ours: row => row.ours, eager: row => row.eager,
   differs: row => row.differs && "yes", nan: row => (row.nonfinite ? row.began || row.buffer : ""),
   step: (_, at) => at, error: row => row.error, nonfinite: row => row.nonfinite ?? 0,

@@ -2,7 +2,7 @@
 
 import type { CompilePair } from "../diff/compare";
 import { DiffShell } from "../diff/shell";
-import { type Column, DataTable, figure } from "../datatable";
+import { type TableColumn, DataTable, figure } from "../datatable";
 import { button, fill, h, on } from "../dom";
 import { count, grouped, seconds } from "../format";
 import type { Host } from "../host";
@@ -77,11 +77,11 @@ export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damag
     return record && { ...record, title: data.ranks[rank]?.name ?? record.title };
   }
 
-  function columns(): Column<RankCompileData>[] {
+  function columns(): TableColumn<RankCompileData>[] {
     const { ranks } = data;
     return [
       { name: "compile", text: each => each.title, order: each => each.title },
-      ...ranks.map((rank, n): Column<RankCompileData> => ({
+      ...ranks.map((rank, n): TableColumn<RankCompileData> => ({
         name: rank.name, text: each => resultText(each, n), order: each => each.seconds[n] ?? null, title: "Letter: group of identical results. Time: compile time",
       })),
       {
@@ -98,9 +98,9 @@ export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damag
 
 export type RanksShell = ReturnType<typeof RanksShell>;
 
-const number = (name: string, of: (rank: RankData) => number): Column<RankData> => figure(name, of, grouped);
+const number = (name: string, of: (rank: RankData) => number): TableColumn<RankData> => figure(name, of, grouped);
 
-const COLUMNS: readonly Column<RankData>[] = [
+const COLUMNS: readonly TableColumn<RankData>[] = [
   { name: "rank", text: each => each.name, order: each => each.number },
   number("compiles", each => each.compiles), number("recompiles", each => each.recompiles), number("graphs", each => each.graphs),
   number("breaks", each => each.breaks), number("guards", each => each.guards),

@@ -8,7 +8,7 @@ import type { BreakData, CodeData, CompileData, ValueData } from "../../record";
 import { TextView } from "../../textview";
 import { type Moves, Walk } from "../../walk";
 import { listing, meaning, spanned, stackEffect } from "./listing";
-import { type Added, added, aligned, byLine, find, type Instructions, instructions, marks, said, type State, stateAt, stepChanges, stepOf } from "./steps";
+import { type Added, added, aligned, byLine, find, type Instructions, instructions, marks, said, type EvaluatorState, stateAt, stepChanges, stepOf } from "./steps";
 import { ends } from "../../signal";
 
 const ROLES: { readonly [role: string]: string } = {
@@ -197,7 +197,7 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
     );
   }
 
-  function stateTables(compile: CompileData, state: State): HTMLElement {
+  function stateTables(compile: CompileData, state: EvaluatorState): HTMLElement {
     const words = said(compile);
     const value = (of: ValueData, path: string, below = Infinity): (Node | string)[] => {
       const [, step = -1, items = []] = of;

@@ -5,15 +5,15 @@ import { phrase } from "../../format";
 import { own } from "../../gather";
 import type { Model } from "../../model";
 import type { CodeData, CompileData, InstructionData, RecordData, SpanData } from "../../record";
-import type { Row } from "../../textview";
+import type { TextRow } from "../../textview";
 import { syntheticReason } from "../../element";
 
 /** The rows of a code, and the row of each instruction. */
-export function listing(code: CodeData, compile: CompileData, model: Model): { rows: Row[]; at: ReadonlyMap<string, number> } {
+export function listing(code: CodeData, compile: CompileData, model: Model): { rows: TextRow[]; at: ReadonlyMap<string, number> } {
   const record = model.record.value;
   const palette = model.palette.value;
   const files = model.files.value;
-  const rows: Row[] = [];
+  const rows: TextRow[] = [];
   const at = new Map<string, number>();
   if (code.python) rows.push({ text: "In Python:", style: "heading" }, ...code.python.split("\n").map(text => ({ text: `  ${text}` })), { text: "Instructions:", style: "heading" });
   let [line, said] = ["", ""];

@@ -3,10 +3,10 @@
 import { entry } from "../../gather";
 import type { ActivationData, CompileData, InstructionData, NodeData, StepData, ValueData } from "../../record";
 import type { FileNames } from "../../sources";
-import { type Facts, found } from "../../walk";
+import { type StepFacts, found } from "../../walk";
 
 /** What the evaluator held before it ran the instruction of a step. */
-export interface State {
+export interface EvaluatorState {
   readonly instruction: string;
   /** The functions entered, the root first. */
   readonly calls: readonly string[];
@@ -44,7 +44,7 @@ function* replayed({ trace: steps = [], values = [] }: CompileData): Generator<H
   }
 }
 
-export function stateAt(compile: CompileData, at: number): State | undefined {
+export function stateAt(compile: CompileData, at: number): EvaluatorState | undefined {
   const step = compile.trace?.[at];
   if (!step) return undefined;
   const [instruction, activation, , kept = 0, , changed = {}] = step;
@@ -166,7 +166,7 @@ export function find(compile: CompileData, codes: Instructions, files: FileNames
   const typed = said(compile);
   const code = (at: number) => codes.get(steps[at]![0]);
   const entered = (at: number) => activations[steps[at]![1]];
-  const facts: { [key: string]: Facts<Held>[string] } = {
+  const facts: { [key: string]: StepFacts<Held>[string] } = {
     op: (_, at) => code(at) && `${code(at)!.op} ${code(at)!.arg}`, function: (_, at) => entered(at)?.function,
     top: held => held.stack.slice(-1).map(typed), stack: held => held.stack.map(typed),
     local: held => [...held.locals].map(([name, value]) => `${name} = ${typed(value)}`),

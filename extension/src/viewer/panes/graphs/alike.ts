@@ -1,7 +1,7 @@
 // Layers that are alike: the same operations on the same types in the same order, called with the same arguments and
 // wired in the same way. Compared in full, in every state of the graph.
 
-import type { Family, State, StateNode } from "./family";
+import type { Family, GraphState, StateNode } from "./family";
 import { entry } from "../../gather";
 
 interface Members {
@@ -16,7 +16,7 @@ export function Signatures(family: Family, moduleOf: (index: number) => string) 
     return entry(found, group, () => [...family.states.values()].map(state => written(group, state)).join("\n\n"));
   }
 
-  function written(group: Members, state: State): string {
+  function written(group: Members, state: GraphState): string {
     const members = group.vertices.filter(vertex => state.nodes.has(vertex));
     const inside = new Map(members.map((vertex, n) => [vertex, n]));
     const outside = new Map<number, number>();
@@ -43,7 +43,7 @@ export function Signatures(family: Family, moduleOf: (index: number) => string) 
 export type Signatures = ReturnType<typeof Signatures>;
 
 /** The call with the names of nodes left out: what remains are constants. */
-function argumentsOf(node: StateNode, state: State): string {
+function argumentsOf(node: StateNode, state: GraphState): string {
   const names = new Set([node.data.name, ...node.sources.map(source => state.nodes.get(source)!.data.name)]);
   return node.call.replace(/[A-Za-z_]\w*/g, word => (names.has(word) ? "_" : word));
 }

@@ -7,7 +7,7 @@ import type { NodeData } from "../../record";
 import type { Family, Vertex } from "./family";
 import { segments } from "./groups";
 import type { Home, Kernels } from "./kernels";
-import type { Kind } from "./views";
+import type { GraphKind } from "./views";
 
 /** The module of each node, by index. `moduleOfOrigin` helps where nodes carry no module (eager's autograd graph). */
 export function modulesOf(family: Family, moduleOfOrigin: (id: string) => string): string[] {
@@ -50,7 +50,7 @@ function commonPath(paths: readonly string[]): string {
 }
 
 /** The kernel of each node, by index: the first that it ended in, or the one kernel that reads it. */
-export function homesOf(family: Family, kernels: Kernels, kind: Kind): (Home | undefined)[] {
+export function homesOf(family: Family, kernels: Kernels, kind: GraphKind): (Home | undefined)[] {
   const users = usersOf(family);
   const found = family.vertices.map(({ data }) => {
     const homes = kernels.of(data.id, kind)?.homes ?? [];

@@ -1,13 +1,13 @@
 // The same drawing on a canvas: for what is far away, or too much for SVG.
 
 import { type Camera, type Rectangle } from "./camera";
-import { type Line, type Mark, overlap, type Scene } from "./scene";
+import { type Line, type DrawnItem, overlap, type Scene } from "./scene";
 import { entry } from "../../gather";
 
 /** Which lines and marks are lit. */
 export interface Lit {
-  readonly hot: ReadonlySet<Mark>;
-  readonly current: Mark | null;
+  readonly hot: ReadonlySet<DrawnItem>;
+  readonly current: DrawnItem | null;
   readonly lines: ReadonlySet<Line>;
 }
 
@@ -75,7 +75,7 @@ function trace(context: CanvasRenderingContext2D, points: readonly number[]): vo
   }
 }
 
-function frame(context: CanvasRenderingContext2D, mark: Mark, colours: Colours, thin: number): void {
+function frame(context: CanvasRenderingContext2D, mark: DrawnItem, colours: Colours, thin: number): void {
   outline(context, mark, 8);
   context.fillStyle = colours.of("--ex-g-frame");
   context.fill();
@@ -84,7 +84,7 @@ function frame(context: CanvasRenderingContext2D, mark: Mark, colours: Colours, 
   context.stroke();
 }
 
-function box(context: CanvasRenderingContext2D, mark: Mark, lit: Lit, colours: Colours, thin: number): void {
+function box(context: CanvasRenderingContext2D, mark: DrawnItem, lit: Lit, colours: Colours, thin: number): void {
   const colour = mark.colour || mark.bars[0]?.[0];
   const given = mark.node?.data.op === "placeholder";
   outline(context, mark, given ? mark.height / 2 : 5);
@@ -110,7 +110,7 @@ function outline(context: CanvasRenderingContext2D, { x, y, width, height }: Rec
 }
 
 /** The name of a box; that of an outermost frame at a size that can be read from here. */
-function write(context: CanvasRenderingContext2D, mark: Mark, colours: Colours, scale: number): void {
+function write(context: CanvasRenderingContext2D, mark: DrawnItem, colours: Colours, scale: number): void {
   const outermost = mark.open && mark.item.parent?.parent === null;
   const size = outermost ? Math.max(12, 11 / scale) : 12;
   if (size * scale < LEAST_TEXT) return;

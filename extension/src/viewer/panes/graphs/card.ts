@@ -3,14 +3,14 @@
 import { because } from "../../because";
 import { button, fill, h, tool } from "../../dom";
 import type { Context } from "../../pane";
-import { type Fact, told } from "./facts";
-import type { Mark } from "./scene";
+import { type NodeFact, told } from "./facts";
+import type { DrawnItem } from "./scene";
 
 export function Card(context: Context, closable: (() => void) | null) {
   const element = h("div.ex-g-card", { hidden: true });
   if (!closable) element.classList.add("ex-g-tip");
 
-  function show(mark: Mark | null): void {
+  function show(mark: DrawnItem | null): void {
     element.hidden = mark === null;
     if (!mark) return;
     const { title, meaning, facts } = told(mark, context.model);
@@ -36,7 +36,7 @@ export function Card(context: Context, closable: (() => void) | null) {
     Object.assign(element.style, { left: `${left}px`, top: `${top}px` });
   }
 
-  function value({ text, pane, what, why }: Fact): Node | string {
+  function value({ text, pane, what, why }: NodeFact): Node | string {
     if (!closable) return text;
     if (why) return because(why, context);
     if (pane === undefined || what === undefined) return text;

@@ -10,18 +10,18 @@ import { gestures } from "./gestures";
 import type { Item } from "./groups";
 import { Layers, wholeDrawing } from "./layers";
 import { Minimap } from "./minimap";
-import { type Line, type Mark, markAt, overlap, type Scene } from "./scene";
+import { type Line, type DrawnItem, markAt, overlap, type Scene } from "./scene";
 import { next, type Way } from "./walk";
 
 export interface Hooks {
-  hovered(mark: Mark | null, x: number, y: number): void;
-  chosen(mark: Mark | null): void;
+  hovered(mark: DrawnItem | null, x: number, y: number): void;
+  chosen(mark: DrawnItem | null): void;
   /** The keyboard came to a mark, or left (null). */
-  walked(mark: Mark | null): void;
+  walked(mark: DrawnItem | null): void;
   /** A group is to be opened or closed. */
-  toggled(mark: Mark): void;
+  toggled(mark: DrawnItem): void;
   /** The group around a mark is to be closed. */
-  left(mark: Mark): void;
+  left(mark: DrawnItem): void;
 }
 
 /** Smaller than this, or with more boxes in view, the canvas draws. */
@@ -42,14 +42,14 @@ export function Drawing(name: string, hooks: Hooks) {
   let extent: Extent = { width: 0, height: 0 };
   let fresh = true;
   let lit: Lit = { hot: new Set(), current: null, lines: new Set() };
-  let hotMarks: ReadonlySet<Mark> = new Set();
-  let pointed: Mark | null = null;
-  let atHand: Mark | null = null;
+  let hotMarks: ReadonlySet<DrawnItem> = new Set();
+  let pointed: DrawnItem | null = null;
+  let atHand: DrawnItem | null = null;
   let frameAsked = 0;
   let gliding = 0;
   const fit = () => glide(whole(shownScene, extent));
   const zoomBy = (factor: number) => look(zoomed(eye, extent.width / 2, extent.height / 2, factor));
-  const under = (x: number, y: number): Mark | null => markAt(shownScene, eye.x + x / eye.scale, eye.y + y / eye.scale);
+  const under = (x: number, y: number): DrawnItem | null => markAt(shownScene, eye.x + x / eye.scale, eye.y + y / eye.scale);
   const hover = (x: number, y: number) => point(under(x, y), x, y);
   const layers = Layers(name);
   const minimap = Minimap((x, y) => {
@@ -105,14 +105,14 @@ export function Drawing(name: string, hooks: Hooks) {
 
   /** Lights up what belongs to a chain. */
   function light(chain: ReadonlySet<Key>): void {
-    const hot = new Set<Mark>();
+    const hot = new Set<DrawnItem>();
     for (const key of chain) for (const mark of shownScene.byKey.get(key) ?? []) hot.add(mark);
     hotMarks = hot;
     relight();
   }
 
   /** Marks one box as the one that is at hand; null for none. */
-  function setCurrent(mark: Mark | null): void {
+  function setCurrent(mark: DrawnItem | null): void {
     atHand = mark;
     said.textContent = mark?.spoken ?? "";
     relight();
@@ -126,13 +126,13 @@ export function Drawing(name: string, hooks: Hooks) {
     else element.removeAttribute("aria-activedescendant");
   }
 
-  function reveal(mark: Mark): void {
+  function reveal(mark: DrawnItem): void {
     begin();
     glide(showing(eye, mark, extent));
   }
 
   /** Moves to the first of some boxes, where none of them is in view. */
-  function bringNear(marks: readonly Mark[]): void {
+  function bringNear(marks: readonly DrawnItem[]): void {
     const [first] = marks;
     const seen = seenNow();
     if (first && !marks.some(mark => overlap(mark, seen))) reveal(first);
@@ -247,7 +247,7 @@ export function Drawing(name: string, hooks: Hooks) {
     layers.dress(before, lit, ties);
   }
 
-  function point(mark: Mark | null, x: number, y: number): void {
+  function point(mark: DrawnItem | null, x: number, y: number): void {
     if (mark === pointed) return;
     pointed = mark;
     element.classList.toggle("ex-g-pointed", mark !== null);

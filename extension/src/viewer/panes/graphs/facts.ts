@@ -9,9 +9,9 @@ import { differences, type StateNode } from "./family";
 import type { Group } from "./groups";
 import type { Home } from "./kernels";
 import { homeTitle } from "./look";
-import { countsText, FATES, type Mark, type Part, SIGNS } from "./scene";
+import { countsText, FATES, type DrawnItem, type ScenePart, SIGNS } from "./scene";
 
-export interface Fact {
+export interface NodeFact {
   readonly name: string;
   readonly text: string;
   /** Where more of it is shown. */
@@ -23,23 +23,23 @@ export interface Fact {
 export interface Told {
   readonly title: string;
   readonly meaning: string;
-  readonly facts: readonly Fact[];
+  readonly facts: readonly NodeFact[];
 }
 
 const MOST = 600;
 
-export function told(mark: Mark, model: Model): Told {
+export function told(mark: DrawnItem, model: Model): Told {
   return mark.item.kind === "leaf" ? nodeTold(mark, mark.item.vertex, model) : groupTold(mark, mark.item);
 }
 
-function nodeTold(mark: Mark, vertex: number, model: Model): Told {
+function nodeTold(mark: DrawnItem, vertex: number, model: Model): Told {
   const { part } = mark;
   const node = mark.node!;
   const { data } = node;
   const { compile, kernels } = part.subject;
   const here = (id: string) => key(compile.id, id);
-  const facts: Fact[] = [];
-  const add = (name: string, text: string, more: Omit<Fact, "name" | "text"> = {}) => {
+  const facts: NodeFact[] = [];
+  const add = (name: string, text: string, more: Omit<NodeFact, "name" | "text"> = {}) => {
     if (text) facts.push({ name, text: text.length > MOST ? `${text.slice(0, MOST)}…` : text, ...more });
   };
   if (mark.sign) add("This pass", [SIGNS[mark.sign], ...changed(part, vertex, node)].join("\n"));
@@ -71,23 +71,23 @@ const FATE_WORDS: { readonly [fate: string]: string } = {
   "": "", kernel: "", extern: "", view: "a view: no code of its own", constant: "a constant", unused: "nothing: its result is not needed",
 };
 
-function homeFact(home: Home, what: Key): Fact {
+function homeFact(home: Home, what: Key): NodeFact {
   const text = `${homeTitle(home)}${home.seconds === null ? "" : `, ${seconds(home.seconds)} in all`}`;
   return { name: home.kind === "kernel" ? "Kernel" : "Library call", text, pane: "code", what };
 }
 
-function changed(part: Part, vertex: number, node: StateNode): string[] {
+function changed(part: ScenePart, vertex: number, node: StateNode): string[] {
   const { subject, view } = part;
   const old = view.before ? subject.state(view.before).nodes.get(vertex) : undefined;
   return old && old !== node ? differences(old, node) : [];
 }
 
-function groupTold(mark: Mark, group: Group): Told {
+function groupTold(mark: DrawnItem, group: Group): Told {
   const { part } = mark;
   const { subject, view } = part;
   const state = subject.state(view);
   const there = group.vertices.filter(vertex => state.nodes.has(vertex));
-  const facts: Fact[] = [{ name: "Holds", text: count(there.length, "node") }];
+  const facts: NodeFact[] = [{ name: "Holds", text: count(there.length, "node") }];
   if (group.kind === "alike") facts.push({ name: "Alike", text: `${group.children.length} layers with the same operations, types, arguments and wiring` });
   const module = group.kind === "module" ? commonModule(there.map(vertex => subject.modules[vertex]!)) : "";
   if (module) facts.push({ name: "Module", text: module });

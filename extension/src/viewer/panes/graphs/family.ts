@@ -3,7 +3,7 @@
 
 import { entry } from "../../gather";
 import type { LineData, NodeData } from "../../record";
-import { isTangent, type View } from "./views";
+import { isTangent, type GraphView } from "./views";
 
 export interface Vertex {
   readonly index: number;
@@ -18,8 +18,8 @@ export interface Vertex {
 }
 
 /** One state of the graph. */
-export interface State {
-  readonly view: View;
+export interface GraphState {
+  readonly view: GraphView;
   readonly nodes: ReadonlyMap<number, StateNode>;
   readonly outputs: ReadonlyMap<number, readonly number[]>;
 }
@@ -36,17 +36,17 @@ export interface StateNode {
 
 export interface Family {
   readonly vertices: readonly Vertex[];
-  readonly states: ReadonlyMap<string, State>;
+  readonly states: ReadonlyMap<string, GraphState>;
 }
 
-export function familyOf(views: readonly View[]): Family {
+export function familyOf(views: readonly GraphView[]): Family {
   const order = new Order();
   const keyed = views.map(view => keysOf(view.graph.nodes));
   for (const keys of keyed) order.merge(keys);
   const index = new Map([...order].map((key, n) => [key, n]));
   const last = new Map<number, NodeData>();
   const sources: Set<number>[] = [...index].map(() => new Set());
-  const states = new Map<string, State>();
+  const states = new Map<string, GraphState>();
   views.forEach((view, n) => {
     const state = stateOf(view, keyed[n]!, index);
     states.set(view.id, state);
@@ -95,7 +95,7 @@ class Order implements Iterable<string> {
   }
 }
 
-function stateOf(view: View, keys: readonly string[], index: ReadonlyMap<string, number>): State {
+function stateOf(view: GraphView, keys: readonly string[], index: ReadonlyMap<string, number>): GraphState {
   const calls = callsOf(view.lines);
   const here = new Set(keys);
   const users = new Map<number, number[]>();
@@ -144,7 +144,7 @@ function backwardOf(sources: readonly ReadonlySet<number>[], tangents: readonly 
 export type Sign = "added" | "removed" | "changed";
 
 /** What a pass did to each node; nodes that it left alone are absent. */
-export function changesOf(before: State, after: State): Map<number, Sign> {
+export function changesOf(before: GraphState, after: GraphState): Map<number, Sign> {
   const changes = new Map<number, Sign>();
   for (const [at, node] of after.nodes) {
     const old = before.nodes.get(at);

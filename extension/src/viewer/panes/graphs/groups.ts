@@ -47,15 +47,15 @@ export interface Ways {
   readonly signatures: Signatures;
 }
 
-interface Key {
+interface GroupKey {
   readonly label: string;
   readonly kind: "side" | "module" | "kernel";
   readonly home?: Home;
 }
 
 /** Nodes that stand together in a group: under a key, or one by itself. */
-interface Part {
-  readonly key: Key | null;
+interface Cluster {
+  readonly key: GroupKey | null;
   readonly vertices: number[];
 }
 
@@ -69,9 +69,9 @@ export function grouped(family: Family, ways: Ways): Group {
 
 type Draft = { -readonly [name in keyof Group]: Group[name] } & { children: Item[]; vertices: number[] };
 
-function keysOf(vertex: Vertex, ways: Ways): Key[] {
-  const sides: Key[] = ways.sides ? [{ label: vertex.backward ? "backward" : "forward", kind: "side" }] : [];
-  if (ways.by === "module") return [...sides, ...segments(ways.moduleOf(vertex)).map((label): Key => ({ label, kind: "module" }))];
+function keysOf(vertex: Vertex, ways: Ways): GroupKey[] {
+  const sides: GroupKey[] = ways.sides ? [{ label: vertex.backward ? "backward" : "forward", kind: "side" }] : [];
+  if (ways.by === "module") return [...sides, ...segments(ways.moduleOf(vertex)).map((label): GroupKey => ({ label, kind: "module" }))];
   if (ways.by === "none") return [];
   const home = ways.homeOf(vertex);
   return home ? [...sides, { label: home.id, kind: "kernel", home }] : sides;
@@ -91,9 +91,9 @@ export function segments(path: string): string[] {
 class Builder {
   readonly #family: Family;
   readonly #ways: Ways;
-  readonly #keys: readonly (readonly Key[])[];
+  readonly #keys: readonly (readonly GroupKey[])[];
 
-  constructor(family: Family, ways: Ways, keys: readonly (readonly Key[])[]) {
+  constructor(family: Family, ways: Ways, keys: readonly (readonly GroupKey[])[]) {
     this.#family = family;
     this.#ways = ways;
     this.#keys = keys;
@@ -103,7 +103,7 @@ class Builder {
 
   /** Gives a group its children, from the key at `depth` of its nodes on. */
   fill(group: Draft, depth: number): void {
-    const parts: Part[] = [];
+    const parts: Cluster[] = [];
     const byKey = new Map<string, number[]>();
     for (const vertex of group.vertices) {
       const key = this.#keys[vertex]![depth];
@@ -130,9 +130,9 @@ class Builder {
   }
 
   /** Kernels with what lies between their own nodes and is in none: a view of what one node writes, which another reads. */
-  #absorbed(parts: readonly Part[]): Part[] {
-    const holder = new Map<number, Part>();
-    const gone = new Set<Part>();
+  #absorbed(parts: readonly Cluster[]): Cluster[] {
+    const holder = new Map<number, Cluster>();
+    const gone = new Set<Cluster>();
     for (const cycle of onCycles(parts.map(part => part.vertices), this.#sourcesOf)) {
       const members = [...cycle].map(n => parts[n]!).sort((a, b) => a.vertices[0]! - b.vertices[0]!);
       for (const part of members) if (part.key?.kind === "kernel") part.vertices.forEach(vertex => holder.set(vertex, part));
@@ -149,7 +149,7 @@ class Builder {
   }
 
   /** Module groups on a cycle cut into the visits to the module: its calls, or its part in what is computed again. */
-  #acyclic(parts: readonly Part[]): (Part & { visit: number })[] {
+  #acyclic(parts: readonly Cluster[]): (Cluster & { visit: number })[] {
     const cut = new Map<number, number[][]>();
     for (const cycle of onCycles(parts.map(part => part.vertices), this.#sourcesOf)) {
       const around = [...cycle].flatMap(n => parts[n]!.vertices).sort((a, b) => a - b);

@@ -2,7 +2,7 @@
 
 import { entry, own } from "../../gather";
 import type { CompileData, HalfData } from "../../record";
-import type { Kind } from "./views";
+import type { GraphKind } from "./views";
 
 /** A kernel or library call of a half's schedule. */
 export interface Home {
@@ -42,7 +42,7 @@ export function Kernels(compile: CompileData) {
   }
 
   /** What became of a node of a view of this kind; undefined where the record does not say. */
-  function of(id: string, kind: Kind): Became | undefined {
+  function of(id: string, kind: GraphKind): Became | undefined {
     if (kind === "eager") return undefined;
     const halves = all.filter(half => half.backward ? kind === "backward" || kind === "joint" : kind !== "backward");
     if (kind === "captured") return captured(id, halves);

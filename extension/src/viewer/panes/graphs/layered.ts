@@ -2,7 +2,7 @@
 // Sugiyama, Tagawa, Toda, Methods for Visual Understanding of Hierarchical System Structures (1981). Deterministic, and
 // linear in boxes and bends for a fixed number of sweeps.
 
-import { crossings, ordered, type Segment, type Vertex } from "./order";
+import { crossings, ordered, type Segment, type LayerVertex } from "./order";
 import { spread } from "./spread";
 import { grouped } from "../../format";
 import { least, sum } from "../../gather";
@@ -17,15 +17,15 @@ export interface Box {
 }
 
 /** Where an edge meets a box: `at` counts from the box's left side. */
-export interface End {
+export interface EdgeEnd {
   readonly box: number;
   readonly at: number;
 }
 
 /** One value and what reads it: drawn as one trunk with branches. */
 export interface Net {
-  readonly from: End;
-  readonly to: readonly End[];
+  readonly from: EdgeEnd;
+  readonly to: readonly EdgeEnd[];
 }
 
 export interface Route {
@@ -48,8 +48,8 @@ export interface Layered {
 
 /** An edge from a higher layer to a lower one. */
 interface Arc {
-  readonly from: End;
-  readonly to: End;
+  readonly from: EdgeEnd;
+  readonly to: EdgeEnd;
   readonly net: number;
   readonly target: number;
   readonly back: boolean;
@@ -71,7 +71,7 @@ export class TooLarge extends Error {}
 
 export function layered(boxes: readonly Box[], nets: readonly Net[]): Layered {
   const arcs = oriented(boxes, nets);
-  const vertices: Vertex[] = ranked(boxes, arcs).map((layer, n) => {
+  const vertices: LayerVertex[] = ranked(boxes, arcs).map((layer, n) => {
     const box = boxes[n]!;
     return { width: box.width, bend: false, light: box.light ?? false, layer };
   });
@@ -118,7 +118,7 @@ export function layered(boxes: readonly Box[], nets: readonly Net[]): Layered {
 /** The way back up: out of the lower box, round its right side, up along `points` (which lead down), round the right side
  * of the upper box, and into it from above. */
 function roundabout(
-  points: readonly number[], boxes: readonly Box[], x: readonly number[], y: readonly number[], from: End, to: End,
+  points: readonly number[], boxes: readonly Box[], x: readonly number[], y: readonly number[], from: EdgeEnd, to: EdgeEnd,
 ): number[] {
   const bottom = y[from.box]! + boxes[from.box]!.height;
   const [start, end] = [x[from.box]! + from.at, x[to.box]! + to.at];
@@ -204,7 +204,7 @@ function ranked(boxes: readonly Box[], arcs: readonly Arc[]): number[] {
 }
 
 /** How many segments edges come to, before any is made: each edge, and for each net the layers that its longest passes. */
-function segmentsOf(vertices: readonly Vertex[], arcs: readonly Arc[]): number {
+function segmentsOf(vertices: readonly LayerVertex[], arcs: readonly Arc[]): number {
   const passed = new Map<number, number>();
   const spans = (arc: Arc) => vertices[arc.to.box]!.layer - vertices[arc.from.box]!.layer - 1;
   for (const arc of arcs) passed.set(arc.net, Math.max(passed.get(arc.net) ?? 0, spans(arc)));
@@ -218,7 +218,7 @@ interface Bends {
 }
 
 /** Adds a bend for each layer that an edge passes, shared by the edges of one net, and gives the segments between. */
-function bent(boxes: readonly Box[], vertices: Vertex[], arcs: readonly Arc[]): { segments: Segment[]; bends: Bends[] } {
+function bent(boxes: readonly Box[], vertices: LayerVertex[], arcs: readonly Arc[]): { segments: Segment[]; bends: Bends[] } {
   const segments: Segment[] = [];
   const bends: Bends[] = [];
   let trunk: number[] = [];
@@ -249,7 +249,7 @@ interface Band {
 
 /** Each layer's band; the gap above it is higher where edges go far to the side. */
 function stacked(
-  boxes: readonly Box[], vertices: readonly Vertex[], segments: readonly Segment[],
+  boxes: readonly Box[], vertices: readonly LayerVertex[], segments: readonly Segment[],
   layers: readonly (readonly number[])[], centres: readonly number[],
 ): Band[] {
   const sideways = layers.map(() => 0);

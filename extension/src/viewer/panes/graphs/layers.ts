@@ -3,7 +3,7 @@
 import { fill, svg } from "../../dom";
 import { type Rectangle, within } from "./camera";
 import type { Lit } from "./canvas";
-import { type Line, type Mark, overlap, type Scene, type Tie } from "./scene";
+import { type Line, type DrawnItem, overlap, type Scene, type Tie } from "./scene";
 import { boxElement, frameElement, lineElement, tieElement } from "./svg";
 
 /** How long elements are made in one frame for what is not in view yet, in milliseconds; and how many are kept. */
@@ -15,9 +15,9 @@ export function Layers(name: string) {
   const groups = { frames: svg("g"), lines: svg("g"), lit: svg("g"), boxes: svg("g"), ties: svg("g") };
   const world = svg("g", ...Object.values(groups));
   const element = svg("svg.ex-g-svg", world);
-  const elements = new Map<Mark | Line, SVGElement>();
+  const elements = new Map<DrawnItem | Line, SVGElement>();
   let covered: Rectangle | null = null;
-  const of = (mark: Mark): SVGElement | undefined => elements.get(mark);
+  const of = (mark: DrawnItem): SVGElement | undefined => elements.get(mark);
 
   function clear(): void {
     for (const group of Object.values(groups)) fill(group);
@@ -37,7 +37,7 @@ export function Layers(name: string) {
     if (elements.size > MOST_KEPT) drop(wide);
     const started = performance.now();
     let done = true;
-    const make = (what: Mark | Line, bounds: Rectangle, into: SVGElement, element: () => SVGElement): boolean => {
+    const make = (what: DrawnItem | Line, bounds: Rectangle, into: SVGElement, element: () => SVGElement): boolean => {
       if (elements.has(what) || !overlap(bounds, wide)) return false;
       if (performance.now() - started > SLICE && !overlap(bounds, seen)) return (done = false);
       const made = element();

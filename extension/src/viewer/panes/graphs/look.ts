@@ -25,13 +25,13 @@ const GROUP_HEIGHT = 44;
 /** Steps of a module's path that an input's name keeps where modules are not drawn. */
 const STEPS = 2;
 
-export interface Label {
+export interface ItemLabel {
   readonly title: string;
   readonly detail: string;
 }
 
 /** What a node's box says. `module` is the one that it is in; an input's name need not repeat it where that is drawn. */
-export function nodeLabel(leaf: Leaf, node: NodeData, module: string): Label {
+export function nodeLabel(leaf: Leaf, node: NodeData, module: string): ItemLabel {
   const drawn = around(leaf).some(group => group.kind === "module");
   const call = node.op.startsWith("call");
   const gradient = node.op === "grad_fn";
@@ -50,7 +50,7 @@ function inputName(name: string, module: string, kept: number): string {
   return name;
 }
 
-export function groupLabel(group: Group): Label {
+export function groupLabel(group: Group): ItemLabel {
   const nodes = count(group.vertices.length, "node");
   if (group.kind === "alike") return { title: clipped(group.label, true), detail: `${nodes}, ${group.children.length} layers` };
   if (group.kind === "kernel" && group.home) return { title: clipped(homeTitle(group.home), true), detail: nodes };
@@ -76,7 +76,7 @@ export function sizes(family: Family, moduleOf: (index: number) => string): (ite
     : sized(groupLabel(item), GROUP_MARGIN, LEAST_GROUP, GROUP_HEIGHT)));
 }
 
-function sized({ title, detail }: Label, margin: number, least: number, height: number): Size {
+function sized({ title, detail }: ItemLabel, margin: number, least: number, height: number): Size {
   const wide = Math.max(title.length * TITLE_CHARACTER, detail.length * DETAIL_CHARACTER);
   return { width: Math.min(Math.max(2 * Math.ceil((wide + margin) / 2), least), MOST_WIDTH), height };
 }

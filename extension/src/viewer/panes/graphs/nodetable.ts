@@ -1,28 +1,28 @@
 // The nodes of a graph as a table: the same facts as the drawing's.
 
-import { codes, type Column, DataTable, figure } from "../../datatable";
+import { codes, type TableColumn, DataTable, figure } from "../../datatable";
 import { key } from "../../element";
 import { bytes, seconds } from "../../format";
 import { own, sum } from "../../gather";
 import type { Selection } from "../../selection";
-import type { Sign, State } from "./family";
+import type { Sign, GraphState } from "./family";
 import { GLYPHS } from "./svg";
-import { FATES, type Part, SIGNS } from "./scene";
+import { FATES, type ScenePart, SIGNS } from "./scene";
 
 interface NodeRow {
   readonly vertex: number;
-  readonly state: State;
+  readonly state: GraphState;
 }
 
 export function NodeTable(selection: Selection, chosen: (vertex: number) => void) {
-  let shownPart: Omit<Part, "x" | "y" | "placement"> | null = null;
+  let shownPart: Omit<ScenePart, "x" | "y" | "placement"> | null = null;
   const table = DataTable<NodeRow>("Nodes", [], selection, {
     keys: row => [key(shownPart?.subject.compile.id ?? "", row.state.nodes.get(row.vertex)!.data.id)],
     chosen: row => chosen(row.vertex),
     look: row => (shownPart?.changes.get(row.vertex) ? `ex-g-${shownPart.changes.get(row.vertex)}` : ""),
   });
 
-  function show(part: Omit<Part, "x" | "y" | "placement">): void {
+  function show(part: Omit<ScenePart, "x" | "y" | "placement">): void {
     shownPart = part;
     const { subject, view, changes } = part;
     const state = subject.state(view);
@@ -34,7 +34,7 @@ export function NodeTable(selection: Selection, chosen: (vertex: number) => void
     table.show(rows.sort((a, b) => a.vertex - b.vertex), columns(part));
   }
 
-  function columns({ subject, view, changes, saved }: Omit<Part, "x" | "y" | "placement">): Column<NodeRow>[] {
+  function columns({ subject, view, changes, saved }: Omit<ScenePart, "x" | "y" | "placement">): TableColumn<NodeRow>[] {
     const data = (row: NodeRow) => row.state.nodes.get(row.vertex)!.data;
     const homes = (row: NodeRow) => subject.kernels.of(data(row).id, view.kind)?.homes ?? [];
     const time = (row: NodeRow) => {
@@ -44,7 +44,7 @@ export function NodeTable(selection: Selection, chosen: (vertex: number) => void
     const fate = (row: NodeRow) => saved.get(data(row).id)?.fate ?? "";
     const state = subject.state(view);
     const any = (of: (row: NodeRow) => boolean) => [...state.nodes.keys()].some(vertex => of({ vertex, state }));
-    const columns: Column<NodeRow>[] = [
+    const columns: TableColumn<NodeRow>[] = [
       codes("Node", row => data(row).name), { name: "Op", text: row => data(row).op, order: row => data(row).op },
       codes("Target", row => (data(row).op === "placeholder" ? "" : data(row).target)),
     ];

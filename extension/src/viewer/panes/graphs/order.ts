@@ -5,10 +5,10 @@ const SWEEPS = 12;
 const PATIENCE = 3;
 const SWAPS = 4;
 
-type Layers = number[][];
+type LayerLists = number[][];
 
 /** A box, or a bend of an edge that passes a layer. */
-export interface Vertex {
+export interface LayerVertex {
   readonly width: number;
   readonly bend: boolean;
   readonly light: boolean;
@@ -25,14 +25,14 @@ export interface Segment {
 
 /** For each vertex the ends of its edges on one side. `at` says where on the neighbour, `own` where on the vertex, both as
  * a part of its place: a neighbour's end is at its place in the layer plus `at`. */
-interface Side {
+interface Incidence {
   readonly start: Int32Array;
   readonly vertex: Int32Array;
   readonly at: Float64Array;
   readonly own: Float64Array;
 }
 
-export function ordered(vertices: readonly Vertex[], segments: readonly Segment[]): Layers {
+export function ordered(vertices: readonly LayerVertex[], segments: readonly Segment[]): LayerLists {
   const above = sideOf(vertices, segments, true);
   const below = sideOf(vertices, segments, false);
   let layers = initial(vertices, above, below);
@@ -48,11 +48,11 @@ export function ordered(vertices: readonly Vertex[], segments: readonly Segment[
 }
 
 /** How often segments cross. */
-export function crossings(vertices: readonly Vertex[], segments: readonly Segment[], layers: Layers): number {
+export function crossings(vertices: readonly LayerVertex[], segments: readonly Segment[], layers: LayerLists): number {
   return crossed(layers, sideOf(vertices, segments, false), vertices.length);
 }
 
-function sideOf(vertices: readonly Vertex[], segments: readonly Segment[], above: boolean): Side {
+function sideOf(vertices: readonly LayerVertex[], segments: readonly Segment[], above: boolean): Incidence {
   const { start, order } = adjacency(vertices.length, segments, above);
   const part = (vertex: number, at: number) => at / (vertices[vertex]!.width + 20);
   const upper = Float64Array.from(order, n => part(segments[n]!.upper, segments[n]!.upperAt));
@@ -74,9 +74,9 @@ export function adjacency(count: number, segments: readonly Segment[], above: bo
 }
 
 /** Depth first from the first boxes on, so that what hangs together stands together. */
-function initial(vertices: readonly Vertex[], above: Side, below: Side): Layers {
+function initial(vertices: readonly LayerVertex[], above: Incidence, below: Incidence): LayerLists {
   const count = vertices.reduce((most, { layer }) => Math.max(most, layer + 1), 0);
-  const layers: Layers = Array.from({ length: count }, () => []);
+  const layers: LayerLists = Array.from({ length: count }, () => []);
   const seen = new Uint8Array(vertices.length);
   const visit = (first: number) => {
     const stack = [first];
@@ -94,14 +94,14 @@ function initial(vertices: readonly Vertex[], above: Side, below: Side): Layers 
   return layers;
 }
 
-function placesOf(layers: Layers, count: number): Float64Array {
+function placesOf(layers: LayerLists, count: number): Float64Array {
   const place = new Float64Array(count);
   for (const members of layers) members.forEach((vertex, n) => (place[vertex] = n));
   return place;
 }
 
 /** Each vertex at the mean place of its neighbours on one side, layer by layer. One without neighbours keeps its place. */
-function swept(from: Layers, side: Side, down: boolean, count: number): Layers {
+function swept(from: LayerLists, side: Incidence, down: boolean, count: number): LayerLists {
   const place = placesOf(from, count);
   const want = new Float64Array(count);
   const layers = from.map(members => [...members]);
@@ -119,7 +119,7 @@ function swept(from: Layers, side: Side, down: boolean, count: number): Layers {
 }
 
 /** Neighbours swapped wherever that saves crossings. */
-function swapped(from: Layers, above: Side, below: Side, count: number): Layers {
+function swapped(from: LayerLists, above: Incidence, below: Incidence, count: number): LayerLists {
   const layers = from.map(members => [...members]);
   const place = placesOf(layers, count);
   const sides = [above, below].map(side => ({ start: side.start, ends: new Float64Array(side.vertex.length), side }));
@@ -143,7 +143,7 @@ function swapped(from: Layers, above: Side, below: Side, count: number): Layers 
 }
 
 /** Writes the places of a vertex's ends into its part of `ends`, in order. */
-function sortEnds(side: Side, vertex: number, place: Float64Array, ends: Float64Array): void {
+function sortEnds(side: Incidence, vertex: number, place: Float64Array, ends: Float64Array): void {
   const [start, end] = [side.start[vertex]!, side.start[vertex + 1]!];
   for (let n = start; n < end; n++) ends[n] = place[side.vertex[n]!]! + side.at[n]!;
   if (end - start > 1) ends.subarray(start, end).sort();
@@ -161,7 +161,7 @@ function gained(ends: Float64Array, a: number, aEnd: number, b: number, bEnd: nu
   return gain;
 }
 
-function crossed(layers: Layers, below: Side, count: number): number {
+function crossed(layers: LayerLists, below: Incidence, count: number): number {
   const place = placesOf(layers, count);
   const ends = new Float64Array(below.vertex.length);
   const spare = new Float64Array(below.vertex.length);
@@ -180,7 +180,7 @@ function crossed(layers: Layers, below: Side, count: number): number {
 }
 
 /** Brings one vertex's ends, from `first` on, into the order in which they leave it. */
-function inOwnOrder(ends: Float64Array, first: number, side: Side, start: number, end: number): void {
+function inOwnOrder(ends: Float64Array, first: number, side: Incidence, start: number, end: number): void {
   const order = Array.from({ length: end - start }, (_, n) => n);
   const values = ends.slice(first, first + order.length);
   order.sort((a, b) => side.own[start + a]! - side.own[start + b]! || values[a]! - values[b]!);

@@ -5,7 +5,7 @@ import { sum } from "../../gather";
 import type { Home, Kernels } from "./kernels";
 import { homeTitle } from "./look";
 import { type Sort, sortOf, SORTS } from "./operations";
-import type { State, StateNode } from "./family";
+import type { GraphState, StateNode } from "./family";
 
 export const COLOURINGS = {
   operation: "Colour by operation", dtype: "Colour by dtype", kernel: "Colour by kernel", bytes: "Colour by bytes", time: "Colour by time",
@@ -18,7 +18,7 @@ export interface Tint {
   readonly label: string;
 }
 
-export interface Entry extends Tint {
+export interface LegendEntry extends Tint {
   readonly count: number;
 }
 
@@ -26,7 +26,7 @@ export interface Paint {
   of(vertex: number): Tint;
   /** The colours in a group, each with its share, the largest first; and what to say of the group. */
   ofAll(vertices: readonly number[]): { readonly bars: readonly (readonly [colour: string, share: number])[]; readonly label: string };
-  readonly legend: readonly Entry[];
+  readonly legend: readonly LegendEntry[];
   /** What the legend is of. */
   readonly title: string;
 }
@@ -36,7 +36,7 @@ const COLOURS = 12;
 const STEPS = 5;
 const MOST_ENTRIES = 12;
 
-export function paintOf(colouring: Colouring, state: State, kernels: Kernels): Paint {
+export function paintOf(colouring: Colouring, state: GraphState, kernels: Kernels): Paint {
   const { nodes, view } = state;
   const homes = (vertex: number) => kernels.of(nodes.get(vertex)?.data.id ?? "", view.kind)?.homes ?? [];
   const sizeOf = (vertex: number) => nodes.get(vertex)?.data.bytes ?? 0;

@@ -20,11 +20,11 @@ import { NodeTable } from "./nodetable";
 import { allOpen, MOST, opening } from "./openness";
 import { paintOf } from "./paint";
 import { Reading } from "./reading";
-import { countsText, type Mark, type Part, type Scene, sceneOf } from "./scene";
+import { countsText, type DrawnItem, type ScenePart, type Scene, sceneOf } from "./scene";
 import { Openings, savedBy, type Subject } from "./subject";
 import { textOf } from "./text";
-import { settingsOf, type Shown, Toolbar } from "./toolbar";
-import { type View, WHAT } from "./views";
+import { settingsOf, type Toggle, Toolbar } from "./toolbar";
+import { type GraphView, WHAT } from "./views";
 
 let made = 0;
 
@@ -33,7 +33,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   const legend = h("div.ex-g-legend", { role: "group", "aria-label": "Legend", tabindex: 0 });
   const empty = h("div.ex-empty", { role: "note" });
   let reading: Reading | null = null;
-  let looked: View | undefined;
+  let looked: GraphView | undefined;
   let scene: Scene | null = null;
   const openings = Openings();
   let drawnFor = "";
@@ -41,8 +41,8 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   /** Why the graph is not drawn; "" where it is. */
   let tooLarge = "";
   let ownPin: Key | null = null;
-  const openIn = (subject: Subject, view: View): Set<Group> => openings.of(subject, view, settings.by.value);
-  const eagerView = (): View | undefined => reading?.eager;
+  const openIn = (subject: Subject, view: GraphView): Set<Group> => openings.of(subject, view, settings.by.value);
+  const eagerView = (): GraphView | undefined => reading?.eager;
   const tell = (text: string) => (said.textContent = text);
   const settings = settingsOf(context);
   const toolbar = Toolbar(settings, choose, openAll, nextChange);
@@ -124,26 +124,26 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     if (view) look(view);
   }
 
-  function look(view: View): void {
+  function look(view: GraphView): void {
     looked = view;
     render();
     context.stage.value = view.stage;
   }
 
   /** What is shown: a graph that is too large to draw, as a table. */
-  function shownAs(): Shown {
+  function shownAs(): Toggle {
     const { value } = settings.shown;
     return tooLarge && value === "drawing" ? "table" : value;
   }
 
-  function subjectOf(view: View): Subject {
+  function subjectOf(view: GraphView): Subject {
     const subject = reading!.subject(view);
     subject.step = view.kind === "captured" && !view.before ? context.step.value : -1;
     return subject;
   }
 
   /** What tells the states of a view apart: most steps add no node. */
-  function stateOf(view: View): string {
+  function stateOf(view: GraphView): string {
     const subject = subjectOf(view);
     return `${subject.step < 0} ${subject.state(view).nodes.size}`;
   }
@@ -164,13 +164,13 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     if (fresh) drawing.bringNear([fresh]);
   }
 
-  function setOpen(subject: Subject, view: View, open: ReadonlySet<Group>, keep?: Item): void {
+  function setOpen(subject: Subject, view: GraphView, open: ReadonlySet<Group>, keep?: Item): void {
     openings.set(subject, view, settings.by.value, open);
     drawScene(keep);
     lay();
   }
 
-  function openItem(subject: Subject, view: View, item: Item): void {
+  function openItem(subject: Subject, view: GraphView, item: Item): void {
     const { open, closed } = opening(subject.root(settings.by.value), openIn(subject, view), item);
     setOpen(subject, view, open, item);
     if (closed.length) tell(`Closed ${closed.map(group => group.label).join(", ")}: at most ${MOST} boxes show at once.`);
@@ -202,7 +202,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   }
 
   /** Opens what is around an item, and brings it into view. */
-  function goTo(view: View, item: Item): boolean {
+  function goTo(view: GraphView, item: Item): boolean {
     const subject = subjectOf(view);
     const open = openIn(subject, view);
     if (around(item).some(group => !open.has(group))) openItem(subject, view, item.kind === "leaf" ? item : item.parent!);
@@ -214,7 +214,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     return true;
   }
 
-  function toggled(mark: Mark): void {
+  function toggled(mark: DrawnItem): void {
     const { subject, view } = mark.part;
     const group = mark.item as Group;
     if (!mark.open) return openItem(subject, view, group);
@@ -223,7 +223,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     setOpen(subject, view, open, group);
   }
 
-  function left(mark: Mark): void {
+  function left(mark: DrawnItem): void {
     const group = mark.item.parent;
     if (!group?.parent) return;
     const { subject, view } = mark.part;
@@ -237,18 +237,18 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     }
   }
 
-  function hovered(mark: Mark | null, x: number, y: number): void {
+  function hovered(mark: DrawnItem | null, x: number, y: number): void {
     context.selection.hovered.value = mark?.key ?? null;
     tip.show(mark === drawing.at ? null : mark);
     if (mark) tip.place(x, y);
   }
 
-  function walked(mark: Mark | null): void {
+  function walked(mark: DrawnItem | null): void {
     context.selection.hovered.value = mark?.key ?? null;
     if (mark) card.show(mark);
   }
 
-  function chosen(mark: Mark | null): void {
+  function chosen(mark: DrawnItem | null): void {
     card.show(mark);
     tip.show(null);
     if (!mark?.key) return;
@@ -274,7 +274,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     drawing.bringNear(marks);
   }
 
-  function* keysOf(mark: Mark): Iterable<Key> {
+  function* keysOf(mark: DrawnItem): Iterable<Key> {
     if (mark.key !== null) yield mark.key;
     if (mark.item.kind === "leaf") return;
     const { compile, family } = mark.part.subject;
@@ -317,7 +317,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   }
 
   /** The views that are drawn: eager's beside the joint one, where that is wished. */
-  function drawnViews(): readonly View[] {
+  function drawnViews(): readonly GraphView[] {
     const [view, read] = [looked, reading];
     if (!view || !read) return [];
     const eager = eagerView();
@@ -326,7 +326,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     return joint ? [eager, joint] : [view];
   }
 
-  function partOf(view: View): Omit<Part, "x" | "y" | "placement"> {
+  function partOf(view: GraphView): Omit<ScenePart, "x" | "y" | "placement"> {
     const subject = subjectOf(view);
     return {
       subject, view, paint: paintOf(settings.colouring.value, subject.state(view), subject.kernels),
@@ -337,7 +337,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   function drawScene(keep?: Item): void {
     const by = settings.by.value;
     const views = drawnViews();
-    let placed: readonly Omit<Part, "x" | "y">[] = [];
+    let placed: readonly Omit<ScenePart, "x" | "y">[] = [];
     tooLarge = "";
     drawnState = looked ? stateOf(looked) : "";
     try {
@@ -383,7 +383,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     tell(`${instead}${soFar}${count(view.graph.nodes.length, "node")}${soFar && `, up to step ${subject.step} (Escape: all)`}: ${WHAT[view.kind]}${did}`);
   }
 
-  function told(view: View): string {
+  function told(view: GraphView): string {
     const counts = new Map<string, number>();
     for (const sign of subjectOf(view).changesOf(view).values()) counts.set(sign, (counts.get(sign) ?? 0) + 1);
     return (["added", "removed", "changed"] as const).flatMap(sign => (counts.has(sign) ? [`${counts.get(sign)} ${sign}`] : [])).join(", ") || "nothing changed";

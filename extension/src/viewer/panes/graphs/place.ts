@@ -4,7 +4,7 @@
 import { count } from "../../format";
 import { entry } from "../../gather";
 import { around, type Group, type Item, verticesOf } from "./groups";
-import { type Box, type End, layered, type Layered, TooLarge } from "./layered";
+import { type Box, type EdgeEnd, layered, type Layered, TooLarge } from "./layered";
 
 export interface Size {
   readonly width: number;
@@ -56,13 +56,13 @@ const PORT = 4;
 /** Edges that are looked at one by one. */
 const MOST_EDGES = 50_000;
 
-type Place = Item | "border";
+type Endpoint = Item | "border";
 
 /** The edges of one item within one group: where they come from there, and by where they lead there, what they lead to. */
 interface Bundle {
   readonly wire: Item;
-  readonly from: Place;
-  readonly to: Map<Place, Set<Item>>;
+  readonly from: Endpoint;
+  readonly to: Map<Endpoint, Set<Item>>;
 }
 
 interface Level extends Size {
@@ -97,10 +97,10 @@ function shownOf(asked: Asked): Map<number, Item> {
 
 /** The edges between what is shown, cut at the borders of frames: for each open group its bundles. */
 function bundlesOf(asked: Asked, shown: ReadonlyMap<number, Item>): Map<Group, readonly Bundle[]> {
-  const found = new Map<Group, Map<Item, Map<Place, Bundle>>>();
-  const add = (group: Group, wire: Item, from: Place, to: Place, target: Item) => {
-    const wires = entry(found, group, () => new Map<Item, Map<Place, Bundle>>());
-    const bundles = entry(wires, wire, () => new Map<Place, Bundle>());
+  const found = new Map<Group, Map<Item, Map<Endpoint, Bundle>>>();
+  const add = (group: Group, wire: Item, from: Endpoint, to: Endpoint, target: Item) => {
+    const wires = entry(found, group, () => new Map<Item, Map<Endpoint, Bundle>>());
+    const bundles = entry(wires, wire, () => new Map<Endpoint, Bundle>());
     const bundle = entry(bundles, from, (): Bundle => ({ wire, from, to: new Map() }));
     entry(bundle.to, to, () => new Set<Item>()).add(target);
   };
@@ -146,7 +146,7 @@ function levelOf(asked: Asked, group: Group, bundles: ReadonlyMap<Group, readonl
   });
   const at = new Map<Item, number>(group.children.map((item, n) => [item, n]));
   const ports = { top: new Map<Item, number>(), bottom: new Map<Item, number>() };
-  const end = (where: Place, wire: Item, side: "from" | "to"): End => {
+  const end = (where: Endpoint, wire: Item, side: "from" | "to"): EdgeEnd => {
     if (where === "border") {
       const border = side === "from" ? "top" : "bottom";
       const box = entry(ports[border], wire, () => boxes.push({ width: PORT, height: 0, border }) - 1);

@@ -6,13 +6,13 @@ import type { CompileData } from "../../record";
 import { type Grouping, type Item, verticesOf } from "./groups";
 import { Kernels } from "./kernels";
 import { Subject } from "./subject";
-import { type View, viewAt, viewsOf } from "./views";
+import { type GraphView, viewAt, viewsOf } from "./views";
 
 export class Reading {
   readonly #kernels: Kernels;
   readonly #subjects: Map<string, Subject>;
 
-  private constructor(readonly compile: CompileData, readonly views: readonly View[], kernels: Kernels, subjects: Map<string, Subject>) {
+  private constructor(readonly compile: CompileData, readonly views: readonly GraphView[], kernels: Kernels, subjects: Map<string, Subject>) {
     this.#kernels = kernels;
     this.#subjects = subjects;
   }
@@ -24,23 +24,23 @@ export class Reading {
     return new Reading(compile, views, Kernels(compile), new Map());
   }
 
-  view(id: string): View | undefined {
+  view(id: string): GraphView | undefined {
     return this.views.find(each => each.id === id);
   }
 
-  get eager(): View | undefined {
+  get eager(): GraphView | undefined {
     return this.views.find(each => each.kind === "eager");
   }
 
   /** The view of a stage, or the one nearest to it. */
-  viewOf(stage: string): View | undefined {
+  viewOf(stage: string): GraphView | undefined {
     const found = this.compile.stages?.find(each => each.id === stage);
     const half = found?.half?.endsWith("backward") ? "backward" : found?.half?.endsWith("forward") ? "forward" : null;
     const cut = found?.graph || found?.same_as ? undefined : this.views.find(each => each.kind === half);
     return cut ?? viewAt(this.views, this.compile, stage) ?? this.views[0];
   }
 
-  subject(view: View): Subject {
+  subject(view: GraphView): Subject {
     return entry(this.#subjects, view.family, () => {
       const captured = this.views.filter(each => each.kind === "captured").flatMap(each => each.graph.nodes);
       const modules = new Map(captured.map(node => [node.id, node.module ?? ""]));
@@ -49,12 +49,12 @@ export class Reading {
   }
 
   /** The subject of a view, where it was asked for before: it takes a while to make for a large graph. */
-  known(view: View): Subject | undefined {
+  known(view: GraphView): Subject | undefined {
     return this.#subjects.get(view.family);
   }
 
   /** What stands for an id in a view; undefined where nothing does. */
-  find(view: View, by: Grouping, id: string): Item | undefined {
+  find(view: GraphView, by: Grouping, id: string): Item | undefined {
     const kernel = by === "kernel" && this.#kernels.homes.some(home => home.id === id);
     if (!kernel && !view.graph.nodes.some(node => node.id === id)) return undefined;
     const item = this.subject(view).find(by, id);
@@ -63,9 +63,9 @@ export class Reading {
   }
 
   /** Whether a compile that grew has the same graphs, and nothing new about them. */
-  #holdsFor(compile: CompileData, views: readonly View[]): boolean {
+  #holdsFor(compile: CompileData, views: readonly GraphView[]): boolean {
     const { compile: old, views: known } = this;
-    const same = (one: View, other: View) =>
+    const same = (one: GraphView, other: GraphView) =>
       one.id === other.id && (one.kind === "eager" ? old.eager_backward === compile.eager_backward : one.graph === other.graph);
     return old.id === compile.id && old.halves === compile.halves && old.saved === compile.saved && known.length === views.length
       && known.every((view, n) => same(view, views[n]!));

@@ -6,18 +6,18 @@ import { entry } from "../../gather";
 import type { Colour, Palette } from "../../palette";
 import type { SavedData } from "../../record";
 import type { Rectangle } from "./camera";
-import type { Sign, State, StateNode } from "./family";
+import type { Sign, GraphState, StateNode } from "./family";
 import { type Group, type Item, type Leaf, verticesOf } from "./groups";
-import { groupLabel, type Label, nodeLabel } from "./look";
+import { groupLabel, type ItemLabel, nodeLabel } from "./look";
 import type { Paint } from "./paint";
 import { HEADER, type Placement, type Shape } from "./place";
 import type { Subject } from "./subject";
-import type { View } from "./views";
+import type { GraphView } from "./views";
 
 /** One graph in the drawing. */
-export interface Part {
+export interface ScenePart {
   readonly subject: Subject;
-  readonly view: View;
+  readonly view: GraphView;
   readonly placement: Placement;
   readonly paint: Paint;
   /** What the pass before did; empty where that is not shown. */
@@ -28,11 +28,11 @@ export interface Part {
 }
 
 /** A box. */
-export interface Mark extends Rectangle {
-  readonly part: Part;
+export interface DrawnItem extends Rectangle {
+  readonly part: ScenePart;
   readonly item: Item;
   readonly open: boolean;
-  readonly label: Label;
+  readonly label: ItemLabel;
   /** The node in this state, or in the one before where it is gone. null for groups. */
   readonly node: StateNode | null;
   readonly colour: string;
@@ -54,13 +54,13 @@ export interface Mark extends Rectangle {
 export type LineLook = "plain" | "added" | "removed" | "crossing";
 
 export interface Line {
-  readonly part: Part;
+  readonly part: ScenePart;
   readonly points: readonly number[];
   /** Where in `points` that begins which no other line draws: lines from one box share a trunk. */
   readonly own: number;
   readonly bounds: Rectangle;
-  readonly from: Mark;
-  readonly to: readonly Mark[];
+  readonly from: DrawnItem;
+  readonly to: readonly DrawnItem[];
   readonly ends: boolean;
   readonly back: boolean;
   readonly look: LineLook;
@@ -68,32 +68,32 @@ export interface Line {
 
 /** Two marks of different graphs that one captured call made. */
 export interface Tie {
-  readonly from: Mark;
-  readonly to: Mark;
+  readonly from: DrawnItem;
+  readonly to: DrawnItem;
 }
 
 export interface Scene {
-  readonly parts: readonly Part[];
+  readonly parts: readonly ScenePart[];
   /** Frames before what is in them. */
-  readonly marks: readonly Mark[];
+  readonly marks: readonly DrawnItem[];
   readonly lines: readonly Line[];
   readonly ties: readonly Tie[];
   readonly width: number;
   readonly height: number;
   /** The mark that stands for a key. */
-  readonly byKey: ReadonlyMap<Key, readonly Mark[]>;
+  readonly byKey: ReadonlyMap<Key, readonly DrawnItem[]>;
 }
 
 const BESIDE = 120;
 
-export function sceneOf(parts: readonly Omit<Part, "x" | "y">[], palette: Palette): Scene {
-  const marks: Mark[] = [];
+export function sceneOf(parts: readonly Omit<ScenePart, "x" | "y">[], palette: Palette): Scene {
+  const marks: DrawnItem[] = [];
   const lines: Line[] = [];
-  const placed: Part[] = [];
+  const placed: ScenePart[] = [];
   let [width, height] = [0, 0];
-  const byKey = new Map<Key, Mark[]>();
+  const byKey = new Map<Key, DrawnItem[]>();
   for (const each of parts) {
-    const part: Part = { ...each, x: width ? width + BESIDE : 0, y: 0 };
+    const part: ScenePart = { ...each, x: width ? width + BESIDE : 0, y: 0 };
     placed.push(part);
     const own = marksOf(part, palette);
     marks.push(...own.values());
@@ -116,10 +116,10 @@ function add<K, V>(map: Map<K, V[]>, name: K, value: V): void {
 }
 
 /** The boxes of what is there in this state, or was in the one before. */
-function marksOf(part: Part, palette: Palette): Map<Item, Mark> {
+function marksOf(part: ScenePart, palette: Palette): Map<Item, DrawnItem> {
   const { subject, view, placement, changes } = part;
   const state = subject.state(view);
-  const marks = new Map<Item, Mark>();
+  const marks = new Map<Item, DrawnItem>();
   for (const shape of placement.shapes) {
     const there = verticesOf(shape.item).filter(vertex => state.nodes.has(vertex) || changes.get(vertex) === "removed");
     if (there.length === 0) continue;
@@ -128,7 +128,7 @@ function marksOf(part: Part, palette: Palette): Map<Item, Mark> {
   return marks;
 }
 
-function nodeMark(part: Part, shape: Shape, leaf: Leaf, state: State, palette: Palette): Mark {
+function nodeMark(part: ScenePart, shape: Shape, leaf: Leaf, state: GraphState, palette: Palette): DrawnItem {
   const { vertex } = leaf;
   const { subject, view, changes, saved } = part;
   const node = state.nodes.get(vertex) ?? subject.state(view.before!).nodes.get(vertex)!;
@@ -148,7 +148,7 @@ function nodeMark(part: Part, shape: Shape, leaf: Leaf, state: State, palette: P
   };
 }
 
-function groupMark(part: Part, shape: Shape, group: Group, there: readonly number[]): Mark {
+function groupMark(part: ScenePart, shape: Shape, group: Group, there: readonly number[]): DrawnItem {
   const { bars, label: painted } = part.paint.ofAll(there);
   const chip = painted || (group.home?.seconds == null ? "" : seconds(group.home.seconds));
   const counts = { added: 0, removed: 0, changed: 0 };
@@ -183,10 +183,10 @@ export function countsText(counts: { readonly [sign in Sign]: number }): string 
   return phrase(said, " ");
 }
 
-const at = (part: Part, { x, y, width, height }: Shape): Rectangle => ({ x: x + part.x, y: y + part.y, width, height });
+const at = (part: ScenePart, { x, y, width, height }: Shape): Rectangle => ({ x: x + part.x, y: y + part.y, width, height });
 
 /** The lines of edges that there are in this state, or were in the one before. */
-function linesOf(part: Part, marks: ReadonlyMap<Item, Mark>): Line[] {
+function linesOf(part: ScenePart, marks: ReadonlyMap<Item, DrawnItem>): Line[] {
   const { subject, view, placement, changes } = part;
   const now = edgesOf(subject.state(view), placement);
   const before = changes.size && view.before ? edgesOf(subject.state(view.before), placement) : null;
@@ -227,7 +227,7 @@ function shared(points: readonly number[], other: readonly number[]): number {
   return shorter ? n : n - 2;
 }
 
-function edgesOf(state: State, { shown }: Placement): Map<Item, Set<Item>> {
+function edgesOf(state: GraphState, { shown }: Placement): Map<Item, Set<Item>> {
   const edges = new Map<Item, Set<Item>>();
   for (const [vertex, node] of state.nodes) {
     const target = shown.get(vertex);
@@ -262,18 +262,18 @@ function boundsOf(points: readonly number[]): Rectangle {
 }
 
 /** Marks of the first graph tied to those of the others that the same captured call made. */
-function tiesOf(parts: readonly Part[], byKey: ReadonlyMap<Key, readonly Mark[]>): Tie[] {
+function tiesOf(parts: readonly ScenePart[], byKey: ReadonlyMap<Key, readonly DrawnItem[]>): Tie[] {
   const [first, ...others] = parts;
   if (!first || others.length === 0) return [];
-  const markOf = (part: Part, id: string) => byKey.get(key(part.subject.compile.id, id))?.find(mark => mark.part === part);
-  const made = new Map<string, Mark[]>();
+  const markOf = (part: ScenePart, id: string) => byKey.get(key(part.subject.compile.id, id))?.find(mark => mark.part === part);
+  const made = new Map<string, DrawnItem[]>();
   for (const part of others) {
     for (const vertex of part.subject.family.vertices) {
       const mark = vertex.backward ? markOf(part, vertex.data.id) : undefined;
       if (mark) for (const origin of vertex.data.origins) add(made, origin, mark);
     }
   }
-  const ties = new Map<Mark, Set<Mark>>();
+  const ties = new Map<DrawnItem, Set<DrawnItem>>();
   for (const { data } of first.subject.family.vertices) {
     const from = markOf(first, data.id);
     for (const origin of data.origins) {
@@ -284,7 +284,7 @@ function tiesOf(parts: readonly Part[], byKey: ReadonlyMap<Key, readonly Mark[]>
 }
 
 /** What is at a point: the innermost box; a frame only by its header. */
-export function markAt(scene: Scene, x: number, y: number): Mark | null {
+export function markAt(scene: Scene, x: number, y: number): DrawnItem | null {
   for (let n = scene.marks.length - 1; n >= 0; n--) {
     const mark = scene.marks[n]!;
     const height = mark.open ? HEADER : mark.height;

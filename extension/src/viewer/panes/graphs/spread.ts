@@ -1,7 +1,7 @@
 // Where vertices stand within their layers: each as near to its neighbours' mean as the order and the room between them
 // allow. Long edges are kept straight; parameters give way.
 
-import { adjacency, type Segment, type Vertex } from "./order";
+import { adjacency, type Segment, type LayerVertex } from "./order";
 import { sum } from "../../gather";
 
 const ROUNDS = 10;
@@ -16,7 +16,7 @@ const STIFFER = 1.6;
 const ASIDE = 0.25;
 
 /** For each vertex the neighbours on one side: its centre would be at theirs plus `shift`. */
-interface Side {
+interface Adjacency {
   readonly start: Int32Array;
   readonly vertex: Int32Array;
   readonly shift: Float64Array;
@@ -24,7 +24,7 @@ interface Side {
 }
 
 /** The centre of each vertex, none left of 0. */
-export function spread(vertices: readonly Vertex[], segments: readonly Segment[], layers: readonly (readonly number[])[]): number[] {
+export function spread(vertices: readonly LayerVertex[], segments: readonly Segment[], layers: readonly (readonly number[])[]): number[] {
   const weight = weights(vertices, segments, layers);
   const above = sideOf(vertices, segments, weight, true);
   const below = sideOf(vertices, segments, weight, false);
@@ -60,7 +60,7 @@ export function spread(vertices: readonly Vertex[], segments: readonly Segment[]
   return Array.from(x, at => Math.round(at - least));
 }
 
-function sideOf(vertices: readonly Vertex[], segments: readonly Segment[], weight: Float64Array, above: boolean): Side {
+function sideOf(vertices: readonly LayerVertex[], segments: readonly Segment[], weight: Float64Array, above: boolean): Adjacency {
   const { start, order } = adjacency(vertices.length, segments, above);
   const sign = above ? 1 : -1;
   return {
@@ -71,7 +71,7 @@ function sideOf(vertices: readonly Vertex[], segments: readonly Segment[], weigh
 }
 
 /** How much each segment wants to be upright. Those on a way from the first layer to the last count most. */
-function weights(vertices: readonly Vertex[], segments: readonly Segment[], layers: readonly (readonly number[])[]): Float64Array {
+function weights(vertices: readonly LayerVertex[], segments: readonly Segment[], layers: readonly (readonly number[])[]): Float64Array {
   const from = Int32Array.from(vertices, vertex => vertex.layer);
   const to = from.slice();
   const sorted = segments.map((_, n) => n).sort((a, b) => vertices[segments[a]!.upper]!.layer - vertices[segments[b]!.upper]!.layer);
@@ -83,7 +83,7 @@ function weights(vertices: readonly Vertex[], segments: readonly Segment[], laye
   });
 }
 
-function weigh(upper: Vertex, lower: Vertex): number {
+function weigh(upper: LayerVertex, lower: LayerVertex): number {
   if (upper.bend && lower.bend) return 16;
   if (upper.bend || lower.bend) return 4;
   return upper.light || lower.light ? 1 : 8;
@@ -92,7 +92,7 @@ function weigh(upper: Vertex, lower: Vertex): number {
 /** The places in one layer with the least weighted square distance from the wanted ones that keep order and room:
  * isotonic regression by pooling adjacent violators. What has a place in `straight` wants to stand there. */
 function settle(
-  members: readonly number[], x: Float64Array, sides: readonly Side[], straight: Float64Array | null, stiff: number,
+  members: readonly number[], x: Float64Array, sides: readonly Adjacency[], straight: Float64Array | null, stiff: number,
   room: (left: number, right: number) => number,
 ): void {
   const sums: number[] = [];
@@ -137,7 +137,7 @@ function settle(
 }
 
 /** The bends of each long edge, from top to bottom. */
-function trunksOf(vertices: readonly Vertex[], segments: readonly Segment[]): number[][] {
+function trunksOf(vertices: readonly LayerVertex[], segments: readonly Segment[]): number[][] {
   const next = new Map<number, number>();
   const inner = new Set<number>();
   for (const { upper, lower } of segments) {
@@ -157,7 +157,7 @@ function trunksOf(vertices: readonly Vertex[], segments: readonly Segment[]): nu
 
 /** Moves what is joined to nothing else towards the largest piece, so that no empty space is left between. */
 function gather(
-  vertices: readonly Vertex[], segments: readonly Segment[], layers: readonly (readonly number[])[], x: Float64Array,
+  vertices: readonly LayerVertex[], segments: readonly Segment[], layers: readonly (readonly number[])[], x: Float64Array,
   room: (left: number, right: number) => number,
 ): void {
   const piece = piecesOf(vertices.length, segments);
@@ -199,7 +199,7 @@ function piecesOf(count: number, segments: readonly Segment[]): Int32Array {
 
 /** Makes long edges and chains upright that are nearly so, where their neighbours leave room. */
 function straighten(
-  vertices: readonly Vertex[], segments: readonly Segment[], weight: Float64Array, layers: readonly (readonly number[])[], x: Float64Array,
+  vertices: readonly LayerVertex[], segments: readonly Segment[], weight: Float64Array, layers: readonly (readonly number[])[], x: Float64Array,
   room: (left: number, right: number) => number,
 ): void {
   const place = new Int32Array(vertices.length);
@@ -226,7 +226,7 @@ function straighten(
 /** Gives as long a run of a chain as possible one x, from its first vertex on; then the next run. */
 function align(
   chain: readonly { vertex: number; shift: number }[], layers: readonly (readonly number[])[], place: Int32Array,
-  vertices: readonly Vertex[], x: Float64Array, room: (left: number, right: number) => number,
+  vertices: readonly LayerVertex[], x: Float64Array, room: (left: number, right: number) => number,
 ): void {
   for (let first = 0; first < chain.length; ) {
     let [low, high] = [-Infinity, Infinity];

@@ -4,13 +4,13 @@ import { entry } from "../../gather";
 import type { CompileData, SavedData } from "../../record";
 import { Signatures } from "./alike";
 import { homesOf, modulesOf } from "./belonging";
-import { familyOf, type Family, type State, changesOf, type Sign } from "./family";
+import { familyOf, type Family, type GraphState, changesOf, type Sign } from "./family";
 import { type Group, grouped, type Grouping, groupsIn, type Item } from "./groups";
 import { type Home, Kernels } from "./kernels";
 import { sizes } from "./look";
 import { firstOpen } from "./openness";
 import { type Memo, place, type Placement } from "./place";
-import type { Kind, View } from "./views";
+import type { GraphKind, GraphView } from "./views";
 
 export class Subject {
   /** The step of capture that the states are shown as of; -1 for none. */
@@ -18,13 +18,13 @@ export class Subject {
   readonly family: Family;
   readonly modules: readonly string[];
   readonly homes: readonly (Home | undefined)[];
-  readonly #kind: Kind;
+  readonly #kind: GraphKind;
   readonly #groups = new Map<Grouping, Group>();
   readonly #memo: Memo = new Map();
   readonly #sizeOf: ReturnType<typeof sizes>;
   readonly #changes = new Map<string, ReadonlyMap<number, Sign>>();
 
-  constructor(readonly compile: CompileData, views: readonly View[], readonly kernels: Kernels, moduleOfOrigin: (id: string) => string) {
+  constructor(readonly compile: CompileData, views: readonly GraphView[], readonly kernels: Kernels, moduleOfOrigin: (id: string) => string) {
     this.#kind = views[0]!.kind;
     this.family = familyOf(views);
     this.modules = modulesOf(this.family, moduleOfOrigin);
@@ -32,7 +32,7 @@ export class Subject {
     this.#sizeOf = sizes(this.family, n => this.modules[n]!);
   }
 
-  state(view: View): State {
+  state(view: GraphView): GraphState {
     const whole = this.#whole(view);
     const { step, compile: { made = {} } } = this;
     if (step < 0) return whole;
@@ -41,12 +41,12 @@ export class Subject {
     return { view, nodes, outputs: new Map() };
   }
 
-  #whole(view: View): State {
+  #whole(view: GraphView): GraphState {
     return this.family.states.get(view.id)!;
   }
 
   /** What the pass before a view did; nothing where there is no view before. */
-  changesOf(view: View): ReadonlyMap<number, Sign> {
+  changesOf(view: GraphView): ReadonlyMap<number, Sign> {
     return entry(this.#changes, view.id, () => (view.before ? changesOf(this.#whole(view.before), this.#whole(view)) : new Map()));
   }
 
@@ -98,13 +98,13 @@ export function savedBy(compile: CompileData): ReadonlyMap<string, SavedData> {
 export function Openings() {
   const ids = new Map<string, ReadonlySet<string>>();
   /** What sets of open groups are told apart by. */
-  const name = (subject: Subject, view: View, by: Grouping): string => `${subject.compile.id} ${view.family} ${by}`;
+  const name = (subject: Subject, view: GraphView, by: Grouping): string => `${subject.compile.id} ${view.family} ${by}`;
 
-  function of(subject: Subject, view: View, by: Grouping): Set<Group> {
+  function of(subject: Subject, view: GraphView, by: Grouping): Set<Group> {
     return subject.open(by, ids.get(name(subject, view, by)));
   }
 
-  function set(subject: Subject, view: View, by: Grouping, open: ReadonlySet<Group>): void {
+  function set(subject: Subject, view: GraphView, by: Grouping, open: ReadonlySet<Group>): void {
     ids.set(name(subject, view, by), new Set([...open].map(group => group.id)));
   }
 

@@ -4,7 +4,7 @@ import { clipped } from "./look";
 import { svg } from "../../dom";
 import { phrase } from "../../format";
 import { colourClass } from "../../palette";
-import { countsText, FATES, type Line, type Mark, SIGNS, type Tie } from "./scene";
+import { countsText, FATES, type Line, type DrawnItem, SIGNS, type Tie } from "./scene";
 
 export const GLYPHS = {
   added: "+", removed: "−", changed: "~", kept: "●", recomputed: "↻", input: "○",
@@ -38,7 +38,7 @@ export function tieElement({ from, to }: Tie): SVGElement {
   return svg("path.ex-g-tie", { d: `M${x0} ${y0}C${middle} ${y0} ${middle} ${y1} ${x1} ${y1}` });
 }
 
-export function frameElement(mark: Mark, id: string): SVGElement {
+export function frameElement(mark: DrawnItem, id: string): SVGElement {
   const { width, height, label, item } = mark;
   const kind = item.kind === "leaf" ? "" : item.kind;
   return svg(
@@ -50,11 +50,11 @@ export function frameElement(mark: Mark, id: string): SVGElement {
   );
 }
 
-export function boxElement(mark: Mark, id: string): SVGElement {
+export function boxElement(mark: DrawnItem, id: string): SVGElement {
   return mark.item.kind === "leaf" ? nodeElement(mark, id) : groupElement(mark, id);
 }
 
-function nodeElement(mark: Mark, id: string): SVGElement {
+function nodeElement(mark: DrawnItem, id: string): SVGElement {
   const { width, height, node, label } = mark;
   const input = node?.data.op === "placeholder" || node?.data.op === "get_attr";
   const look = [
@@ -83,7 +83,7 @@ function stripeOf(input: boolean, height: number): string {
   return `M2.5 ${inset}V${height - inset}`;
 }
 
-function groupElement(mark: Mark, id: string): SVGElement {
+function groupElement(mark: DrawnItem, id: string): SVGElement {
   const { width, height, label, item, bars } = mark;
   const kind = item.kind === "leaf" ? "" : item.kind;
   const stack = item.kind === "alike"

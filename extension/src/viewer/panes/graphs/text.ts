@@ -4,21 +4,21 @@ import { entry } from "../../gather";
 import type { Model } from "../../model";
 import type { LineData } from "../../record";
 import { rowsOf } from "../../rows";
-import type { Row, Rows } from "../../textview";
+import type { TextRow, TextRows } from "../../textview";
 import type { Sign } from "./family";
-import { type Part, SIGNS } from "./scene";
+import { type ScenePart, SIGNS } from "./scene";
 import { GLYPHS } from "./svg";
 
 const STYLES = { added: "added", removed: "removed", changed: "altered" } as const;
 
-export function textOf({ subject, view, changes }: Pick<Part, "subject" | "view" | "changes">, model: Model): Rows {
+export function textOf({ subject, view, changes }: Pick<ScenePart, "subject" | "view" | "changes">, model: Model): TextRows {
   const { nodes } = subject.state(view);
   const later = new Set(subject.family.vertices.filter(each => !nodes.has(each.index)).map(each => each.data.id));
   const there = view.before ? view.lines : view.lines.filter(([, id = ""]) => !later.has(id));
   const lines = changes.size && view.before ? withRemoved(subject.family.vertices.map(each => each.data.id), there, view.before.lines, changes) : there;
   const byId = new Map([...changes].map(([vertex, sign]) => [subject.family.vertices[vertex]!.data.id, sign]));
   const rows = rowsOf({ lines, language: "python" }, subject.compile, model, true);
-  const marked = rows.map((row, n): Row => {
+  const marked = rows.map((row, n): TextRow => {
     const sign = byId.get(lines[n]?.[1] ?? "");
     return sign ? { ...row, style: STYLES[sign], marks: [{ text: GLYPHS[sign], title: SIGNS[sign], style: `ex-g-${sign}` }] } : row;
   });

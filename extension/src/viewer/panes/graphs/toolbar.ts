@@ -3,20 +3,20 @@
 import { choices } from "../../choices";
 import { button, fill, h, on, tool } from "../../dom";
 import { phrase } from "../../format";
-import { type Item, menuButton } from "../../menu";
+import { type MenuItem, menuButton } from "../../menu";
 import type { Context } from "../../pane";
 import { ends, type Signal } from "../../signal";
 import type { Grouping } from "./groups";
 import { COLOURINGS, type Colouring } from "./paint";
-import type { View } from "./views";
+import type { GraphView } from "./views";
 
 const SHOWN = { drawing: "Drawing", table: "Table", text: "Text" } as const;
-export type Shown = keyof typeof SHOWN;
+export type Toggle = keyof typeof SHOWN;
 
 const GROUPINGS: { readonly [by in Grouping]: string } = { module: "Group by module, or by kernel where there is none", kernel: "Group by kernel", none: "No groups" };
 
 export interface Settings {
-  readonly shown: Signal<Shown>;
+  readonly shown: Signal<Toggle>;
   readonly by: Signal<Grouping>;
   readonly colouring: Signal<Colouring>;
   readonly changes: Signal<boolean>;
@@ -33,7 +33,7 @@ export function settingsOf(context: Pick<Context, "setting">): Settings {
     return signal;
   };
   return {
-    shown: one<Shown>("shown", SHOWN, "drawing"), by: one<Grouping>("by", GROUPINGS, "module"),
+    shown: one<Toggle>("shown", SHOWN, "drawing"), by: one<Grouping>("by", GROUPINGS, "module"),
     colouring: one<Colouring>("colouring", COLOURINGS, "operation"),
     changes: context.setting<boolean>("changes", true), kept: context.setting<boolean>("kept", false),
     beside: context.setting<boolean>("beside", false), legend: context.setting<boolean>("legend", true),
@@ -42,8 +42,8 @@ export function settingsOf(context: Pick<Context, "setting">): Settings {
 
 /** What can be chosen for the view that is shown. */
 export interface Offer {
-  readonly views: readonly View[];
-  readonly view: View | undefined;
+  readonly views: readonly GraphView[];
+  readonly view: GraphView | undefined;
   /** What the last pass did, "+2 −9", by view; "" for nothing. */
   readonly did: ReadonlyMap<string, string>;
   /** Whether the pass before the view changed anything. */
@@ -84,10 +84,10 @@ export function Toolbar(
     next.hidden = !changed;
   }
 
-  function items({ shown, by, colouring, changes, kept, beside, legend }: Settings, all: (open: boolean) => void): Item[] {
+  function items({ shown, by, colouring, changes, kept, beside, legend }: Settings, all: (open: boolean) => void): MenuItem[] {
     const one = <T extends string>(labels: { readonly [name in T]: string }, chosen: Signal<T>) =>
-      (Object.entries(labels) as [T, string][]).map(([name, label]): Item => ({ label, checked: chosen.value === name, run: () => (chosen.value = name) }));
-    const toggle = (label: string, signal: Signal<boolean>): Item => ({ label, checked: signal.value, run: () => (signal.value = !signal.value) });
+      (Object.entries(labels) as [T, string][]).map(([name, label]): MenuItem => ({ label, checked: chosen.value === name, run: () => (chosen.value = name) }));
+    const toggle = (label: string, signal: Signal<boolean>): MenuItem => ({ label, checked: signal.value, run: () => (signal.value = !signal.value) });
     const { view, kept: saved, eager } = offered ?? {};
     return [
       ...(shown.value === "drawing" ? [

@@ -3,23 +3,23 @@
 import type { CompileData, GradNodeData, GraphData, LineData, NodeData, StageData } from "../../record";
 import { artifact, level } from "../../stages";
 
-export type Kind = "captured" | "traced" | "joint" | "forward" | "backward" | "eager";
+export type GraphKind = "captured" | "traced" | "joint" | "forward" | "backward" | "eager";
 
-export interface View {
+export interface GraphView {
   readonly id: string;
   /** The stage that made it. */
   readonly stage: string;
   readonly title: string;
-  readonly kind: Kind;
+  readonly kind: GraphKind;
   /** Views of one family are states of one graph: what persists has the same id, and is drawn in the same place. */
   readonly family: string;
   readonly graph: GraphData;
   readonly lines: readonly LineData[];
   /** The state before it. */
-  readonly before: View | null;
+  readonly before: GraphView | null;
 }
 
-export const WHAT: { readonly [kind in Kind]: string } = {
+export const WHAT: { readonly [kind in GraphKind]: string } = {
   captured: "the graph captured from bytecode",
   traced: "the traced graph, as ATen operations",
   joint: "forward and backward traced as one graph",
@@ -29,10 +29,10 @@ export const WHAT: { readonly [kind in Kind]: string } = {
 };
 
 /** In the order in which they were made; eager's autograd graph stands before the joint one. */
-export function viewsOf(compile: CompileData): View[] {
-  const views: View[] = [];
-  const latest = new Map<string, View>();
-  const add = (made: Omit<View, "before" | "family">) => {
+export function viewsOf(compile: CompileData): GraphView[] {
+  const views: GraphView[] = [];
+  const latest = new Map<string, GraphView>();
+  const add = (made: Omit<GraphView, "before" | "family">) => {
     const family = `${made.kind === "joint" ? "traced" : made.kind} ${level(made.graph)}`;
     const view = { ...made, family, before: latest.get(family) ?? null };
     latest.set(family, view);
@@ -61,7 +61,7 @@ const EAGER = { id: "eager", title: "eager autograd", kind: "eager" } as const;
 /** What ids of nodes begin with in a record of a log. */
 const IN_LOGS = { forward: "fw", backward: "bw" };
 
-function kindOf(stage: StageData, graph: GraphData): Kind {
+function kindOf(stage: StageData, graph: GraphData): GraphKind {
   const of = level(graph);
   for (const half of ["forward", "backward"] as const) if (stage.half?.endsWith(half) || of === IN_LOGS[half]) return half;
   if (graph.nodes.some(isTangent)) return "joint";
@@ -72,7 +72,7 @@ function kindOf(stage: StageData, graph: GraphData): Kind {
 export const isTangent = (node: NodeData): boolean => node.op === "placeholder" && /^tangents?_\d+$/.test(node.name);
 
 /** The view of a stage, or of the last stage before it that has one; undefined where none has. */
-export function viewAt(views: readonly View[], compile: CompileData, stage: string): View | undefined {
+export function viewAt(views: readonly GraphView[], compile: CompileData, stage: string): GraphView | undefined {
   const stages = compile.stages ?? [];
   for (let at = stages.findIndex(each => each.id === stage); at >= 0; at--) {
     const made = artifact(compile, stages[at]!);

@@ -1,12 +1,12 @@
 // From box to box with the arrow keys: down and up along edges, left and right to the box beside.
 
 import { type Rectangle, within } from "./camera";
-import { type Mark, overlap, type Scene } from "./scene";
+import { type DrawnItem, overlap, type Scene } from "./scene";
 
 export type Way = "up" | "down" | "left" | "right";
 
 /** The box to go to; null where there is none that way. Without a box to start from, the first one in view. */
-export function next(scene: Scene, from: Mark | null, way: Way, seen: Rectangle): Mark | null {
+export function next(scene: Scene, from: DrawnItem | null, way: Way, seen: Rectangle): DrawnItem | null {
   const boxes = scene.marks.filter(mark => !mark.open);
   if (!from) return boxes.filter(mark => overlap(mark, seen)).sort((a, b) => a.y - b.y || a.x - b.x)[0] ?? boxes[0] ?? null;
   if (from.open) return way === "down" || way === "right" ? (boxes.find(mark => within(mark, from)) ?? null) : null;
@@ -15,8 +15,8 @@ export function next(scene: Scene, from: Mark | null, way: Way, seen: Rectangle)
   return nearest ?? null;
 }
 
-function along(scene: Scene, from: Mark, way: "up" | "down"): Mark[] {
-  const found = new Set<Mark>();
+function along(scene: Scene, from: DrawnItem, way: "up" | "down"): DrawnItem[] {
+  const found = new Set<DrawnItem>();
   for (const line of scene.lines) {
     if (way === "down" && line.from === from) line.to.forEach(mark => found.add(mark));
     if (way === "up" && line.to.includes(from)) found.add(line.from);
@@ -24,7 +24,7 @@ function along(scene: Scene, from: Mark, way: "up" | "down"): Mark[] {
   return [...found];
 }
 
-function beside(boxes: readonly Mark[], from: Mark, way: "left" | "right"): Mark[] {
+function beside(boxes: readonly DrawnItem[], from: DrawnItem, way: "left" | "right"): DrawnItem[] {
   const middle = from.y + from.height / 2;
   const right = way === "right";
   return boxes.filter(mark =>
@@ -33,7 +33,7 @@ function beside(boxes: readonly Mark[], from: Mark, way: "left" | "right"): Mark
 }
 
 /** The way that is walked counts less than the way aside. */
-function distance(from: Mark, to: Mark, way: Way): number {
+function distance(from: DrawnItem, to: DrawnItem, way: Way): number {
   const dx = Math.abs(from.x + from.width / 2 - to.x - to.width / 2);
   const dy = Math.abs(from.y + from.height / 2 - to.y - to.height / 2);
   return way === "up" || way === "down" ? dy + 2 * dx : dx + 2 * dy;

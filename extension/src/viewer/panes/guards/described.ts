@@ -7,7 +7,7 @@ import type { CompileData, ConstantData, GuardData, InputData, TensorFactsData }
 export class Mistyped extends Error {}
 
 export const KINDS = ["tensor", "int", "float", "bool", "str", "None", "list", "tuple", "dict", "object"] as const;
-export type Kind = (typeof KINDS)[number];
+export type InputKind = (typeof KINDS)[number];
 
 export const DTYPES = [
   "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128",
@@ -54,16 +54,16 @@ export function resized(facts: TensorFactsData, sizes: readonly number[]): Tenso
   return { ...facts, sizes, strides: keep ? facts.strides : facts.strides === null ? null : contiguous(sizes) };
 }
 
-export function kindOf(input: InputData): Kind {
+export function kindOf(input: InputData): InputKind {
   switch (input.kind) {
     case "number": return input.constant?.type === "float" ? "float" : "int";
     case "none": return "None";
-    default: return (KINDS as readonly string[]).includes(input.kind) ? (input.kind as Kind) : "object";
+    default: return (KINDS as readonly string[]).includes(input.kind) ? (input.kind as InputKind) : "object";
   }
 }
 
 /** A value of another kind in the same place, as a start. */
-export function ofKind(input: InputData, kind: Kind): InputData {
+export function ofKind(input: InputData, kind: InputKind): InputData {
   const place = { source: input.source, kind: recordKind(kind), role: input.role, name: input.name };
   switch (kind) {
     case "tensor": return { ...place, tensor: input.tensor ?? { dtype: "float32", device: "cpu", sizes: [1], strides: [1] } };
@@ -78,7 +78,7 @@ export function ofKind(input: InputData, kind: Kind): InputData {
   }
 }
 
-function recordKind(kind: Kind): string {
+function recordKind(kind: InputKind): string {
   return kind === "int" || kind === "float" ? "number" : kind === "None" ? "none" : kind;
 }
 

@@ -4,10 +4,10 @@ import { aria, button, fill, h, on } from "../../dom";
 import { count, phrase } from "../../format";
 import type { GlobalStateData, InputData, TensorFactsData } from "../../record";
 import {
-  contiguous, DTYPES, isContiguous, type Kind, KINDS, kindOf, Mistyped, ofKind, parseConstant, parseSizes, resized, writtenSizes,
+  contiguous, DTYPES, isContiguous, type InputKind, KINDS, kindOf, Mistyped, ofKind, parseConstant, parseSizes, resized, writtenSizes,
 } from "./described";
 
-export interface Changes {
+export interface CallChanges {
   input(changed: InputData): void;
   state(changed: GlobalStateData): void;
   reset(source: string): void;
@@ -17,7 +17,7 @@ const MOST_OPEN = 8;
 
 /** The first `open` inputs are shown at once (not more than a few), the rest when asked for. */
 export function form(
-  inputs: readonly InputData[], open: number, state: GlobalStateData | null, isChanged: (source: string) => boolean, changes: Changes,
+  inputs: readonly InputData[], open: number, state: GlobalStateData | null, isChanged: (source: string) => boolean, changes: CallChanges,
 ): HTMLElement {
   const shown = Math.min(Math.max(open, 1), MOST_OPEN);
   const groups = inputs.map(input => () => group(input, isChanged, changes));
@@ -37,11 +37,11 @@ function folded(name: string, parts: readonly (() => HTMLElement)[]): HTMLElemen
 }
 
 /** The fields of one input; they are made again where its kind is changed. */
-function group(seen: InputData, isChanged: (source: string) => boolean, changes: Changes): HTMLElement {
+function group(seen: InputData, isChanged: (source: string) => boolean, changes: CallChanges): HTMLElement {
   const element = h("fieldset.ex-input");
   const refill = (input: InputData) => {
     const kind = select("Kind", KINDS, kindOf(input), value => {
-      const next = ofKind(input, value as Kind);
+      const next = ofKind(input, value as InputKind);
       changes.input(next);
       refill(next);
       element.querySelector<HTMLElement>("select")?.focus();
@@ -116,7 +116,7 @@ function tensorFields(input: InputData, facts: TensorFactsData, send: (next: Inp
   ];
 }
 
-function stateGroup(seen: GlobalStateData, changes: Changes): HTMLElement {
+function stateGroup(seen: GlobalStateData, changes: CallChanges): HTMLElement {
   let state = seen;
   const put = (changed: Partial<GlobalStateData>) => {
     state = { ...state, ...changed };

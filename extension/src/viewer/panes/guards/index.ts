@@ -1,6 +1,6 @@
 // What must hold for the compiled code to be used, and which calls would break it.
 
-import { DataTable, type Column } from "../../datatable";
+import { DataTable, type TableColumn } from "../../datatable";
 import { button, fill, h } from "../../dom";
 import { isSourceLine, key, parts, syntheticReason, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
@@ -155,7 +155,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
     words.value = filters.words.value = "";
   }
 
-  function columns(): Column<Decision>[] {
+  function columns(): TableColumn<Decision>[] {
     const costs = new Map(context.looked.value?.guard_costs?.map(each => [each.source, each.seconds]));
     const cost = ({ guard }: Decision) => (costs.has(guard.source) ? seconds(costs.get(guard.source) ?? 0) : "");
     return [

@@ -6,7 +6,7 @@ import { key } from "../../element";
 import { bytes, count } from "../../format";
 import type { Linked } from "../../linked";
 import type { BufferData, HalfData } from "../../record";
-import { isAlias, rowsOf, type Place, type PlaceKind, type Plan } from "./plan";
+import { isAlias, rowsOf, type PoolPlace, type PlaceKind, type Plan } from "./plan";
 import { most } from "../../gather";
 
 const LEFT = 96;
@@ -38,7 +38,7 @@ export function drawLives(half: HalfData, plan: Plan, compile: string, called: C
   const heads = headings(half, plan, compile, x, column, height, linked);
   const bars = rows.flatMap((row, n) => {
     const y = top + n * ROW;
-    const first = row[0] as Place;
+    const first = row[0] as PoolPlace;
     const label = first.kind === "pool" ? `pool +${first.offset}` : first.kind === "own" ? "own" : first.kind;
     return [
       svg("text.ex-tick", { x: LEFT - 8, y: y + 12, "text-anchor": "end" }, fitted(label, LEFT - 12)),
@@ -97,7 +97,7 @@ function peaks(plan: Plan, scale: Scale, x: (step: number) => number, column: nu
 }
 
 function drawLife(
-  life: BufferData, place: Place, x: (step: number) => number, column: number, y: number, compile: string, called: Called, patterns: Patterns, linked: Linked,
+  life: BufferData, place: PoolPlace, x: (step: number) => number, column: number, y: number, compile: string, called: Called, patterns: Patterns, linked: Linked,
 ): SVGGElement {
   const { pattern, look } = LOOKS[place.kind];
   const reuses = life.where === "reuse";
@@ -117,7 +117,7 @@ function drawLife(
 
 /** Where a life begins and how wide it is. A step that overwrites in place reads the old value and writes the new one:
  * each gets half of its column. */
-function stretch(life: BufferData, place: Place, x: (step: number) => number, column: number): [from: number, width: number] {
+function stretch(life: BufferData, place: PoolPlace, x: (step: number) => number, column: number): [from: number, width: number] {
   const inPlace = (each: BufferData) => each.where_why?.code === "memory.in_place";
   const next = place.lives.find(each => each.of === life.name && inPlace(each));
   const from = x(life.first ?? 0) + (inPlace(life) ? column / 2 : 0) + 1;

@@ -2,13 +2,13 @@
 
 import { because, becauseText } from "../../because";
 import { legendEntry, sample } from "../../chart";
-import { codes, type Column, DataTable, figure } from "../../datatable";
+import { codes, type TableColumn, DataTable, figure } from "../../datatable";
 import { fill, h, svg } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { bytes, count } from "../../format";
 import { HalfChoice, type Looked } from "../../halfchoice";
 import type { Context, Export, Pane } from "../../pane";
-import { Picture, type Shown } from "../../picture";
+import { Picture, type Presentation } from "../../picture";
 import { whyNone } from "../../stages";
 import type { BufferData, HalfData } from "../../record";
 import { ends } from "../../signal";
@@ -30,8 +30,8 @@ export function memory(into: HTMLElement, context: Context): Pane {
   const rows = { keys: (each: BufferData) => [keyOf(each.name)] };
   const table = DataTable<BufferData>("Buffers", [], context.selection, rows);
   const slots = DataTable<BufferData>("Buffers in the pool", [], context.selection, rows);
-  const lives = Picture("Memory in use, and what lives where", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined, choice.element);
-  const pool = Picture("The pool, to scale", slots, context.selection, context.setting<Shown>("pool", "drawing"));
+  const lives = Picture("Memory in use, and what lives where", table, context.selection, context.setting<Presentation>("shown", "drawing"), undefined, choice.element);
+  const pool = Picture("The pool, to scale", slots, context.selection, context.setting<Presentation>("pool", "drawing"));
   const kept = KeptList(context);
   lives.element.insertBefore(said, lives.element.children[1] ?? null);
   lives.element.append(legendBelow);
@@ -97,7 +97,7 @@ export function memory(into: HTMLElement, context: Context): Pane {
     return said;
   }
 
-  function columnsOf(half: HalfData): Column<BufferData>[] {
+  function columnsOf(half: HalfData): TableColumn<BufferData>[] {
     const items = half.schedule?.items ?? [];
     const byName = new Map(half.buffers?.map(each => [each.name, called(each)]));
     const step = (at: number | undefined) => items[at ?? 0]?.id ?? "returned";
@@ -125,7 +125,7 @@ export function memory(into: HTMLElement, context: Context): Pane {
     ];
   }
 
-  function reasonColumn(name: string, of: (each: BufferData) => BufferData["why"]): Column<BufferData> {
+  function reasonColumn(name: string, of: (each: BufferData) => BufferData["why"]): TableColumn<BufferData> {
     return {
       name, text: each => becauseText(of(each)), order: each => of(each)?.title ?? null,
       cell: each => {
@@ -138,7 +138,7 @@ export function memory(into: HTMLElement, context: Context): Pane {
   return { reveal, exports, dispose };
 }
 
-function offsetColumn(): Column<BufferData> {
+function offsetColumn(): TableColumn<BufferData> {
   return { name: "Offset", numeric: true, text: each => (each.where === "pool" ? String(each.offset ?? 0) : `in ${each.of}`), order: each => (each.where === "pool" ? (each.offset ?? 0) : null) };
 }
 

@@ -9,7 +9,7 @@ const ALIGNMENT = 64;
 export type PlaceKind = "pool" | "own" | "library" | "given";
 
 /** Memory that one buffer, or several one after another, are in. */
-export interface Place {
+export interface PoolPlace {
   readonly kind: PlaceKind;
   /** Bytes from the start of the pool. */
   readonly offset: number;
@@ -23,7 +23,7 @@ export interface Place {
 export interface Plan {
   /** Steps of the schedule; what lives on at position `steps` is returned. */
   readonly steps: number;
-  readonly places: readonly Place[];
+  readonly places: readonly PoolPlace[];
   readonly registers: readonly BufferData[];
   /** Bytes in use at each step and after the last: each buffer in memory of its own, and as planned. */
   readonly before: readonly number[];
@@ -90,7 +90,7 @@ function last(buffer: BufferData, byName: ReadonlyMap<string, BufferData>, goesO
   return at;
 }
 
-function place(owner: BufferData, lives: readonly BufferData[]): Place {
+function place(owner: BufferData, lives: readonly BufferData[]): PoolPlace {
   const kind = owner.where === "pool" || owner.where === "own" || owner.where === "library" ? owner.where : "given";
   const inOrder = [...lives].sort((a, b) => (a.first ?? 0) - (b.first ?? 0) || Number(b === owner) - Number(a === owner));
   return {
@@ -101,8 +101,8 @@ function place(owner: BufferData, lives: readonly BufferData[]): Place {
 }
 
 /** Places that can be drawn in one row, since no two are in use at a time: those at one offset of the pool. */
-export function rowsOf(places: readonly Place[]): Place[][] {
-  const rows: Place[][] = [];
+export function rowsOf(places: readonly PoolPlace[]): PoolPlace[][] {
+  const rows: PoolPlace[][] = [];
   for (const each of places) {
     const row = rows.at(-1);
     const fits = each.kind === "pool" && row?.every(other =>

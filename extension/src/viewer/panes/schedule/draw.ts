@@ -6,7 +6,7 @@ import { type Key, key } from "../../element";
 import { bytes, count, phrase, seconds } from "../../format";
 import type { Linked } from "../../linked";
 import type { HalfData } from "../../record";
-import { CHIP_HEIGHT, rail, type Box, type Lane } from "./rail";
+import { CHIP_HEIGHT, rail, type RailBox, type Lane } from "./rail";
 import { most } from "../../gather";
 
 const LEAST_BOX = 200;
@@ -14,7 +14,7 @@ const MOST_BOX = 460;
 const LANE = 10;
 const LEAST_LANE = 3.5;
 
-export interface Facts {
+export interface ScheduleFacts {
   readonly half: HalfData;
   readonly compile: string;
   /** Seconds of a step, where they were measured. */
@@ -23,7 +23,7 @@ export interface Facts {
   named(operation: string): string;
 }
 
-export function drawSchedule(facts: Facts, width: number, linked: Linked): SVGSVGElement | null {
+export function drawSchedule(facts: ScheduleFacts, width: number, linked: Linked): SVGSVGElement | null {
   const { half, compile } = facts;
   if (!half.schedule || half.schedule.items.length === 0) return null;
   const boxWidth = Math.max(Math.min(LEAST_BOX, width - 20), Math.min(MOST_BOX, Math.round(width * 0.55)));
@@ -39,7 +39,7 @@ export function drawSchedule(facts: Facts, width: number, linked: Linked): SVGSV
 }
 
 function drawBox(
-  box: Box, width: number, { compile, seconds: spent }: Facts, longest: number, linked: Linked,
+  box: RailBox, width: number, { compile, seconds: spent }: ScheduleFacts, longest: number, linked: Linked,
 ): SVGGElement {
   const { item } = box;
   const kind = item.kind === "extern" ? "library call" : "kernel";

@@ -1,7 +1,7 @@
 // What became one kernel, in the order in which it runs, and for any two operations why they are or are not together.
 
 import { because, becauseText } from "../../because";
-import { codes, type Column, DataTable, figure } from "../../datatable";
+import { codes, type TableColumn, DataTable, figure } from "../../datatable";
 import { button, fill, h, tool } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
@@ -9,7 +9,7 @@ import { bytes, count, phrase, seconds } from "../../format";
 import { own } from "../../gather";
 import { HalfChoice, type Looked } from "../../halfchoice";
 import type { Context, Export, Pane } from "../../pane";
-import { part, Picture, type Shown } from "../../picture";
+import { part, Picture, type Presentation } from "../../picture";
 import type { FusionData, HalfData, ItemData, OperationData } from "../../record";
 import { rowsOf } from "../../rows";
 import { ends, onChange } from "../../signal";
@@ -46,7 +46,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   const select = (label: string) => h("select.ex-field", { "aria-label": label, onchange: () => pick(pairSelects.map(each => each.value)) });
   const pairSelects = [select("First operation"), select("Second operation")] as const;
   const steps = DataTable<ItemData>("Steps of the schedule", [], context.selection, { keys: item => keysOf(item) });
-  const picture = Picture("What runs, in order", steps, context.selection, context.setting<Shown>("shown", "drawing"), of => clicked(of), choice.element);
+  const picture = Picture("What runs, in order", steps, context.selection, context.setting<Presentation>("shown", "drawing"), of => clicked(of), choice.element);
   const verdicts = DataTable<FusionData>("Verdicts on pairs of operations", [], context.selection, {
     keys: each => [keyOf(each.first), keyOf(each.second)],
     chosen: each => pick([each.first, each.second]),
@@ -143,7 +143,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     return times.get(item) ?? own(half.extern_seconds, item) ?? null;
   }
 
-  function columns(half: HalfData): Column<ItemData>[] {
+  function columns(half: HalfData): TableColumn<ItemData>[] {
     const order = new Map(half.schedule?.items.map((each, n) => [each.id, n]));
     const kernels = new Map((half.kernels ?? []).map(each => [each.id, each]));
     const operations = byId;

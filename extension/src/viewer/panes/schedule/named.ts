@@ -6,14 +6,14 @@ import type { Model } from "../../model";
 import type { OperationData } from "../../record";
 import { isLibrary, place } from "../../sources";
 
-export interface Named {
+export interface OperationName {
   /** "sum · line 6", or the operation's id where nothing of the graph became it. */
   readonly own: string;
   /** What else it computes as it goes, without a buffer of its own. */
   readonly inside: readonly string[];
 }
 
-export function named(operation: Pick<OperationData, "id" | "origins">, compile: string, model: Model): Named {
+export function named(operation: Pick<OperationData, "id" | "origins">, compile: string, model: Model): OperationName {
   const main = model.record.value.sources.find(each => !isLibrary(each.file));
   const where = (node: string) => [...new Set(model.links.value.sourceLines(key(compile, node)))].map(each => {
     const { file, line } = place(each);

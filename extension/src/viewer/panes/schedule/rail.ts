@@ -13,7 +13,7 @@ export interface Chip {
   readonly width: number;
 }
 
-export interface Box {
+export interface RailBox {
   readonly item: ItemData;
   readonly y: number;
   readonly height: number;
@@ -35,7 +35,7 @@ export interface Lane {
 }
 
 export interface Rail {
-  readonly boxes: readonly Box[];
+  readonly boxes: readonly RailBox[];
   readonly lanes: readonly Lane[];
   readonly laneCount: number;
   readonly height: number;
@@ -55,7 +55,7 @@ export function rail(half: HalfData, boxWidth: number, named: (id: string) => st
   const ports = items.map((_, at) => ({
     out: lanes.filter(each => each.from === at), into: lanes.filter(each => each.to.includes(at)),
   }));
-  const boxes: Box[] = [];
+  const boxes: RailBox[] = [];
   let top = 0;
   for (const [at, item] of items.entries()) {
     const chips = wrapped(item.operations.slice(0, MOST_CHIPS).map(id => ({ id, text: named(id) })), item, boxWidth);

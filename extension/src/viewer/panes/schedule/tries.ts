@@ -2,7 +2,7 @@
 
 import { entry } from "../../gather";
 import type { FusionData } from "../../record";
-import { type Facts, found, type Moves } from "../../walk";
+import { type StepFacts, found, type Moves } from "../../walk";
 
 type Groups = ReadonlyMap<string, readonly string[]>;
 
@@ -39,7 +39,7 @@ export function find(tried: readonly FusionData[], query: string): number[] | st
   const because = (_: Groups, at: number) => `${tried[at]!.why.title}: ${tried[at]!.why.detail ?? ""} [${tried[at]!.why.code}]`;
   const operation = (_: Groups, at: number) => [tried[at]!.first, tried[at]!.second];
   const came = (what: string) => (of: Groups, at: number) => outcome(tried[at]!) === what && because(of, at);
-  const facts: Facts<Groups> = {
+  const facts: StepFacts<Groups> = {
     because, operation, fused: came("fused"), later: came("later"), refused: came("refused"),
     kernel: (groups, at) => operation(groups, at).map(id => (groups.get(id) ?? []).join(" ")), step: (_, at) => at, saves: (_, at) => tried[at]!.score ?? 0,
   };

@@ -6,15 +6,15 @@ import { button, h, on, svg, taken } from "../../dom";
 import { count, percent, seconds } from "../../format";
 import { made } from "../../saving";
 import type { Context, Export, Pane } from "../../pane";
-import { Picture, type Shown } from "../../picture";
+import { Picture, type Presentation } from "../../picture";
 import { Roving } from "../../roving";
 import { ends, Signal, watchAny } from "../../signal";
-import { compilingBefore, tableOf, timelineOf, type Part, type Row, type Span, type Timeline } from "./spans";
+import { compilingBefore, tableOf, timelineOf, type PipelinePart, type SpanRow, type Span, type Timeline } from "./spans";
 import { most } from "../../gather";
 
 const ROW = 24;
 const BAR = 21;
-const LOOKS: { readonly [part in Part]: { readonly look: string; readonly pattern: Pattern; readonly says: string } } = {
+const LOOKS: { readonly [part in PipelinePart]: { readonly look: string; readonly pattern: Pattern; readonly says: string } } = {
   capture: { look: "ex-tone-0", pattern: "plain", says: "bytecode" },
   graph: { look: "ex-tone-4", pattern: "hatched", says: "graph" },
   loops: { look: "ex-tone-2", pattern: "dotted", says: "loops and schedule" },
@@ -32,7 +32,7 @@ export function timeline(into: HTMLElement, context: Context): Pane {
   let marks = new Map<SVGElement, Span>();
   const reveal = (): boolean => false;
   const waits = context.setting<boolean>("waits", false);
-  const table = DataTable<Row>("Compile time by stage", [
+  const table = DataTable<SpanRow>("Compile time by stage", [
     { name: "Compile", text: row => row.compile.id, order: row => row.compile.id },
     {
       name: "Stage", text: row => (row.stage ? "  ".repeat(1 + row.stage.depth) : row.build ? "    " : row.from === null ? "  " : "") + row.name,
@@ -45,7 +45,7 @@ export function timeline(into: HTMLElement, context: Context): Pane {
   ], context.selection);
   const waiting = h("input", { type: "checkbox", checked: waits.value, onchange: () => (waits.value = waiting.checked) });
   const picture = Picture(
-    "Compile time", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined,
+    "Compile time", table, context.selection, context.setting<Presentation>("shown", "drawing"), undefined,
     whole, h("label.ex-check", waiting, "with the time between compiles"),
   );
   picture.element.insertBefore(said, picture.element.children[1] ?? null);

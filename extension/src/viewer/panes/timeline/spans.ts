@@ -4,14 +4,14 @@ import { least, most, sum } from "../../gather";
 import type { BuildData, CompileData, RecordData, StageData } from "../../record";
 import { compileName, halfName } from "../../stages";
 
-export type Part = "capture" | "graph" | "loops" | "code" | "link" | "other";
+export type PipelinePart = "capture" | "graph" | "loops" | "code" | "link" | "other";
 
 export interface Span {
   readonly compile: CompileData;
   /** Absent for the compile as a whole. */
   readonly stage?: StageData;
   readonly name: string;
-  readonly part: Part;
+  readonly part: PipelinePart;
   /** Seconds since the first compile began. */
   readonly from: number;
   readonly seconds: number;
@@ -25,14 +25,14 @@ export interface Timeline {
   readonly busy: readonly (readonly [from: number, to: number])[];
 }
 
-const PARTS: { readonly [stage: string]: Part } = {
+const PARTS: { readonly [stage: string]: PipelinePart } = {
   decode: "capture", bytecode: "capture", capture: "capture",
   schedule: "loops", lower: "loops", dependencies: "loops", fuse: "loops", separate: "loops", order: "loops", "plan memory": "loops",
   generate: "code", build: "code", rejoin: "link", link: "link", "rewritten bytecode": "link",
 };
 
 /** Of ours and of stock. Between capture and lowering everything works on a graph: tracing, passes (a user's too), the partition. */
-function partOf(stage: StageData): Part {
+function partOf(stage: StageData): PipelinePart {
   return Object.hasOwn(PARTS, stage.name) ? (PARTS[stage.name] ?? "other") : stage.graph || stage.same_as || stage.halves ? "graph" : "other";
 }
 
@@ -94,7 +94,7 @@ export function compilingBefore(busy: Timeline["busy"], moment: number): number 
   return busy.reduce((sum, [from, to]) => sum + Math.max(0, Math.min(moment, to) - from), 0);
 }
 
-export interface Row {
+export interface SpanRow {
   readonly compile: CompileData;
   readonly stage?: StageData;
   readonly build?: BuildData;
@@ -105,13 +105,13 @@ export interface Row {
 }
 
 /** The same as rows of a table: each stage, the builds under the one that ran them, and what lies between stages. */
-export function tableOf(record: RecordData): Row[] {
+export function tableOf(record: RecordData): SpanRow[] {
   const { spans } = timelineOf(record);
-  return spans.filter(each => !each.stage).flatMap((whole): Row[] => {
+  return spans.filter(each => !each.stage).flatMap((whole): SpanRow[] => {
     const { compile } = whole;
     const own = spans.filter(each => each.stage && each.compile === compile);
     const inStages = sum(own.filter(each => each.stage?.depth === 0), each => each.seconds);
-    const rows = own.flatMap((span): Row[] => {
+    const rows = own.flatMap((span): SpanRow[] => {
       const { stage } = span;
       const note = stage?.error ? `failed: ${stage.error}` : stage?.same_as ? "changed nothing" : "";
       const half = compile.halves?.find(each => each.name === stage?.half);

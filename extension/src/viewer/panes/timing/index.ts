@@ -1,19 +1,19 @@
 // How fast it is beside eager and stock, where the time goes, how near that is to what the machine can do, and how exact.
 
-import { codes, type Column, DataTable, figure } from "../../datatable";
+import { codes, type TableColumn, DataTable, figure } from "../../datatable";
 import { button, fill, h, on } from "../../dom";
 import { key, type Key } from "../../element";
 import { bytes, count, percent, phrase, scaled, seconds } from "../../format";
 import type { Context, Export, Pane } from "../../pane";
-import { part, Picture, type Shown } from "../../picture";
+import { part, Picture, type Presentation } from "../../picture";
 import type { AccuracyData, DivergenceData, RecordData, SamplesData } from "../../record";
 import { type Dispose, ends, Signal, watchAny } from "../../signal";
 import { drawBars } from "./bars";
 import { costsOf, performance, rate, usable, whyNoOverhead, type Cost } from "./costs";
 import { paysOffAfter, withQuartiles, writtenError } from "./figures";
-import { Retime } from "./retime";
+import { RetimeForm } from "./retime";
 import { drawRoofline, pointsOf } from "./roofline";
-import { contestants, type Run, Runs } from "./runs";
+import { contestants, type TimedRun, Runs } from "./runs";
 import { drawStrips } from "./strips";
 import { least, most } from "../../gather";
 
@@ -34,12 +34,12 @@ export function timing(into: HTMLElement, context: Context): Pane {
   const reveal = (what: Key): boolean => bars.reveal(what);
   const { selection, model, host } = context;
   const link = { keys: (each: Cost) => [key(each.compile, each.id)] };
-  const strips = Picture("A whole call", DataTable<SamplesData>("Seconds of a call", contestantColumns(), selection), selection, context.setting<Shown>("calls", "drawing"));
-  const bars = Picture("Kernel by kernel", DataTable<Cost>("Kernels and library calls", [], selection, link), selection, context.setting<Shown>("kernels", "drawing"));
-  const roofline = Picture("Roofline", DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Shown>("roofline", "drawing"));
-  const runTable = DataTable<Run>("Runs", [], selection);
+  const strips = Picture("A whole call", DataTable<SamplesData>("Seconds of a call", contestantColumns(), selection), selection, context.setting<Presentation>("calls", "drawing"));
+  const bars = Picture("Kernel by kernel", DataTable<Cost>("Kernels and library calls", [], selection, link), selection, context.setting<Presentation>("kernels", "drawing"));
+  const roofline = Picture("Roofline", DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Presentation>("roofline", "drawing"));
+  const runTable = DataTable<TimedRun>("Runs", [], selection);
   const runPart = part("Runs", [], runTable.element);
-  const retime = Retime(() => model.record.value.created.replace("T", " ").replace(/\+00:00$/, " UTC"), {
+  const retime = RetimeForm(() => model.record.value.created.replace("T", " ").replace(/\+00:00$/, " UTC"), {
     retime: shapes => {
       chosen.value = runs.start(shapes);
       host.live.value?.send({ type: "retime", run: chosen.value, shapes });
@@ -99,7 +99,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
     retime.show(abilities.value, host.live.value !== null);
   }
 
-  function shownRun(): Run | undefined {
+  function shownRun(): TimedRun | undefined {
     const { value: all } = runs.all;
     return all.find(each => each.id === chosen.value) ?? all.at(-1);
   }
@@ -125,18 +125,18 @@ export function timing(into: HTMLElement, context: Context): Pane {
     const all = runs.all.value;
     runPart.hidden = all.length < 2;
     const names = [...new Set(all.flatMap(run => contestants(run).map(each => each.name)))];
-    const of = (run: Run, name: string) => contestants(run).find(each => each.name === name);
+    const of = (run: TimedRun, name: string) => contestants(run).find(each => each.name === name);
     runTable.show(all, [
       {
         name: "Run", text: run => run.name, cell: run => button("ex-choice", run.name, () => (chosen.value = run.id), { "aria-pressed": String(run === shownRun()) }),
       },
       { name: "Sizes", text: run => Object.entries(run.shapes).map(([name, sizes]) => `${name} ${sizes.join("×")}`).join(", ") || "as in the record" },
-      ...names.map((name): Column<Run> => ({ ...figure(name, run => of(run, name)?.median), text: run => (of(run, name) ? withQuartiles(of(run, name)!) : "") })),
+      ...names.map((name): TableColumn<TimedRun> => ({ ...figure(name, run => of(run, name)?.median), text: run => (of(run, name) ? withQuartiles(of(run, name)!) : "") })),
       { name: "State", text: run => (run.state === "failed" ? run.error : run.state === "running" ? run.doing || "running" : "") },
     ]);
   }
 
-  function contestantColumns(shown: readonly SamplesData[] = []): Column<SamplesData>[] {
+  function contestantColumns(shown: readonly SamplesData[] = []): TableColumn<SamplesData>[] {
     const eager = shown.find(each => each.name === "eager");
     return [
       { name: "Contestant", text: each => each.name, cell: each => h("strong", each.name) },
@@ -156,7 +156,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
   }
 
   /** Of each engine that compiled. */
-  function showAccuracy(found: readonly AccuracyData[], run: Run | undefined): void {
+  function showAccuracy(found: readonly AccuracyData[], run: TimedRun | undefined): void {
     if (!found.length || (run && run.id !== "" && !run.timing?.accuracy)) {
       fill(accuracyPart);
       return;
@@ -220,11 +220,11 @@ export function timing(into: HTMLElement, context: Context): Pane {
     roofline.show((width, linked) => drawRoofline(costs, machine, width, linked));
   }
 
-  function costColumns(record: RecordData, total: number): Column<Cost>[] {
+  function costColumns(record: RecordData, total: number): TableColumn<Cost>[] {
     const machine = record.timing?.machine;
     const found = (each: Cost) => (machine && usable(machine) ? performance(each, machine) : null);
     const several = new Set(record.compiles.flatMap(each => each.halves?.map(half => half.name) ?? [])).size > 1;
-    const columns: Column<Cost>[] = [
+    const columns: TableColumn<Cost>[] = [
       codes("Kernel", each => each.id),
       { name: "Of", text: each => `${each.compile} ${each.half}`.trim(), order: each => `${each.compile} ${each.half}` },
       { name: "Runs", text: each => each.runs },

@@ -4,7 +4,7 @@ import { aria, button, fill, h } from "../../dom";
 import { bytes, phrase } from "../../format";
 import type { Abilities } from "../../protocol";
 import { positionOf, positions, Sizes, sizeAt, type Dim } from "./sizes";
-import type { Run, Shapes } from "./runs";
+import type { TimedRun, Shapes } from "./runs";
 
 export interface Asks {
   retime(shapes: Shapes): void;
@@ -13,7 +13,7 @@ export interface Asks {
 
 const MUCH = 2 ** 31;
 
-export function Retime(made: () => string, asks: Asks) {
+export function RetimeForm(made: () => string, asks: Asks) {
   const element = h("section.ex-picture.ex-retime");
   let sizes = Sizes([]);
   const status = h("span.ex-doing", { role: "status" });
@@ -23,7 +23,7 @@ export function Retime(made: () => string, asks: Asks) {
   const total = h("span.ex-count");
   /** What was told last: sizes that were chosen stay where the same is told again. */
   let lastSaid = "";
-  let running: Run | undefined;
+  let running: TimedRun | undefined;
 
   /** What the kernel can do: null where it has not said, or where there is none. */
   function show(abilities: Abilities | null, connected: boolean): void {
@@ -54,7 +54,7 @@ export function Retime(made: () => string, asks: Asks) {
   }
 
   /** What is under way. */
-  function tell(run: Run | undefined): void {
+  function tell(run: TimedRun | undefined): void {
     running = run;
     start.disabled = run !== undefined;
     stop.disabled = run === undefined;
@@ -90,4 +90,4 @@ export function Retime(made: () => string, asks: Asks) {
   return { element, show, tell };
 }
 
-export type Retime = ReturnType<typeof Retime>;
+export type RetimeForm = ReturnType<typeof RetimeForm>;

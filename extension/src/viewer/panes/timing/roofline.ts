@@ -68,12 +68,12 @@ function bandwidthName(machine: MachineData, from: number, corner: number, x: (v
   return svg("text.ex-peak", { x: cx, y: cy - 7, "text-anchor": "middle", transform: `rotate(${angle} ${cx} ${cy})` }, long ? text : "");
 }
 
-type Label = { readonly text: string; readonly x: number; readonly y: number; readonly end: boolean };
+type PointLabel = { readonly text: string; readonly x: number; readonly y: number; readonly end: boolean };
 
 /** Names for the kernels that take most time, each where no other name or point is. */
-function labels(points: readonly Point[], x: (v: number) => number, y: (v: number) => number, width: number, bottom: number): (Label | null)[] {
+function labels(points: readonly Point[], x: (v: number) => number, y: (v: number) => number, width: number, bottom: number): (PointLabel | null)[] {
   const boxes: [number, number, number, number][] = points.map(({ at }) => [x(at.intensity) - 4, y(at.flopsPerSecond) - 4, x(at.intensity) + 4, y(at.flopsPerSecond) + 4]);
-  const found: (Label | null)[] = points.map(() => null);
+  const found: (PointLabel | null)[] = points.map(() => null);
   const byTime = points.map((_, n) => n).sort((a, b) => (points[b]?.cost.seconds ?? 0) - (points[a]?.cost.seconds ?? 0));
   for (const n of byTime.slice(0, LABELLED)) {
     const point = points[n] as Point;
@@ -94,7 +94,7 @@ function labels(points: readonly Point[], x: (v: number) => number, y: (v: numbe
   return found;
 }
 
-function drawPoint({ cost, at }: Point, x: number, y: number, label: Label | null, linked: Linked): SVGGElement {
+function drawPoint({ cost, at }: Point, x: number, y: number, label: PointLabel | null, linked: Linked): SVGGElement {
   const name = `${cost.id}: ${scaled(at.flopsPerSecond, "FLOP/s")} at ${intensity(at.intensity)} operations a byte, `
     + `${Math.round(at.share * 100)} % of what ${at.bound} allows`;
   const shape = at.bound === "bandwidth"

@@ -7,7 +7,7 @@ import { median, quartiles } from "./figures";
 
 export type Shapes = { readonly [argument: string]: readonly number[] };
 
-export interface Run {
+export interface TimedRun {
   /** "" is the record's own. */
   readonly id: string;
   /** What it is called on the page. */
@@ -22,10 +22,10 @@ export interface Run {
 }
 
 export function Runs() {
-  const all = new Signal<readonly Run[]>([]);
+  const all = new Signal<readonly TimedRun[]>([]);
   let asked = 0;
-  const running = (): Run | undefined => [...all.value].reverse().find(each => each.state === "running");
-  const find = (id: string): Run | undefined => all.value.find(each => each.id === id);
+  const running = (): TimedRun | undefined => [...all.value].reverse().find(each => each.state === "running");
+  const find = (id: string): TimedRun | undefined => all.value.find(each => each.id === id);
 
   /** The record's own timing: what was measured when it was made. */
   function recorded(timing: TimingData | null | undefined): void {
@@ -76,7 +76,7 @@ export function Runs() {
     for (const run of all.value) if (run.state === "running") put({ ...run, state: "failed", error: "the kernel is gone", doing: "" });
   }
 
-  function put(run: Run): void {
+  function put(run: TimedRun): void {
     const there = all.value.some(each => each.id === run.id);
     all.value = there ? all.value.map(each => (each.id === run.id ? run : each)) : [...all.value, run];
   }
@@ -86,12 +86,12 @@ export function Runs() {
 
 export type Runs = ReturnType<typeof Runs>;
 
-function blank(id: string, shapes: Shapes, name = "the record's"): Run {
+function blank(id: string, shapes: Shapes, name = "the record's"): TimedRun {
   return { id, name, shapes, samples: new Map(), timing: null, state: "running", doing: "", error: "" };
 }
 
 /** Each contestant of a run, finished or under way. */
-export function contestants(run: Run): SamplesData[] {
+export function contestants(run: TimedRun): SamplesData[] {
   if (run.timing) return [...run.timing.contestants];
   return [...run.samples].map(([name, samples]) => {
     const [low, high] = quartiles(samples);
