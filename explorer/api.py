@@ -133,7 +133,10 @@ def explore(
         asked = Asked(config, name or title(fn), engine, theirs, time, fixes, values, progress)
         record = harmless(fn, args, kwargs, asked, grad=grad, leave=leave)
 
-        def again(fn: Any, args: Any, kwargs: Any, config: Config, *, name: str, progress: Progress) -> Record:
+        def again(
+            fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object], config: Config, *,
+            name: str, progress: Progress,
+        ) -> Record:  # fmt: skip
             edited = replace(asked, config=config, name=name, progress=progress)
             return harmless(fn, args, kwargs, edited, grad=grad, leave="unchanged")
 

@@ -70,7 +70,7 @@ class _WrapperPart(torch.autograd.Function):
 
 class _Joined(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, cls: Any, names: Any, context: Any, *parts: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, cls: type, names: Any, context: Any, *parts: torch.Tensor) -> torch.Tensor:
         ctx.cls, ctx.names = cls, names
         ctx.reached = [_is_reached(each, is_first=each is parts[0]) for each in parts]
         apart = [_apart(each, is_reached) for each, is_reached in zip(parts, ctx.reached, strict=True)]

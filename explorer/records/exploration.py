@@ -109,7 +109,7 @@ class Asked:
 
 
 def harmless(
-    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], asked: Asked, *,
+    fn: Callable[..., Any], args: tuple[object, ...], kwargs: Mapping[str, object], asked: Asked, *,
     grad: bool | None = None, leave: Leave = "called",
 ) -> Record:  # fmt: skip
     """The record of a call, whose lasting effects are those of one eager call, or none.

@@ -87,7 +87,7 @@ class Again:
         found = torch.autograd.grad(heads, edges, tangents, create_graph=True, allow_unused=True)
         return dict(zip(wanted, found, strict=True))
 
-    def _given(self, index: int, value: Any) -> Any:
+    def _given(self, index: int, value: object) -> Any:
         """An input of the second run: another tensor than the caller's, so that its hooks do not run here."""
         if isinstance(value, Metadata):
             value = value.zeros()
@@ -308,7 +308,9 @@ class GradientLayout:
     They are those of the forward output it belongs to, contiguous where that one is not dense.
     """
 
-    def __init__(self, shape: tuple[int, ...], stride: tuple[int, ...] | None, dtype: torch.dtype, device: Any) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], stride: tuple[int, ...] | None, dtype: torch.dtype, device: torch.device
+    ) -> None:
         self.shape, self.stride, self.dtype, self.device = shape, stride, dtype, device
 
     @staticmethod

@@ -274,7 +274,7 @@ class JointTracer:
             self.attribution.attribute(tensors_with_bases((result, args, kwargs)))
         return result
 
-    def written_out(self, node: fx.Node, args: Any, kwargs: dict[str, Any]) -> Any:
+    def written_out(self, node: fx.Node, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """The call without `out=`, its results then written there: of some overloads with `out=` a write is lost.
 
         Raises Unsupported for `out=` of another dtype than the result's: some operators cast, others raise. Also for

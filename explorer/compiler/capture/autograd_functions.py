@@ -43,7 +43,7 @@ class FunctionContext(ObjectValue):
         return super().get_attr(t, name)
 
 
-def evaluated(t: Tracer, cls: Any, args: list[Value]) -> Value:
+def evaluated(t: Tracer, cls: type, args: list[Value]) -> Value:
     """cls.apply(*args): the forward's nodes where nothing is differentiated, else a call of a function made of both."""
     if t.tape.branches or t.torch_state.levels:
         unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} inside of another function of the graph")
@@ -97,7 +97,7 @@ def _forward(t: Tracer, cls: Any, context: FunctionContext, args: list[Value]) -
 
 
 def _backward(
-    t: Tracer, cls: Any, context: FunctionContext, args: list[Value], results: list[Value], first: Body
+    t: Tracer, cls: type, context: FunctionContext, args: list[Value], results: list[Value], first: Body
 ) -> tuple[Body, list[int | None]]:
     """The body of backward, on gradients and what forward kept; and for each tensor argument which of its outputs is
     the gradient."""
@@ -126,7 +126,7 @@ def _backward(
 
 
 def _function(
-    t: Tracer, cls: Any, first: Body, second: Body, count: int, results: int, places: Sequence[int | None],
+    t: Tracer, cls: type, first: Body, second: Body, count: int, results: int, places: Sequence[int | None],
     differentiable: tuple[bool, ...],
 ) -> tuple[Callable[..., Any], list[fx.Node]]:  # fmt: skip
     """A function of the tensor arguments and of all that the bodies use besides."""

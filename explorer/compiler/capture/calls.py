@@ -128,7 +128,7 @@ class Calls(Tracer, Protocol):
                     return folded
         return self.inline(function, args, kwargs)
 
-    def _of_optree(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _of_optree(self, function: Callable[..., object], args: list[Value], kwargs: dict[str, Value]) -> Value:
         """A function of optree as torch has it in Python. The order of keys is a setting, which is guarded."""
         if function.__name__ != "is_dict_insertion_ordered":
             return self.inline(self.function_of(optrees()[function]), args, kwargs)
@@ -144,7 +144,7 @@ class Calls(Tracer, Protocol):
         self.guard(self.known_source(registry), KeysAre(tuple(registry)), why)
         return self.from_python(dispatch(self.constant_of(args[0])))
 
-    def fold(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    def fold(self, function: Callable[..., object], args: list[Value], kwargs: dict[str, Value]) -> Value | None:
         """Call for real, where it is known what every argument is and will be; None where it is not."""
         try:
             plain = [self.lasting(a) for a in args]
@@ -252,13 +252,13 @@ class Calls(Tracer, Protocol):
 
     # ------------------------------------------------------------------------------------------------------ builtins
 
-    def rule_for(self, function: Any) -> Rule | None:
+    def rule_for(self, function: Callable[..., object]) -> Rule | None:
         try:
             return None if self.torch_state.modes and is_graph_function(function) else CALLS.get(function)
         except TypeError:
             return None
 
-    def call_builtin(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call_builtin(self, function: Callable[..., object], args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Call something that is not written in Python."""
         rule = self.rule_for(function)
         if rule is not None:
@@ -358,14 +358,18 @@ class Calls(Tracer, Protocol):
             refuse(f"of {value.describe()}")
         return source or self.known_source(found), found
 
-    def _descriptor_call(self, function: Any, owner: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _descriptor_call(
+        self, function: Callable[..., object], owner: type, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         """dict.update(x, ...), object.__setattr__(x, ...): the method of C, whatever a subclass overrides."""
         first, *rest = args
         if isinstance(function, (types.GetSetDescriptorType, types.MemberDescriptorType)):
             unsupported(reasons.UNTRACEABLE_CALL, f"{owner.__name__}.{function.__name__}")
         return first.method(self, function.__name__, rest, kwargs)
 
-    def _class_builtin(self, function: Any, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _class_builtin(
+        self, function: Callable[..., object], cls: type, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         """dict.fromkeys, str.maketrans, object.__new__ and their like."""
         if function.__name__ == "__new__":
             return self.new_instance(args, kwargs)
@@ -531,7 +535,7 @@ class Calls(Tracer, Protocol):
         self.looked_up[key] = found
         return found
 
-    def class_attribute(self, owner: type, name: str, found: Any) -> Value:
+    def class_attribute(self, owner: type, name: str, found: object) -> Value:
         """What `owner.__dict__[name]` holds; data is guarded where the class is not a library's."""
         if (id(owner), name) in self.effects.classes:
             return self.effects.classes[id(owner), name]

@@ -374,7 +374,7 @@ def watching() -> tuple[str, ...]:
 
 def is_importing() -> bool:
     """Whether this frame is part of an import that the compiled function caused, which happens once."""
-    frame: types.FrameType | None = sys._getframe()
+    frame: Any | None = sys._getframe()
     while frame is not None and frame.f_code.co_filename not in ("<frozen importlib._bootstrap>", hook.__file__):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename != hook.__file__

@@ -92,7 +92,7 @@ PACKED = frozenset("one_hot max_pool1d".split())
 """Those whose result is contiguous then, where what they do with fake tensors keeps the order of the axes."""
 
 
-def as_of_real(name: str, result: Any) -> Any:
+def as_of_real(name: str, result: object) -> Any:
     """The result of a function on fake tensors, laid out as that of real ones is, and no view where that is none."""
     if not isinstance(result, FakeTensor) or result.device.type != "cpu":
         return result
@@ -127,7 +127,9 @@ class LaidOut(FakeTensorMode):
         self._kept: list[torch.UntypedStorage] = []  # the memory of another may not get its number
         self.drew = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Any = None
+    ) -> object:
         is_higher_order = isinstance(func, HigherOrderOperator)
         if not is_higher_order:
             return super().__torch_dispatch__(func, types, args, kwargs)
@@ -135,7 +137,7 @@ class LaidOut(FakeTensorMode):
             return super().dispatch(func, types, args, kwargs or {})
         return func.python_key_table[FakeTensorMode](self, *args, **kwargs or {})  # found by the mode's exact class
 
-    def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def dispatch(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
         if func._schema.is_mutable or func in BATCH_NORMS:
             for each in written_arguments(func, args, kwargs or {}):
                 self.count_write(each)
@@ -180,7 +182,7 @@ class LaidOut(FakeTensorMode):
             self.written[self._kept[-1]._cdata] += 1
 
 
-def written_arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, object]) -> list[Tensor]:
+def written_arguments(func: Any, args: Sequence[object], kwargs: Mapping[str, object]) -> list[Tensor]:
     """The tensors that an operator writes, by its schema; those of batch norms leave out the running statistics."""
     arguments = func._schema.arguments
     given = {argument.name: value for argument, value in zip(arguments, args, strict=False)} | dict(kwargs)
@@ -212,7 +214,7 @@ def _mixed(func: Any, args: Sequence[object]) -> list[Place]:
     return given if apart or func is aten.native_dropout_backward.default else []
 
 
-def _is_unruled(func: Any, args: Sequence[Any], result: Tensor) -> bool:
+def _is_unruled(func: Any, args: Sequence[object], result: Tensor) -> bool:
     """Whether the rule on tensors without data says nothing of where the kernel writes: results without elements, whose
     other sizes are fixed where their inputs have gaps, and those that indices lie in another way give their places."""
     tensors = tensors_in(args)

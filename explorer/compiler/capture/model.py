@@ -430,7 +430,7 @@ class DataModel(Tracer, Protocol):
         self.tape.note_shape_guards(f"it was needed as {as_what}, so the answer for these sizes was used")
         return found
 
-    def from_sym(self, found: Any) -> Value:
+    def from_sym(self, found: object) -> Value:
         """What was computed from sizes, as a value. A condition is True or False for these sizes from here on: it is no
         number to ShapeEnv, as it is to Python."""
         if not isinstance(found, (torch.SymInt, torch.SymFloat, torch.SymBool)):

@@ -224,7 +224,7 @@ def _number(value: Any, hint: Hint, most: int | None) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def _asked(
-    target: Any, given: tuple[Hashable, Hashable], settings: tuple[object, ...], shapes: bool
+    target: Callable[..., object], given: tuple[Hashable, Hashable], settings: tuple[object, ...], shapes: bool
 ) -> tuple[str, tuple[tuple[int, ...], ...] | None]:
     """What the operator says, or else the sizes of what it makes; `settings` are those of the process that the answer
     depends on."""

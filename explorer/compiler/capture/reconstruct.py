@@ -101,7 +101,7 @@ class Reconstruction:
         self.emit("STORE_FAST", name)
         return name
 
-    def constant(self, value: Any) -> None:
+    def constant(self, value: object) -> None:
         self.emit("LOAD_CONST", value)
 
     def output(self, node: fx.Node) -> None:
@@ -175,7 +175,9 @@ class Reconstruction:
 
     # ------------------------------------------------------------------------------------------------ kinds of values
 
-    def call(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> None:
+    def call(
+        self, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, Any] | None = None
+    ) -> None:
         """Push the result of calling a Python object."""
         named = kwargs or {}
         if any(not name.isidentifier() for name in named):
@@ -185,7 +187,7 @@ class Reconstruction:
             self.value(argument)
         self.body += build.call_stacked(len(args) + len(named), tuple(named))
 
-    def call_on_output(self, function: Any, node: fx.Node) -> None:
+    def call_on_output(self, function: Callable[..., object], node: fx.Node) -> None:
         """Push function(what the graph returned for a node)."""
         self.constant(function)
         self.output(node)
@@ -211,7 +213,7 @@ class Reconstruction:
             self.call(setting.write, list(map(self.t.from_python, (*key, *value))))
             self.emit("POP_TOP")
 
-    def discard_method(self, load: Callable[[], None], name: str, args: Sequence[Any]) -> None:
+    def discard_method(self, load: Callable[[], None], name: str, args: Sequence[object]) -> None:
         """Call a method of what `load` pushes, for its effect."""
         load()
         self.emit("LOAD_ATTR", name)
@@ -220,7 +222,7 @@ class Reconstruction:
         self.body += build.call_stacked(len(args))
         self.emit("POP_TOP")
 
-    def discard_call(self, function: Any, load: Callable[[], None], args: Sequence[Any]) -> None:
+    def discard_call(self, function: Callable[..., object], load: Callable[[], None], args: Sequence[object]) -> None:
         """Call function(what `load` pushes, *args), for its effect."""
         self.constant(function)
         load()

@@ -385,8 +385,9 @@ class Tape:
         return result
 
     def check_outs(
-        self, function: Any, args: Any, kwargs: Mapping[str, object], outs: list[tuple[torch.Tensor, Any, bool]]
-    ) -> None:
+        self, function: Any, args: Sequence[object], kwargs: Mapping[str, object],
+        outs: list[tuple[torch.Tensor, Any, bool]],
+    ) -> None:  # fmt: skip
         """Refuse a call that resizes its `out=` otherwise than to new contiguous memory, or whose rule for fake tensors
         leaves the size as it was. `outs` are the tensors, with size and whether elements share memory before."""
         with self.mode:  # what made the tensor yields one of the size that it had

@@ -164,7 +164,7 @@ def _device(t: Tracer, *args: Value, **kwargs: Value) -> Value:
 
 
 @each(torch.autocast, *existing(torch.cpu.amp, "autocast"), torch.cuda.amp.autocast)
-def _autocast(cls: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _autocast(cls: type, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """The context manager."""
     made = cls(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()})
     t.call(t.from_python(torch.get_autocast_dtype), [Constant(made.device)], {})  # its default, guarded
@@ -498,7 +498,7 @@ _LEGACY = {
 
 
 @each(*(getattr(torch, f"{name}Tensor") for name in _LEGACY))
-def _legacy_type(cls: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _legacy_type(cls: type, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A tensor of the type's dtype."""
     dtype = _LEGACY[cls.__name__.removesuffix("Tensor")]
     if kwargs:

@@ -52,7 +52,7 @@ def _set_autocast(device: str, dtype: torch.dtype, enabled: bool, keep: bool) ->
 
 
 @functools.cache
-def entering(cls: Any) -> Any:
+def entering(cls: type) -> Any:
     """A function that enters a context manager of this class: FX cannot write a class as an argument."""
 
     def enter(*arguments: Any) -> Any:
@@ -139,7 +139,7 @@ class TorchState(Generic[V]):
         self.devices.pop()
         self._left(manager)
 
-    def typed(self, target: object, kwargs: dict[str, Any], made: object) -> dict[str, Any]:
+    def typed(self, target: object, kwargs: dict[str, object], made: object) -> dict[str, Any]:
         """The keywords of a call in the graph, with the default dtype where that was set and decides what is made."""
         is_set = ("default dtype", ()) in self.before and target in CONSTRUCTORS and kwargs.get("dtype") is None
         if not is_set or not isinstance(made, torch.Tensor) or made.dtype is not torch.get_default_dtype():

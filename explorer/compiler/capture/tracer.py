@@ -390,7 +390,7 @@ class Evaluator(Calls, DataModel):
             found = self.wrapped[id(space)] = NamespaceValue(space, source, name)
         return found
 
-    def known_source(self, value: Any, fixed: bool = False, label: str = "") -> ir.Known:
+    def known_source(self, value: object, fixed: bool = False, label: str = "") -> ir.Known:
         """A source for an object that is reached without going through the frame."""
         if id(value) not in self._labels:
             names = (getattr(value, attribute, None) for attribute in ("__qualname__", "__name__"))

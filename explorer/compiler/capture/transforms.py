@@ -132,7 +132,7 @@ for _name, _setting in SETTINGS.items():
 
 
 @each(*CONTEXTS)
-def _context(cls: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _context(cls: type, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A context manager written in C++."""
     return ContextValue(cls, tuple(map(t.constant_of, (*args, *kwargs.values()))))
 

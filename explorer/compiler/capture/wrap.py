@@ -456,7 +456,7 @@ def _part(t: Tracer, source: Source, given: torch.Tensor, name: str) -> Value:
     return t.wrap_tensor(Inside(source, name), part_of(given, name))  # type: ignore[no-any-return]
 
 
-def unflattening(cls: Any, names: Sequence[str], context: object, differentiable: bool) -> Callable[..., torch.Tensor]:
+def unflattening(cls: type, names: Sequence[str], context: object, differentiable: bool) -> Callable[..., torch.Tensor]:
     """A function of the tensors inside that makes the wrapper; with gradients from it to them, if that is wanted."""
     make = joined if differentiable else unflattened
 
@@ -490,7 +490,7 @@ def wrapped_again(t: Tracer, wrapper: TensorValue) -> tuple[Callable[..., torch.
 
 
 @functools.cache
-def making(cls: Any) -> Callable[..., torch.Tensor]:
+def making(cls: type) -> Callable[..., torch.Tensor]:
     """A function that calls the class: FX cannot write one."""
 
     def make(args: Sequence[object], kwargs: dict[str, object]) -> torch.Tensor:
@@ -500,7 +500,7 @@ def making(cls: Any) -> Callable[..., torch.Tensor]:
     return _named(make, cls.__name__)
 
 
-def _named(function: Any, name: str) -> Callable[..., torch.Tensor]:
+def _named(function: Callable[..., object], name: str) -> Callable[..., torch.Tensor]:
     """The function as a node's target, of this module: FX writes what is of torch's as an attribute of torch. What it
     calls of the class is not compiled: that would call it again."""
     made: Any = hook.unwatched(function)

@@ -296,7 +296,7 @@ class Lowering:
     def extern(
         self,
         target: Callable[..., Any],
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: tuple[tuple[str, Any], ...],
         outputs: tuple[Buffer | None, ...],
         why: Why,

@@ -194,7 +194,7 @@ class _Walk:
         self.read.add(symbol)
         return symbol
 
-    def _check_numbers(self, target: Any, args: Any, kwargs: Any) -> None:
+    def _check_numbers(self, target: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Raises Unsupported where a number out of a tensor is a size or a position."""
         given = dict(zip((each.name for each in target._schema.arguments), args, strict=False)) | kwargs
         for argument in target._schema.arguments:
@@ -251,7 +251,7 @@ class _Walk:
                 Why(reasons.UNBOUND_SIZE if in_example else reasons.DATA_DEPENDENT, f"{unknown} in {what}")
             )
 
-    def _why_library(self, value: Any, args: Any, kwargs: Any) -> Why | None:
+    def _why_library(self, value: object, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Why | None:
         """Why no loop can do this call, whatever its rule says."""
         of_args = [item for arg in (*args, *kwargs.values()) for item in _tensors(arg)]
         fakes = [item for item in (value if isinstance(value, (tuple, list)) else [value])]

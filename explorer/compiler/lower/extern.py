@@ -61,7 +61,7 @@ def why_library(target: Any) -> str:
 
 
 def library(
-    lower: Lowering, target: Any, out: Any, args: Sequence[Any], kwargs: Mapping[str, Any], why: Why
+    lower: Lowering, target: Any, out: Any, args: Sequence[object], kwargs: Mapping[str, object], why: Why
 ) -> Tensor | tuple[Any, ...] | Any:
     """Call `target` as it is. The arguments have eager's strides, but for products, which take any."""
     on_device = isinstance(out, torch.Tensor) and out.device == lower.device
@@ -88,7 +88,7 @@ def library(
 
 
 def _in_own_storage(
-    lower: Lowering, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    lower: Lowering, target: Any, args: Sequence[object], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of an operator that counts positions from the start of the storage: as they are for a tensor of the
     caller's; with a copy of any other that has a storage of its own, since it may lie anywhere in a pool. Raises
@@ -130,7 +130,7 @@ def _buffer(
     return Buffer(lower.name("buf"), layout, "extern", origins(), _aliased(target, place, args), why)
 
 
-def _aliased(target: Any, place: int, args: Sequence[Any]) -> str | None:
+def _aliased(target: Any, place: int, args: Sequence[object]) -> str | None:
     """The buffer whose storage result `place` shares, by the operator's schema."""
     returns = target._schema.returns
     alias = returns[place].alias_info if place < len(returns) else None

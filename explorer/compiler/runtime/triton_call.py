@@ -56,7 +56,9 @@ def launcher(compiled: Any) -> Callable[..., None]:
     return _through_run(run, function, packed, constants)
 
 
-def _through_run(run: Any, function: Any, packed: object, constants: tuple[object, ...]) -> Callable[..., None]:
+def _through_run(
+    run: Any, function: Callable[..., object], packed: object, constants: tuple[object, ...]
+) -> Callable[..., None]:
     def launch(programs: int, stream: int, *arguments: object) -> None:
         run(programs, 1, 1, stream, function, packed, None, None, None, *arguments, *constants)
 

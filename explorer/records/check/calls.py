@@ -280,7 +280,7 @@ class RepeatedCalls:
         )
 
 
-def _not_torchs(reference: weakref.ref[Any], value: Any) -> bool:
+def _not_torchs(reference: weakref.ref[Any], value: object) -> bool:
     """Dynamo refers to each module that is made after it compiled one that was changed, and torch to tensors without
     being told of their ends."""
     told = reference.__callback__

@@ -121,7 +121,7 @@ class Kernels:
         }
         """The operation that completes each node."""
 
-    def first(self, inputs: Sequence[Any]) -> DivergenceData | None:
+    def first(self, inputs: Sequence[object]) -> DivergenceData | None:
         """The first node whose buffer differs from what eager operators compute for the half's graph."""
         eager, exact = self._run(inputs), attempt(lambda: self._run(inputs, float64=True))
         watch = KernelWrites(self.loops, sizes_of(self.loops, inputs))
@@ -317,7 +317,7 @@ class Searched:
         if plain is None or program.stepwise is None:
             return program
 
-        def first(inputs: Sequence[Any]) -> DivergenceData | None:
+        def first(inputs: Sequence[object]) -> DivergenceData | None:
             kernels = Kernels(self.report, self.config, graph, loops, schedule, program)
             found = kernels.first(inputs)
             self.search.written.setdefault((self.compile, graph.name), tuple(kernels.written))

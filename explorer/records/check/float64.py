@@ -58,7 +58,9 @@ class Float64Run(TorchDispatchMode):
     def __post_init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         if func.overloadpacket is torch.ops.aten.set_:
             return func(*args, **kwargs)  # memory stays as it is
@@ -92,8 +94,8 @@ class Float64Run(TorchDispatchMode):
         return result
 
     def _follow(
-        self, run: int, func: Any, args: Any, kwargs: Any, result: object, written: Sequence[Tensor],
-        before: Mapping[int, Tensor],
+        self, run: int, func: Any, args: Sequence[object], kwargs: Mapping[str, object], result: object,
+        written: Sequence[Tensor], before: Mapping[int, Tensor],
     ) -> None:  # fmt: skip
         pointwise = torch.Tag.pointwise in func.tags
         changed = {id(leaf) for leaf in written}

@@ -21,7 +21,7 @@ REPEATS, RUN, MOST = 5, 2e-4, 100
 """The quickest of so many runs counts, which take so many seconds each, and are at most so many checks."""
 
 
-def guard_costs(root: Any, given: Mapping[str, Any]) -> tuple[float, tuple[GuardCostData, ...]] | None:
+def guard_costs(root: Any, given: Mapping[str, object]) -> tuple[float, tuple[GuardCostData, ...]] | None:
     """Seconds of one check of all guards, and by source, dearest first: what a call saves without the checks of that
     source and reading it. "" is what is asked of torch's state and of several values at once, and what saves nothing
     by itself.
@@ -67,7 +67,7 @@ def _costs(root: object, given: Mapping[str, object]) -> tuple[float, tuple[Guar
     return total, tuple(sorted(found, key=lambda row: -row.seconds))
 
 
-def _seconds(root: Any, given: Mapping[str, Any]) -> float:
+def _seconds(root: Any, given: Mapping[str, object]) -> float:
     """Of one check, the call from Python included; NaN where the guards do not hold."""
     if root is None or not root.check(given):
         return math.nan

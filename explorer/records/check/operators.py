@@ -48,7 +48,8 @@ class OperatorChecks(TorchDispatchMode):
         self.found: dict[str, dict[str, None]] = {}
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self, func: Callable[..., object], types: Any, args: tuple[object, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = dict(kwargs or {})
         name = str(func)
@@ -72,7 +73,9 @@ class OperatorChecks(TorchDispatchMode):
         return tuple(OperatorCheckData(name, calls, tuple(self.found[name])) for name, calls in self.calls.items())
 
 
-def _by_fake(func: Any, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[tuple[Any, list[Any]], str]:
+def _by_fake(
+    func: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> tuple[tuple[Any, list[Any]], str]:
     """What the fake implementation returns, with its inputs; or how it fails."""
     mode = FakeTensorMode()
     known: dict[int, Any] = {}

@@ -78,7 +78,7 @@ def _recorded(call: Callable[[], Any]) -> Any:
 STEP = "explorer::"
 
 
-def held(program: Program, steps: Sequence[str], inputs: Sequence[Any]) -> tuple[int, ...]:
+def held(program: Program, steps: Sequence[str], inputs: Sequence[object]) -> tuple[int, ...]:
     """The bytes that a program holds beside its inputs, from what torch's allocator gives it and gets back: the most at
     each step, what is taken for it included, and what is returned in the end. () where torch does not tell."""
     run = program.marked

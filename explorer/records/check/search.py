@@ -250,7 +250,9 @@ class Lines(TorchFunctionMode):
         self.at: defaultdict[tuple[str, int], list[Tensor]] = defaultdict(list)
         self.kept = 0
 
-    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_function__(
+        self, func: Callable[..., object], types: object, args: Sequence[object] = (), kwargs: Any = None
+    ) -> object:
         result = func(*args, **(kwargs or {}))
         made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
         self.kept += sum(leaf.numel() * leaf.element_size() for leaf in made)

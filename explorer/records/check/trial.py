@@ -238,7 +238,7 @@ def duplicate(value: object, memo: dict[int, object] | None = None) -> Any:
 def changing(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], Any]:
     """What gives other values of the same kind for a tensor of floats, and anything else as it is."""
 
-    def other(value: Any) -> Any:
+    def other(value: object) -> Any:
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return value
         return change(value.detach()).requires_grad_(value.requires_grad)

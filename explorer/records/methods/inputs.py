@@ -88,7 +88,7 @@ def containers(fn: Callable[..., object]) -> Iterator[dict[str, Any]]:
             (value.extend if isinstance(value, list) else value.update)(before[name])
 
 
-def _plain(value: Any) -> bool:
+def _plain(value: object) -> bool:
     return isinstance(value, Plain)
 
 

@@ -39,7 +39,7 @@ def _tuple(t: Tracer, items: Value | None = None) -> Value:
 
 
 @each(dict, collections.OrderedDict, collections.defaultdict)
-def _mapping(cls: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _mapping(cls: type, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A dictionary of mappings, pairs and keywords."""
     made = DictValue(cls)
     made.method(t, "__init__", args, kwargs)

@@ -39,7 +39,7 @@ def _bool(t: Tracer, value: Value = Constant(False)) -> Value:
 
 
 @positional_each(int, float, complex)
-def _number(kind: Any, t: Tracer, value: Value = Constant(0), *rest: Value) -> Value:
+def _number(kind: type, t: Tracer, value: Value = Constant(0), *rest: Value) -> Value:
     """A conversion of a known number or text; of a tensor it breaks."""
     if rest:
         return Constant(t.python(kind, t.constant_of(value), *map(t.constant_of, rest)))
@@ -191,7 +191,7 @@ class Printable:
 class PrintableItems(Printable):
     """One with items. To % such an operand is a mapping, of which not everything needs to be printed."""
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         return self._t.printable(self._t.get_item(self._value, Constant(key)))
 
 
@@ -240,7 +240,7 @@ def _abs(t: Tracer, value: Value) -> Value:
 
 
 @each(round, math.floor, math.ceil, math.trunc)
-def _rounded(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _rounded(function: Callable[..., object], t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What the class does, or the function of a number."""
     if args and isinstance(args[0], ObjectValue):
         return args[0].special(t, f"__{function.__name__}__", [*args[1:], *kwargs.values()])
@@ -297,7 +297,9 @@ def _chosen(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
 
 
 @positional_each(min, max)
-def _extreme(function: Any, t: Tracer, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
+def _extreme(
+    function: Callable[..., object], t: Tracer, *args: Value, key: Value | None = None, default: Value | None = None
+) -> Value:
     """The smallest or largest; of tensors by comparing, as Python does (which breaks)."""
     symbol = "<" if function is min else ">"
     if not args or len(args) > 1 and default is not None:

@@ -147,7 +147,7 @@ def _generator(t: Tracer, seed: Value | None = None) -> Value:
 
 
 @each(*(vars(cls)[name] for name in _DRAWS for cls in random.Random.__mro__ if name in vars(cls)))
-def _draw(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _draw(function: Callable[..., object], t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A number of the generator."""
     name = function.__name__
     generator = args[0]
@@ -213,7 +213,7 @@ _DRAWN = (getattr(np.random, name) for name in _ARRAY_DRAWS.split())
 
 
 @each(*(getattr(bound, "__func__", bound) for bound in _DRAWN))  # some versions of NumPy have it without its generator
-def _draw_array(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _draw_array(function: Callable[..., object], t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """An array of NumPy's global generator; a single number breaks."""
     bound = getattr(np.random, function.__name__)
     if function is not bound and t.real_of(args.pop(0)) is not bound.__self__:

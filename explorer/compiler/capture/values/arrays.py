@@ -405,7 +405,7 @@ def _counterparts() -> dict[int, Callable[..., object]]:
 
 
 @functools.cache
-def _on_tensors(function: Any) -> Callable[..., object]:
+def _on_tensors(function: Callable[..., object]) -> Callable[..., object]:
     """The node's target: the counterpart of a function, operator or method, from tensors to tensors."""
     called = _counterparts().get(id(function), function)
 
@@ -639,7 +639,7 @@ def _late(t: Tracer, expected: object, result: object) -> list[int]:
 
 
 def _copied_where_numpy_copies(
-    t: Tracer, node: fx.Node, expected: Any, result: torch.Tensor, memory: list[tuple[Any, torch.Tensor]]
+    t: Tracer, node: fx.Node, expected: object, result: torch.Tensor, memory: list[tuple[Any, torch.Tensor]]
 ) -> tuple[fx.Node, torch.Tensor]:
     """The result as a copy where NumPy makes one, as a scalar is, and torch._numpy a view; noted where it is the other
     way about."""

@@ -248,7 +248,7 @@ class BuiltinMethod(Value):
 class BuiltinValue(Value):
     """A callable written in C, or any other callable known by identity."""
 
-    def __init__(self, function: Any, source: Source | None = None) -> None:
+    def __init__(self, function: Callable[..., object], source: Source | None = None) -> None:
         self.function = function
         self.source = source
 
@@ -289,7 +289,7 @@ class PartialValue(ObjectValue):
         args: list[Value],
         keywords: DictValue,
         source: Source | None = None,
-        given: Any = MISSING,
+        given: object = MISSING,
     ) -> None:
         super().__init__(functools.partial, source, given)
         self.function, self.args, self.keywords = function, args, keywords
@@ -354,7 +354,7 @@ class WeakReference(ObjectValue):
     """weakref.ref of an object that lives."""
 
     def __init__(
-        self, target: Value, source: Source | None = None, given: Any = MISSING, callback: Value = Constant(None)
+        self, target: Value, source: Source | None = None, given: object = MISSING, callback: Value = Constant(None)
     ) -> None:
         super().__init__(weakref.ref, source, given)
         self.target = target

@@ -395,7 +395,7 @@ class _Attributes(MutableMapping[Any, list[Any]]):
         value = entry[1]
         self.t.effects.set_attr(self.owner, self.t.constant_of(entry[0]), value)
 
-    def __delitem__(self, name: Any) -> None:
+    def __delitem__(self, name: str) -> None:
         self.t.effects.set_attr(self.owner, name, DELETED)
 
     def __iter__(self) -> Iterator[object]:

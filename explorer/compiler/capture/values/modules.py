@@ -28,7 +28,7 @@ from explorer.ir.capture import Attr, Item, Source
 class Uninitialized(Exception):
     """A lazy module is called for the first time: it gets its parameters for real, and the trace begins again."""
 
-    def __init__(self, module: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def __init__(self, module: Any, args: list[object], kwargs: dict[str, object]) -> None:
         super().__init__(type(module).__name__)
         self.module = module
         self.inputs = args
@@ -234,7 +234,7 @@ class AutocastValue(ObjectValue):
     BEFORE = ("device", "prev_fastdtype", "prev", "prev_cache_enabled")
     """The attributes that hold the arguments, and those that hold the state before it was entered."""
 
-    def __init__(self, arguments: Autocast, source: Source | None = None, given: Any = MISSING) -> None:
+    def __init__(self, arguments: Autocast, source: Source | None = None, given: object = MISSING) -> None:
         super().__init__(torch.autocast, source, given)
         self.arguments = arguments
         if given is MISSING:
@@ -263,7 +263,7 @@ class AutocastValue(ObjectValue):
         r.call(torch.autocast, list(map(Constant, self.arguments)))
 
 
-def _read(t: Tracer, source: Source, given: Any, names: tuple[str, ...]) -> Any:
+def _read(t: Tracer, source: Source, given: object, names: tuple[str, ...]) -> Any:
     """Attributes of an autocast that was made outside, guarded."""
     if not all(hasattr(given, name) for name in names):
         unsupported(reasons.OPERATION, "leaving a torch.autocast block that was not entered")

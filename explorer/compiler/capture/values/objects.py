@@ -81,7 +81,7 @@ def maker_of(cls: type) -> Any:
     return next(new for new in found if isinstance(new, types.BuiltinFunctionType))
 
 
-def bound_attribute(t: Tracer, value: Value, cls: Any, descriptor: Any, name: str) -> Value:
+def bound_attribute(t: Tracer, value: Value, cls: type, descriptor: object, name: str) -> Value:
     """What a class holds under a name, read through an instance that has nothing to do with it."""
     if isinstance(descriptor, types.FunctionType):
         return t.bind(t.class_attribute(owner_of(cls, name), name, descriptor), value)
@@ -676,7 +676,7 @@ def tell_attribute(error: Value, value: Value, name: str) -> None:
             error.overlay |= {"name": Constant(name), "obj": value}
 
 
-def class_made(t: Tracer, cls: Any, args: list[Value]) -> type:
+def class_made(t: Tracer, cls: type, args: list[Value]) -> type:
     """The class of what `cls.__new__(cls, *args)` makes, where that depends on the arguments; raises what it raises."""
 
     def stand_in(value: Value) -> Any:

@@ -344,7 +344,7 @@ class TensorValue(Value):
             return t.on_numbers(torch.sym_int if name == "__int__" else torch.sym_float, number)
         return number
 
-    def as_class(self, t: Tracer, cls: Any) -> Value:
+    def as_class(self, t: Tracer, cls: type) -> Value:
         """Another tensor over the same memory, of this class."""
         if dispatches(cls) or not issubclass(cls, torch.Tensor):
             unsupported(reasons.TENSOR_SUBCLASS, f"a tensor as a {cls.__name__}")
@@ -461,7 +461,7 @@ def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 @functools.cache
-def _maker(cls: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+def _maker(cls: type) -> Callable[[torch.Tensor], torch.Tensor]:
     def as_subclass(tensor: torch.Tensor) -> Any:
         with torch._C.DisableTorchFunctionSubclass():
             return tensor.as_subclass(cls)
