@@ -208,7 +208,7 @@ class Generated:
     target: str
     kernels: tuple[Kernel, ...]
     wrapper: Text
-    constants: Mapping[str, Any]
+    constants: Mapping[str, object]
     """Objects the wrapper names and does not create: operators, captured tensors."""
     prelude: Text = Text(())
     """What the kernels name besides the language, written before them in each translation unit."""

@@ -83,7 +83,7 @@ class Wrapper:
     loops: Loops
     plan: MemoryPlan
     storage: Storage
-    constants: dict[str, Any] = field(default_factory=dict)
+    constants: dict[str, object] = field(default_factory=dict)
     body: LineWriter = field(init=False)
     pools: tuple[str, str] = ("POOLS", "[]")
     """Where idle pools are kept, as an expression inside `call`, and what POOLS starts as."""

@@ -20,7 +20,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -242,7 +241,7 @@ def load(
 ) -> Program:
     """Load the library and run the wrapper's text, which defines `call`. Raises OSError for a library that cannot be
     loaded or is not this program's."""
-    names: dict[str, Any] = dict(generated.constants)
+    names: dict[str, object] = dict(generated.constants)
     threads = generated.options.threads
     names["threads"] = torch.get_num_threads if threads is None else functools.partial(int, threads)
     library = ctypes.CDLL(None) if library_path is None else Library(str(library_path))

@@ -115,7 +115,8 @@ def load(
 def device_index(generated: Generated) -> int:
     """The index of the GPU that the program's tensors are on; the current one where it does not say."""
     device = generated.constants["device"]
-    return torch.cuda.current_device() if device is None or device.index is None else int(device.index)
+    index = device.index if isinstance(device, torch.device) else None
+    return torch.cuda.current_device() if index is None else int(index)
 
 
 def _launchers(kernels: Kernels, index: int) -> dict[str, Callable[..., None]]:
@@ -141,7 +142,8 @@ def marked(generated: Generated, kernels: Kernels) -> Callable[[Sequence[object]
     def call() -> Call:
         index = device_index(generated)
         names = {name: within(launch, launched) for name, launch in _launchers(kernels, index).items()}
-        names |= {name: within(generated.constants[name], called) for name in {name for _, name in generated.externs}}
+        externs = {name: generated.constants[name] for _, name in generated.externs}
+        names |= {name: within(function, called) for name, function in externs.items() if callable(function)}
         return _run(generated, names, index, 0, None)
 
     def run(inputs: Sequence[object], around: Around) -> tuple[object, ...]:
