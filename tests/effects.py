@@ -410,6 +410,15 @@ PARTS = (
          "signal.signal(signal.SIGUSR1, signal.SIG_IGN)", "str(signal.getsignal(signal.SIGUSR1))", once=True),
     Part("settings of the collector", "import gc; gc.set_threshold(700, 10, 10)", "gc.set_threshold(900, 10, 10)",
          "gc.get_threshold()", once=True),
+    Part("spectral norm by a hook", "old = nn.utils.spectral_norm(nn.Linear(3, 3))", "y = y + old(x).sum()",
+         "old.state_dict()"),
+    Part("members of enumerations", """
+        class Mode(enum.Enum):
+            FAST = [1]
+            SLOW = 2
+        Mode.SLOW.seen = []
+        """, "Mode.FAST.value.append(2); Mode.SLOW.seen.append(3); y = y + len(Mode.FAST.value)",
+         "Mode.FAST.value, Mode.SLOW.seen"),
 )  # fmt: skip
 
 FILE = "<effects: "

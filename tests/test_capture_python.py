@@ -8,7 +8,7 @@ import itertools
 import operator
 import types
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 import explorer
+from capturing import compiled
 from python_programs import PROGRAMS, Keeping
 
 
@@ -459,6 +460,104 @@ class Level(enum.IntEnum):
 
 class Bits(enum.IntFlag):
     TWO = 2
+
+
+NOW = [2]
+"""What members of the enumerations below read when they are asked."""
+
+
+class Holding(enum.Enum):
+    LIST = [1]
+    DICT = {"k": 1}
+
+
+class Speaking(enum.Enum):
+    IT = 1
+
+    def __bool__(self) -> bool:
+        return NOW[0] > 2
+
+    def __len__(self) -> int:
+        return NOW[0]
+
+    def __add__(self, other: int) -> int:
+        return NOW[0] + other
+
+    __radd__ = __add__
+
+    def __lt__(self, other: int) -> bool:
+        return NOW[0] < other
+
+    def __eq__(self, other: object) -> bool:
+        return bool(NOW[0] == other)
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __getitem__(self, place: int) -> int:
+        return NOW[0] + place
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(NOW)
+
+    def __contains__(self, item: object) -> bool:
+        return item in NOW
+
+    def __neg__(self) -> int:
+        return -NOW[0]
+
+    def __format__(self, spec: str) -> str:
+        return str(NOW[0])
+
+    def __getattr__(self, name: str) -> int:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return NOW[0]
+
+    @property
+    def asked(self) -> int:
+        return NOW[0]
+
+    @enum.property
+    def told(self) -> int:
+        return NOW[0]
+
+
+MEMBERS_THAT_CHANGE = (
+    "len(Holding.LIST.value)", "Holding.LIST.value.append(9)", "Holding.DICT.value['k']",
+    "Holding.DICT.value.update(k=7)",
+    "getattr(Level.HIGH, 'extra', 0)", "hasattr(Level.HIGH, 'extra')", "len(vars(Level.HIGH))",
+    "setattr(Level.HIGH, 'count', getattr(Level.HIGH, 'count', 0) + 1)", "getattr(Level.HIGH, 'count', 0)",
+    "1 if Speaking.IT else 2", "not Speaking.IT", "Speaking.IT + 1", "1 + Speaking.IT", "len(Speaking.IT)",
+    "Speaking.IT < 4", "Speaking.IT == 3", "Speaking.IT[1]", "list(Speaking.IT)", "3 in Speaking.IT", "-Speaking.IT",
+    "f'{Speaking.IT}'", "Speaking.IT.asked", "Speaking.IT.told", "Speaking.IT.anything",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", MEMBERS_THAT_CHANGE)
+def test_what_a_member_of_an_enumeration_holds_or_says_may_change(expression: str) -> None:
+    namespace = {"Holding": Holding, "Level": Level, "Speaking": Speaking}
+    exec(f"def fn(x):\n    y = x * 2\n    return y, {expression}", namespace)
+    fn: Any = namespace["fn"]
+
+    def answers(call: Any) -> list[object]:
+        NOW[:], Holding.LIST.value[:], Holding.DICT.value["k"] = [2], [1], 1
+        for name in ("extra", "count"):
+            vars(Level.HIGH).pop(name, None)
+        found = []
+        for number in range(4):
+            found.append((call(torch.ones(2))[1], list(Holding.LIST.value), vars(Level.HIGH).get("count")))
+            NOW[0] += 1
+            Holding.LIST.value.append(0)
+            Holding.DICT.value["k"] += 1
+            if number:
+                Level.HIGH.extra = number  # type: ignore[attr-defined]
+        return found
+
+    expected = answers(fn)
+    called, captures = compiled(fn)
+    assert answers(called) == expected
+    assert captures.graphs and not captures.fallbacks
 
 
 class Odd(int):

@@ -684,3 +684,23 @@ def test_a_backward_that_raises_in_eager_is_told_and_not_raised() -> None:
     record = explorer.explore(body, time=False)(x)
     assert torch.equal(x, before + 1)
     assert any("backward of the eager call raises: one of the variables" in note for note in record.data.notes)
+
+
+def test_what_the_call_computes_and_keeps_has_no_gradient_to_compare() -> None:
+    normed = nn.utils.spectral_norm(nn.Linear(3, 2))  # its weight is made anew in each call, by a hook
+    timing = explorer.explore(lambda x: x.sum() + normed(x).sum(), time=SECONDS)(torch.randn(4, 3)).data.timing
+    assert timing is not None and timing.accuracy is not None and not timing.accuracy.first_mismatch
+
+
+def test_the_settings_of_a_logger_that_the_call_makes_are_noticed() -> None:
+    name = f"made by a call {os.getpid()}"
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        logging.getLogger(name).setLevel(logging.DEBUG)
+        return x + 1
+
+    with Runs("body") as runs:
+        record = explorer.explore(body, time=SECONDS, leave="unchanged")(torch.ones(2))
+    assert runs.count <= 3
+    assert any("it changes a setting of the process" in note for note in record.data.notes)
+    assert logging.getLogger(name).level == logging.NOTSET

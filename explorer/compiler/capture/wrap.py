@@ -145,6 +145,9 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         t.guard(source, guards.IsObject(given), "it is called while tracing, or becomes a node of the graph")
         is_function = callable(given) or isinstance(given, BUILTIN_CALLABLES)
         return functions.BuiltinValue(given, source) if is_function else ObjectValue(kind, source, given)
+    if isinstance(given, enum.Enum):
+        t.guard(source, guards.IsObject(given), "it is a member of an enumeration")
+        return ObjectValue(kind, source, given)
     t.guard(source, guards.TypeIs(kind), "its class decides what operations on it do")
     if isinstance(given, torch.nn.Module):
         return ModuleValue(kind, source, given)

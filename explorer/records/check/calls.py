@@ -393,5 +393,9 @@ class Player(Contestant):
         return Outcome(all_kept(leaves(output, "output")), found, all_kept({**named, **left}))
 
     def _discover(self) -> dict[str, torch.Tensor]:
-        """An argument that was computed is as good as a leaf: what it was computed from is the program's."""
-        return {name: tensor for name, tensor in self._reached().items() if tensor.requires_grad}
+        """A tensor that was computed before the call is as good as a leaf: what it was computed from is the program's.
+        One that the call itself computed and kept is a result: no gradient flows to it in a compiled graph."""
+        assert self.calls.before is not None
+        given = {id(tensor) for tensor in self.calls.before.state.tensors.values()}
+        reached = self._reached().items()
+        return {name: t for name, t in reached if t.requires_grad and (t.is_leaf or id(t) in given)}

@@ -281,7 +281,7 @@ def by_reference(value: object) -> bool:
 def _attributes(value: object) -> dict[str, object]:
     """The instance's own attributes, those in slots included."""
     if isinstance(value, enum.Enum):
-        return {name: item for name, item in vars(value).items() if not name.startswith("_")}
+        return {name: item for name, item in vars(value).items() if name == "_value_" or not name.startswith("_")}
     if isinstance(value, (*CODE, *BUILTIN, types.MethodType, types.ModuleType)):
         return {}
     found = dict(getattr(value, "__dict__", {}))

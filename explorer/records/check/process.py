@@ -32,7 +32,7 @@ from explorer.compiler.capture.hook import unseen_by_stock
 from explorer.core.files import PACKAGE
 from explorer.core.recorder import recorder
 from explorer.core.rules import rule_in_use
-from explorer.records.check.isolate import PLAIN, is_programs, undone
+from explorer.records.check.isolate import PLAIN, is_programs, is_users_module, undone
 from explorer.records.check.snapshot import plainly, put_decimal
 
 COMPILERS = ("torch", "explorer")
@@ -444,7 +444,7 @@ def _python() -> Iterator[Setting]:
     yield context.copy, partial(put_decimal, context)
 
 
-def _loggers() -> dict[logging.Logger, tuple[object, ...]]:
+def _loggers() -> dict[logging.Logger, tuple[Any, ...]]:
     known = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
     return {
         each: (each.level, each.propagate, each.disabled, list(each.handlers), list(each.filters))
@@ -452,8 +452,13 @@ def _loggers() -> dict[logging.Logger, tuple[object, ...]]:
     }
 
 
+UNSET_LOGGER: tuple[Any, ...] = (logging.NOTSET, True, False, [], [])
+"""The settings of a logger that was just made."""
+
+
 def _put_loggers(value: dict[logging.Logger, tuple[Any, ...]]) -> None:
-    for each, (level, propagate, disabled, handlers, filters) in value.items():
+    new = {each: UNSET_LOGGER for each in _loggers() if each not in value and is_users_module(each.name)}
+    for each, (level, propagate, disabled, handlers, filters) in {**value, **new}.items():
         if each.level != level:
             each.setLevel(level)
         each.propagate, each.disabled = propagate, disabled
@@ -500,7 +505,7 @@ class Process:
 
     values: tuple[tuple[Callable[[], object], Callable[[object], None], object], ...]
     switches: tuple[object, ...]
-    loggers: dict[logging.Logger, tuple[object, ...]]
+    loggers: dict[logging.Logger, tuple[Any, ...]]
 
     @classmethod
     def now(cls) -> Process:
@@ -510,7 +515,11 @@ class Process:
 
     def same_settings(self, before: Process) -> bool:
         """Whether the program changed none since. What an import adds is no setting of the program."""
-        loggers = all(self.loggers.get(each) == settings for each, settings in before.loggers.items())
+        loggers = all(
+            before.loggers.get(each, UNSET_LOGGER) == settings
+            for each, settings in self.loggers.items()
+            if each in before.loggers or is_users_module(each.name)
+        )
         return loggers and repr(self.switches) == repr(before.switches)
 
     def put(self) -> None:

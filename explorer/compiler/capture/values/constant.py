@@ -4,6 +4,8 @@ computed from them. Stock counterpart: variables/tensor.py, SymNodeVariable."""
 from __future__ import annotations
 
 import enum
+import functools
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,10 +16,11 @@ from torch import fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.guards import Equals
+from explorer.compiler.capture.guards import Equals, Has
 from explorer.compiler.capture.values.base import Raised, Reconstructor, Tracer, Value, lacks_to_set, type_name
+from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import Source
+from explorer.ir.capture import Attr, Source
 
 PLAIN = (
     type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range,
@@ -32,9 +35,31 @@ def is_plain(value: object) -> bool:
     """Whether Python treats the object as an immutable piece of data, so that equality is all there is to it."""
     return (
         type(value) in PLAIN
-        or isinstance(value, (enum.Enum, np.generic, np.dtype))
+        or isinstance(value, (np.generic, np.dtype))
+        or (isinstance(value, enum.Enum) and _stands_for_its_value(value))
         or (type(type(value)) is _BOUND and hasattr(type(value), "__members__"))
     )
+
+
+def _stands_for_its_value(member: enum.Enum) -> bool:
+    """Whether a member of an enumeration is no more than a name and a value, as one that is a number or a text always
+    is: not where it holds what may change, or its class says in Python what operators or attributes of it are."""
+    if type(member)._member_type_ is not object:
+        return True
+    return vars(member).keys() <= _OF_MEMBERS and is_plain(member._value_) and not _says_more(type(member))
+
+
+_OF_MEMBERS = {"_name_", "_value_", "__objclass__", "_sort_order_", "_inverted_"}
+_AT_CREATION = {"__new__", "__init__", "__init_subclass__", "_missing_", "_generate_next_value_"}
+
+
+@functools.cache
+def _says_more(cls: type) -> bool:
+    own = (base for base in cls.__mro__ if not is_written_in_c(base) and base.__module__ != "enum")
+    found = [(name, each) for base in own for name, each in vars(base).items() if name not in _AT_CREATION]
+    read = (getattr(each, "fget", None) or getattr(each, "func", None) for _, each in found)
+    special = (each for name, each in found if name[:2] == "__" and isinstance(each, types.FunctionType))
+    return any(getattr(each, "__module__", "enum") != "enum" for each in (*special, *filter(None, read)))
 
 
 class Constant(Value):
@@ -72,6 +97,13 @@ class Constant(Value):
         return bool(t.python(bool, self.value))
 
     def get_attr(self, t: Tracer, name: str) -> Value:
+        if isinstance(self.value, enum.Enum) and name not in _OF_MEMBERS:
+            source = self.source or t.known_source(self.value)
+            if name in vars(self.value):
+                return t.wrap(Attr(source, name), vars(self.value)[name])
+            if name == "__dict__":
+                unsupported(reasons.ATTRIBUTE, f"{self.value!r}.{name}")
+            t.guard(source, Has(name, False, "attribute"), "the object itself does not have it")
         found = t.python(getattr, self.value, name)
         if callable(found) and not isinstance(found, type) and not is_plain(found):
             if hasattr(found, "__code__") or hasattr(found, "__func__"):
