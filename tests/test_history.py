@@ -13,6 +13,7 @@ from explorer.ir.record import ServedData
 from explorer.records.diagnosis import FEW_VALUES
 from explorer.records.session import Record
 from explorer.show.view.history import lines
+from records import empty
 
 
 def watched(fn: Callable[..., object], *calls: tuple[object, ...]) -> Record:
@@ -216,3 +217,9 @@ def test_the_words_of_a_value_choose_no_advice(engine: str, first: str) -> None:
             step(torch.ones(3), mode)
     (failed,) = log.record.recompiles
     assert failed.values == (repr(first), repr(other)) and failed.stops == FEW_VALUES
+
+
+def test_a_history_of_compiles_that_are_not_in_the_record_is_shown() -> None:
+    row = ServedData("f", 1, 1, ("gone",), ("gone",))
+    record = msgspec.structs.replace(empty(), history=(row,))
+    assert any("the first call" in line for line in lines(record, {}))

@@ -275,6 +275,23 @@ def branches_on_size(x: Tensor) -> Tensor:
     return x
 
 
+@pytest.mark.parametrize("how", [dict(), dict(dynamic=True), dict(mode="default")])
+@pytest.mark.parametrize("engine", ["explorer", "stock", "both"])
+def test_a_compiled_function_is_explored_as_itself_each_time(how: dict[str, Any], engine: str) -> None:
+    compiled = torch.compile(lambda x: (x * 2).relu(), backend="eager", **how)
+    compiled(torch.ones(7))
+    for _ in range(2):
+        record = explorer.explore(compiled, engine=engine, time=False)(torch.ones(7))
+        assert all(any(stage.name == "capture" for stage in each.stages) for each in record.data.compiles)
+        assert not record.recompiles and not record.breaks and "no operations" not in str(record)
+
+
+def test_parameters_of_a_compiled_module_have_their_own_names() -> None:
+    module = torch.compile(torch.nn.Linear(3, 2), backend="eager")
+    accuracy = explorer.explore(module, time=False)(torch.ones(4, 3)).data.timing.accuracy
+    assert not accuracy.first_mismatch
+
+
 def test_a_size_that_is_specialised_says_where() -> None:
     with stock_run(Trial(branches_on_size, (torch.ones(6),), {}), {"backend": "eager", "dynamic": True}) as run:
         (compile,) = run.compiles({})

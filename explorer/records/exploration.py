@@ -254,14 +254,14 @@ def with_times_outside(record: Record, trial: Trial, asked: Asked) -> Record:
 
 def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Record:
     """The record of compiling and running `trial`."""
+    under, _ = unwrapped(trial)
     if asked.engine == "explorer":
         try:
-            run = explored(trial, asked, recorder)
+            run = explored(under, asked, recorder)
         except CompileRaised as raised:
             return Record(contents(raised.recorder, asked.config, asked.name, error=raised.__cause__))
         return run.record(run.time(budget=asked.budget) if asked.time and run.ran else None)
     # Ours first: what stock leaves to Python for good, it leaves so for every frontend.
-    under, _ = unwrapped(trial)
     ours: Observed | CompileRaised | None = None
     through_ours = isinstance(trial, Once) and trial.through_ours
     if asked.engine == "both" or through_ours:

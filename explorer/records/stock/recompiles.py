@@ -94,6 +94,10 @@ LONGEST = 80
 MODULE_GROUPS = ("_parameters", "_buffers", "_modules")
 
 
+EXPLORED = "the exploration has ended"
+"""Why code fails its guards that an exploration compiled."""
+
+
 def around_reasons(seen: Observation, call: Call) -> Iterator[None]:
     yield
     compile = seen.compile()
@@ -102,6 +106,8 @@ def around_reasons(seen: Observation, call: Call) -> Iterator[None]:
     frame = call.args[1]
     for reason in call.result or ():
         first = recompiled(str(reason), earlier, partial(value_of, frame=frame))
+        if EXPLORED in first.why or (seen.calls is None and first.of not in checks):
+            continue  # of another exploration's code, or of the program's, which an exploration does not run
         compile.recompiles += [first, *others(first, checks.get(first.of, ()), frame)]
 
 

@@ -299,7 +299,7 @@ def release(observation: Observation) -> None:
 def _ended() -> DeletedGuardManagerWrapper:
     """Guards that fail. They name an object that no frame holds: where Dynamo cannot isolate compiles it counts an
     entry towards a function's limit only if the frame holds what the entry's guards name."""
-    made = DeletedGuardManagerWrapper("the exploration has ended")
+    made = DeletedGuardManagerWrapper(recompiles.EXPLORED)
     made.id_matched_objs = {"the exploration": weakref.ref(Observation)}
     return made
 

@@ -62,7 +62,7 @@ def _line(row: ServedData, files: Names, hows: Mapping[str, tuple[str, str]]) ->
         return shown + ("reused" if row.compiles else "ran eagerly")
     if row.uncalled:
         shown += "no call went there; "
-    said = {hows[id] for id in row.made}
+    said = {hows[id] for id in row.made if id in hows}
     how, more = said.pop() if len(said) == 1 else ("compiled", "")
     if not row.changes:
         why = "the first call" if row.first <= 1 else "reached for the first time"
