@@ -5,6 +5,9 @@ import { isSourceLine, type Key, key, parts, syntheticReason } from "./element";
 import { entry } from "./gather";
 import type { CompileData, RecordData, StageData, TextData } from "./record";
 
+const NO_LINE = -1;
+const MANY = -2;
+
 /** Origins beyond which they are looked up in a set. */
 const FEW = 20;
 
@@ -25,7 +28,8 @@ class Edges {
 export class Links {
   readonly #edges: Edges;
   readonly #chains = new Map<Key, ReadonlySet<Key>>();
-  readonly #lines = new Map<Key, Key | "many" | null>();
+  /** By number, of what has been asked: the number of its one line, or one of those below. */
+  readonly #lines: number[] = [];
 
   /** `before` are those of a record that this one grew out of: what it had is taken over, and `before` is at an end. */
   constructor(record: Pick<RecordData, "compiles"> & Partial<RecordData>, before?: Links) {
@@ -43,21 +47,19 @@ export class Links {
   /** The element, its causes and its effects: what is highlighted for it. */
   chain(of: Key): ReadonlySet<Key> {
     let found = this.#chains.get(of);
-    if (!found) this.#chains.set(of, (found = new Set([of, ...this.#around(of).map(n => this.#edges.names[n]!)])));
+    if (!found) this.#chains.set(of, (found = new Set([of, ...this.#named(this.#around(of))])));
     return found;
   }
 
   causes(of: Key): ReadonlySet<Key> {
-    return this.#reached(this.#edges.up, of);
-  }
-
-  effects(of: Key): ReadonlySet<Key> {
-    return this.#reached(this.#edges.down, of);
+    const start = this.#number(of);
+    return new Set(start === undefined ? [of] : this.#named(closure(this.#edges.up, start)));
   }
 
   /** What an element names as its origins. */
   directCauses(of: Key): readonly Key[] {
-    return this.#next(this.#edges.up, of);
+    const at = this.#number(of);
+    return at === undefined ? [] : this.#named(this.#edges.up[at]!);
   }
 
   /** The source lines at the top of an element's chain, as keys. */
@@ -90,30 +92,48 @@ export class Links {
     return this.#edges.guessed.get(of);
   }
 
-  /** The one source line at the top of an element's chain. Iterative, since chains can be long. */
+  /** The one source line at the top of an element's chain. */
   line(element: Key): Key | "many" | null {
-    const stack = [element];
-    const entered = new Set<Key>();
-    for (let next = stack[stack.length - 1]; next !== undefined; next = stack[stack.length - 1]) {
-      const causes = this.#lines.has(next) ? [] : this.directCauses(next);
-      const open = entered.has(next) ? [] : causes.filter(cause => !this.#lines.has(cause) && !entered.has(cause));
+    const at = this.#number(element);
+    if (at === undefined) return isSourceLine(parts(element).id) ? element : null;
+    const found = this.#lineOf(at);
+    return found === MANY ? "many" : (this.#edges.names[found] ?? null);
+  }
+
+  /** Iterative, since chains can be long. */
+  #lineOf(of: number): number {
+    const { names, up } = this.#edges;
+    const [found, stack] = [this.#lines, [of]];
+    const entered = new Set<number>();
+    for (let next = stack.at(-1); next !== undefined; next = stack.at(-1)) {
+      const causes = found[next] === undefined ? up[next]! : [];
+      const open = entered.has(next) ? [] : causes.filter(cause => found[cause] === undefined && !entered.has(cause));
       entered.add(next);
-      if (open.length > 0) {
-        stack.push(...open);
-        continue;
-      }
+      stack.push(...open);
+      if (open.length > 0) continue;
       stack.pop();
-      if (this.#lines.has(next)) continue;
-      const own = isSourceLine(parts(next).id) ? next : null;
-      this.#lines.set(next, causes.map(cause => this.#lines.get(cause) ?? null).reduce(together, own));
+      found[next] ??= causes.map(cause => found[cause] ?? NO_LINE).reduce((one, other) => (one === NO_LINE || one === other ? other : other === NO_LINE ? one : MANY), names[next]!.startsWith("|") ? next : NO_LINE);
     }
-    return this.#lines.get(element) ?? null;
+    return found[of]!;
   }
 
   /** Whether an element in the chain of `lead` is its source line's own; else it is shared with other lines. */
   direct(lead: Key, of: Key): boolean {
-    const [line, own] = [this.line(lead), this.line(of)];
-    return of === lead || (own !== null && own !== "many" && (own === line || line === "many"));
+    const [from, to] = [this.#number(lead), this.#number(of)];
+    return of === lead || (from !== undefined && to !== undefined && this.#direct(this.#lineOf(from), to));
+  }
+
+  /** What an element caused, and whether it is its source line's own. */
+  became(lead: Key): (readonly [Key, boolean])[] {
+    const start = this.#number(lead);
+    if (start === undefined) return [];
+    const line = this.#lineOf(start);
+    return [...closure(this.#edges.down, start)].slice(1).map(n => [this.#edges.names[n]!, this.#direct(line, n)] as const);
+  }
+
+  #direct(line: number, of: number): boolean {
+    const own = this.#lineOf(of);
+    return own >= 0 && (own === line || line === MANY);
   }
 
   #add(compile: CompileData, part: RecordPart): void {
@@ -162,14 +182,8 @@ export class Links {
     return start === undefined ? [] : [...closure(this.#edges.up, start), ...closure(this.#edges.down, start)];
   }
 
-  #next(edges: readonly (readonly number[])[], of: Key): Key[] {
-    const start = this.#number(of);
-    return start === undefined ? [] : (edges[start] as number[]).map(n => this.#edges.names[n] as Key);
-  }
-
-  #reached(edges: readonly (readonly number[])[], of: Key): ReadonlySet<Key> {
-    const start = this.#number(of);
-    return new Set(start === undefined ? [of] : [...closure(edges, start)].map(n => this.#edges.names[n] as Key));
+  #named(numbers: Iterable<number>): Key[] {
+    return [...numbers].map(n => this.#edges.names[n]!);
   }
 }
 

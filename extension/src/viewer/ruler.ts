@@ -9,7 +9,11 @@ export function Ruler() {
   const element = h("canvas.ex-ruler", { width: WIDTH, "aria-hidden": "true" });
   let marked: readonly number[] = [];
   let total = 1;
-  const sized = new ResizeObserver(() => draw());
+  let height = 0;
+  const sized = new ResizeObserver(([entry]) => {
+    height = Math.round(entry?.contentRect.height ?? 0);
+    draw();
+  });
   const dispose = () => sized.disconnect();
   sized.observe(element);
 
@@ -21,7 +25,6 @@ export function Ruler() {
   }
 
   function draw(): void {
-    const height = element.clientHeight;
     const drawing = element.getContext("2d");
     if (!drawing || height === 0) return;
     if (element.height !== height) element.height = height;

@@ -53,6 +53,21 @@ const replaced = StateEffect.define<null>();
 /** Characters of a row that are shown. */
 const LONGEST = 20_000;
 
+/** Lines are brought to a third of the height from the ends, or are left where they are if they are in view. */
+const NEAR = { y: "center", yMargin: 1 } as const;
+const IF_UNSEEN = { y: "center", yMargin: 0 } as const;
+
+/** Reads when the editor measures: read at once, the page would be laid out once for each text. */
+function near(view: EditorView, { head }: { readonly head: number }, { y, yMargin }: { readonly y: string; readonly yMargin: number }): boolean {
+  if (y !== "center") return false;
+  const { top, bottom } = view.lineBlockAt(head);
+  const { scrollTop, clientHeight } = view.scrollDOM;
+  const third = clientHeight / 3;
+  if (!yMargin && top >= scrollTop && bottom <= scrollTop + clientHeight) return true;
+  view.scrollDOM.scrollTo(0, Math.min(Math.max(scrollTop, bottom + third - clientHeight), top - third));
+  return true;
+}
+
 /** A row as one line of the text: a record may hold ends of lines within its lines, and lines without an end. */
 function inOneLine(row: TextRow): TextRow {
   const cut = row.text.length > LONGEST ? `${row.text.slice(0, LONGEST)} … ${row.text.length - LONGEST} characters more` : row.text;
@@ -107,8 +122,8 @@ export function TextView(
       view.dispatch({ effects: replaced.of(null) });
     } else {
       const text = rows.rows.map(row => row.text).join("\n");
-      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: 0 }, effects: replaced.of(null) });
-      view.scrollDOM.scrollTo(0, 0);
+      const effects = [replaced.of(null), EditorView.scrollIntoView(0, { y: "start" })];
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: 0 }, effects });
     }
     rule();
   }
@@ -117,15 +132,14 @@ export function TextView(
   function setCurrent(line: number): void {
     if (line === current) return;
     current = line;
-    view.dispatch({ effects: [relit.of(null), ...(line >= 0 ? [scrolling(line)] : [])] });
+    view.dispatch({ effects: [relit.of(null), ...(line >= 0 ? [EditorView.scrollIntoView(position(line), NEAR)] : [])] });
   }
 
   /** Brings an element into view: its own line, or else the first of its chain. `gently`: not where one is seen already. */
   function reveal(what: Key, gently = false): boolean {
     const line = lineOf(what);
     if (line === undefined) return false;
-    if (gently && isSeen(line)) return true;
-    view.dispatch({ effects: scrolling(line) });
+    view.dispatch({ effects: EditorView.scrollIntoView(position(line), gently ? IF_UNSEEN : NEAR) });
     return true;
   }
 
@@ -145,16 +159,6 @@ export function TextView(
       if (line !== undefined && (first === undefined || line < first)) first = line;
     }
     return first;
-  }
-
-  function isSeen(line: number): boolean {
-    const block = view.lineBlockAt(position(line));
-    const { scrollTop, clientHeight } = view.scrollDOM;
-    return block.top >= scrollTop && block.bottom <= scrollTop + clientHeight;
-  }
-
-  function scrolling(line: number): StateEffect<unknown> {
-    return EditorView.scrollIntoView(position(line), { y: "nearest", yMargin: view.scrollDOM.clientHeight / 3 });
   }
 
   function position(line: number): number {
@@ -220,6 +224,7 @@ export function TextView(
     const extensions: Extension[] = [
       EditorState.readOnly.of(true),
       EditorView.editable.of(false),
+      EditorView.scrollHandler.of(near),
       EditorView.editorAttributes.of({ class: "ex-textview" }),
       EditorView.contentAttributes.of(() => ({ tabindex: "0", "aria-label": shown.label })),
       keymap.of([

@@ -74,14 +74,14 @@ export function chainInWords(links: Links, what: Key, files: FileNames): { cause
   const more = named.length > MOST_NAMED ? ` and ${named.length - MOST_NAMED} more` : "";
   const told = named.slice(0, MOST_NAMED).map(each => `← ${nameOf(each, files)}`).join(" ") + more;
   const without = reasons.length && !named.some(each => parts(each).compile === "") ? `no source line: ${[...new Set(reasons)].join(", ")}` : "";
-  const effects = [...links.effects(what)].filter(each => each !== what);
+  const effects = links.became(what);
   const found = KINDS.map(() => ({ some: 0, shared: 0 }));
-  for (const each of effects) {
+  for (const [each, direct] of effects) {
     const { id } = parts(each);
     const of = found[KINDS.findIndex(([kind]) => kind.test(id))];
     if (!of) continue;
     of.some++;
-    if (!links.direct(what, each)) of.shared++;
+    if (!direct) of.shared++;
   }
   const became = found.map(({ some, shared }, n) => (some ? count(some, KINDS[n]![1]) + (shared ? ` (${shared === some ? "" : `${shared} `}shared)` : "") : ""));
   return { causes: phrase([told, without], "  "), effects: effects.length ? `→ ${phrase(became, ", ") || count(effects.length, "effect")}` : "" };

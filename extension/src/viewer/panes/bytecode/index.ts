@@ -21,8 +21,9 @@ const MOVES: Moves = {
   g: ["guard:", "guard"], e: ["effect:", "effect"], s: ["symbol:", "symbol"], b: ["break:", "break"],
 };
 
-/** Guards, nodes and such that are listed. */
+/** Values that are listed, and the last guards, nodes and such: of all, each move would draw hundreds anew. */
 const LISTED = 60;
+const RECENT = 20;
 
 export function bytecode(into: HTMLElement, context: Context): Pane {
   const codes = h("select.ex-select", { "aria-label": "Code object" });
@@ -215,7 +216,7 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
     const does = additions.filter(([step]) => step === walk.at);
     const soFar = ["node", "guard", "effect", "symbol"].flatMap(kind => {
       const made = additions.filter(([step, of]) => of === kind && step < walk.at);
-      return list(`${kind[0]!.toUpperCase()}${kind.slice(1)}s so far (${made.length})`, made.slice(-LISTED).map(each => item(each[0] === walk.at - 1, ...link(compile, each))), made.length);
+      return list(`${kind[0]!.toUpperCase()}${kind.slice(1)}s so far (${made.length})`, made.slice(-RECENT).map(each => item(each[0] === walk.at - 1, ...link(compile, each))), made.length);
     });
     return h(
       "div.ex-state",

@@ -83,6 +83,9 @@ export function code(into: HTMLElement, context: Context): Pane {
   function reload(): void {
     const compile = current();
     units = compile ? unitsOf(compile) : [];
+    fill(chooser, ...[...new Set(units.map(each => each.half))].map(half =>
+      h("optgroup", { label: (compile && halfName(compile, half.name)) || compile?.title },
+        ...units.filter(each => each.half === half).map(each => h("option", { value: each.id }, each.label)))));
     const kept = compile?.id === shownCompile ? units.find(each => each.id === shownUnit?.id) : undefined;
     shownUnit = kept ?? firstUnit(units);
     shownCompile = compile?.id ?? "";
@@ -110,10 +113,7 @@ export function code(into: HTMLElement, context: Context): Pane {
       fill(kinds);
       return;
     }
-    const halves = [...new Set(units.map(each => each.half))];
-    fill(chooser, ...halves.map(half =>
-      h("optgroup", { label: halfName(compile, half.name) || compile.title },
-        ...units.filter(each => each.half === half).map(each => h("option", { value: each.id, selected: each === spot.unit }, each.label)))));
+    chooser.value = spot.unit.id;
     fill(kinds, ...[...spot.unit.texts.keys()].map(kind => kindButton(kind, spot)));
     fill(facts, ...factsOf(spot.unit));
     const text = spot.unit.texts.get(spot.kind);

@@ -2,7 +2,7 @@
 
 import { type Key, parts } from "../../element";
 import { seconds } from "../../format";
-import { entry, least } from "../../gather";
+import { entry } from "../../gather";
 import type { Links } from "../../links";
 import type { CompileData, HalfData, KernelData, TextData } from "../../record";
 
@@ -67,9 +67,16 @@ function placesOf(units: readonly Unit[]): Places {
 /** Where an element is written: the text at hand where it is in it, or else the first one; itself before its chain. */
 export function spotOf(units: readonly Unit[], compile: string, links: Links, what: Key, at: Spot | undefined): Spot | undefined {
   const { spots, first } = entry(places, units, () => placesOf(units));
+  const here = new Set(at && idsIn(at));
   const holds = (wanted: Iterable<Key>) => {
-    const ids = new Set([...wanted].map(parts).filter(each => each.compile === compile || !each.compile).map(each => each.id));
-    return at && idsIn(at).some(id => ids.has(id)) ? at : spots[least([...ids].map(id => first.get(id) ?? Infinity))];
+    let least = Infinity;
+    for (const each of wanted) {
+      const of = parts(each);
+      if (of.compile && of.compile !== compile) continue;
+      if (here.has(of.id)) return at;
+      least = Math.min(least, first.get(of.id) ?? Infinity);
+    }
+    return spots[least];
   };
   const kernel = units.find(each => each.kernel?.id === parts(what).id);
   if (kernel) return { unit: kernel, kind: at && kernel.texts.has(at.kind) ? at.kind : ([...kernel.texts.keys()][0] ?? "") };
