@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from torch._inductor.ir import MultiTemplateBuffer
 from torch._inductor.virtualized import V
 
 from explorer.records.stock.breaks import place
@@ -26,9 +27,19 @@ def around_selection(seen: Observation, call: Call) -> Iterator[None]:
     outer, seen.tuned = seen.tuned, []
     yield
     found, seen.tuned = seen.tuned or [], outer
-    chosen = call.result[1] if call.error is None else None
     for fields in found:
-        seen.compile().event("Autotuned", **fields, **({"chosen": chosen.name} if chosen is not None else {}))
+        chosen = _chosen(call, fields["candidates"])
+        seen.compile().event("Autotuned", **fields, **({"chosen": chosen} if chosen else {}))
+
+
+def _chosen(call: Call, candidates: str) -> str:
+    """The name of the candidate that was taken, "" where that is not decided yet."""
+    if call.error is not None:
+        return ""
+    if isinstance(call.result, tuple):
+        return "" if call.result[1] is None else call.result[1].name
+    # torch 2.11 returns the node alone: that of the fastest candidate, or one that keeps the choice open.
+    return "" if isinstance(call.result.data.data, MultiTemplateBuffer) else candidates.split(maxsplit=2)[1]
 
 
 def before_benchmark(seen: Observation, args: tuple[object, ...]) -> None:
