@@ -1,5 +1,6 @@
 """What CONTRIBUTING.md points at is there."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from benchmarks import architecture
+from explorer.show.view.panes import PANES
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
@@ -46,3 +48,18 @@ def test_the_glossary_s_names_in_torch_are_in_those_files() -> None:
     for path, names in re.findall(r"`torch/([\w/.]+)` \(([A-Z]\w+(?:, [A-Z]\w+)*)\)", text):
         source = (Path(torch.__file__).parent / path).read_text()
         assert not [name for name in names.split(", ") if f"class {name}" not in source], path
+
+
+def test_what_the_help_of_panes_names_in_torch_exists() -> None:
+    named = {path for pane in PANES.values() for path in re.findall(r"torch/([\w/]+\.py)", pane.stock)}
+    assert len(named) > 4 and not sorted(path for path in named if not (Path(torch.__file__).parent / path).exists())
+
+
+MOST_ANY = {"compiler": 680, "core": 20, "course": 135, "ir": 90, "records": 520, "show": 65}
+
+
+@pytest.mark.parametrize("folder", MOST_ANY)
+def test_any_is_not_written_more_often(folder: str) -> None:
+    trees = (ast.parse(path.read_text()) for path in (ROOT / "explorer" / folder).rglob("*.py"))
+    found = sum(isinstance(node, ast.Name) and node.id == "Any" for tree in trees for node in ast.walk(tree))
+    assert found <= MOST_ANY[folder], "write the type, or object for what is only passed on"
