@@ -190,8 +190,8 @@ class Equals(Condition):
         return (self.expected,) if type(self.expected) in (int, float) else None
 
     def difference(self, value: object) -> str:
-        both_nan = value != value and self.expected != self.expected
-        same = type(value) is type(self.expected) and (value == self.expected or both_nan)
+        alike = type(value) is type(self.expected)  # a tensor has no one truth value
+        same = alike and (value == self.expected or value != value and self.expected != self.expected)
         same &= not has_zero(self.expected) or repr(value) == repr(self.expected)
         return "" if same else f"is {said(value)}, expected {self.expected!r}"
 

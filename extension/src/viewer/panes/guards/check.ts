@@ -1,5 +1,5 @@
 // Which guards a described call breaks, without a tensor and without running anything. All that fail are found, where
-// the compiled check stops at the first. tests/guard_decisions.py says the same; a test compares the two.
+// the compiled check stops at the first. tests/test_guard_decisions.py compares it with the real checks.
 
 import type { ConstantData, GlobalStateData, GuardData, InputData, TensorFactsData } from "../../record";
 import { Exact, Undecided } from "./exact";
@@ -104,9 +104,8 @@ function ofIdentity(guard: GuardData, given: InputData): string[] {
   const wanted = guard.constant && SINGLE.has(guard.constant.type) ? guard.constant : null;
   const is = given.constant && SINGLE.has(given.constant.type) ? given.constant : null;
   if (!wanted && !is) throw new Undecided(IDENTITY);
-  const one = wanted !== null && is !== null && same(wanted, is);
-  if (one === (guard.relation === "is")) return [];
-  return [`is ${is ? is.text : called(given)}, expected ${guard.relation} ${guard.constant?.text ?? guard.value}`];
+  if (wanted && is && same(wanted, is)) return [];
+  return [`is ${called(given)}, expected ${guard.constant?.text ?? guard.value}`];
 }
 
 function ofLength(expected: number, given: InputData): string[] {
