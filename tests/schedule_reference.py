@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from explorer.compiler.schedule.memory import held
+from explorer.compiler.schedule.memory import lifetimes
 from explorer.ir.loops import Buffer, Extern, View
 from explorer.ir.schedule import Allocation, FusedKernel, MemoryPlan, Schedule
 from loops_reference import Grid, Memory, Run, storage_of
@@ -34,7 +34,7 @@ class _Scheduled(Run):
         self.schedule = schedule
         self.plan: dict[str, Allocation] = {a.buffer: a for a in plan.allocations} if plan else {}
         self.pool = torch.full((plan.pool_bytes if plan else 0,), GARBAGE, dtype=torch.uint8)
-        self.ends = {name: last for name, (_, last) in (held(self.plan) if plan else schedule.live).items()}
+        self.ends = {name: last for name, (_, last) in (lifetimes(self.plan) if plan else schedule.live).items()}
 
     def run(self) -> tuple[Any, ...]:
         for at, item in enumerate(self.schedule.items):

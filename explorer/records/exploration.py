@@ -41,9 +41,9 @@ from explorer.records.check.process import Outside, put_back
 from explorer.records.check.profile import (
     Launches,
     example_inputs,
-    held,
     kept_by_eager,
     kept_for_backward,
+    live_bytes,
     noted,
     one_call,
     peak_bytes,
@@ -63,7 +63,7 @@ from explorer.records.stock.first_divergence import first_divergence as first_di
 from explorer.records.stock.first_divergence import unasked
 from explorer.records.stock.fix_attempts import FixAttempt, Ran, attempts, rewrites, with_outcomes
 from explorer.records.stock.fixes import BRANCHING
-from explorer.records.stock.profile import held as held_by_stock
+from explorer.records.stock.profile import live_bytes as live_bytes_of_stock
 from explorer.records.stock.profile import one_call as call_of_stock
 from explorer.records.stock.profile import profile as profile_stock
 from explorer.records.stock.rewrite import suggested
@@ -229,7 +229,7 @@ def exploration(trial: Trial, asked: Asked, recorder: Recorder | None = None) ->
     checks = OperatorChecks()
     with suppress(NotIsolated, Exception), checks:  # the program's own: the record tells of it, or its eager call
         unwrapped(trial)[0].again().observe()
-    return record.having(operators=tuple(checks.told()))
+    return record.having(operators=tuple(checks.results()))
 
 
 def with_times_outside(record: Record, trial: Trial, asked: Asked) -> Record:
@@ -335,14 +335,14 @@ def beside(theirs: StockRun, first: Observed | CompileRaised | None, captured: C
             with timed.timed():
                 seconds = profile_stock(replace(theirs, contestant=contestant, trial=timed))
                 launched = call_of_stock(replace(theirs, contestant=contestant, trial=timed))
-                memory = held_by_stock(theirs)
+                memory = live_bytes_of_stock(theirs)
             measured = measured.with_call("stock", launched)
             if ours is None:
                 measured = measured.with_overhead(
                     sum(sum(half.values()) for each in seconds.values() for half in each.values())
                 )
     own = () if first is None else compiles_of(first.recorder, measured.kernels if measured else {})
-    own = with_held(own, measured.held, measured.again) if measured else own
+    own = with_live_bytes(own, measured.held, measured.again) if measured else own
     if ours is not None:
         own = with_written(own, ours.written)
         notes += ours.notes
@@ -352,7 +352,7 @@ def beside(theirs: StockRun, first: Observed | CompileRaised | None, captured: C
     tried = attempts(theirs) if asked.fixes and not called_once else []
     if asked.fixes and not called_once and ours is not None:
         own, mended = with_fixes(own, ours.trial, asked)
-    seen = with_held(theirs.compiles(seconds), memory)
+    seen = with_live_bytes(theirs.compiles(seconds), memory)
     seen = with_assembly(seen, theirs.observation.modules())
     compiles = with_guard_costs((*own, *with_outcomes(seen, tried)), guards)
     settings = {**({} if first is None else settings_of(config)), **theirs.settings(stock)}
@@ -578,7 +578,7 @@ Again = Mapping[str, Mapping[str, float]]
 """The seconds that each value which a compile keeps for the backward takes to compute again, by ids."""
 
 
-def with_held(
+def with_live_bytes(
     compiles: tuple[data.CompileData, ...], held: Held, again: Again = MappingProxyType({})
 ) -> tuple[data.CompileData, ...]:
     def half(compile: data.CompileData, each: data.HalfData) -> data.HalfData:
@@ -631,7 +631,7 @@ def contents(
     """Record data of everything that `recorder` saw; `error` is what the call raised."""
     compiles = compiles_of(recorder, measured.kernels if measured else {})
     if measured:
-        compiles = with_held(with_guard_costs(compiles, measured.guards), measured.held, measured.again)
+        compiles = with_live_bytes(with_guard_costs(compiles, measured.guards), measured.held, measured.again)
     said = "" if error is None else whole_text(error)
     timing = measured.timing if measured else None
     lines = config.edit.source.lines
@@ -792,7 +792,7 @@ def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], Held, Ag
                     inputs = kept_for_backward(parts, *forward, inputs)
                 if half.schedule is not None:
                     steps = [item.id for item in half.schedule.items]
-                    memory.setdefault(run.id, {})[name] = held(half.program, steps, inputs)
+                    memory.setdefault(run.id, {})[name] = live_bytes(half.program, steps, inputs)
                 halves[name] = profile(half.program, inputs)
                 if parts is not None and half.program is not forward[0]:
                     what = "computing again"

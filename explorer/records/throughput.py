@@ -59,7 +59,7 @@ def lines(kernel: KernelData) -> Iterator[str]:
     parts = _REGION.split(ended.output)
     said = dict(zip(map(int, parts[1::2]), parts[2::2], strict=True))
     for number, (first, last) in enumerate(found):
-        yield f"  {_told(said.get(number, ''), len(regions[number]))}: {_place(asm.lines[first : last + 1], kernel)}"
+        yield f"  {_summary(said.get(number, ''), len(regions[number]))}: {_place(asm.lines[first : last + 1], kernel)}"
 
 
 def innermost(asm: tuple[LineData, ...]) -> list[tuple[int, int]]:
@@ -79,7 +79,7 @@ def innermost(asm: tuple[LineData, ...]) -> list[tuple[int, int]]:
     return sorted(chosen)
 
 
-def _told(said: str, instructions: int) -> str:
+def _summary(said: str, instructions: int) -> str:
     known = {name: int(number) for name, number in _COUNTED.findall(said)}
     if not known.get("Iterations") or not known.get("Total Cycles"):
         return f"{count(instructions, 'instruction')}, not predicted"

@@ -23,7 +23,7 @@ import torch
 
 from explorer.api import compile
 from explorer.compiler.config import Config
-from explorer.compiler.runtime.cache import default_folder, items, private, said
+from explorer.compiler.runtime.cache import default_folder, error_text, items, private
 from explorer.compiler.runtime.compiler import chosen_compiler
 from explorer.compiler.runtime.reasons import NO_COMPILER
 from explorer.core.reasons import CATALOGUE, Unsupported
@@ -62,10 +62,10 @@ def examine() -> list[Finding]:
         ("GPUs", _gpus),
         ("viewer", _viewer),
     )
-    return [finding for name, look in looks for finding in _looked(name, look)]
+    return [finding for name, look in looks for finding in _checked(name, look)]
 
 
-def _looked(name: str, look: Callable[[], list[Finding]]) -> list[Finding]:
+def _checked(name: str, look: Callable[[], list[Finding]]) -> list[Finding]:
     try:
         return look()
     except Exception as error:  # one part that cannot be looked at hides no other
@@ -122,7 +122,7 @@ def _kernels() -> list[Finding]:
         chosen_compiler()
     except Unsupported:
         return [Finding("a new kernel", "missing", "not tried, since there is no compiler")]
-    with tempfile.TemporaryDirectory() as scratch, _said_here_alone():
+    with tempfile.TemporaryDirectory() as scratch, _without_warnings():
         new = _tried("a new kernel", Path(scratch, "kernels"))
         if new.state != "works":
             return [new, Finding("the kernel cache", "missing", "not tried, since no kernel is built")]
@@ -130,7 +130,7 @@ def _kernels() -> list[Finding]:
 
 
 @contextmanager
-def _said_here_alone() -> Iterator[None]:
+def _without_warnings() -> Iterator[None]:
     """Inside, no warning says that kernels cannot be built."""
     log = logging.getLogger("explorer")
     log.addFilter(_nothing)
@@ -186,13 +186,13 @@ def _folders() -> list[Finding]:
         found.append(Finding("cache folder", "works", detail))
     except OSError as error:
         hint = "Each process builds its kernels again; set XDG_CACHE_HOME to a folder that you own."
-        found.append(Finding("cache folder", "missing", said(error), hint))
+        found.append(Finding("cache folder", "missing", error_text(error), hint))
     try:
         taken, asked = tempfile.gettempdir(), os.environ.get("TMPDIR")
         instead = f", since TMPDIR={asked!r} cannot be written" if asked and Path(asked) != Path(taken) else ""
         found.append(Finding("temporary folder", "works", taken + instead))
     except OSError as error:
-        found.append(Finding("temporary folder", "broken", said(error), "Set TMPDIR to a writable folder."))
+        found.append(Finding("temporary folder", "broken", error_text(error), "Set TMPDIR to a writable folder."))
     return found
 
 

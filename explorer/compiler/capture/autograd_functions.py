@@ -60,7 +60,7 @@ def evaluated(t: Tracer, cls: type, args: list[Value]) -> Value:
         outputs.append(found)
         results = t.items(found) if isinstance(found, TupleValue) else [found]
         kept: list[TensorValue] = []
-        _held(t, context, lambda tensor: _noted(kept, tensor))
+        _context_values(t, context, lambda tensor: _noted(kept, tensor))
         return TupleValue([*_tensors(results), *kept])
 
     with torch.no_grad():
@@ -108,7 +108,7 @@ def _backward(
 
     def backward(given: list[Value], named: dict[str, Value]) -> Value:
         new = {id(old): value for old, value in zip(kept, given[count:], strict=True)}
-        held = _held(t, context, lambda tensor: new[id(tensor)])
+        held = _context_values(t, context, lambda tensor: new[id(tensor)])
         known = FunctionContext(context.needs, dict(zip(context.overlay, held, strict=True)))
         rest = iter(given)
         told = [next(rest) if isinstance(value, TensorValue) else Constant(None) for value in results]
@@ -169,7 +169,7 @@ def _noted(found: list[TensorValue], tensor: TensorValue) -> Value:
     return tensor
 
 
-def _held(t: Tracer, context: FunctionContext, new: Callable[[TensorValue], Value]) -> list[Value]:
+def _context_values(t: Tracer, context: FunctionContext, new: Callable[[TensorValue], Value]) -> list[Value]:
     """What the context holds, with other tensors in it."""
 
     def other(value: Value) -> Value:

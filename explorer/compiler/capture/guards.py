@@ -146,7 +146,7 @@ class IsObject(Condition):
         return Wording(f"{name} is {found}", "is", found, words, data={"constant": plain})
 
     def difference(self, value: object) -> str:
-        found, expected = said(value), said(self.target)
+        found, expected = shortened(value), shortened(self.target)
         different = f"is another {found}" if found == expected else f"is {found}, expected {expected}"
         return "" if value is self.target else different
 
@@ -193,7 +193,7 @@ class Equals(Condition):
         alike = type(value) is type(self.expected)  # a tensor has no one truth value
         same = alike and (value == self.expected or value != value and self.expected != self.expected)
         same &= not has_zero(self.expected) or repr(value) == repr(self.expected)
-        return "" if same else f"is {said(value)}, expected {self.expected!r}"
+        return "" if same else f"is {shortened(value)}, expected {self.expected!r}"
 
     def install(self, checks: Checks, source: Source, text: str) -> None:
         checks.build.equals(checks.manager(source), self.expected, text)
@@ -300,7 +300,7 @@ class Has(Condition):
 
     def shown(self, name: str) -> Wording:
         owner = {"attribute": f"vars({name})", "slot": f"dir({name})"}.get(self.where, name)
-        relation, key = f"{'has' if self.present else 'lacks'} {self.where}", said(self.name)
+        relation, key = f"{'has' if self.present else 'lacks'} {self.where}", shortened(self.name)
         return Wording(
             f"{self.name!r} {'in' if self.present else 'not in'} {owner}", relation, key, f"{name} {relation} {key}",
             "there" if self.present else "not there", {"keys": (constant(self.name),) if is_plain(self.name) else None},
@@ -344,7 +344,7 @@ class PythonCheck(Condition):
         return Wording(text, self.relation, self.value, text, data={"constant": self.constant})
 
     def difference(self, value: object) -> str:
-        return "" if self.function(value) else f"is {(self.seen or said)(value)}"
+        return "" if self.function(value) else f"is {(self.seen or shortened)(value)}"
 
 
 def is_nan() -> PythonCheck:
@@ -363,7 +363,7 @@ def iterator_at(position: int, length: int) -> PythonCheck:
     def seen(iterator: object) -> str:
         found = at(iterator)
         if found is None:
-            return said(iterator)
+            return shortened(iterator)
         return f"at position {found[0]} of {found[1]}, expected at position {position} of {length}"
 
     return PythonCheck("is at", f"position {position} of {length}", lambda it: at(it) == (position, length), seen=seen)
@@ -379,7 +379,7 @@ def iterates_over(expected: object) -> PythonCheck:
 
 def same_value(expected: object) -> PythonCheck:
     """Of the same type, and equal to it in Python."""
-    return PythonCheck("==", said(expected), lambda v: type(v) is type(expected) and bool(v == expected))
+    return PythonCheck("==", shortened(expected), lambda v: type(v) is type(expected) and bool(v == expected))
 
 
 def same_members(expected: object) -> PythonCheck:
@@ -391,7 +391,7 @@ def same_members(expected: object) -> PythonCheck:
         return frozenset((type(each), each) for each in base.__iter__(value))
 
     before = members(expected)
-    return PythonCheck("==", said(expected), lambda v: type(v) is kind and members(v) == before)
+    return PythonCheck("==", shortened(expected), lambda v: type(v) is kind and members(v) == before)
 
 
 def same_number(expected: np.generic) -> PythonCheck:
@@ -526,11 +526,11 @@ def failures(guards: Iterable[Guard], frame: InputFrame, said: str = "") -> list
             found.append((guard, how))
             if isinstance(guard.condition, (TypeIs, TensorMatch, IsObject)) and guard.source is not None:
                 other.add(guard.source)
-    found.sort(key=lambda failed: not _is_told_by(said, failed[0]))
+    found.sort(key=lambda failed: not _is_reported(said, failed[0]))
     return found or unreadable  # an item that is not there, say, of a dictionary whose keys are others
 
 
-def _is_told_by(said: str, guard: Guard) -> bool:
+def _is_reported(said: str, guard: Guard) -> bool:
     """Of a tensor, torch tells its name and the fact."""
     name = guard.source.name if guard.source is not None else ""
     return said == guard.text or guard.kind == TensorMatch.kind and said.startswith(f"tensor '{name}' ")
@@ -609,12 +609,12 @@ class Checks:
     def _attribute(self, base: Source, attribute: str, name: str, example: object) -> hook.GuardManager:
         if isinstance(self.value(base), type) and attribute == "__dict__":
             return self.build.members(self.manager(base), name, example)
-        held = self._held(base, attribute)
+        held = self._dict_with(base, attribute)
         if held is not None:
             return self.build.dict_item(self._table(base, held), attribute, name, example)
         return self.build.attribute(self.manager(base), attribute, name, example)
 
-    def _held(self, base: Source, attribute: str) -> dict[str, object] | None:
+    def _dict_with(self, base: Source, attribute: str) -> dict[str, object] | None:
         """The object's own dictionary, where it is there that C++ looks for the attribute."""
         owner = self.value(base)
         held = None if isinstance(owner, (type, types.ModuleType)) else instance_dict(owner)
@@ -643,10 +643,10 @@ class Checks:
         else:
             condition.install(self, source, guard.text)
 
-    def told_with(self, guard: Guard) -> object:
+    def group_of(self, guard: Guard) -> object:
         """What guards of one check share: the object whose attributes are to be empty, as a module's kinds of hooks."""
         match guard.source, guard.condition:
-            case Attr(base, attribute), IsEmpty() if self._held(base, attribute) is not None:
+            case Attr(base, attribute), IsEmpty() if self._dict_with(base, attribute) is not None:
                 return base
         return id(guard)
 
@@ -671,7 +671,7 @@ def build(guards: Iterable[Guard], frame: InputFrame) -> hook.Manager:
     checks.build.global_state(state, frame.devices)
     shapes = [guard.condition for guard in given if isinstance(guard.condition, ShapeHolds)]
     of_values = _in_order(guard for guard in given if guard.kind not in ("shape", "alias", "global_state"))
-    for _, together in itertools.groupby(of_values, checks.told_with):
+    for _, together in itertools.groupby(of_values, checks.group_of):
         first, *others = together
         if others:
             checks.add_empty(first, *others)
@@ -795,11 +795,11 @@ def state_text(state: GlobalStateData) -> str:
     )
 
 
-def said(value: object) -> str:
+def shortened(value: object) -> str:
     """A plain value as Python writes it, another object in a word."""
     return repr(value)[:MOST] if is_plain(value) or isinstance(value, np.generic) else short(value)
 
 
 def _listed(keys: Iterable[object]) -> str:
-    texts = [said(key) for key in keys]
+    texts = [shortened(key) for key in keys]
     return f"({', '.join(texts)}{',' * (len(texts) == 1)})"

@@ -548,7 +548,7 @@ def step_of(frame: Frame, callers: list[Frame], number: int, nodes: int) -> Eval
     seen = frame.seen
     evaluation = (callers[0].seen or seen).activation if callers else seen.activation
     # Each step looks at all that its frame holds: what is shown as itself, which is most of it, is not asked.
-    stack = [v if type(v).shown is Value.shown else _held(v, evaluation, number) for v in frame.stack]
+    stack = [v if type(v).shown is Value.shown else _frozen(v, evaluation, number) for v in frame.stack]
     bindings = frame.locals
     if frame.cells:
         bindings = bindings | {name: cell.contents for name, cell in frame.cells.items() if cell.contents is not None}
@@ -557,13 +557,13 @@ def step_of(frame: Frame, callers: list[Frame], number: int, nodes: int) -> Eval
         if before is not now and before != now:
             break
         kept += 1
-    pushed = tuple([_told(each, evaluation, number) for each in stack[kept:]])
+    pushed = tuple([_sighted(each, evaluation, number) for each in stack[kept:]])
     changed: tuple[tuple[str, Sighted | None], ...] = ()
     if bindings != seen.locals:
         locals = {
-            name: v if type(v).shown is Value.shown else _held(v, evaluation, number) for name, v in bindings.items()
+            name: v if type(v).shown is Value.shown else _frozen(v, evaluation, number) for name, v in bindings.items()
         }
-        bound = [(n, _told(v, evaluation, number)) for n, v in locals.items() if seen.locals.get(n) != v]
+        bound = [(n, _sighted(v, evaluation, number)) for n, v in locals.items() if seen.locals.get(n) != v]
         changed = (*bound, *((name, None) for name in seen.locals if name not in locals))
         seen.locals = locals
     seen.stack = stack
@@ -582,12 +582,12 @@ def _first(value: Value, evaluation: Activation, number: int) -> int:
     return number
 
 
-def _held(value: Value, evaluation: Activation, number: int) -> Value | Sighted:
+def _frozen(value: Value, evaluation: Activation, number: int) -> Value | Sighted:
     shown = value.shown()
     return value if shown is value else (shown, _first(value, evaluation, number))
 
 
-def _told(held: Value | Sighted, evaluation: Activation, number: int) -> Sighted:
+def _sighted(held: Value | Sighted, evaluation: Activation, number: int) -> Sighted:
     return (held, _first(held, evaluation, number)) if isinstance(held, Value) else held
 
 

@@ -97,7 +97,7 @@ def tiling(body: KernelBody, hints: Mapping[sympy.Symbol, int], target: Target, 
         return Tiling("serial", (Dim("x", kernel.outer, 1), Dim("r", kernel.inner, 1024)), 4, SERIAL)
     across = _contiguous_across(body)
     known = all(axis.size == int(axis.size) if sympy.sympify(axis.size).is_number else False for axis in kernel.inner)
-    if known and (length <= 256 if across else _held(body, rows, length, processors)):
+    if known and (length <= 256 if across else _is_persistent(body, rows, length, processors)):
         r = power(length)
         x = min(power(rows), max(1, (32 if across else 8), 1024 // r) if across else max(1, 1024 // r))
         if not across:
@@ -122,7 +122,7 @@ def tiling(body: KernelBody, hints: Mapping[sympy.Symbol, int], target: Target, 
     return Tiling("split" if splits > 1 else "looped", dims, warps, why, splits)
 
 
-def _held(body: KernelBody, rows: int, length: int, processors: int) -> bool:
+def _is_persistent(body: KernelBody, rows: int, length: int, processors: int) -> bool:
     """Whether a program holds whole rows of this length. Long ones keep a processor to themselves, so there must be
     rows for all, and most of the tile must be in use."""
     if length <= PERSISTENT or rows * length <= 4 * PERSISTENT:

@@ -124,7 +124,7 @@ class BoundsProofs:
             if isinstance(expr, Load):
                 self._access(expr.buffer, expr.index, expr.indirect, ranges, given)
             if isinstance(expr, Masked):
-                said = self._said(expr.condition)
+                said = self._comparisons(expr.condition)
                 pending += [(expr.condition, given), (expr.other, given), (expr.value, (*given, *said))]
             else:
                 pending += [(child, given) for child in children(expr)]
@@ -215,7 +215,7 @@ class BoundsProofs:
                         return True
         return False
 
-    def _said(self, condition: Expr) -> Conditions:
+    def _comparisons(self, condition: Expr) -> Conditions:
         """What a condition over indices says, as far as it is a conjunction of comparisons."""
         found: list[tuple[Size, Size]] = []
         pending = [condition]

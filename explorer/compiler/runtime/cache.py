@@ -58,17 +58,17 @@ def in_some_folder(wanted: Path | None, build: Callable[[Path], T]) -> T:
         place = str(first)
         return build(private(first))
     except OSError as error:
-        failed.append(f"{place}: {said(error)}")
+        failed.append(f"{place}: {error_text(error)}")
     try:
         folder = temporary_folder()
         note(CacheMoved, place, str(folder), Why(reasons.CACHE_UNUSABLE, failed[0]))
         return build(folder)
     except OSError as error:
-        failed.append(f"a temporary folder: {said(error)}")
+        failed.append(f"a temporary folder: {error_text(error)}")
     raise Unsupported(Why(reasons.NO_ROOM, "; ".join(failed)))
 
 
-def said(error: OSError) -> str:
+def error_text(error: OSError) -> str:
     return error.strerror or str(error)
 
 

@@ -105,13 +105,14 @@ class Run:
             return ended
         if "No space left on device" in ended.complaint:
             raise OSError(28, "No space left on device")
-        why = Why(reasons.COMPILER_HUNG if ended.late else reasons.COMPILER_FAILED, told(self.compiler.words, ended))
+        code = reasons.COMPILER_HUNG if ended.late else reasons.COMPILER_FAILED
+        why = Why(code, failure_text(self.compiler.words, ended))
         if ended.late:
             self.compiler.hung.append(why)
         raise Unsupported(why)
 
 
-def told(words: tuple[str, ...], ended: Ended) -> str:
+def failure_text(words: tuple[str, ...], ended: Ended) -> str:
     return f"{shlex.join(words)}: {str(ended)[:4000]}"
 
 
@@ -165,7 +166,7 @@ def _known(words: tuple[str, ...], identity: tuple[str, ...]) -> Compiler | Why:
     except Unsupported as refusal:
         return refusal.why
     if ended.late:
-        return Why(reasons.COMPILER_HUNG, told((*words, "--version"), ended))
+        return Why(reasons.COMPILER_HUNG, failure_text((*words, "--version"), ended))
     first = ended.output.splitlines()[0][:200] if ended.ok and ended.output else "of an unknown version"
     number = re.findall(r"(?<!\d)\d+(?:\.\d+)+", first)
     name = next((Path(word).name for word in words[1:] if shutil.which(word)), Path(words[0]).name)

@@ -85,11 +85,11 @@ def remarks(said: str, source: Text) -> dict[str, tuple[bool, str]]:
             refused[at].append(re.sub(r" \[-Rpass[^\]]*\]$", "", why[1]))
         elif found[2].startswith(NOT_MADE):
             refused[at].append("")
-    named = ((source.lines[at].id, at, told) for at, told in _told(loops, widths, refused))
+    named = ((source.lines[at].id, at, told) for at, told in _remarks_of(loops, widths, refused))
     return {id: (at in widths, told) for id, at, told in named if id}
 
 
-def _told(
+def _remarks_of(
     loops: list[tuple[int, int]], widths: Mapping[int, list[str]], refused: Mapping[int, list[str]]
 ) -> Iterator[tuple[int, str]]:
     for first, last in loops:

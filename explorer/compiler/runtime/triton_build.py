@@ -148,7 +148,7 @@ def compile_kernel(kernel: TritonKernel, prelude: str, folder: Path, target: GPU
     except OSError:
         raise
     except Exception as error:
-        raise Unsupported(Why(TRITON_FAILED, f"{kernel.function}: {told(error)}")) from error
+        raise Unsupported(Why(TRITON_FAILED, f"{kernel.function}: {compiler_message(error)}")) from error
     seconds = time.perf_counter() - started
     output = next(iter(compiled.metadata_group.values()))
     shown = [f"{name}={value}" for name, value in {**constants, **options}.items()]
@@ -170,7 +170,7 @@ def specialised(kernel: TritonKernel, *, aligned: bool) -> tuple[dict[str, str],
     return signature, dict(kernel.blocks), attributes
 
 
-def told(error: BaseException) -> str:
+def compiler_message(error: BaseException) -> str:
     """The place and the words of a compiler's message, without the whole source between them."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return "\n".join(lines if len(lines) < 7 else [lines[0], *lines[-4:]])

@@ -46,7 +46,7 @@ def pack(
     return packed, pool
 
 
-def held(plan: Mapping[str, Allocation]) -> dict[str, tuple[int, int]]:
+def lifetimes(plan: Mapping[str, Allocation]) -> dict[str, tuple[int, int]]:
     """First and last position at which each buffer's memory is in use, by itself or by buffers that reuse it."""
     found = {name: (a.first, a.last) for name, a in plan.items()}
     for name, a in reversed(list(plan.items())):
@@ -58,7 +58,7 @@ def held(plan: Mapping[str, Allocation]) -> dict[str, tuple[int, int]]:
 
 def peak(plan: Mapping[str, Allocation], places: tuple[str, ...], hints: Mapping[sympy.Symbol, int]) -> int:
     """Most bytes alive at one position in `places`, rounded as an allocator rounds them."""
-    spans = held(plan)
+    spans = lifetimes(plan)
     change: dict[int, int] = {}
     for name, a in plan.items():
         if a.where in places:
@@ -79,7 +79,7 @@ def _packed(plan: Mapping[str, Allocation], alone: Collection[str]) -> tuple[dic
     made = dict(plan)
     for name in alone:
         made[name] = replace(plan[name], where="own", why=Why(reasons.SHORT_LIVED))
-    spans = held(plan)
+    spans = lifetimes(plan)
     wanted = [(a, spans[name]) for name, a in made.items() if a.where == "pool"]
     slots: list[tuple[Allocation, tuple[int, int]]] = []
     reuse, why = MEMORY["reuse"], Why(reasons.POOL, MEMORY.credit("reuse"))
@@ -191,7 +191,7 @@ def _overwrite(schedule: Schedule, plan: dict[str, Allocation]) -> None:
 def _take_over(schedule: Schedule, plan: dict[str, Allocation]) -> None:
     """Let buffers outside the pool take the memory of one of the same size that is no longer needed."""
     buffers = schedule.loops.buffers
-    spans = held(plan)
+    spans = lifetimes(plan)
     last_in = {each: each for each, a in plan.items() if a.where == "own" and spans[each][1] < len(schedule.items)}
     for name, a in list(plan.items()):
         if name not in last_in:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.kernels import Item, before, ids_of
-from explorer.compiler.schedule.memory import held
+from explorer.compiler.schedule.memory import lifetimes
 from explorer.ir.loops import View
 from explorer.ir.schedule import Allocation, Dependencies, Fused, FusedKernel, MemoryPlan, Schedule
 
@@ -52,7 +52,7 @@ def verify_memory(plan: MemoryPlan) -> None:
     not needed again."""
     by_name = {a.buffer: a for a in plan.allocations}
     assert len(by_name) == len(plan.allocations), "a buffer has two places"
-    spans = held(by_name)
+    spans = lifetimes(by_name)
     slots = [replace(a, bytes=int(a.bytes)) for a in plan.allocations if a.where == "pool"]
     for at, a in enumerate(slots):
         assert 0 <= a.offset and a.offset + a.bytes <= plan.pool_bytes, f"{a.buffer} is outside the pool"

@@ -19,9 +19,9 @@ from explorer.records.check.isolate import NotIsolated, Objects, TracedInto, rea
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import (
+    OutputKinds,
     OutputLine,
     Process,
-    Said,
     Warned,
     heard,
     hushed,
@@ -90,7 +90,7 @@ class RepeatedCalls:
     _process: Process = field(default_factory=Process.now)
     _process_after: Process | None = None
     _warned: Warned = field(default_factory=warned_already)
-    _said: Said = field(default_factory=Said)
+    _said: OutputKinds = field(default_factory=OutputKinds)
     _outside: list[str] | None = None
 
     def __post_init__(self) -> None:
@@ -177,7 +177,7 @@ class RepeatedCalls:
         return self._said.lines()
 
     @contextmanager
-    def behind(self) -> Iterator[Said]:
+    def behind(self) -> Iterator[OutputKinds]:
         """Around work that is not a call of the function: its output and effects are undone."""
         assert self.before is not None
         with _ONE_AT_A_TIME:
@@ -208,7 +208,7 @@ class RepeatedCalls:
         return {id(value) for value, _ in found.found.values() if not isinstance(value, torch.nn.Module)}
 
     @contextmanager
-    def repeated(self) -> Iterator[Said]:
+    def repeated(self) -> Iterator[OutputKinds]:
         """Around a call without lasting effects, which starts from the state before the first call."""
         assert self.before is not None
         self.made += 1

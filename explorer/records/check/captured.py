@@ -112,11 +112,11 @@ class GraphTrial(Trial):
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        with put_back(), untouched(self.held):
+        with put_back(), untouched(self.module_tensors):
             yield
 
     @property
-    def held(self) -> list[torch.Tensor]:
+    def module_tensors(self) -> list[torch.Tensor]:
         """What the graphs hold themselves: stock's may hold the program's own parameters."""
         modules = {id(each.eager): each.eager.__self__ for each in self.calls}.values()  # type: ignore[attr-defined]
         return [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]

@@ -69,7 +69,7 @@ class OperatorChecks(TorchDispatchMode):
             found.update(dict.fromkeys(_differences(real, fake[0], tensors, fake[1])))
         return real
 
-    def told(self) -> tuple[OperatorCheckData, ...]:
+    def results(self) -> tuple[OperatorCheckData, ...]:
         return tuple(OperatorCheckData(name, calls, tuple(self.found[name])) for name, calls in self.calls.items())
 
 

@@ -55,7 +55,7 @@ class OutputLine:
         return repr(f"{self.to}: {self.text}" if self.to else self.text)
 
 
-class Said(set[str]):
+class OutputKinds(set[str]):
     """Which of "print", "log" and "warn" happened, and the text in the order of writing."""
 
     def __init__(self) -> None:
@@ -81,13 +81,13 @@ Warned = frozenset[tuple[str, type, int]]
 """Texts, categories and lines of warnings."""
 
 
-def hushed(warned: Warned = frozenset()) -> AbstractContextManager[Said]:
+def hushed(warned: Warned = frozenset()) -> AbstractContextManager[OutputKinds]:
     """Inside, in this thread, nothing is printed, logged or warned of; yields what would have been. Of warnings,
     Python shows most once, and again where a compiler touched its filters: those in `warned` are not heard."""
     return _listening(warned, through=False)
 
 
-def noted(warned: Warned = frozenset()) -> AbstractContextManager[Said]:
+def noted(warned: Warned = frozenset()) -> AbstractContextManager[OutputKinds]:
     """Inside, in this thread, what is printed, logged and warned of is let through; yields it."""
     return _listening(warned, through=True)
 
@@ -97,8 +97,8 @@ def warned_already() -> Warned:
 
 
 @contextmanager
-def _listening(warned: Warned, *, through: bool) -> Iterator[Said]:
-    own, said = threading.get_ident(), Said()
+def _listening(warned: Warned, *, through: bool) -> Iterator[OutputKinds]:
+    own, said = threading.get_ident(), OutputKinds()
     handling: list[object] = []
     known = set(warned)
     streams = sys.stdout, sys.stderr
@@ -138,7 +138,7 @@ def _listening(warned: Warned, *, through: bool) -> Iterator[Said]:
         warnings._showwarnmsg = show  # type: ignore[attr-defined]
 
     theirs = tuple(_Stream(*each, passes) for each in zip(streams, ("", "stderr"), strict=True))
-    with _collections_told(), undone(undo):
+    with _collections_counted(), undone(undo):
         sys.stdout, sys.stderr = theirs
         logging.Logger.handle = handled  # type: ignore[method-assign, assignment]
         warnings._showwarnmsg = shown  # type: ignore[attr-defined]
@@ -231,7 +231,7 @@ def heard() -> Iterator[list[str]]:
 def _hearing(now: bool | list[str]) -> Iterator[None]:
     _install()
     before = getattr(_watched, "now", False)
-    with _collections_told():
+    with _collections_counted():
         _watched.now = now
         try:
             yield
@@ -240,7 +240,7 @@ def _hearing(now: bool | list[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _collections_told() -> Iterator[None]:
+def _collections_counted() -> Iterator[None]:
     gc.callbacks.append(_collects)
     try:
         yield
@@ -318,7 +318,7 @@ def _asked_by_compiler(frame: FrameType | None) -> bool:
 UNTOLD = "untold"
 
 
-def _told(get: Callable[[], object]) -> object:
+def _setting_value(get: Callable[[], object]) -> object:
     """The value of a setting; UNTOLD where torch refuses to tell it, as one that the program set in two ways: then each
     of these is restored by itself."""
     try:
@@ -510,7 +510,7 @@ class Process:
     @classmethod
     def now(cls) -> Process:
         switches = tuple(_switches())
-        known = tuple((get, put, _told(get)) for get, put in (*switches, *_going_on(), *_python()))
+        known = tuple((get, put, _setting_value(get)) for get, put in (*switches, *_going_on(), *_python()))
         return cls(known, (*(value for *_, value in known[: len(switches)]), _filters()), _loggers())
 
     def same_settings(self, before: Process) -> bool:
@@ -524,7 +524,7 @@ class Process:
 
     def put(self) -> None:
         for get, put, value in self.values:
-            now = _told(get)
+            now = _setting_value(get)
             if value is not UNTOLD and (isinstance(now, (torch.Tensor, tuple, list)) or repr(now) != repr(value)):
                 put(value)
 

@@ -78,14 +78,14 @@ def _recorded(call: Callable[[], Any]) -> Any:
 STEP = "explorer::"
 
 
-def held(program: Program, steps: Sequence[str], inputs: Sequence[object]) -> tuple[int, ...]:
+def live_bytes(program: Program, steps: Sequence[str], inputs: Sequence[object]) -> tuple[int, ...]:
     """The bytes that a program holds beside its inputs, from what torch's allocator gives it and gets back: the most at
     each step, what is taken for it included, and what is returned in the end. () where torch does not tell."""
     run = program.marked
     if run is None:
         return ()
     program.release()
-    found = held_at(lambda: run(inputs, marked))
+    found = peak_bytes_at(lambda: run(inputs, marked))
     return (*(found[id] for id in steps), found[AT_END]) if found.keys() == {*steps, AT_END} else ()
 
 
@@ -97,7 +97,7 @@ def marked(id: str) -> record_function:
     return record_function(STEP + id)
 
 
-def held_at(run: Callable[[], Any]) -> dict[str, int]:
+def peak_bytes_at(run: Callable[[], Any]) -> dict[str, int]:
     """The most bytes that a run held at each step that it marks, and in the end. Empty where torch does not tell, or
     where the run marks nothing."""
     for events in _recorded(run) or ():

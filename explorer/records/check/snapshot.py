@@ -552,7 +552,7 @@ def _position(value: Any, path: str) -> SavedBinding | None:
     if isinstance(value, decimal.Context):
         return Position(value, path, value.copy, functools.partial(put_decimal, value))
     if isinstance(value, (type(threading.Lock()), type(threading.RLock()))):
-        return Position(value, path, functools.partial(_held, value), functools.partial(_hold, value))
+        return Position(value, path, functools.partial(_times_locked, value), functools.partial(_hold, value))
     if isinstance(value, BaseException):
         names = ("args", "__cause__", "__context__", "__suppress_context__", "__traceback__")
         return Attributes(value, path, names)
@@ -574,15 +574,15 @@ def put_decimal(context: decimal.Context, before: decimal.Context) -> None:
         getattr(context, name).update(getattr(before, name))
 
 
-def _held(lock: Any) -> int:
+def _times_locked(lock: Any) -> int:
     """How often a lock is held: once at most, unless it is one that this thread may take again."""
     return int(lock._recursion_count() if hasattr(lock, "_recursion_count") else lock.locked())
 
 
 def _hold(lock: Any, times: int) -> None:
-    for _ in range(_held(lock), times):
+    for _ in range(_times_locked(lock), times):
         lock.acquire()
-    for _ in range(times, _held(lock)):
+    for _ in range(times, _times_locked(lock)):
         lock.release()
 
 

@@ -228,7 +228,7 @@ def failure_in_words(text: str) -> str:
     text is that of the check."""
     for pattern, said in _FAILED:
         if (found := pattern.fullmatch(text.strip())) is not None:
-            return _said(said, found)
+            return _formatted(said, found)
     return ""
 
 
@@ -236,11 +236,11 @@ def in_words(expression: str) -> str:
     """What a check asks; of a form that is not known, its text with the program's names."""
     for pattern, said in _FORMS:
         if (found := pattern.fullmatch(expression.strip())) is not None:
-            return _said(said, found)
+            return _formatted(said, found)
     return names(expression)
 
 
-def _said(form: str | Callable[[re.Match[str]], str], found: re.Match[str]) -> str:
+def _formatted(form: str | Callable[[re.Match[str]], str], found: re.Match[str]) -> str:
     if not isinstance(form, str):
         return form(found)
     return form.format(**{name: names(part).strip() for name, part in found.groupdict().items()})

@@ -119,7 +119,7 @@ class CompileTexts:
 
     @classmethod
     def of(cls, compile: CompileData) -> CompileTexts:
-        texts = tuple(_told_apart(_texts(compile)))
+        texts = tuple(_distinct_names(_texts(compile)))
         return cls(texts, tuple((name, tuple(map(_without_own, lines))) for name, lines in texts))
 
     def divergence(self, rank: int, other: CompileTexts) -> RankDivergenceData | None:
@@ -152,7 +152,7 @@ def _texts(compile: CompileData) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "error", tuple(compile.error.splitlines())
 
 
-def _told_apart(texts: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _distinct_names(texts: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Forward and backward have graphs of the same name in a log: the second of a name is called so."""
     seen: Counter[str] = Counter()
     for name, lines in texts:

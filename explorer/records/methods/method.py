@@ -20,7 +20,7 @@ from explorer.ir.bytecode import Span
 from explorer.ir.graph import NodeInfo
 from explorer.ir.record import LineData, TextData
 from explorer.records.data.methods import ViewData
-from explorer.records.stock.fxgraphs import held, module_of, shown, value_of
+from explorer.records.stock.fxgraphs import module_of, saved_graph, shown, value_of
 
 _COMPILERS = tuple(f"{each}{os.sep}" for each in (Path(torch.__file__).parent, PACKAGE))
 _STANDARD = f"{os.path.dirname(os.__file__)}{os.sep}"
@@ -57,7 +57,7 @@ def _innermost(places: Iterable[tuple[str, int]]) -> str:
 
 def graph_lines(module: torch.fx.GraphModule) -> list[LineData]:
     """The nodes keep the stacks that made them; a line's place is the innermost of the program."""
-    made = shown(held(module.graph), "forward", _facts, FakeTensorMode())
+    made = shown(saved_graph(module.graph), "forward", _facts, FakeTensorMode())
     return [LineData(each.text, "", each.origins) for each in made.body.lines]
 
 

@@ -74,11 +74,11 @@ class OneCall:
                 _torch._disable_profiler_legacy()
             _enabled()
         self._given_up, self._places = False, []
-        self._frames = self._told_of_frames()
+        self._frames = self._frame_watcher()
         sys.setprofile(self._frames)
         return True
 
-    def _told_of_frames(self) -> Callable[[FrameType, str, Any], None]:
+    def _frame_watcher(self) -> Callable[[FrameType, str, Any], None]:
         known: dict[int, tuple[CodeType, str]] = {}
         codes = [compile.code for compile in self._seen.compiles if compile.code is not None]
         theirs = set(map(place_of, (*codes, *self._seen.left, *self._seen.continuations)))
@@ -97,7 +97,7 @@ class OneCall:
             known[id(code)] = code, name
             return name
 
-        def told(frame: FrameType, event: str, _: object) -> None:
+        def watch(frame: FrameType, event: str, _: object) -> None:
             if event == "call":
                 code = frame.f_code
                 found = known.get(id(code))
@@ -113,7 +113,7 @@ class OneCall:
                 stack.pop()[1].__exit__(None, None, None)
 
         counted = [0]
-        return unseen(told)
+        return unseen(watch)
 
     def give_up(self) -> None:
         if self._thread == threading.get_ident() and not self._given_up:

@@ -143,7 +143,7 @@ def why(pair: StockPair, said: str) -> data.WhyData:
     for part, code in SAID:
         if part in said:
             return made(code, said if code in (TEMPLATE, FOREACH, MARKED) else detail(pair, code))
-    return made(IN_STOCKS_WORDS, said) if said else unsaid(pair)
+    return made(IN_STOCKS_WORDS, said) if said else unstated_reason(pair)
 
 
 def made(code: str, detail: str = "") -> data.WhyData:
@@ -230,7 +230,7 @@ def reduces_otherwise(pair: StockPair) -> bool:
     return bool(one and other) and loops(pair.first) != loops(pair.second)
 
 
-def unsaid(pair: StockPair) -> data.WhyData:
+def unstated_reason(pair: StockPair) -> data.WhyData:
     """Why, where stock says nothing: what its backends and its scheduler test without a word."""
     first, second = pair.first, pair.second
     kinds = {type(first).__name__, type(second).__name__}

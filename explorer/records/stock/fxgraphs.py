@@ -40,17 +40,17 @@ TYPE, ID = "explorer: type", "explorer: id"
 
 
 @dataclass(frozen=True)
-class Held:
+class SavedGraph:
     """A graph as it was, to be put into words once: stock goes on to change its own in place. `inner` are those that
     its `constants`, which `get_attr` nodes name, hold."""
 
     graph: fx.Graph
     constants: Mapping[str, Any]
-    inner: Mapping[str, Held]
+    inner: Mapping[str, SavedGraph]
     grad_enabled: bool
 
 
-def held(graph: fx.Graph, ids: Mapping[str, str] | None = None) -> Held:
+def saved_graph(graph: fx.Graph, ids: Mapping[str, str] | None = None) -> SavedGraph:
     """`graph` as it is now. What stands for a size may be replaced by a number later, so that types with symbols are
     read now."""
     copy = fx.Graph()
@@ -67,8 +67,8 @@ def held(graph: fx.Graph, ids: Mapping[str, str] | None = None) -> Held:
     module: Any = graph.owning_module
     named = dict.fromkeys(str(node.target) for node in graph.nodes if node.op == "get_attr")
     constants = {} if module is None else {name: attrgetter(name)(module) for name in named}
-    inner = {name: held(each.graph) for name, each in constants.items() if isinstance(each, fx.GraphModule)}
-    return Held(copy, constants, inner, torch.is_grad_enabled())
+    inner = {name: saved_graph(each.graph) for name, each in constants.items() if isinstance(each, fx.GraphModule)}
+    return SavedGraph(copy, constants, inner, torch.is_grad_enabled())
 
 
 def is_symbolic(value: object) -> bool:
@@ -81,7 +81,9 @@ def strides_of(value: torch.Tensor) -> tuple[int, ...]:
     return value.stride() if value.layout is torch.strided else ()
 
 
-def shown(graph: Held, name: str, facts: Callable[[fx.Node], NodeInfo], fake_mode: FakeTensorMode) -> ObservedGraph:
+def shown(
+    graph: SavedGraph, name: str, facts: Callable[[fx.Node], NodeInfo], fake_mode: FakeTensorMode
+) -> ObservedGraph:
     """The graph, whose nodes hold from now on what `facts` tells of each."""
     for node in graph.graph.nodes:
         kept = {DESCRIBED: node.meta.get(DESCRIBED)}
@@ -95,7 +97,7 @@ def shown(graph: Held, name: str, facts: Callable[[fx.Node], NodeInfo], fake_mod
     return ObservedGraph(to_record.graph(artifact), to_record.text(artifact.text()), artifact, inner)
 
 
-def _inner(outer: Graph, graph: Held, called: fx.Node) -> tuple[str, ObservedGraph]:
+def _inner(outer: Graph, graph: SavedGraph, called: fx.Node) -> tuple[str, ObservedGraph]:
     """A graph that a higher-order operator calls: its nodes' ids begin with that of the node which names it."""
     id = called.meta[INFO].id
 
@@ -108,7 +110,7 @@ def _inner(outer: Graph, graph: Held, called: fx.Node) -> tuple[str, ObservedGra
     return str(called.target), shown(graph, f"{outer.name}.{called.target}", facts, outer.fake_mode)
 
 
-def captured(compile: Compile, graph: Held, name: str) -> ObservedGraph:
+def captured(compile: Compile, graph: SavedGraph, name: str) -> ObservedGraph:
     """Dynamo's graph, before or after passes over it: nodes are "fx.NAME", made by instructions."""
 
     # By name, and not before: Dynamo renames a node after the local that it is stored to, and backends get copies.
@@ -152,11 +154,11 @@ class TracedSources:
         """Learn which captured node each autograd sequence number belongs to, from the forward's nodes."""
         for node in graph.nodes:
             number = node.meta.get("seq_nr")
-            source = self._told(node)
+            source = self._made_for(node)
             if number is not None and source and not _is_backward(node):
                 self.by_sequence[number] = source
 
-    def _told(self, node: fx.Node) -> str:
+    def _made_for(self, node: fx.Node) -> str:
         """The captured node that torch says a traced one was made for."""
         sources = list(node.meta.get("from_node") or ())
         while sources:
@@ -168,7 +170,7 @@ class TracedSources:
 
     def origins(self, node: fx.Node) -> tuple[tuple[str, ...], str]:
         """The captured nodes that a traced one comes from, and how that was worked out ("" where torch told)."""
-        if told := self._told(node):
+        if told := self._made_for(node):
             return (told,), ""
         if node.op == "placeholder":
             return self._input(node)
@@ -203,7 +205,7 @@ def sources_of(compile: Compile) -> TracedSources:
     return found
 
 
-def held_traced(compile: Compile, graph: fx.Graph, half: str = "") -> Held:
+def saved_traced(compile: Compile, graph: fx.Graph, half: str = "") -> SavedGraph:
     """A graph of ATen operators as it is now: nodes are "aten.NAME", and those that a pass over one half made
     "HALF.NAME"."""
     ids = {}
@@ -215,10 +217,10 @@ def held_traced(compile: Compile, graph: fx.Graph, half: str = "") -> Held:
             compile.targets[node.name] = called
         same = node.name in compile.targets and (compile.targets[node.name] == called or node.op == "placeholder")
         ids[node.name] = f"{ATEN if same else half}.{node.name}"
-    return held(graph, ids)
+    return saved_graph(graph, ids)
 
 
-def traced(compile: Compile, graph: Held, name: str, half: str = "") -> ObservedGraph:
+def traced(compile: Compile, graph: SavedGraph, name: str, half: str = "") -> ObservedGraph:
     """What `held_traced` kept."""
     sources = sources_of(compile)
 

@@ -19,7 +19,15 @@ from explorer.compiler.autograd import reasons
 from explorer.core.reasons import CATALOGUE, reason
 from explorer.ir import record as data
 from explorer.records.stock.caches import SAID
-from explorer.records.stock.fxgraphs import Held, captured, held, held_traced, signature, sources_of, traced
+from explorer.records.stock.fxgraphs import (
+    SavedGraph,
+    captured,
+    saved_graph,
+    saved_traced,
+    signature,
+    sources_of,
+    traced,
+)
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Half, Observation, ObservedGraph
 
@@ -78,7 +86,7 @@ def around_backend(seen: Observation, call: Call) -> Iterator[None]:
     compile = seen.compile()
     module: fx.GraphModule = call.args[1]
     ended = perf_counter()
-    graph = held(module.graph)
+    graph = saved_graph(module.graph)
     compile.stage(BACKEND, "capture", lambda: {"shown": captured(compile, graph, compile.id)}, ended=ended)
     begun = compile.mark
     yield
@@ -107,12 +115,12 @@ def around_partition(seen: Observation, call: Call) -> Iterator[None]:
     add_traced(compile, call.args[0].graph, JOINT, PARTITION)
     yield
     if call.error is None:
-        halves = [(half, held_traced(compile, module.graph, half))
+        halves = [(half, saved_traced(compile, module.graph, half))
                   for half, module in zip(("forward", "backward"), call.result[:2], strict=True)]  # fmt: skip
         compile.stage(PARTITION, "partition", lambda: parted(compile, halves), ended=call.started + call.seconds)
 
 
-def parted(compile: Compile, halves: Sequence[tuple[str, Held]]) -> dict[str, Any]:
+def parted(compile: Compile, halves: Sequence[tuple[str, SavedGraph]]) -> dict[str, Any]:
     recomputed = {node.name for node in halves[1][1].graph.nodes if node.meta.get("partitioner_tag") == "is_forward"}
     parts = [traced(compile, graph, f"{compile.id}_{half}", half) for half, graph in halves]
     compile.graphs += [("partition", part.graph.name, part.artifact) for part in parts]
@@ -130,7 +138,7 @@ def around_inference(seen: Observation, call: Call) -> Iterator[None]:
 def add_traced(compile: Compile, graph: fx.Graph, name: str, target: str) -> None:
     """The graph that AOTAutograd traced, as a stage."""
     ended = perf_counter()
-    kept = held_traced(compile, graph)
+    kept = saved_traced(compile, graph)
 
     def made() -> dict[str, ObservedGraph]:
         sources_of(compile).read(kept.graph)
@@ -235,11 +243,11 @@ def _note(compile: Compile, name: str) -> None:
     ended = perf_counter()
     graph, name = passing.module.graph, f"{passing.group}: {name}"
     if passing.group == "pre-grad":
-        before = held(graph)
+        before = saved_graph(graph)
         compile.stage(PASS, name, lambda: {"shown": captured(compile, before, compile.id)}, ended=ended)
         return
     own, part = (passing.half.name, passing.half.part) if passing.half else (f"{compile.id}_{passing.group}", "")
-    after = held_traced(compile, graph, part)
+    after = saved_traced(compile, graph, part)
     half = passing.half.name if passing.half else ""
     compile.stage(PASS, name, lambda: {"shown": traced(compile, after, own, part)}, ended=ended, half=half)
 

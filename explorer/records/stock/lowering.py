@@ -20,7 +20,7 @@ from explorer.core.reasons import CATALOGUE, reason
 from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.ir.graph import DTYPE_NAMES
-from explorer.records.stock.fxgraphs import ID, held_traced, signature, traced
+from explorer.records.stock.fxgraphs import ID, saved_traced, signature, traced
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Half, Observation
 
@@ -64,7 +64,7 @@ def around_half(seen: Observation, call: Call) -> Iterator[None]:
     name = f"{name}#{taken + 1}" if taken else name
     half = compile.halves[name] = compile.half = Half(f"{compile.id}_{name}", name, "bw." if backward else "")
     ended = perf_counter()
-    graph = held_traced(compile, module.graph, name)
+    graph = saved_traced(compile, module.graph, name)
     compile.stage(
         HALF, "inductor's input", lambda: {"shown": traced(compile, graph, half.name, name)}, ended=ended,
         half=half.name,
@@ -95,7 +95,7 @@ def around_run(seen: Observation, call: Call) -> Iterator[None]:
         return
     half.lowered = True
     ended = perf_counter()
-    graph = held_traced(compile, lowering.module.graph, half.part)
+    graph = saved_traced(compile, lowering.module.graph, half.part)
     nodes = [node for node in graph.graph.nodes if node.op != "output"]
     half.ids = {node.name: node.meta[ID] for node in nodes}
     half.computed = tuple(node.meta[ID] for node in nodes if node.op.startswith("call"))

@@ -15,7 +15,7 @@ import torch
 from explorer.compiler.runtime.timing import occupy_gpu
 from explorer.ir import record as data
 from explorer.records.check import profile as check
-from explorer.records.check.profile import AT_END, Launches, held_at, marked
+from explorer.records.check.profile import AT_END, Launches, marked, peak_bytes_at
 from explorer.records.stock.kernel_outputs import Observer, observed
 from explorer.records.stock.observation import Half
 from explorer.records.stock.run import StockRun
@@ -72,7 +72,7 @@ def _note(compile: str, half: str, launches: Launches) -> Observer:
     return observer
 
 
-def held(run: StockRun) -> dict[str, dict[str, tuple[int, ...]]]:
+def live_bytes(run: StockRun) -> dict[str, dict[str, tuple[int, ...]]]:
     """The bytes that each half holds beside its inputs, by compile and half: the most at each step of its schedule, and
     what is returned in the end. Calls that the wrapper makes by another way than `observed` sees share the figure of
     the step after them. A half that cannot be run by itself is left out."""
@@ -86,14 +86,14 @@ def held(run: StockRun) -> dict[str, dict[str, tuple[int, ...]]]:
             if graph is None or not half.runs or not hasattr(half.module, "get_args"):
                 break  # a backward reads what its forward keeps
             try:
-                found.setdefault(compile.id, {})[half.name] = _held(half, graph, known)
+                found.setdefault(compile.id, {})[half.name] = _live_bytes_of(half, graph, known)
             except Exception as error:  # made-up inputs may be outside what an operator takes
                 compile.event("NotMeasured", half=half.name, what="memory", why=f"{type(error).__name__}: {error}")
                 break
     return found
 
 
-def _held(half: Half, graph: data.GraphData, known: dict[str, Any]) -> tuple[int, ...]:
+def _live_bytes_of(half: Half, graph: data.GraphData, known: dict[str, Any]) -> tuple[int, ...]:
     """Adds to `known` what the half is given and returns, by the names of the graph's nodes."""
     names = [node.name for node in graph.nodes if node.op == "placeholder"]
     with torch.random.fork_rng(devices=[]):
@@ -110,7 +110,7 @@ def _held(half: Half, graph: data.GraphData, known: dict[str, Any]) -> tuple[int
             returned[:] = half.module.call(list(given))
         return returned
 
-    at = held_at(call)
+    at = peak_bytes_at(call)
     nodes = {node.id: node.name for node in graph.nodes}
     known |= dict(zip(names, given, strict=True))
     known |= {nodes[id]: value for id, value in zip(graph.outputs, returned, strict=False) if id in nodes}

@@ -61,7 +61,7 @@ def made_with(run: CompileRun, graphs: Iterable[Graph]) -> dict[str, str]:
     return found
 
 
-def said_with(rules: Mapping[str, str], artifact: Any) -> data.TextData:
+def text_with_rules(rules: Mapping[str, str], artifact: Any) -> data.TextData:
     """The artifact's text; in that of loops and kernels, each that a rule made says so, as nodes do themselves."""
     made = artifact.text()
     if rules and isinstance(artifact, (Loops, Schedule)):
@@ -99,7 +99,7 @@ def stage(
 ) -> data.StageData:
     """One stage. `last_text` holds the last text of each kind of artifact in the same compile, and the stage's id.
     `rules` names the person's own rules that made elements."""
-    printed = None if run.artifact is None else said_with(rules, run.artifact)
+    printed = None if run.artifact is None else text_with_rules(rules, run.artifact)
     kind = type(run.artifact).__name__
     before = last_text.get(kind)
     same_as = before[0] if printed is not None and before is not None and before[1] == printed else ""

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from explorer.compiler.config import Config
-from explorer.compiler.runtime.cache import clear, damaged, default_folder, items, private, remove, said
+from explorer.compiler.runtime.cache import clear, damaged, default_folder, error_text, items, private, remove
 from explorer.core.text import count
 from explorer.show.cli.progress import wide_enough
 from explorer.show.doctor import as_json, examine
@@ -63,7 +63,7 @@ def cache_command(action: str, folder: Path | None, machine_readable: bool) -> N
         place = str(folder or default_folder())
         real = private(folder or default_folder())
     except OSError as error:
-        told_of = f"{place} is not used: {said(error)}; each process builds its kernels again"
+        told_of = f"{place} is not used: {error_text(error)}; each process builds its kernels again"
         raise click.ClickException(told_of) from None
     bad = damaged(real) if action == "verify" else []
     for path in bad:

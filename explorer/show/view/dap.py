@@ -244,7 +244,7 @@ class Adapter:
         return ({"content": "\n".join(lines)},)
 
     def _scopes(self, given: Message) -> tuple[Message, ...]:
-        steps, at, top = self._held(self._frames, given["frameId"])
+        steps, at, top = self._of_step(self._frames, given["frameId"])
         step: Step = steps[at]
         stack = [(str(n), value) for n, value in enumerate(reversed(step.stack))]
         scopes = [
@@ -263,10 +263,10 @@ class Adapter:
                             for n, made in scopes]},)  # fmt: skip
 
     def _children(self, given: Message) -> tuple[Message, ...]:
-        found, first = self._held(self._variables, given["variablesReference"])(), int(given.get("start") or 0)
+        found, first = self._of_step(self._variables, given["variablesReference"])(), int(given.get("start") or 0)
         return ({"variables": found[first:][: int(given.get("count") or len(found))]},)
 
-    def _held(self, among: dict[int, Any], reference: object) -> Any:
+    def _of_step(self, among: dict[int, Any], reference: object) -> Any:
         if reference not in among:
             raise ValueError("this was of another step")
         return among[reference]
@@ -295,7 +295,7 @@ class Adapter:
         """The value of a local, or of what it held; at a prompt, the commands of a walk too, which may move the
         cursor."""
         asked, frame = str(given["expression"]).strip(), given.get("frameId")
-        steps, at, _ = self._held(self._frames, frame) if frame else (self.steps, self.step, True)
+        steps, at, _ = self._of_step(self._frames, frame) if frame else (self.steps, self.step, True)
         first, *path = PART.findall(asked) or [""]
         value = steps[at].locals.get(first)
         for each in path:

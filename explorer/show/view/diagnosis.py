@@ -158,14 +158,14 @@ def summary(record: RecordData, names: Names) -> list[str]:
         lines.append(f"{count(more, 'other guard')} failed in recompiles (record.recompiles)")
     lines += [f"error: {error(each, names)}" for each in record.errors]
     if record.eager:
-        told = (each for each in record.eager if each.seconds is not None or not _told(each, record))
+        told = (each for each in record.eager if each.seconds is not None or not _is_covered(each, record))
         lines += [f"outside graphs: {eager(each, names)}" for each in told]
     else:
         lines += [f"outside graphs: {name}" for name in record.coverage.python]
     return [line for each in lines for line in each.split("\n")]
 
 
-def _told(each: EagerData, record: RecordData) -> bool:
+def _is_covered(each: EagerData, record: RecordData) -> bool:
     """Whether the lines of its compile say it: the Python at a break, and a frame that runs eagerly."""
     of = next((compile for compile in record.compiles if compile.id == each.compile), None)
     if of is None:

@@ -103,17 +103,17 @@ class Steps(Queried[Step, Held]):
         known = self.compile.activations
         return known[at] if 0 <= at < len(known) else UNKNOWN[0]
 
-    def _held(self, at: int) -> data.ValueData:
+    def _value_at(self, at: int) -> data.ValueData:
         values = self.compile.values
         return values[at] if 0 <= at < len(values) else UNKNOWN[1]
 
     def _replay(self, step: data.StepData, held: Held) -> Held:
         stack, locals = held
-        stack[max(0, step.kept) :] = map(self._held, step.pushed)
+        stack[max(0, step.kept) :] = map(self._value_at, step.pushed)
         for name, each in step.locals.items():
             locals.pop(name, None)
             if each >= 0:
-                locals[name] = self._held(each)
+                locals[name] = self._value_at(each)
         return held
 
     def _step(self, at: int, held: Held) -> Step:
@@ -275,11 +275,11 @@ class Steps(Queried[Step, Held]):
             case "at":
                 return self._texts_of_places.get(step.instruction, ())
             case "top":
-                return (self.said(stack[-1]),) if stack else ()
+                return (self.words(stack[-1]),) if stack else ()
             case "stack":
-                return [self.said(value) for value in stack]
+                return [self.words(value) for value in stack]
             case "local":
-                return [f"{name} = {self.said(value)}" for name, value in locals.items()]
+                return [f"{name} = {self.words(value)}" for name, value in locals.items()]
             case key if key in NUMBERS:
                 return () if self.number(key, at) is None else (str(self.number(key, at)),)
         return self.events[key].get(at, ())
@@ -307,7 +307,7 @@ class Steps(Queried[Step, Held]):
 
     # ------------------------------------------------------------------------------------------------------ in print
 
-    def said(self, value: data.ValueData) -> str:
+    def words(self, value: data.ValueData) -> str:
         """A value in words, a tensor of our graph with its type. Dynamo renames nodes later, so a name says little."""
         type = self._types.get(value.text.removeprefix("tensor ")) if value.text.startswith("tensor ") else None
         return f"{value.text}: {type}" if type else value.text
@@ -369,11 +369,11 @@ class Steps(Queried[Step, Held]):
 
     def items(self, value: data.ValueData) -> list[tuple[str, data.ValueData]]:
         """What a container held, with what leads to each."""
-        return [(name, self._held(at)) for name, at in value.items]
+        return [(name, self._value_at(at)) for name, at in value.items]
 
     def sourced(self, value: data.ValueData) -> str:
         """A value in words, and the step that brought it about."""
-        return self.said(value) + (f"  (from step {value.step})" if value.step >= 0 else "")
+        return self.words(value) + (f"  (from step {value.step})" if value.step >= 0 else "")
 
     def _value(self, value: data.ValueData) -> str:
         items = (f"\n      {name}: {self.sourced(each)}" for name, each in self.items(value))

@@ -386,7 +386,7 @@ class _Attributes(MutableMapping[Any, list[Any]]):
         self.owner, self.t = owner, t
 
     def __getitem__(self, name: object) -> list[object]:
-        found = self.owner.held(name) if isinstance(name, str) else None
+        found = self.owner.in_dict(name) if isinstance(name, str) else None
         if found is None:
             raise KeyError(name)
         return [Constant(name), found]

@@ -79,14 +79,14 @@ class ModuleValue(ObjectValue):
             if found is not None:
                 return found
         if self.given is not MISSING and self.source is not None:
-            for table in (each for each in TABLES if isinstance(self.held(each), Lazy)):
+            for table in (each for each in TABLES if isinstance(self.in_dict(each), Lazy)):
                 why = "the program asked for this attribute"
                 t.guard(Attr(self.source, table), Has(name, False, "key"), why)
         return None
 
     def entry(self, t: Tracer, table: str, name: str) -> Value | None:
         """What one of nn.Module's tables holds under a name: one that the program has touched, as it is now."""
-        held = self.held(table)
+        held = self.in_dict(table)
         if isinstance(held, Lazy):
             touched = t.wrapped.get(id(held.given))
             if touched is None:
@@ -111,7 +111,7 @@ class ModuleValue(ObjectValue):
             and "_is_buffer" not in getattr(value, "overlay", ())
             and name not in TABLES
             and all(self.entry(t, table, name) is None for table in TABLES)
-            and all(self.held(table) is not None for table in TABLES)
+            and all(self.in_dict(table) is not None for table in TABLES)
         )
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -127,7 +127,7 @@ class ModuleValue(ObjectValue):
         """Whether calling the module is calling its forward: no hooks, nothing overridden. Guards on that."""
         if self.given is not MISSING and not calls_forward(self.given):
             return False
-        if t.look_up(self.cls, "__call__") is not _MODULE_CALL or self.held("_compiled_call_impl") is not None:
+        if t.look_up(self.cls, "__call__") is not _MODULE_CALL or self.in_dict("_compiled_call_impl") is not None:
             return False
         if any(getattr(torch.nn.modules.module, hooks) for hooks in _GLOBAL_HOOKS) or not self._has_no_hooks(t):
             return False
@@ -141,7 +141,7 @@ class ModuleValue(ObjectValue):
 
     def _has_no_hooks(self, t: Tracer) -> bool:
         for hooks in _HOOKS:
-            held = self.held(hooks)
+            held = self.in_dict(hooks)
             table = t.wrapped.get(id(held.given)) if isinstance(held, Lazy) else held
             if table is not None and not (isinstance(table, DictValue) and not table.entries):
                 return False

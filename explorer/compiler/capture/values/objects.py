@@ -228,12 +228,12 @@ class ObjectValue(Value):
 
     def own(self, t: Tracer, name: str) -> Value | None:
         """What the instance's own dictionary holds, read."""
-        found = self.held(name)
+        found = self.in_dict(name)
         if found is None and name not in self.overlay and self.source is not None and _dict_of(self.given) is not None:
             t.guard(self.source, Has(name, False, "attribute"), "the object itself does not have it")
         return t.wrap(found.source, found.given) if isinstance(found, Lazy) else found
 
-    def held(self, name: str) -> Value | Lazy | None:
+    def in_dict(self, name: str) -> Value | Lazy | None:
         """What the instance's own dictionary holds; Lazy where the program has not read it."""
         if name in self.overlay:
             found = self.overlay[name]

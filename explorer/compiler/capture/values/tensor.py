@@ -145,7 +145,7 @@ class TensorValue(Value):
         held = TENSOR_PROPERTIES.get(name)
         if held == "graph":
             return graph_call(t, "call_function", getattr, [self, Constant(name)], {})
-        if held is not None and not callable(found := self._said(name)):
+        if held is not None and not callable(found := self._attribute(name)):
             return t.from_python(found) if held == "tensor guard" else self.asked(t, name)
         if name == "grad":
             return self._grad(t)
@@ -161,7 +161,7 @@ class TensorValue(Value):
             return t.wrap(Attr(self.source, name), vars(self.given)[name])
         if name == "grad_fn":
             is_made = self.given is None or isinstance(self.given, torch.nn.Parameter)
-            if self._said("is_leaf") and is_made or not self.fake.requires_grad:
+            if self._attribute("is_leaf") and is_made or not self.fake.requires_grad:
                 return Constant(None)
             if self.given is not None and self.source is not None and self.fake.grad_fn is None:
                 return t.wrap(Attr(self.source, name), None)
@@ -183,7 +183,7 @@ class TensorValue(Value):
             unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
         return t.builtin_method(self, name)
 
-    def _said(self, name: str) -> Any:
+    def _attribute(self, name: str) -> Any:
         """An attribute, which autograd does not tell of a view that a write of its base has made invalid."""
         try:
             return getattr(self.fake, name, None)
