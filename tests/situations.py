@@ -45,6 +45,8 @@ class Situation:
     says: tuple[str, ...]
     listing: str = ""
     thread: str = ""
+    words_of_2_13: bool = False
+    """What it says holds sentences that older releases of torch do not have."""
 
     def text(self, record: Record) -> str:
         return repr(getattr(record, self.listing)) if self.listing else repr(record)
@@ -53,9 +55,11 @@ class Situation:
 SITUATIONS: dict[str, Situation] = {}
 
 
-def situation(asks: str, *says: str, listing: str = "", thread: str = "") -> Callable[[Callable[[], Record]], Any]:
+def situation(
+    asks: str, *says: str, listing: str = "", thread: str = "", words_of_2_13: bool = False
+) -> Callable[[Callable[[], Record]], Any]:
     def register(record: Callable[[], Record]) -> Callable[[], Record]:
-        SITUATIONS[record.__name__] = Situation(asks, record, says, listing, thread)
+        SITUATIONS[record.__name__] = Situation(asks, record, says, listing, thread, words_of_2_13)
         return record
 
     return register
@@ -457,7 +461,7 @@ def saved_inside() -> Record:
 
 
 @situation("An exception is raised while Dynamo traces", "object of type 'str' has no len()", "catch the exception",
-           listing="breaks")  # fmt: skip
+           listing="breaks", words_of_2_13=True)  # fmt: skip
 def raised_while_traced() -> Record:
     return watched(lambda x: x * len(f"{x.sum()}"), (X,))
 
@@ -638,7 +642,7 @@ def clocks() -> Record:
         return explored(timed, X)
 
 
-@situation("json.dumps", "before or after its call", listing="breaks")
+@situation("json.dumps", "before or after its call", listing="breaks", words_of_2_13=True)
 def dumped() -> Record:
     def dumping(x: Tensor) -> Tensor:
         y = x + 1
@@ -1144,7 +1148,7 @@ def rate_on_plateau() -> Record:
 
 @situation(
     "A class is defined in the function", "Invalid call to __build_class__", "Cannot trace class definition",
-    listing="breaks", thread="128942",
+    listing="breaks", thread="128942", words_of_2_13=True,
 )  # fmt: skip
 def class_inside() -> Record:
     def defining(x: Tensor) -> Tensor:

@@ -5,10 +5,13 @@ import sys
 import pytest
 
 import golden
+from torch_release import BEFORE_2_13
 
 
 @pytest.mark.parametrize("case", golden.CASES)
 def test_stages_print_as_before(case):
+    if case == "gpt.network" and BEFORE_2_13:
+        pytest.skip("torch 2.13 decomposes it in its own way")
     written = (golden.FOLDER / f"{case}.txt").read_text()
     made = golden.text_of(case)
     if sys.version_info[:2] != golden.PYTHON:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 
 import msgspec
@@ -125,7 +126,7 @@ def test_stock_holds_what_its_wrapper_allocates_step_by_step() -> None:
     assert set(items) <= set(launched) and "stock: one call took " in record.launches.text()
     if shutil.which("objdump") is not None:
         kernel = next(each for half in compile.halves for each in half.kernels if each.lowered)
-        assert record.assembly(kernel.id).startswith("kernel") and "ret" in record.assembly(kernel.id)
+        assert record.assembly(kernel.id).startswith("kernel") and re.search(r"\t(ret|jmp)", record.assembly(kernel.id))
         assert "no assembly" not in record.throughput(kernel.id)
     returned = 4 * 16 * 4
     kept = sum(each.bytes for each in compile.saved if each.fate == "kept")

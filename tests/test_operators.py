@@ -24,6 +24,7 @@ from benchmarks.operators_child import (
 )
 from benchmarks.report import Selection
 from explorer.api import counters
+from torch_release import BEFORE_2_13
 
 SECONDS = 10
 MOST = 0.02
@@ -226,7 +227,9 @@ def test_zeros_infinities_and_nan(dtype):
 
     def edges(a, b):
         powers = [a**exponent for exponent in (0.5, -0.5, 2, 3, -1)]
-        bounds = [a.clamp(0, 1), a.clamp(max=0.0), a.clamp(float("nan")), a.clamp(2.0, 1.0), nn.functional.relu6(a)]
+        bounds = [a.clamp(0, 1), a.clamp(max=0.0), a.clamp(2.0, 1.0), nn.functional.relu6(a)]
+        if not BEFORE_2_13:  # there eager passes over a bound that is no number
+            bounds.append(a.clamp(float("nan")))
         return *powers, *bounds, torch.fmax(a, b), torch.fmin(a, b), torch.nextafter(a, b)
 
     for ours, eager in zip(explorer.compile(edges)(a, b), edges(a, b), strict=True):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from situations import SITUATIONS, Situation
+from torch_release import BEFORE_2_13
 
 
 def test_there_are_enough() -> None:
@@ -17,6 +18,8 @@ def test_there_are_enough() -> None:
 
 @pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS)
 def test_the_record_answers(situation: Situation) -> None:
+    if situation.words_of_2_13 and BEFORE_2_13:
+        pytest.skip("the sentence is that of torch 2.13")
     torch.manual_seed(0)
     logging.disable(logging.WARNING)
     try:

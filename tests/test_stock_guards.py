@@ -126,6 +126,9 @@ TABLE: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], dict[str,
         "none is None": (X, Colour.RED, 1),
         "Colour is the same object (test_stock_guards.Colour)":
             change(HERE, "Colour", enum.Enum("Colour", {"RED": 1})),
+        # torch 2.11
+        "c is the same object (Colour)": (X, Colour.BLUE, None),
+        "Colour is the same class": change(HERE, "Colour", enum.Enum("Colour", {"RED": 1})),
     }),
     (two, (X, torch.zeros(4)), {}, {
         f"x {TENSOR}": (torch.ones(5), torch.zeros(5)),

@@ -9,6 +9,7 @@ from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, j
 from torch.utils._pytree import tree_leaves
 
 import explorer
+from torch_release import BEFORE_2_13
 
 
 def energy(x):
@@ -84,7 +85,9 @@ def same(function, *args, fullgraph=True):
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_graph_like_eager(name, training):
-    same(PROGRAMS[name], torch.randn(3, 4, requires_grad=training))
+    # torch 2.11 computes its offsets on tensors: Dynamo breaks there too.
+    whole = not (BEFORE_2_13 and name == "jacrev")
+    same(PROGRAMS[name], torch.randn(3, 4, requires_grad=training), fullgraph=whole)
 
 
 def per_sample(m, x, y):

@@ -86,7 +86,9 @@ def test_a_parameter_is_not_copied() -> None:
 def test_of_an_operator() -> None:
     """Operators drawn from torch's own list."""
     chance = random.Random(zlib.crc32(b"written inputs"))
-    names = [n for n, op in operators().items() if op.supports_autograd and torch.float32 in op.dtypes]
+    # Eager saves running statistics for a gradient that does not read them, and refuses the gradient once they change.
+    names = {name for name in operators() if "batch_norm" not in name}
+    names = [n for n, op in operators().items() if n in names and op.supports_autograd and torch.float32 in op.dtypes]
     for name in chance.sample(names, 24):
         op = operators()[name]
         for sample in list(op.sample_inputs("cpu", torch.float32, requires_grad=True))[:2]:

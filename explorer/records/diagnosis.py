@@ -30,8 +30,8 @@ _FACT = re.compile(
 )
 
 _PARAMETER = re.compile(r"Guard failed on a parameter, consider using (torch\.\S{1,200} = \w{1,20})")
-_MEMBER = re.compile(r"type=<(?:class|enum) '(?:\S{1,400}\.)?(\w{1,200})'> \1\.")
-"""A check of an object's identity, and a member of an enumeration that failed it."""
+_MEMBER = re.compile(r"type=<(?:(?:class|enum) '(?:\S{1,400}\.)?(\w{1,200})'> \1\.|\w{1,200}\.\w{1,200}: )")
+"""A check of an object's identity, and a member of an enumeration that failed it (torch 2.11 writes it there)."""
 _KEY_OF = re.compile(r"list\((?:dict\.keys|\w+)\(")
 """Torch's source of a key of a dict."""
 
