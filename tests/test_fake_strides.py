@@ -22,6 +22,7 @@ LAID_OUT = {
     aten.normal.float_Tensor: lambda x: (0.0, x.abs()),
     aten.masked_fill.Scalar: lambda x: (x, x > 0.5, 1.0),
     aten.nll_loss2d_forward.default: lambda x: (x, (x[:, 0] * 4).long(), None, 0, -100),
+    aten.isin.Tensor_Tensor: lambda x: (x, x),
     aten.native_layer_norm.default: lambda x: (x, x.shape[1:], None, None, 1e-5),
     aten.max_unpool2d.default: lambda x: (x, torch.arange(x.numel()).view(x.shape) % 25, (5, 5)),
     aten.channel_shuffle.default: lambda x: (x, 2),
@@ -78,6 +79,58 @@ def test_an_axis_of_one_element(size):
 
     x = torch.rand(size[::-1]).permute(*range(len(size))[::-1])
     assert [each.stride() for each in explorer.compile(fn)(x)] == [each.stride() for each in fn(x)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("size", [(2, 4, 3, 5), (2, 0, 3, 5), (2, 4, 1, 0)])
+def test_both_parts_of_frexp(size, layout):
+    given = layout(torch.rand(size))
+    assert [x.stride() for x in explorer.compile(torch.frexp)(given)] == [x.stride() for x in torch.frexp(given)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("number", [True, False])
+@pytest.mark.parametrize("size", [(1, 1, 2, 3), (2, 4, 3, 5)])
+def test_what_isin_is_given_few_of_is_a_vector(size, number, layout):
+    few, x = layout(torch.rand(size)), 0.5 if number else torch.rand(2, 3)
+
+    def call(x, few):
+        torch.isin(x, few)
+        return few + 1
+
+    try:
+        call(x, few)
+    except RuntimeError as error:
+        with pytest.raises(RuntimeError, match="view size is not compatible"):
+            explorer.compile(call)(x, few)
+        assert "view size is not compatible" in str(error)
+    else:
+        assert torch.equal(explorer.compile(call)(x, few), few + 1)
+
+
+VIEWS = (
+    "view(-1) | reshape(-1) | flatten() | ravel() | view_as(x) | movedim(0, 1) | swapaxes(0, 1) | unflatten(0, (1, 2)) | "
+    "tensor_split(2)[0] | chunk(2)[0] | narrow(0, 0, 1) | mT | mH | T | expand_as(x) | hsplit(1)[0] | vsplit(2)[1] | "
+    "reshape_as(x) | squeeze() | contiguous() | float() | unbind()[0] | adjoint() | real | to(torch.float32) | [0] | "
+    "reshape(6, 1).mT.flatten() | resolve_conj() | type_as(x) | clone() | broadcast_to((2, 3))"
+).split(" | ")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_what_is_written_through_a_view_in_inference_mode_is_a_write_of_its_base(view, dynamic):
+    """unless it is a copy."""
+    namespace = {"torch": torch}
+    exec(
+        "def call(x):\n    with torch.inference_mode():\n"
+        f"        y = x{'' if view[0] == '[' else '.'}{view}\n        y.add_(1)\n"
+        "        return x._version, y.is_inference() or y._version, y._is_view(), y is x",
+        namespace,
+    )
+    call, inputs = namespace["call"], (torch.ones(2, 3), torch.ones(2, 3))
+    expected = call(inputs[0])
+    assert explorer.compile(call, dynamic=dynamic)(inputs[1]) == expected
+    assert inputs[0]._version == inputs[1]._version and torch.equal(*inputs)
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels last", "turned"])

@@ -233,3 +233,22 @@ def test_a_number_that_changes_is_refused_by_a_dtype_that_does_not_hold_it(name,
     function = explorer.compile(lambda x, n: CONVERTED[name](x, n))
     for number in (2, 3, -3, 127, 128, -129, 255, 256, -255, -256, 2**31 - 1, 2**31):
         assert outcome(function, number) == outcome(CONVERTED[name], number), number
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", [*UNARY, *BINARY])
+def test_inside_of_vmap(name, dtype):
+    function = UNARY.get(name) or functools.partial(lambda function, x: function(x, x.float()), BINARY[name])
+    agrees(lambda x: torch.func.vmap(function)(x), given(dtype, 8).view(4, 4, 4))
+    agrees(lambda x: (torch.func.vmap(function)(x), x + x)[1], given(dtype, 8).view(4, 4, 4))
+
+
+@pytest.mark.parametrize("training", [True, False, None, 0, 1, 1.0, "", "yes"])
+@pytest.mark.parametrize("p", [0.0, 0.5, 1, True, None])
+@pytest.mark.parametrize("dropout", [F.dropout, torch.dropout])
+def test_what_dropout_is_given(dropout, p, training):
+    def function(x):
+        dropout(x, p, training)
+        return x + 1
+
+    agrees(function, torch.ones(3))

@@ -441,3 +441,24 @@ def test_the_text_of_a_graph_names_methods_in_python():
 
     torch.testing.assert_close(explorer.compile(f, backend=backend)(torch.arange(1.0, 5.0)), f(torch.arange(1.0, 5.0)))
     assert texts and "torch._tensor" not in texts[0]
+
+
+@pytest.mark.parametrize("inside", ["given", "made", "computed"])
+@pytest.mark.parametrize("wanted", [torch.Tensor, TwoTensor, Scaled, Plain, Renamed, torch.nn.Parameter])
+@pytest.mark.parametrize("name", ["two", "scaled", "plain", "tensor"])
+def test_as_another_class(name, wanted, inside):
+    """A wrapper's class makes the new tensor itself, of its own class, which eager refuses to call another one."""
+
+    def make():
+        x = torch.ones(3)
+        return {"two": TwoTensor(x, x), "scaled": Scaled(x, 3), "plain": x.as_subclass(Plain), "tensor": x}[name]
+
+    def call(x):
+        x = make() if inside == "made" else x * 2 if inside == "computed" else x
+        try:
+            made = x.as_subclass(wanted)
+        except RuntimeError as error:
+            return str(error)
+        return type(made).__name__, made is x, made.requires_grad
+
+    assert explorer.compile(call)(make()) == call(make())

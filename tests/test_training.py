@@ -1,5 +1,6 @@
 """Training as eager does it: each way to run a backward through a compiled function, beside the function itself."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -1221,3 +1222,19 @@ def test_a_view_of_a_parameter_without_grad_stays_in_the_graph(view: str) -> Non
         record = explorer.explore(call, time=False)(module, torch.tensor(2.0))
     assert not [compile.fallback for compile in record.data.compiles if compile.fallback]
     assert record.coverage.fallback == 0
+
+
+@pytest.mark.parametrize("tangent", [1.5, 0.0, -0.0, math.inf, math.nan])
+@pytest.mark.parametrize("name", ["max", "min", "median", "nanmedian"])
+def test_gradients_that_are_no_numbers_reach_the_chosen_elements_alone(name: str, tangent: float) -> None:
+    """On a CPU, where eager fills in what it shares among equal elements: zero times infinity is none of it."""
+    nan = math.nan
+    given = [torch.tensor(x) for x in ([1.0, 3.0, 3.0, 1.0], [nan, 1.0, nan, 2.0], 2.0, [[1.0, 2.0], [2.0, 0.0]])]
+    for x in (*given, torch.rand(3, 4).bfloat16(), torch.rand(4, 3, dtype=torch.float64).t()):
+        found = []
+        for call in (getattr(torch, name), explorer.compile(lambda x: getattr(torch, name)(x), fullgraph=True)):
+            leaf = x.clone().requires_grad_()
+            result = call(leaf * 1)
+            result.backward(torch.full_like(result, tangent))
+            found.append((result.tolist(), leaf.grad.tolist(), leaf.grad.stride()))
+        assert str(found[0]) == str(found[1])

@@ -27,6 +27,8 @@ from explorer.ir.joint import GradFn, GradFnGraph, Partitioned
 ORIGIN = "origin"
 CHECKING = frozenset({"LinalgEighBackward0", "LinalgEigBackward0", "LinalgSvdBackward0"})
 """Of complex results these look at the values of the gradients, and may refuse them."""
+EVEN = frozenset({"MaxBackward1", "MinBackward1", "MedianBackward0", "NanmedianBackward0"})
+"""What shares a gradient evenly among the elements that equal the result."""
 ACCUMULATION = synthetic("gradient accumulation")
 
 
@@ -54,6 +56,8 @@ class Attribution:
             self._seen[id(grad_fn)] = grad_fn
             grad_fn.metadata[ORIGIN] = ids
             grad_fn.register_prehook(functools.partial(_enter, self._running, ids))
+            if grad_fn.name() in EVEN:
+                grad_fn.register_hook(functools.partial(_shared_evenly, grad_fn._saved_self, grad_fn._saved_result))
             grad_fn.register_hook(functools.partial(_leave, self._running))
             pending += [following for following, _ in grad_fn.next_functions if following is not None]
 
@@ -69,6 +73,17 @@ def _enter(running: list[AbstractContextManager[None]], ids: Origins, _: object)
 
 def _leave(running: list[AbstractContextManager[None]], *_: object) -> None:
     running.pop().__exit__(None, None, None)
+
+
+def _shared_evenly(
+    x: torch.Tensor, result: torch.Tensor, made: tuple[torch.Tensor | None, ...], given: tuple[torch.Tensor, ...]
+) -> tuple[torch.Tensor | None, ...] | None:
+    """What eager computes on a CPU: of fake tensors autograd multiplies the gradient with a mask, which makes a NaN of
+    zero times an infinity."""
+    if x.device.type != "cpu" or made[0] is None:
+        return None
+    hit = (x == result) | (x.isnan() & result.isnan())
+    return (torch.where(hit, given[0] / hit.sum(), 0),)
 
 
 def record(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._higher_order_ops.utils import registered_hop_fake_fns
-from torch._ops import HigherOrderOperator
+from torch._ops import HigherOrderOperator, OpOverload
 from torch._prims_common import compute_elementwise_output_strides, suggest_memory_format
 from torch._prims_common import make_contiguous_strides_for as contiguous
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -28,7 +29,7 @@ CONTIGUOUS = frozenset(
     {
         aten.pow.Scalar, aten.poisson.default, aten.rrelu_with_noise.default, aten.log_sigmoid_forward.default,
         aten.normal.Tensor_Tensor, aten.normal.float_Tensor, aten.masked_fill.Scalar,
-        aten.nll_loss2d_forward.default, aten.native_layer_norm.default,
+        aten.nll_loss2d_forward.default, aten.native_layer_norm.default, aten.isin.Tensor_Tensor,
     }
 )  # fmt: skip
 """Operators whose results are contiguous, whatever their inputs are."""
@@ -130,6 +131,9 @@ class LaidOut(FakeTensorMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Any = None
     ) -> object:
+        if torch.is_inference_mode_enabled() and _is_composite(func):  # whose view counts writes with its base
+            with self, torch._C._SetExcludeDispatchKeyGuard(torch._C.DispatchKey.ADInplaceOrView, False):
+                return func.decompose(*args, **kwargs or {})
         is_higher_order = isinstance(func, HigherOrderOperator)
         if not is_higher_order:
             return super().__torch_dispatch__(func, types, args, kwargs)
@@ -156,6 +160,9 @@ class LaidOut(FakeTensorMode):
                     for each in tensors
                 ]  # fmt: skip
             return tuple(placed) if isinstance(result, tuple) else placed[0]
+        if func is aten.frexp.Tensor:
+            with self:
+                return tuple(torch.empty_like(args[0], dtype=each.dtype) for each in result)
         if not isinstance(result, Tensor):
             return result
         if func in DRAWS or func in COPIES and any(type(s) is int and s == 0 for s in result.stride()):
@@ -180,6 +187,15 @@ class LaidOut(FakeTensorMode):
         if tensor.layout is torch.strided:
             self._kept.append(tensor.untyped_storage())
             self.written[self._kept[-1]._cdata] += 1
+
+
+@functools.cache
+def _is_composite(func: Any) -> bool:
+    """Whether the operator is calls of others alone."""
+    if not isinstance(func, OpOverload) or func.namespace == "prim":  # a question about a tensor
+        return False
+    has = functools.partial(torch._C._dispatch_has_kernel_for_dispatch_key, func.name())
+    return has("CompositeImplicitAutograd") and not has("ADInplaceOrView")
 
 
 def written_arguments(func: Any, args: Sequence[object], kwargs: Mapping[str, object]) -> list[Tensor]:
@@ -328,6 +344,13 @@ def _like_first(x: Tensor, other: Tensor, *_: object) -> None:
         other.expand(x.shape)
 
 
+def _among(x: Tensor, few: Tensor, *_: object) -> None:
+    """The kernel that compares with each of a few takes these for a vector."""
+    size = x.numel() if isinstance(x, Tensor) else 1
+    if few.device.type == "cpu" and not _is_packed(few) and few.numel() < int(10 * size**0.145):
+        few.view(-1)
+
+
 def _vectors(x: Tensor, *given: object) -> None:
     """Weights, biases and statistics, of a number for each channel."""
     for each in given:
@@ -378,6 +401,8 @@ CHECKS: dict[object, Callable[..., None]] = {
     aten.index_fill.int_Tensor: _vector,
     aten.index_copy.default: _copied,
     aten.index_copy_.default: _copied,
+    aten.isin.Tensor_Tensor: _among,
+    aten.isin.Scalar_Tensor: _among,
     aten.soft_margin_loss.default: _like_first,
     aten.native_group_norm.default: _vectors,
     aten.native_batch_norm.default: _vectors,

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -199,7 +200,8 @@ class _Describe:
 
     def __call__(self, value: Any) -> Hashable:
         if isinstance(value, torch.Tensor):
-            if type(value) is not FakeTensor or value.layout != torch.strided or value.device.type != "cpu":
+            known = type(value) is FakeTensor or torch._C._functorch.is_functorch_wrapped_tensor(value)
+            if not known or value.layout != torch.strided or value.device.type != "cpu":
                 raise _Other
             return Filled(value.dtype, tuple(_number(size, self.hint, self.most) for size in value.shape), self.number)
         if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
@@ -232,7 +234,7 @@ def _asked(
     function = operator.methodcaller(target, *args[1:], **kwargs) if isinstance(target, str) else None
     chance = torch.get_rng_state()
     try:
-        with torch.no_grad(), warnings.catch_warnings(action="ignore"):
+        with torch.no_grad(), warnings.catch_warnings(action="ignore"), temporarily_clear_interpreter_stack():
             made = function(args[0]) if function else target(*args, **kwargs)
             return "", tuple(tuple(tensor.shape) for tensor in tensors_in(made))
     except (RuntimeError, TypeError, ValueError, IndexError) as error:

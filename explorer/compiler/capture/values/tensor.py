@@ -345,12 +345,20 @@ class TensorValue(Value):
         return number
 
     def as_class(self, t: Tracer, cls: type) -> Value:
-        """Another tensor over the same memory, of this class."""
-        if dispatches(cls) or not issubclass(cls, torch.Tensor):
+        """Another tensor over the same memory, of this class; one whose class makes it itself stays of that class."""
+        keeps = is_wrapper(self.fake)
+        if keeps and not issubclass(self.cls, cls):
+            t.raise_(
+                RuntimeError,
+                f"Creating a new Tensor subclass {cls.__name__} but the raw Tensor object is already associated to a "
+                f"python object of type {self.cls.__name__} which is not a subclass of the requested type",
+            )
+        if not keeps and dispatches(cls) or not issubclass(cls, torch.Tensor):
             unsupported(reasons.TENSOR_SUBCLASS, f"a tensor as a {cls.__name__}")
         with torch._C.DisableTorchFunctionSubclass():
             made = recorded(t, "call_function", torch.ops.aten.alias.default, [self], {})
-        made.cls = cls  # type: ignore[attr-defined]
+        if not keeps:
+            made.cls = cls  # type: ignore[attr-defined]
         return made
 
     def number_given(self, t: Tracer) -> Value | None:
