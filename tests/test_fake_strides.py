@@ -109,8 +109,8 @@ def test_what_isin_is_given_few_of_is_a_vector(size, number, layout):
 
 
 VIEWS = (
-    "view(-1) | reshape(-1) | flatten() | ravel() | view_as(x) | movedim(0, 1) | swapaxes(0, 1) | unflatten(0, (1, 2)) | "
-    "tensor_split(2)[0] | chunk(2)[0] | narrow(0, 0, 1) | mT | mH | T | expand_as(x) | hsplit(1)[0] | vsplit(2)[1] | "
+    "view(-1) | reshape(-1) | flatten() | ravel() | view_as(x) | movedim(0, 1) | swapaxes(0, 1) | unflatten(0, (1, 2)) "
+    "| tensor_split(2)[0] | chunk(2)[0] | narrow(0, 0, 1) | mT | mH | T | expand_as(x) | hsplit(1)[0] | vsplit(2)[1] | "
     "reshape_as(x) | squeeze() | contiguous() | float() | unbind()[0] | adjoint() | real | to(torch.float32) | [0] | "
     "reshape(6, 1).mT.flatten() | resolve_conj() | type_as(x) | clone() | broadcast_to((2, 3))"
 ).split(" | ")

@@ -365,10 +365,11 @@ def _dropout(function: object, t: Tracer, args: list[Value], kwargs: dict[str, V
     given = {**dict(zip(("input", "p", "training"), args, strict=False)), **kwargs}
     p, training = given.get("p", Constant(0.5)), given.get("training", given.get("train", Constant(True)))
     if isinstance(x := given.get("input"), TensorValue) and x.cls in PLAIN:
-        if isinstance(p, (Constant, FloatValue, SizeValue)) and isinstance(training, Constant) and type(training.value) is bool:
+        said = training.value if isinstance(training, Constant) else None
+        if isinstance(p, (Constant, FloatValue, SizeValue)) and isinstance(said, bool):
             share = t.constant_of(p)
             empty = any(isinstance(size, int) and size == 0 for size in x.fake.shape)
-            if share == 0 or 0 < share <= 1 and (empty or not training.value):
+            if share == 0 or 0 < share <= 1 and (empty or not said):
                 return x
     return graph_call(t, "call_function", function, args, kwargs)
 
