@@ -1,5 +1,6 @@
 """Higher-order operators and TorchFunctionModes in compiled functions: one graph, and eager's results."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -188,3 +189,34 @@ def test_what_an_operator_does_not_take_ends_as_in_eager(function):
         function(torch.ones(2))
     with pytest.raises(eager.type):
         explorer.compile(function)(torch.ones(2))
+
+
+@pytest.mark.parametrize("pred", [None, "", [1], {}, 1j, True, 0, 2.5, np.bool_(True), torch.ones(1), torch.ones(2)])
+def test_what_torch_cond_takes_as_a_condition(pred):
+    def call(x, pred):
+        return torch.cond(pred, torch.neg, torch.square, (x,))
+
+    found = []
+    for run in (call, explorer.compile(call)):
+        try:
+            found.append(run(torch.arange(3.0), pred).tolist())
+        except (RuntimeError, TypeError) as error:
+            found.append((type(error), str(error)))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("one", ["(a + 1, a + 2)", "[a + 1, a + 2]", "{'a': a + 1}", "((a + 1,), a + 2)", "(a + 1,)"])
+@pytest.mark.parametrize("other", ["(a * 2, a + 1)", "[a * 2, a + 1]", "{'b': a * 2}", "(a * 2, (a + 3,))"])
+def test_branches_return_the_same_containers(one, other):
+    one, other = eval(f"lambda a: {one}"), eval(f"lambda a: {other}")
+
+    def call(x):
+        return torch.cond(x.sum() > 0, one, other, (x,))
+
+    found = []
+    for run in (call, explorer.compile(call)):
+        try:
+            found.append(str(run(torch.arange(3.0))))
+        except Exception as error:
+            found.append(type(error))
+    assert found[0] == found[1]

@@ -518,3 +518,24 @@ def test_the_memory_of_an_array_is_not_resized(made: str) -> None:
     space: dict[str, Any] = {"torch": torch, "np": np}
     exec(f"def fn(x):\n    v = torch.from_numpy({made})\n    torch.add(x, 1, out=v)\n    return v", space)
     like_eager(lambda: space["fn"], lambda: torch.ones(2, 3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("backend", ["explorer", "eager", "aot_eager"])
+@pytest.mark.parametrize("other", [-1, -2, -1.5, True, False, 2, 0])
+def test_powers_of_and_by_numbers(other: Any, backend: str) -> None:
+    """FX writes calls of operators as Python does, where a sign is applied after a power."""
+    for dtype in (torch.bool, torch.uint8, torch.int64, torch.float32, torch.complex64):
+        x = torch.tensor([1, 0, 1, 2]).to(dtype)
+        for power in (lambda x: other**x, lambda x: x**other, lambda x: torch.pow(x, other), lambda x: x.float() ** x):
+            found = []
+            for call in (power, explorer.compile(power, backend=backend)):
+                try:
+                    found.append((call(x).tolist(), call(x).dtype))
+                except RuntimeError as error:
+                    found.append(str(error))
+            assert str(found[0]) == str(found[1])
+
+
+def test_the_power_of_a_negative_number_by_one_that_only_the_graph_knows() -> None:
+    call = explorer.compile(lambda x: x * (-2) ** int(x.sum().item()), backend="eager")
+    assert [call(torch.ones(n)).tolist() for n in (1, 2, 3)] == [[-2.0], [4.0] * 2, [-8.0] * 3]

@@ -198,3 +198,48 @@ def test_a_copy_of_places_outside_is_refused_though_it_is_not_used():
     for each in (explorer.compile(fn), fn):
         with pytest.raises(RuntimeError, match="out of bounds"):
             each(torch.ones(3, 3))
+
+
+WRITTEN = {
+    "a row": lambda x: x[0].add_(1),
+    "a row from itself": lambda x: x[0][1:].copy_(x[0][:1].clone()),
+    "all": lambda x: x.mul_(2),
+}
+OF_BITS = {
+    "in place": lambda x: x.view(torch.int32).bitwise_and_(-2),
+    "a part in place": lambda x: x.view(torch.int32)[1].add_(1),
+    "read": lambda x: x.view(torch.int32) + 1,
+    "narrower": lambda x: x.view(torch.int16) + 1,
+    "parts of complex numbers": lambda x: torch.view_as_real(x.to(torch.complex64) * 1j)[..., 0].add_(1),
+}
+PLACED = {
+    "a column of each": lambda x: x.view(2, 3, 4)[:, :, 1],
+    "every second row": lambda x: x.view(4, 6)[::2],
+    "turned": lambda x: x.view(4, 6).t(),
+    "turned, with gaps": lambda x: x.view(4, 3, 2)[:, :, 0].t(),
+    "in the middle": lambda x: x[2:].view(2, 11)[:, 1:9],
+    "of one row": lambda x: x.view(2, 12)[:, ::2][:1],
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("view", OF_BITS)
+@pytest.mark.parametrize("write", WRITTEN)
+def test_the_bits_of_what_was_written(write: str, view: str, dynamic: bool) -> None:
+    """lie as eager's, also where sizes are symbols: the library takes their view of the value as it is in memory."""
+
+    def call(x: Tensor) -> Tensor:
+        WRITTEN[write](x)
+        return OF_BITS[view](x)
+
+    fast = explorer.compile(call, dynamic=dynamic)
+    for place in PLACED.values():
+        inputs = [place(torch.arange(24.0) - 5) for _ in range(2)]
+        found = []
+        for run, x in zip((call, fast), inputs, strict=True):
+            try:
+                made = run(x)
+                found.append((x.tolist(), made.tolist(), made.stride(), made.dtype))
+            except RuntimeError as error:
+                found.append((x.tolist(), str(error)))
+        assert found[0] == found[1]

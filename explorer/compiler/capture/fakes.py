@@ -162,9 +162,12 @@ class LaidOut(FakeTensorMode):
             return tuple(placed) if isinstance(result, tuple) else placed[0]
         if func is aten.frexp.Tensor:
             with self:
-                return tuple(torch.empty_like(args[0], dtype=each.dtype) for each in result)
+                return tuple(torch.empty_like(args[0], dtype=each.dtype) for each in tensors_in(result))
         if not isinstance(result, Tensor):
             return result
+        if func is aten.pow.Tensor_Scalar and args[0].dtype is torch.bool and type(args[1]) is bool:
+            with self:
+                return torch.empty_like(result, dtype=torch.bool)
         if func in DRAWS or func in COPIES and any(type(s) is int and s == 0 for s in result.stride()):
             with self:
                 return torch.empty_like(result)

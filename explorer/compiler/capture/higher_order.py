@@ -54,9 +54,18 @@ def leaves(t: Tracer, value: Value, numbers: bool = False) -> list[TensorValue]:
     for part in parts(t, value):
         if isinstance(part, TensorValue):
             found.append(part)
-        elif not numbers or not isinstance(part, (Constant, SizeValue)):
+        elif not numbers or part.python_type() not in (bool, int, float):
             unsupported(reasons.HIGHER_ORDER, f"{part.describe()} where a tensor is needed")
     return found
+
+
+def structure(t: Tracer, value: Value) -> tuple[object, ...]:
+    """The classes and keys of nested containers."""
+    if isinstance(value, (TupleValue, ListValue)):
+        return value.python_type(), *(structure(t, item) for item in t.items(value))
+    if isinstance(value, DictValue):
+        return value.python_type(), *((key, structure(t, item)) for key, item in value.plain_items(t).items())
+    return ()
 
 
 def is_carried(value: Value) -> bool:
@@ -179,7 +188,11 @@ def nodes_of(values: Sequence[TensorValue]) -> tuple[fx.Node, ...]:
 def _cond(t: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Value = NOTHING) -> Value:
     """torch.cond(...): two graphs with the same operands."""
     if not isinstance(pred, TensorValue):
+        if pred.python_type() not in (bool, int, float):
+            unsupported(reasons.HIGHER_ORDER, f"{pred.describe()} as the condition of torch.cond")
         return t.call(true_fn if t.truth(pred) else false_fn, t.items(operands), {})
+    if pred.fake.numel() != 1:
+        unsupported(reasons.HIGHER_ORDER, "a condition of torch.cond that has not one element")
     passed = leaves(t, operands, numbers=True)  # as torch.compile; eager's cond takes tensors alone
     given = list(dict.fromkeys(passed))
 
@@ -190,8 +203,8 @@ def _cond(t: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Val
     bodies = [body(t, function, [v.fake for v in given], arguments) for function in (true_fn, false_fn)]
     refuse_shared(t, given, bodies)
     shapes = [[(leaf.fake.shape, leaf.fake.dtype) for leaf in leaves(t, each.returned)] for each in bodies]
-    if shapes[0] != shapes[1]:
-        unsupported(reasons.HIGHER_ORDER, "branches of torch.cond that return different shapes or dtypes")
+    if shapes[0] != shapes[1] or structure(t, bodies[0].returned) != structure(t, bodies[1].returned):
+        unsupported(reasons.HIGHER_ORDER, "branches of torch.cond that return different shapes, dtypes or containers")
     lifted, made = modules(t, bodies)
     found = call(t, OPERATORS.cond, pred.node, *made, (*nodes_of(given), *lifted))
     return with_leaves(t, bodies[0].returned, found)

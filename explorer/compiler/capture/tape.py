@@ -446,6 +446,8 @@ class Tape:
     ) -> fx.Node:
         """The one place where nodes that compute are added."""
         self.calls += 1
+        if target is operator.pow and isinstance(args[0], (int, float)):
+            target = pow  # of which FX writes a call: -1 ** x is -(1 ** x)
         return self._stamped(self._create(kind, target, args, kwargs), value)
 
     def element(self, node: fx.Node, index: int, value: object) -> fx.Node:

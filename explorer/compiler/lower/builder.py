@@ -15,7 +15,7 @@ from explorer.compiler.lower.indexing import Indexing, joined, split_axes, strid
 from explorer.compiler.lower.tensors import Element, Restride, Tensor
 from explorer.core.origin import Origins, origin, origins, union
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.index import ZERO, Point, contiguous, equal, integer, span
+from explorer.ir.index import ZERO, Point, contiguous, equal, integer
 from explorer.ir.loops import (
     Buffer,
     Check,
@@ -140,7 +140,7 @@ class Lowering:
     def realize(self, tensor: Tensor, why: str, detail: str = "", *, exact: bool = False) -> View:
         """Put the tensor in memory, with the strides it has in eager where those are dense, or are wanted exactly."""
         if not tensor.in_memory():
-            apart = exact and tensor.stride is not None and are_apart(tensor.size, tensor.stride)
+            apart = exact and tensor.stride is not None and self.are_apart(tensor.size, tensor.stride)
             stride = tensor.stride if apart else self.dense(tensor.size, tensor.stride)
             assert stride is not None
             layout = Layout(tensor.dtype, tensor.device, tensor.size, stride)
@@ -180,6 +180,16 @@ class Lowering:
                 expected = expected * size[place]
         return tuple(of.values())
 
+    def are_apart(self, size: Point, stride: Point) -> bool:
+        """Whether no two elements share a place, as far as the sizes tell."""
+        reach = ZERO
+        for place in sorted(range(len(size)), key=lambda d: self.weight(stride[d])):
+            if size[place] != 1:
+                if not self.sizes.proven(sympy.expand(stride[place] - reach) > 0):
+                    return False
+                reach = reach + stride[place] * (size[place] - 1)
+        return ZERO not in size
+
     def memory(self, tensor: Tensor, why: str, *, exact: bool = False) -> View:
         """Where the tensor is in memory, putting it there first. A view of a computed value is taken of the value's
         memory, unless the view is much smaller. `exact`: with eager's strides, and with gaps between the elements where
@@ -202,9 +212,13 @@ class Lowering:
         if not gaps and same_strides(tensor.size, stride, self.dense(tensor.size, tensor.stride)):
             return tensor.place
         if tensor.dtype not in LOOP_DTYPES:
-            return self._copied(tensor.place, self.dense(tensor.size, tensor.stride))
-        copy = Tensor(tensor.dtype, tensor.device, tensor.size, tensor.at, tensor.reads, stride=tensor.stride)
-        return self.realize(copy, reasons.LAYOUT, "eager's strides", exact=gaps)
+            made = self._copied(tensor.place, self.dense(tensor.size, tensor.stride))
+        else:
+            copy = Tensor(tensor.dtype, tensor.device, tensor.size, tensor.at, tensor.reads, stride=tensor.stride)
+            made = self.realize(copy, reasons.LAYOUT, "eager's strides", exact=gaps)
+        if why == reasons.LIBRARY_VIEW and not same_strides(tensor.size, made.layout.stride, tensor.stride):
+            raise Unsupported(Why(reasons.PAST_ELEMENTS, f"a view of strides {tensor.stride} by {tensor.size}"))
+        return made
 
     def _copied(self, place: View, stride: Point) -> View:
         """A copy with these strides, which are dense, made by the library."""
@@ -317,12 +331,6 @@ def same_strides(size: Point, one: Point, other: Point) -> bool:
     if any(n == 0 for n in size):
         return True
     return all(n == 1 or equal(a, b) for n, a, b in zip(size, one, other, strict=True))
-
-
-def are_apart(size: Point, stride: Point) -> bool:
-    """Whether no two elements share a place, as far as numbers tell."""
-    known = all(each.is_Integer for each in (*size, *stride)) and ZERO not in size
-    return known and span(size, stride) is not None
 
 
 def _no_element(point: Point) -> Expr:

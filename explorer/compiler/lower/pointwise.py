@@ -176,7 +176,7 @@ def div(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, rounding_mod
 @LOWERINGS.rule(aten.pow.Tensor_Scalar)
 def pow_scalar(lower: Lowering, out: torch.Tensor, x: Tensor, exponent: Operand) -> Tensor | None:
     """x ** exponent; small fixed exponents as ATen computes them. Of integers it raises for a negative one."""
-    if not out.dtype.is_floating_point and not (isinstance(exponent, int) and exponent >= 0):
+    if out.dtype is torch.bool or not out.dtype.is_floating_point and not (isinstance(exponent, int) and exponent >= 0):
         return None
     if out.dtype is torch.float16 and lower.device.type == "cpu" and exponent in (0.5, -0.5):
         return None  # eager takes pow, whose -0.0 and -inf are others than the root's, and so is what g++ makes of pow
