@@ -9,6 +9,7 @@ import sys
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 import explorer
 
@@ -164,3 +165,45 @@ def test_what_is_made_without_grad_needs_none(make, dynamic):
             *told, made = each(torch.ones(3, 4, requires_grad=True))
         found.append((told, made.requires_grad, made.is_leaf))
     assert found[0] == found[1]
+
+
+OVER = {
+    "detached": lambda y: nn.Parameter(y.detach()),
+    "itself": nn.Parameter,
+    "a part": lambda y: nn.Parameter(y[1:].detach()),
+    "its data": lambda y: nn.Parameter(y.data),
+    "without grad": lambda y: nn.Parameter(y.detach(), requires_grad=False),
+    "a buffer": nn.Buffer,
+    "a buffer without grad": lambda y: nn.Buffer(y.detach()),
+}
+THEN = {
+    "nothing": lambda made, y: None,
+    "is written": lambda made, y: y.data.add_(1),
+    "the other is written": lambda made, y: made.data.add_(1),
+}
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("of", [lambda x: x * 2, lambda x: x], ids=["what is computed", "an input"])
+@pytest.mark.parametrize("then", THEN)
+@pytest.mark.parametrize("make", OVER)
+def test_a_parameter_lies_in_the_memory_that_it_is_given(make, then, of, grad):
+    def call(x):
+        y = of(x)
+        made = OVER[make](y)
+        THEN[then](made, y)
+        return made, y
+
+    found = []
+    for run in (call, explorer.compile(call)):
+        x = torch.arange(3.0, requires_grad=grad)
+        made = (*run(x), x)
+        kinds = [(type(each), each.requires_grad, each.is_leaf, each.tolist()) for each in made]
+        found.append((kinds, [a.untyped_storage()._cdata == b.untyped_storage()._cdata for a in made for b in made]))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("make", ["torch.zeros(3)", "torch.empty(2, 3).normal_()", "torch.randn(3).float()", "x * 2"])
+def test_a_parameter_of_a_new_tensor_is_in_the_graph(make):
+    program = eval(f"lambda x: (nn.Parameter({make}) * x.sum()).sum()", {"torch": torch, "nn": nn})
+    explorer.compile(program, fullgraph=True)(torch.ones(3)).backward()

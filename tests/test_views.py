@@ -207,7 +207,7 @@ WRITTEN = {
 }
 OF_BITS = {
     "in place": lambda x: x.view(torch.int32).bitwise_and_(-2),
-    "a part in place": lambda x: x.view(torch.int32)[1].add_(1),
+    "a part in place": lambda x: x.view(torch.int32)[-1].add_(1),
     "read": lambda x: x.view(torch.int32) + 1,
     "narrower": lambda x: x.view(torch.int16) + 1,
     "parts of complex numbers": lambda x: torch.view_as_real(x.to(torch.complex64) * 1j)[..., 0].add_(1),

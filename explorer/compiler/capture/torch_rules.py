@@ -19,6 +19,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.autograd_functions import evaluated, guard_reads
 from explorer.compiler.capture.guards import Equals
 from explorer.compiler.capture.messages import is_checked_later
+from explorer.compiler.capture.operator_checks import memory_of
 from explorer.compiler.capture.rules import CALLS, breaks, each, existing, positional, table
 from explorer.compiler.capture.values.arrays import ArrayValue, tensor_of_array
 from explorer.compiler.capture.values.base import Tracer, Value
@@ -434,8 +435,11 @@ def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = C
     if not isinstance(data, TensorValue) or data.python_type() is not torch.Tensor:
         unsupported(reasons.UNTRACEABLE_CALL, f"making a parameter of {data.describe()}")
     fake = data.fake
-    memory = fake.untyped_storage()._cdata
-    if any(other.untyped_storage()._cdata == memory for other in t.tape.fakes.values()):
+    if fake.requires_grad:
+        unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of a tensor with a gradient")
+    memory = memory_of([fake])
+    made_before = (other.fake for other in t.tensors.values() if other is not data)
+    if any(memory_of([other]) == memory for other in (*t.tape.fakes.values(), *made_before)):
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of the memory of another tensor")
     if not all(type(n) is int for n in (*fake.shape, *fake.stride())) or not fake.is_contiguous():
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of unknown size")
@@ -462,6 +466,8 @@ def _buffer(t: Tracer, data: Value = Constant(None), *, persistent: Value = Cons
     if t.is_none(data):
         data = graph_call(t, "call_function", torch.empty, [Constant(0)], {})
     made = graph_call(t, "call_method", "detach", [data], {})
+    if isinstance(data, TensorValue) and data.fake.requires_grad:
+        made = graph_call(t, "call_method", "requires_grad_", [made], {})
     made.set_attr(t, "persistent", persistent)
     made.set_attr(t, "_is_buffer", Constant(True))
     return made
