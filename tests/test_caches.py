@@ -290,6 +290,9 @@ TROUBLE: dict[str, tuple[str, str]] = {
     "makes a text": (OUT + "echo text > $out", why.COMPILER_FAILED),
     "makes half a library": (OUT + "head -c 3000 $(dirname $0)/chain.so > $out", why.COMPILER_FAILED),
     "makes another library": (OUT + "cp /lib/x86_64-linux-gnu/libm.so.6 $out", why.COMPILER_FAILED),
+    "makes one for a sanitizer": (
+        OUT + "(cat $(dirname $0)/chain.so; echo libasan.so.8) > $out", why.COMPILER_FAILED,
+    ),
     "makes a folder": (OUT + "mkdir $out", why.COMPILER_FAILED),
     "makes a fifo": (OUT + "mkfifo $out", why.COMPILER_FAILED),
     "hangs": (MARK + "sleep 100", why.COMPILER_HUNG),
@@ -648,6 +651,20 @@ def test_a_folder_that_is_emptied_during_a_build(
     left = folder / "build-now"
     left.mkdir()
     assert cache.clear(folder) and [left] == list(folder.iterdir())
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o002, 0o077, 0o777])
+def test_whatever_the_umask_is(
+    mask: int, good: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", str(good[1]))
+    before = os.umask(mask)
+    try:
+        assert moved_to(tmp_path / "kernels") == ""
+    finally:
+        os.umask(before)
+    (kept,) = (tmp_path / "kernels").glob("*.so")
+    assert not stat.S_IMODE(kept.stat().st_mode) & 0o022
 
 
 def test_nowhere_to_build(tmp_path: Path, good: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Logs of stock torch.compile become records: nothing of them is lost, and damage costs no more than what it hit."""
 
+import ast
 import base64
 import gzip
 import hashlib
@@ -16,6 +17,7 @@ from random import Random
 import msgspec
 import nbformat
 import pytest
+import torch
 from click.testing import CliRunner
 
 from explorer import Ranks
@@ -141,6 +143,50 @@ def lost(log: list[LogEntry], record: RecordData) -> list[tuple[int, str, str]]:
 
 def test_nothing_of_the_log_is_lost(trace, record):
     assert not lost(logged(trace), record)
+
+
+def told_by_torch() -> tuple[set[str], set[str]]:
+    """The entries and the artifacts of a log that the installed torch has names for in its source."""
+    kinds, artifacts = set(), set()
+    for file in Path(torch.__file__).parent.rglob("*.py"):
+        if "trace_structured" not in (text := file.read_text(errors="replace")):
+            continue
+        for call in (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call)):
+            name = ast.unparse(call.func).rpartition(".")[2]
+            constant = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+            if name == "trace_structured_artifact" and constant:
+                artifacts.add(constant)
+            elif name == "trace_structured" and constant == "artifact":
+                artifacts.update(re.findall(r"'name': '(\w+)'", ast.unparse(call)))
+            elif name == "trace_structured" and constant:
+                kinds.add(constant)
+    return kinds, artifacts
+
+
+def test_whatever_torch_writes_into_a_log_is_in_the_record(tmp_path):
+    kinds, artifacts = told_by_torch()
+    assert len(kinds) > 15 and len(artifacts) > 50
+    about = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}
+    without = {
+        "str", "dynamo_start", "describe_storage", "describe_tensor", "describe_source", "create_symbol",
+        "chromium_event",
+    }  # fmt: skip
+    lines = [line({kind: {"name": "a"}, **about}, f"payload of {kind}") for kind in sorted(kinds - without)]
+    lines += [in_frame("0/0", name, f"payload of {name}") for name in sorted(artifacts)]
+    record = imported(tmp_path, *lines)
+    texts = [str(stage.body) for each in record.compiles for stage in each.stages if stage.body]
+    texts += [str(half.wrapper) for each in record.compiles for half in each.halves]
+    kept = "\n".join(texts)
+    assert not [name for name in (kinds - without) | artifacts if f"payload of {name}" not in kept]
+
+
+def test_a_bucket_has_its_name_and_code_its_file(tmp_path):
+    about = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}
+    bucket = line({"optimize_ddp_split_child": {"name": "submod_1"}, **about}, "class GraphModule: ...")
+    code = line({"inductor_output_code": {"filename": "/tmp/made.py"}, **about}, "a = 1")
+    (found,) = imported(tmp_path, bucket, code).compiles
+    assert [stage.name for stage in found.stages if "bucket" in stage.name] == ["DDPOptimizer: a bucket, submod_1"]
+    assert [event.fields for event in found.events if event.kind == "OutputCode"] == [{"file": "/tmp/made.py"}]
 
 
 def test_it_opens_and_compares_like_any_record(record, tmp_path):

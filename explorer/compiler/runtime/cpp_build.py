@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -384,10 +385,18 @@ def _compile(compiler: Compiler, flags: tuple[str, ...], files: list[Path], targ
             given = objects
         linking = compiler.run(*flags, *LINK_FLAGS, *given, "-o", str(made), *libraries(compiler), folder=scratch)
         linking.finish(sum(lines))
-        if not is_whole(read(made) or b""):
-            said = f"{' '.join(compiler.words)}: it ended without an error and wrote no whole library"
-            raise Unsupported(Why(reasons.COMPILER_FAILED, said))
+        with suppress(OSError):  # there may be none, of which is told below
+            made.chmod(0o700)  # others may write to it where the umask or a wrapper of the compiler allows that
+        library = read(made) or b""
+        said = "" if is_whole(library) else "it ended without an error and wrote no whole library"
+        if ADDRESS_SANITIZER.search(library) and "asan" not in os.environ.get("LD_PRELOAD", ""):
+            said = "its libraries need the address sanitizer, which ends a process that has not preloaded it"
+        if said:
+            raise Unsupported(Why(reasons.COMPILER_FAILED, f"{' '.join(compiler.words)}: {said}"))
         keep(made, target)
+
+
+ADDRESS_SANITIZER = re.compile(rb"lib[\w.]{0,30}asan[-\w.]{0,30}\.so")
 
 
 def is_whole(library: bytes) -> bool:

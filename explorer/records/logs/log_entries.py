@@ -27,6 +27,8 @@ ALWAYS = (
     "long calls took, or what ran eagerly between graphs.",
     "The log does not contain which operations torch fused and why, how many bytes a kernel moves, or how long it "
     'takes; explorer.explore(..., engine="stock") shows these.',
+    "These parts of the log are not read: stacks inside torch, the callers of a compiled function, the storages of its "
+    "inputs, and further arguments of time spans.",
 )
 
 
@@ -99,6 +101,16 @@ class LoggedTensor(msgspec.Struct):
 class Source(msgspec.Struct):
     id: Counted
     source: str
+
+
+class Named(msgspec.Struct):
+    name: str
+
+
+class Code(msgspec.Struct):
+    """Generated code, and where torch wrote it."""
+
+    filename: str = ""
 
 
 class LoggedSymbol(msgspec.Struct):
@@ -256,7 +268,8 @@ def _entry(number: int, head: str, payload: list[str], first: dict[str, datetime
 def _parsed(text: str) -> Any:
     """JSON, with NaN, which torch may write. Raises ValueError, for halves of characters too: no file can hold them."""
     fields = json.loads(text)
-    json.dumps(fields, ensure_ascii=False).encode()
+    if "\\u" in text:
+        json.dumps(fields, ensure_ascii=False).encode()
     return fields
 
 

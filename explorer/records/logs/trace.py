@@ -274,6 +274,8 @@ class Reader:
 
     def _graph(self, entry: LogEntry, kind: str) -> None:
         name, prefix = GRAPHS[kind]
+        if kind == "optimize_ddp_split_child":
+            name = f"{name}, {msgspec.convert(entry.fields, log_entries.Named).name}"
         seen = self._seen(entry)
         again = seen.prefixes[prefix] = seen.prefixes.get(prefix, 0) + 1
         if not self._room(entry.payload):
@@ -372,6 +374,8 @@ class Reader:
 
     def _code(self, entry: LogEntry) -> None:
         seen = self._seen(entry)
+        if file := msgspec.convert(entry.fields or {}, log_entries.Code).filename:
+            seen.event("OutputCode", {"file": file[:LONGEST_NAME]})
         if not self._room(entry.payload):
             self._keep(entry)
             return
