@@ -63,28 +63,27 @@ function needed<T>(data: T | null | undefined): T {
 }
 
 function ofTensor(expected: TensorFactsData, given: TensorFactsData): string[] {
-  const found: string[] = [];
-  const differ = (what: string, theirs: unknown, ours: unknown) => {
-    if (theirs !== ours) found.push(`${what} is ${said(theirs)}, expected ${said(ours)}`);
-  };
-  differ("dtype", given.dtype, expected.dtype);
-  differ("device", given.device, expected.device);
-  differ("requires_grad", given.requires_grad ?? false, expected.requires_grad ?? false);
-  differ("type", given.type ?? "torch.Tensor", expected.type ?? "torch.Tensor");
-  differ("rank", given.sizes.length, expected.sizes.length);
-  if (given.sizes.length !== expected.sizes.length) return found;
-  expected.sizes.forEach((size, dim) => {
-    if (size !== null) differ(`size(${dim})`, given.sizes[dim], size);
-  });
-  if (found.length > 0 || !expected.strides || !given.strides) return found;
+  const found = different([
+    ["dtype", given.dtype, expected.dtype],
+    ["device", given.device, expected.device],
+    ["requires_grad", given.requires_grad ?? false, expected.requires_grad ?? false],
+    ["type", given.type ?? "torch.Tensor", expected.type ?? "torch.Tensor"],
+    ["rank", given.sizes.length, expected.sizes.length],
+  ]);
+  const { sizes, strides } = given;
+  if (sizes.length !== expected.sizes.length) return found;
+  found.push(...different(expected.sizes.map((size, dim) => [`size(${dim})`, size === null ? null : sizes[dim], size])));
+  if (found.length > 0 || !expected.strides || !strides) return found;
   // A stride along a dimension of size 1 is never walked.
-  expected.strides.forEach((stride, dim) => {
-    if (stride !== null && given.sizes[dim] !== 1) differ(`stride(${dim})`, given.strides?.[dim], stride);
-  });
-  return found;
+  const walked = (stride: number | null, dim: number) => stride !== null && sizes[dim] !== 1;
+  return different(expected.strides.map((stride, dim) => [`stride(${dim})`, walked(stride, dim) ? strides[dim] : stride, stride]));
 }
 
-const said = (value: unknown): string => (value === true ? "True" : value === false ? "False" : String(value));
+/** Facts whose values differ, as phrases. */
+const different = (facts: readonly (readonly [what: string, theirs: unknown, ours: unknown])[]): string[] =>
+  facts.flatMap(([what, theirs, ours]) => (theirs === ours ? [] : [`${what} is ${written(theirs)}, expected ${written(ours)}`]));
+
+const written = (value: unknown): string => (value === true ? "True" : value === false ? "False" : String(value));
 
 function ofType(expected: string, given: InputData): string[] {
   const type = typeOf(given);
@@ -173,22 +172,19 @@ function ofState(guard: GuardData, call: Call): string[] {
   const expected = needed(guard.state);
   const given = call.state;
   if (!given) throw new Undecided("the global state is not described");
-  const found: string[] = [];
-  const differ = (what: string, theirs: unknown, ours: unknown) => {
-    if (theirs !== ours) found.push(`${what} is ${theirs}, expected ${ours}`);
-  };
-  differ("grad mode", on(given.grad_enabled), on(expected.grad_enabled));
-  differ("autocast", autocasts(given), autocasts(expected));
-  differ("default dtype", given.default_dtype ?? "float32", expected.default_dtype ?? "float32");
-  differ("deterministic mode", on(given.deterministic ?? false), on(expected.deterministic ?? false));
-  differ("default device", (given.devices ?? []).join(", ") || "none", (expected.devices ?? []).join(", ") || "none");
-  differ("number of threads", given.threads ?? 1, expected.threads ?? 1);
-  return found;
+  const facts = ({ grad_enabled, autocast, default_dtype, deterministic, devices, threads }: GlobalStateData) => ({
+    "grad mode": on(grad_enabled),
+    autocast: [...(autocast ?? [])].sort().join(", ") || "off",
+    "default dtype": default_dtype ?? "float32",
+    "deterministic mode": on(deterministic ?? false),
+    "default device": (devices ?? []).join(", ") || "none",
+    "number of threads": threads ?? 1,
+  });
+  const ours = Object.values(facts(expected));
+  return different(Object.entries(facts(given)).map(([what, theirs], at) => [what, theirs, ours[at]]));
 }
 
 const on = (is: boolean): string => (is ? "on" : "off");
-
-const autocasts = (state: GlobalStateData): string => [...(state.autocast ?? [])].sort().join(", ") || "off";
 
 /** Two constants are the same if type and value are; where JSON has no value for them, by their text. */
 export function same(one: ConstantData, other: ConstantData): boolean {
