@@ -8,16 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from explorer.ir.record import (
-    BreakData,
-    CompileData,
-    EagerData,
-    ErrorData,
-    FailedGuardData,
-    GuardData,
-    RecompileData,
-    SpanData,
-)
+from explorer.ir import record as data
 from explorer.records.data.calls import OutsideGraphs, Place
 from explorer.records.data.dynamo import FAILED, failure_in_words, hint, names
 
@@ -43,10 +34,10 @@ _LEAST = re.compile(r"\b2 <= \S{1,200}size\(|size\(\S{1,20} >= 2\b")
 _SIZE = re.compile(r"size\((?P<index>\d{1,9})\)")
 
 
-def failed_guards(compiles: Iterable[CompileData]) -> tuple[FailedGuardData, ...]:
+def failed_guards(compiles: Iterable[data.CompileData]) -> tuple[data.FailedGuardData, ...]:
     """The guards that caused recompiles, most frequent first."""
     known = {compile.id: compile for compile in compiles}
-    found: dict[tuple[str, str, str], list[tuple[CompileData, RecompileData]]] = {}
+    found: dict[tuple[str, str, str], list[tuple[data.CompileData, data.RecompileData]]] = {}
     for compile in known.values():
         for each in itertools.chain.from_iterable(by_fact(failed, known) for failed in compile.recompiles):
             found.setdefault((compile.title, _checked(each, known), compile.engine), []).append((compile, each))
@@ -54,7 +45,7 @@ def failed_guards(compiles: Iterable[CompileData]) -> tuple[FailedGuardData, ...
     return tuple(sorted(made, key=lambda each: -each.times))
 
 
-def by_fact(each: RecompileData, known: Mapping[str, CompileData]) -> tuple[RecompileData, ...]:
+def by_fact(each: data.RecompileData, known: Mapping[str, data.CompileData]) -> tuple[data.RecompileData, ...]:
     """A failure of a guard on a tensor, or on torch's state, may be several facts, such as dtype and requires_grad: one
     failure for each."""
     guard = guard_of(each, known)
@@ -64,7 +55,7 @@ def by_fact(each: RecompileData, known: Mapping[str, CompileData]) -> tuple[Reco
     return tuple(msgspec.structs.replace(each, why=fact) for fact in facts) or (each,)
 
 
-def fact(each: RecompileData, guard: GuardData | None) -> re.Match[str] | None:
+def fact(each: data.RecompileData, guard: data.GuardData | None) -> re.Match[str] | None:
     """What of the guard's source differed, and how, where that was one value."""
     said = each.words or each.why
     said = failure_in_words(said) or said  # of records that hold torch's text
@@ -74,12 +65,12 @@ def fact(each: RecompileData, guard: GuardData | None) -> re.Match[str] | None:
     return _FACT.fullmatch(said)
 
 
-def guard_of(each: RecompileData, known: Mapping[str, CompileData]) -> GuardData | None:
+def guard_of(each: data.RecompileData, known: Mapping[str, data.CompileData]) -> data.GuardData | None:
     guards = known[each.of].guards if each.of in known else ()
     return next((guard for guard in guards if guard.id == each.guard), None)
 
 
-def _checked(each: RecompileData, known: Mapping[str, CompileData]) -> str:
+def _checked(each: data.RecompileData, known: Mapping[str, data.CompileData]) -> str:
     """The check without the values that differ from one compile to the next: what counts as the same guard."""
     guard = guard_of(each, known)
     told = fact(each, guard)
@@ -89,8 +80,8 @@ def _checked(each: RecompileData, known: Mapping[str, CompileData]) -> str:
 
 
 def _failed(
-    title: str, failures: list[tuple[CompileData, RecompileData]], known: dict[str, CompileData]
-) -> FailedGuardData:
+    title: str, failures: list[tuple[data.CompileData, data.RecompileData]], known: dict[str, data.CompileData]
+) -> data.FailedGuardData:
     last = failures[-1][1]
     guard = guard_of(last, known)
     causes = tuple(dict.fromkeys(compile.id for compile, _ in failures))
@@ -102,7 +93,7 @@ def _failed(
         words = _asked(names(guard.source), told["what"] or "") if told["what"] or len(values) > 2 else guard.words
     made = known.get(failures[-1][0].id)
     advice = stops(guard, last, made)
-    return FailedGuardData(
+    return data.FailedGuardData(
         title, last.expression, len(causes), values, advice, last.of, last.guard, causes, span, words
     )
 
@@ -114,7 +105,7 @@ def _asked(source: str, what: str) -> str:
     return f"{source}.{what}".removeprefix(".")
 
 
-def guarded_values(each: RecompileData, known: Mapping[str, CompileData]) -> tuple[str, ...]:
+def guarded_values(each: data.RecompileData, known: Mapping[str, data.CompileData]) -> tuple[str, ...]:
     """(expected, actual) values of the guard."""
     guard = guard_of(each, known)
     wanted = guard.constant.text if guard is not None and guard.constant is not None else ""
@@ -126,7 +117,7 @@ def guarded_values(each: RecompileData, known: Mapping[str, CompileData]) -> tup
     return tuple(filter(None, (wanted, each.seen)))
 
 
-def stops(guard: GuardData | None, failed: RecompileData, made: CompileData | None = None) -> str:
+def stops(guard: data.GuardData | None, failed: data.RecompileData, made: data.CompileData | None = None) -> str:
     """How to keep a guard from failing: torch's own hint, or else advice for this kind of guard. `made` is the compile
     that the failure led to."""
     if advice := hint(failed.why):
@@ -172,7 +163,7 @@ _VALUES = re.compile(r"(?<= is ).*|(?<= are ).*|\b(?:expected|actual|got)\b.*", 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
-def subject(failed: RecompileData, guard: GuardData | None) -> str:
+def subject(failed: data.RecompileData, guard: data.GuardData | None) -> str:
     """What a failed check is about, without values, which are the program's own: its strings may hold any words."""
     if (told := fact(failed, guard)) is not None:
         return f"{told['what'] or ''} is "
@@ -183,7 +174,7 @@ def _about(text: str) -> str:
     return _VALUES.sub("", text) if ", expected " in text else _QUOTED.sub("", text)
 
 
-def _fixes(guard: GuardData, source: str) -> bool:
+def _fixes(guard: data.GuardData, source: str) -> bool:
     return guard.source == source and guard.property == "constant"
 
 
@@ -229,7 +220,7 @@ _ADVICE = {
 """By the guarded property."""
 
 
-def errors(compiles: Sequence[CompileData], failure: str = "") -> tuple[ErrorData, ...]:
+def errors(compiles: Sequence[data.CompileData], failure: str = "") -> tuple[data.ErrorData, ...]:
     """The errors of compiles, whole; `failure` is that of the call, where no compile has it."""
     failed = [each for each in compiles if each.error]
     found = [error_of(each.error, each.id, each.title, each.raises, each.breaks) for each in failed]
@@ -240,7 +231,9 @@ def errors(compiles: Sequence[CompileData], failure: str = "") -> tuple[ErrorDat
     return tuple(found)
 
 
-def with_raised(errors: tuple[ErrorData, ...], text: str, place: SpanData | None) -> tuple[ErrorData, ...]:
+def with_raised(
+    errors: tuple[data.ErrorData, ...], text: str, place: data.SpanData | None
+) -> tuple[data.ErrorData, ...]:
     """The errors, and what the program ended with, unless it is one that compiling raised. That a frame was left to
     Python for this is no error of its own."""
     raised = error_of(text, "", "", True)
@@ -250,19 +243,21 @@ def with_raised(errors: tuple[ErrorData, ...], text: str, place: SpanData | None
     return (*left, msgspec.structs.replace(raised, span=place or raised.span))
 
 
-def error_of(text: str, compile: str, title: str, raises: bool, breaks: Sequence[BreakData] = ()) -> ErrorData:
+def error_of(
+    text: str, compile: str, title: str, raises: bool, breaks: Sequence[data.BreakData] = ()
+) -> data.ErrorData:
     """`breaks` are those of the compile: the place of an error that names none."""
     kind, _, message = text.partition(": ")
     place = user_line(text) or (breaks[-1].span if breaks else None)
-    return ErrorData(compile, title, kind, message, place, raises)
+    return data.ErrorData(compile, title, kind, message, place, raises)
 
 
-def user_line(text: str) -> SpanData | None:
+def user_line(text: str) -> data.SpanData | None:
     """The innermost line of the program that torch's text of an error names."""
     told = max((text.find(word) for word in _USER), default=-1)
     places = _RAISED_AT.findall(text) or (_PLACE.findall(text[told:]) if told >= 0 else [])
     own = [each for each in places if "/torch/" not in each[0]] or places
-    return SpanData(own[-1][0], int(own[-1][1]), int(own[-1][1])) if own else None
+    return data.SpanData(own[-1][0], int(own[-1][1]), int(own[-1][1])) if own else None
 
 
 _CONTINUATION = re.compile(r"^resume_in_(\w{1,200}?)_at_\d.*")
@@ -270,33 +265,33 @@ TOLD_BEFORE = "included in the time of another entry"
 NOT_RUN = "it did not run in the call that was measured"
 
 
-def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tuple[EagerData, ...]:
+def eager(compiles: Iterable[data.CompileData], more: Iterable[data.EagerData] = ()) -> tuple[data.EagerData, ...]:
     """Code that ran outside graphs; `more` is code that no compile covers."""
-    found: list[EagerData] = []
+    found: list[data.EagerData] = []
     compiles = tuple(compiles)
     titles = {each.title for each in compiles}
     whole = {each.id for each in compiles if each.engine == "explorer" and not each.recompiles}
     for compile in compiles:
         if compile.fallback is not None:
             code = compile.codes[0] if compile.codes else None
-            place = SpanData(code.file, code.line, code.line) if code is not None else None
+            place = data.SpanData(code.file, code.line, code.line) if code is not None else None
             why = str(compile.fallback)
-            found.append(EagerData(compile.title, " ".join(why.split()), compile.id, place))
+            found.append(data.EagerData(compile.title, " ".join(why.split()), compile.id, place))
         else:
             what = "the Python at a graph break"
             ran = compile.breaks if not compile.raises else ()  # fullgraph does not allow the break
-            found += [EagerData(what, b.why.title, compile.id, b.span, at_break=True) for b in ran]
+            found += [data.EagerData(what, b.why.title, compile.id, b.span, at_break=True) for b in ran]
             found += _never_compiled(compile, titles) if compile.id.partition(".")[0] in whole else []
         for event in compile.events:
             if event.kind in ("FrameSkipped", "CallSkipped"):
                 fields = event.fields
                 what = fields.get("function") or fields.get("where") or ""
-                found.append(EagerData(what, fields.get("why", ""), compile.id))
+                found.append(data.EagerData(what, fields.get("why", ""), compile.id))
     found += more
     return tuple({(each.what, each.why, each.span): each for each in found}.values())
 
 
-def _never_compiled(compile: CompileData, titles: Collection[str]) -> Iterator[EagerData]:
+def _never_compiled(compile: data.CompileData, titles: Collection[str]) -> Iterator[data.EagerData]:
     """Continuations of our compile that no call got to; of a frame whose first compile is here, since those that others
     made may be compiled since then. Stock's are told where it is watched."""
     for broke in compile.breaks:
@@ -306,10 +301,10 @@ def _never_compiled(compile: CompileData, titles: Collection[str]) -> Iterator[E
         for name in missing:
             of = _CONTINUATION.sub(r"\1", name.rpartition(".")[2])
             what = f"{of} after line {broke.span.line}" if broke.span is not None else name
-            yield EagerData(what, f"not compiled: {why}", compile.id, broke.span, reached=False)
+            yield data.EagerData(what, f"not compiled: {why}", compile.id, broke.span, reached=False)
 
 
-def untimed(found: Collection[EagerData], why: str) -> tuple[EagerData, ...]:
+def untimed(found: Collection[data.EagerData], why: str) -> tuple[data.EagerData, ...]:
     """With why those that were not timed were not, where that is not known yet."""
     told = (each.measured or not each.reached for each in found)
     return tuple(
@@ -318,14 +313,14 @@ def untimed(found: Collection[EagerData], why: str) -> tuple[EagerData, ...]:
 
 
 def timed(
-    found: Iterable[EagerData], compiles: Iterable[CompileData], outside: Sequence[OutsideGraphs]
-) -> tuple[EagerData, ...]:
+    found: Iterable[data.EagerData], compiles: Iterable[data.CompileData], outside: Sequence[OutsideGraphs]
+) -> tuple[data.EagerData, ...]:
     """With what each took in the calls that were measured, or why that is not known. What several stand for, as breaks
     of one graph, is told with the first."""
     known = {each.id: each for each in compiles}
     told: set[tuple[str, Place]] = set()
 
-    def of(each: EagerData) -> Iterator[tuple[OutsideGraphs, Place]]:
+    def of(each: data.EagerData) -> Iterator[tuple[OutsideGraphs, Place]]:
         compile = known.get(each.compile)
         whole = compile is not None and compile.fallback is not None
         for call in outside:
@@ -341,7 +336,7 @@ def timed(
                 if is_eager and (file, line) == at and name == what.rpartition(".")[2]:
                     yield call, place
 
-    def measured(each: EagerData) -> EagerData:
+    def measured(each: data.EagerData) -> data.EagerData:
         if not each.reached:
             return each
         all_of_it = list(of(each))

@@ -24,17 +24,8 @@ from explorer.ir.joint import (
     Traced,
 )
 from explorer.ir.record import DivergenceData
+from explorer.records.check import search
 from explorer.records.check.accuracy import largest_distance, not_close
-from explorer.records.check.search import (
-    FaultReport,
-    NodeValues,
-    is_unwritten,
-    narrowed,
-    run_nodes,
-    scale,
-    unwritten_memory_filled,
-    widened,
-)
 from explorer.records.check.trial import SEED, duplicate
 
 
@@ -49,9 +40,9 @@ class StageChange:
 
     name: str
     form: Form
-    before: NodeValues
+    before: search.NodeValues
     after_form: Form
-    after: NodeValues
+    after: search.NodeValues
     part: bool = False
 
 
@@ -71,7 +62,7 @@ def first_change(judge: Judge, changes: Callable[[bool], Iterator[StageChange]])
 class Stages:
     """The stages of one of our compiles, from the captured graph to its halves."""
 
-    report: FaultReport
+    report: search.FaultReport
     stages: Sequence[tuple[str, Any]]
     inputs: Sequence[Any]
 
@@ -102,7 +93,7 @@ class Stages:
             yield StageChange(name, form, before, after_form, after)
             form, before = after_form, after
 
-    def _joint(self, traced: Traced, captured: NodeValues) -> Joint:
+    def _joint(self, traced: Traced, captured: search.NodeValues) -> Joint:
         signature = traced.signature
         results = signature.forward_outputs
         joint = Joint(self.inputs, captured, lambda graph: signature.inputs, lambda tangent: results[tangent.output])
@@ -110,7 +101,7 @@ class Stages:
         joint.outputs, joint.mutates = signature.outputs, bool(signature.mutations)
         return joint
 
-    def _halves(self, joint: Joint, parts: Partitioned, wide: bool) -> Iterator[tuple[Graph, NodeValues]]:
+    def _halves(self, joint: Joint, parts: Partitioned, wide: bool) -> Iterator[tuple[Graph, search.NodeValues]]:
         """The halves of a partitioned graph, the backward on what the forward keeps."""
         primals = [source for source in parts.signature.inputs if isinstance(source, Primal)]
         forward = joint.run(parts.forward, wide, primals)
@@ -130,7 +121,7 @@ class Judge:
     """Decides whether a stage changed what is computed. `tangents` are the placeholders that take the gradients of
     outputs; `inputs` are those of the call, whose dtypes set the tolerance. `half` names the graphs' half, if any."""
 
-    report: FaultReport
+    report: search.FaultReport
     tangents: Collection[str]
     inputs: Sequence[Any]
     half: str = ""
@@ -152,18 +143,18 @@ class Judge:
         before, after = change.before, change.after
         if not any(self._differ(a, e) for a, e in zip(actual, expected, strict=True)):
             return None
-        plain: NodeValues | None = None
-        again: NodeValues | None = None
+        plain: search.NodeValues | None = None
+        again: search.NodeValues | None = None
         for nodes, other in self._pairs(change):
-            right, group = before.by_id[other], scale(before, other)
+            right, group = before.by_id[other], search.scale(before, other)
             if all(self._differ(after.by_id[info(n).id], right, group) for n in nodes):
                 plain = plain or change.form.run(before.graph, False)
                 node, eager = nodes[-1], plain.by_id[other]
                 ours = after.by_id[info(node).id]
-                if not_close(narrowed(ours), narrowed(eager), group):
-                    with unwritten_memory_filled():
+                if not_close(search.narrowed(ours), search.narrowed(eager), group):
+                    with search.unwritten_memory_filled():
                         again = again or change.form.run(before.graph, False)
-                    if not_close(narrowed(again.by_id[other]), narrowed(eager), group):
+                    if not_close(search.narrowed(again.by_id[other]), search.narrowed(eager), group):
                         continue  # unwritten memory, or not deterministic
                     what = f"after {change.name}, {info(node).id} is not what {other} was before it"
                     errors = _distance(ours, right), _distance(eager, right)
@@ -184,13 +175,14 @@ class Judge:
     def _differ(self, one: object, other: object, group: float = 0.0) -> bool:
         """Whether two values differ in the program's precision; some constants are float32 even in a float64 run."""
         is_double = any(isinstance(v, Tensor) and v.dtype in (torch.float64, torch.complex128) for v in self.inputs)
-        return not_close(one, other, group) if is_double else not_close(narrowed(one), narrowed(other), group)
+        one, other = (one, other) if is_double else (search.narrowed(one), search.narrowed(other))
+        return not_close(one, other, group)
 
 
 class Form(Protocol):
     """Runs graphs of one form (captured, traced) on the inputs of the call."""
 
-    def run(self, graph: Graph, wide: bool) -> NodeValues: ...
+    def run(self, graph: Graph, wide: bool) -> search.NodeValues: ...
 
 
 @dataclass
@@ -199,10 +191,10 @@ class CapturedGraphs:
 
     inputs: Sequence[Any]
 
-    def run(self, graph: Graph, wide: bool) -> NodeValues:
+    def run(self, graph: Graph, wide: bool) -> search.NodeValues:
         torch.manual_seed(SEED)
         with torch.set_grad_enabled(graph.grad_enabled):
-            return run_nodes(graph, duplicate(tuple(self.inputs)), float64=wide)
+            return search.run_nodes(graph, duplicate(tuple(self.inputs)), float64=wide)
 
 
 @dataclass
@@ -213,7 +205,7 @@ class Joint:
     """
 
     inputs: Sequence[Any]
-    captured: NodeValues
+    captured: search.NodeValues
     sources: Callable[[Graph], Sequence[GraphInput]]
     of: Callable[[Tangent], GraphOutput]
     outputs: Sequence[GraphOutput | None] = ()
@@ -233,12 +225,12 @@ class Joint:
                 drawn = torch.randn(like.shape, generator=generator, dtype=torch.float64)
                 self.tangents[source.output], self.ends[source.output] = laid_out(drawn, info(node).value), like
 
-    def run(self, graph: Graph, wide: bool, sources: Sequence[GraphInput] | None = None) -> NodeValues:
+    def run(self, graph: Graph, wide: bool, sources: Sequence[GraphInput] | None = None) -> search.NodeValues:
         given = duplicate(tuple(self.inputs))
         values = [self._value(source, given) for source in sources or self.sources(graph)]
         torch.manual_seed(SEED)
         with torch.no_grad(), torch._C._DisableAutocast():
-            return run_nodes(graph, values, float64=wide)
+            return search.run_nodes(graph, values, float64=wide)
 
     def _value(self, source: GraphInput, given: Sequence[object]) -> Any:
         match source:
@@ -249,14 +241,16 @@ class Joint:
             case SavedValue(id=id):
                 return self.kept[id]
 
-    def paired_outputs(self, captured: NodeValues, traced: NodeValues, wide: bool) -> tuple[list[Any], list[Any]]:
+    def paired_outputs(
+        self, captured: search.NodeValues, traced: search.NodeValues, wide: bool
+    ) -> tuple[list[Any], list[Any]]:
         """(the captured graph's, the traced graph's) results, new values of inputs, and gradients, pair by pair."""
         pairs = list(zip(self.outputs, traced.returned, strict=True)) if self.outputs else []
         known = [(_captured(o, captured), value) for o, value in pairs if isinstance(o, (Result, NewValue))]
         gradients = [(o.index, v) for o, v in pairs if isinstance(o, GradientOf)]
         wanted = [(captured.inputs[index], v) for index, v in gradients if isinstance(v, Tensor)]
         if wanted and not self.mutates and all(end.requires_grad for end in self.ends.values()):
-            tangents = [widened(each) if wide else each for each in self.tangents.values()]
+            tangents = [search.widened(each) if wide else each for each in self.tangents.values()]
             leaves = [leaf for leaf, _ in wanted]
             found = torch.autograd.grad([*self.ends.values()], leaves, tangents, allow_unused=True, retain_graph=True)
             known += [(g, value) for g, (_, value) in zip(found, wanted, strict=True) if g is not None]
@@ -276,14 +270,14 @@ def _distance(one: Any, other: Any) -> float | None:
     return largest_distance(one, other) if both else None
 
 
-def _captured(output: GraphOutput | None, eager: NodeValues) -> Any:
+def _captured(output: GraphOutput | None, eager: search.NodeValues) -> Any:
     """What the captured graph has for an output of the traced one."""
     if isinstance(output, Result):
         return eager.returned[output.index]
     return eager.inputs[output.index] if isinstance(output, NewValue) else None
 
 
-def results(values: NodeValues) -> list[Any]:
+def results(values: search.NodeValues) -> list[Any]:
     return [*values.returned, *values.inputs]
 
 
@@ -296,7 +290,7 @@ def counterparts(before: Graph, after: Graph, tangents: Collection[str]) -> Iter
     Unwritten memory is left out.
     """
     old = {info(n).id: n for n in before.graph.nodes if n.op != "output"}
-    nodes = [n for n in after.graph.nodes if n.op != "output" and not is_unwritten(n)]
+    nodes = [n for n in after.graph.nodes if n.op != "output" and not search.is_unwritten(n)]
     ids = {info(n).id for n in nodes}
     gone = _alone((info(n).origins, id) for id, n in old.items() if id not in ids and n.op != "placeholder")
     new = _alone((info(n).origins, info(n).id) for n in nodes if info(n).id not in old and n.op != "placeholder")

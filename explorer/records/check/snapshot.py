@@ -29,21 +29,8 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
 from explorer.core.classes import is_written_in_c
+from explorer.records.check import isolate
 from explorer.records.check.float64 import Float64Run
-from explorer.records.check.isolate import (
-    ABSENT,
-    CODE,
-    PLAIN,
-    Binding,
-    NotIsolated,
-    Objects,
-    State,
-    TracedInto,
-    is_users,
-    is_users_module,
-    slots,
-    undone,
-)
 from explorer.records.check.leaves import MARKS, leaves
 
 STATELESS: tuple[type, ...] = (
@@ -110,18 +97,19 @@ class Items(SavedBinding):
         if not _all_alike(keys, self._keys):
             self._kind.clear(self.held)
         for key, value in zip(self._keys, self._values, strict=True):
-            if self._kind.get(self.held, key, ABSENT) is not value:
+            if self._kind.get(self.held, key, isolate.ABSENT) is not value:
                 self._kind.__setitem__(self.held, key, value)
 
     def written(self) -> Mapping[str, object]:
-        if any(not isinstance(key, PLAIN) for key in self._now()[0]) or self.held is self.owner:
+        if any(not isinstance(key, isolate.PLAIN) for key in self._now()[0]) or self.held is self.owner:
             return {self.path: self.held}
         before = dict(zip(self._keys, self._values, strict=True))
         now = dict(zip(*self._now(), strict=True))
-        names = [name for name in {**before, **now} if not alike(now.get(name, ABSENT), before.get(name, ABSENT))]
+        absent = isolate.ABSENT
+        names = [name for name in {**before, **now} if not alike(now.get(name, absent), before.get(name, absent))]
         if isinstance(self.owner, torch.Tensor):
             names = [name for name in names if not name.startswith(MARKS)]
-        return {f"{self.path}.{name}": now.get(name, ABSENT) for name in names}
+        return {f"{self.path}.{name}": now.get(name, isolate.ABSENT) for name in names}
 
 
 @dataclass(eq=False)
@@ -422,10 +410,10 @@ class Memory(SavedBinding):
 
 def kept(value: object, path: str) -> Iterator[SavedBinding]:
     """Everything that changes in an object itself. Raises NotIsolated for one that cannot be put back."""
-    if isinstance(value, CODE):
-        if isinstance(value, types.FunctionType) and is_users(value.__code__):
+    if isinstance(value, isolate.CODE):
+        if isinstance(value, types.FunctionType) and isolate.is_users(value.__code__):
             yield from _of_function(value, path)
-        elif isinstance(value, type) and is_users_module(str(value.__module__)):
+        elif isinstance(value, type) and isolate.is_users_module(str(value.__module__)):
             yield from _of_class(value, path)
         return
     if isinstance(value, (dict, list, deque, bytearray, array.array, set)):
@@ -456,7 +444,7 @@ def _own_attributes(value: object, path: str) -> Iterator[SavedBinding]:
         yield Items(value, path, attributes)
     if not is_written_in_c(type(value)):
         yield Attribute(value, f"the class of {path}", functools.partial(type, value), functools.partial(_turn, value))
-    for name, slot in slots(type(value)):
+    for name, slot in isolate.slots(type(value)):
         yield Attribute(value, f"{path}.{name}", *_of_slot(slot, value))
 
 
@@ -470,12 +458,12 @@ def _of_slot(slot: types.MemberDescriptorType, value: object) -> tuple[Callable[
         try:
             return slot.__get__(value, type(value))
         except AttributeError:
-            return ABSENT
+            return isolate.ABSENT
 
     def put(content: object) -> None:
-        if content is not ABSENT:
+        if content is not isolate.ABSENT:
             slot.__set__(value, content)
-        elif get() is not ABSENT:
+        elif get() is not isolate.ABSENT:
             slot.__delete__(value)
 
     return get, put
@@ -497,12 +485,12 @@ def _of_cell(cell: types.CellType) -> tuple[Callable[[], object], Callable[[obje
         try:
             return cell.cell_contents
         except ValueError:
-            return ABSENT
+            return isolate.ABSENT
 
     def put(content: object) -> None:
-        if content is not ABSENT:
+        if content is not isolate.ABSENT:
             cell.cell_contents = content
-        elif get() is not ABSENT:
+        elif get() is not isolate.ABSENT:
             del cell.cell_contents
 
     return get, put
@@ -527,7 +515,7 @@ class _of_class_attributes(SavedBinding):
         for name in [name for name in now if name not in self._held]:
             type.__delattr__(self.owner, name)
         for name, value in self._held.items():
-            if now.get(name, ABSENT) is not value:
+            if now.get(name, isolate.ABSENT) is not value:
                 type.__setattr__(self.owner, name, value)
 
 
@@ -560,7 +548,8 @@ def _position(value: Any, path: str) -> SavedBinding | None:
         return Position(value, path, *_of_file(value, io.StringIO if isinstance(value, io.StringIO) else io.BytesIO))
     if isinstance(value, contextvars.ContextVar):
         if _unset(value):
-            raise NotIsolated(f"{path} is a context variable that is not set, and setting it cannot be put back")
+            why = f"{path} is a context variable that is not set, and setting it cannot be put back"
+            raise isolate.NotIsolated(why)
         return Attribute(value, path, value.get, lambda content: (value.set(content), None)[1])
     if not _is_known(base := _base(value)) and hasattr(base, "__setstate__") and not hasattr(base, "__next__"):
         return Position(value, path, lambda: value.__reduce__()[2], value.__setstate__)
@@ -609,16 +598,16 @@ def _of_file(file: object, kind: Any) -> tuple[Callable[[], Any], Callable[[Any]
 def _hidden(value: object, path: str) -> None:
     """Raises NotIsolated for an object that is written in C and holds what nobody can put back."""
     if isinstance(value, functools._lru_cache_wrapper):
-        if is_users(getattr(value.__wrapped__, "__code__", None)):
-            raise TracedInto(f"{path} is a functools cache, whose content cannot be put back")
+        if isolate.is_users(getattr(value.__wrapped__, "__code__", None)):
+            raise isolate.TracedInto(f"{path} is a functools cache, whose content cannot be put back")
         return
     if isinstance(value, torch.jit.ScriptModule):
-        raise NotIsolated(f"{path} is a ScriptModule, whose attributes are not seen from Python")
+        raise isolate.NotIsolated(f"{path} is a ScriptModule, whose attributes are not seen from Python")
     base = _base(value)
     if _is_known(base) and not _gives_memory(value):
         return
     what = "position cannot be put back" if hasattr(base, "__next__") else "state is not seen from Python"
-    raise NotIsolated(f"{path} is a {type(value).__name__}, whose {what}")
+    raise isolate.NotIsolated(f"{path} is a {type(value).__name__}, whose {what}")
 
 
 def _gives_memory(value: Any) -> bool:
@@ -670,7 +659,7 @@ def plainly() -> Iterator[None]:
 class Snapshot:
     """What everything that a call reaches holds now."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: isolate.State) -> None:
         """Raises NotIsolated where something could not be put back."""
         self.state = state
         self.kept: list[SavedBinding] = [_of_place(place) for place in (*state.places, *state.objects.rebound)]
@@ -707,23 +696,23 @@ class Snapshot:
 @contextmanager
 def untouched(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
     """After the block the elements of these tensors are as before it."""
-    state = State({str(number): tensor for number, tensor in enumerate(tensors)}, (), (), Objects())
+    state = isolate.State({str(number): tensor for number, tensor in enumerate(tensors)}, (), (), isolate.Objects())
     before = Snapshot(state.now())
-    with undone(before.put):
+    with isolate.undone(before.put):
         yield
 
 
-def _of_place(place: Binding) -> SavedBinding:
+def _of_place(place: isolate.Binding) -> SavedBinding:
     return (Unseen if place.private else Attribute)(place, place.name, place.get, place.set)
 
 
-def _memory(state: State) -> Iterator[Memory]:
+def _memory(state: isolate.State) -> Iterator[Memory]:
     seen: set[int] = set()
     for path, tensor in state.tensors.items():
         if tensor.is_meta or tensor._is_zerotensor():
             continue
         if tensor.layout is not torch.strided:
-            raise NotIsolated(f"{path} is a tensor of layout {tensor.layout}, whose memory is not one piece")
+            raise isolate.NotIsolated(f"{path} is a tensor of layout {tensor.layout}, whose memory is not one piece")
         try:
             storage = tensor.untyped_storage()
             key = storage._cdata
@@ -732,4 +721,4 @@ def _memory(state: State) -> Iterator[Memory]:
             seen.add(key)
             yield Memory(storage, path)
         except (NotImplementedError, RuntimeError) as error:
-            raise NotIsolated(f"the memory of {path} cannot be read: {error}") from error
+            raise isolate.NotIsolated(f"the memory of {path} cannot be read: {error}") from error

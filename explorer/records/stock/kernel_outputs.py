@@ -21,18 +21,9 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._pytree import tree_map
 
 from explorer.ir.graph import Graph, info
+from explorer.records.check import search
 from explorer.records.check.accuracy import errors_if_not_close, not_close, same_kind
 from explorer.records.check.float64 import NARROW
-from explorer.records.check.search import (
-    Errors,
-    arguments,
-    call_node,
-    is_unwritten,
-    magnitude,
-    unwritten_memory_filled,
-    wide,
-    widened,
-)
 from explorer.records.check.trial import SEED, duplicate
 from explorer.records.stock.observation import Half
 
@@ -211,7 +202,7 @@ class KernelOutputs:
 class Mismatch:
     node: fx.Node
     item: str
-    errors: Errors
+    errors: search.Errors
 
 
 @dataclass
@@ -236,42 +227,42 @@ class ReferenceRun:
     def run(self, given: Sequence[object]) -> None:
         torch.manual_seed(SEED)
         self.eager.update(zip(self.graph.inputs, given, strict=True))
-        self.exact.update(zip(self.graph.inputs, map(widened, given), strict=True))
+        self.exact.update(zip(self.graph.inputs, map(search.widened, given), strict=True))
         for node in self.graph.graph.nodes:
             if node.op in ("placeholder", "output"):
                 continue
             self._step(node)
-            if is_unwritten(node):
+            if search.is_unwritten(node):
                 self.eager[node].zero_()
                 self.exact[node].zero_()
             self._compare(node)
 
-    def errors(self, node: fx.Node, ours: object) -> Errors | None:
+    def errors(self, node: fx.Node, ours: object) -> search.Errors | None:
         """The errors of a compiled value, or None if it is right or cannot be judged."""
         if node in self.unknown or not same_kind(ours, self.eager[node]):
             return None
-        scale = magnitude(self.eager[each] for each in node.all_input_nodes)
+        scale = search.magnitude(self.eager[each] for each in node.all_input_nodes)
         exact = None if node in self.without_float64 else self.exact[node]
         return errors_if_not_close(ours, self.eager[node], exact, scale)
 
     def _step(self, node: fx.Node) -> None:
         if node.op == "get_attr":
             constant = self.graph.constants[str(node.target)]
-            self.eager[node], self.exact[node] = constant, widened(constant)
+            self.eager[node], self.exact[node] = constant, search.widened(constant)
             return
         if drawn(node, self.graph.constants):
             self.drew = True
             self.unknown.add(node)
         elif self.unknown.intersection(node.all_input_nodes):
             self.unknown.add(node)
-        self.eager[node] = call_node(node, *arguments(node, self.eager))
+        self.eager[node] = search.call_node(node, *search.arguments(node, self.eager))
         default = torch.get_default_dtype()
         torch.set_default_dtype(NARROW.get(default, default))
         try:
-            self.exact[node] = call_node(node, *tree_map(wide, arguments(node, self.exact)))
+            self.exact[node] = search.call_node(node, *tree_map(search.wide, search.arguments(node, self.exact)))
         except (RuntimeError, NotImplementedError):
             self.without_float64.add(node)
-            self.exact[node] = tree_map(widened, self.eager[node])
+            self.exact[node] = tree_map(search.widened, self.eager[node])
         finally:
             torch.set_default_dtype(default)
 
@@ -282,11 +273,11 @@ class ReferenceRun:
         errors = self.errors(node, ours)
         if errors is not None and info(node).id in self.updated:
             return
-        if errors is not None and not is_unwritten(node) and self._is_deterministic(node):
+        if errors is not None and not search.is_unwritten(node) and self._is_deterministic(node):
             self.mismatches.append(Mismatch(node, item, errors))
         self.unknown.discard(node)
         self.eager[node] = _filled(self.eager[node], ours)
-        self.exact[node] = _filled(self.exact[node], widened(ours))
+        self.exact[node] = _filled(self.exact[node], search.widened(ours))
 
     def _is_deterministic(self, node: fx.Node) -> bool:
         """Whether the operator yields the same value again; memory that it leaves unwritten differs."""
@@ -294,8 +285,8 @@ class ReferenceRun:
         assert isinstance(call, fx.Node)
         if not isinstance(call.target, torch._ops.OpOverload) or call.target._schema.is_mutable:
             return True
-        with unwritten_memory_filled():
-            again = call_node(call, *arguments(call, self.eager))
+        with search.unwritten_memory_filled():
+            again = search.call_node(call, *search.arguments(call, self.eager))
         return not not_close(again if call is node else again[node.args[1]], self.eager[node])
 
 
@@ -307,7 +298,9 @@ def _filled(value: Tensor, ours: Tensor) -> Tensor:
         return ours.clone()
 
 
-def first_wrong_node(graph: Graph, within: Sequence[fx.Node], args: Sequence[object]) -> tuple[fx.Node, Errors] | None:
+def first_wrong_node(
+    graph: Graph, within: Sequence[fx.Node], args: Sequence[object]
+) -> tuple[fx.Node, search.Errors] | None:
     """The first of `within` that is wrong, or None. Raises what stock raises."""
     reference = ReferenceRun(graph, {})
     reference.run(duplicate(tuple(args)))

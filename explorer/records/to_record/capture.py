@@ -6,20 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from explorer.compiler.bytecode.ops import OPS
+from explorer.ir import capture as ir
 from explorer.ir import record as data
 from explorer.ir.bytecode import Code
-from explorer.ir.capture import (
-    Activation,
-    Break,
-    Capture,
-    Contained,
-    Described,
-    EvaluatorStep,
-    Guard,
-    GuardedCode,
-    GuardFailed,
-    Sighted,
-)
 from explorer.ir.graph import info
 from explorer.records.data.dynamo import names
 from explorer.records.to_record.graphs import shown, span, why
@@ -44,7 +33,7 @@ def code(artifact: Code, role: str) -> data.CodeData:
     return data.CodeData(artifact.qualname, role, artifact.filename, artifact.first_line, instructions, text)
 
 
-def codes(capture: Capture) -> tuple[data.CodeData, ...]:
+def codes(capture: ir.Capture) -> tuple[data.CodeData, ...]:
     found = [code(capture.code, "original")]
     if capture.compiled_bytecode is not None:
         found.append(code(capture.compiled_bytecode, "rewritten"))
@@ -53,7 +42,7 @@ def codes(capture: Capture) -> tuple[data.CodeData, ...]:
     return tuple(found)
 
 
-def breaks(broke: Iterable[Break], steps: RecordedSteps) -> tuple[data.BreakData, ...]:
+def breaks(broke: Iterable[ir.Break], steps: RecordedSteps) -> tuple[data.BreakData, ...]:
     found = []
     for b in broke:
         reason = why(b.why)
@@ -64,18 +53,18 @@ def breaks(broke: Iterable[Break], steps: RecordedSteps) -> tuple[data.BreakData
     return tuple(found)
 
 
-def effects(capture: Capture, steps: RecordedSteps) -> tuple[data.EffectData, ...]:
+def effects(capture: ir.Capture, steps: RecordedSteps) -> tuple[data.EffectData, ...]:
     return tuple(data.EffectData(e.kind, e.text, e.origins, steps.at(e.step)) for e in capture.effects)
 
 
-def made(capture: Capture, steps: RecordedSteps) -> dict[str, int]:
+def made(capture: ir.Capture, steps: RecordedSteps) -> dict[str, int]:
     """The steps that made the nodes of the graph."""
     nodes = () if capture.graph is None else capture.graph.graph.nodes
     facts = [info(node) for node in nodes if node.op != "output"]
     return {each.id: at for each in facts if (at := steps.at(each.step)) >= 0}
 
 
-def symbols(capture: Capture, steps: RecordedSteps) -> tuple[data.SymbolData, ...]:
+def symbols(capture: ir.Capture, steps: RecordedSteps) -> tuple[data.SymbolData, ...]:
     environment = None if capture.graph is None else capture.graph.fake_mode.shape_env
     fixed_at = {} if environment is None else {str(name): to for name, to in environment.replacements.items()}
     dynamic = []
@@ -95,11 +84,11 @@ def symbols(capture: Capture, steps: RecordedSteps) -> tuple[data.SymbolData, ..
     return (*dynamic, *fixed)
 
 
-def guards(artifact: Capture | GuardedCode, steps: RecordedSteps) -> tuple[data.GuardData, ...]:
+def guards(artifact: ir.Capture | ir.GuardedCode, steps: RecordedSteps) -> tuple[data.GuardData, ...]:
     return tuple(guard_data(guard, steps.at(guard.step)) for guard in artifact.guards)
 
 
-def guard_data(guard: Guard, step: int) -> data.GuardData:
+def guard_data(guard: ir.Guard, step: int) -> data.GuardData:
     source = guard.source.name if guard.source is not None else ""
     asks = guard.condition.shown(source)
     return data.GuardData(
@@ -111,7 +100,7 @@ def guard_data(guard: Guard, step: int) -> data.GuardData:
 
 def recompiles(events: Iterable[object]) -> tuple[data.RecompileData, ...]:
     """The guards of earlier compiles that refused this call."""
-    failed = (event for event in events if isinstance(event, GuardFailed))
+    failed = (event for event in events if isinstance(event, ir.GuardFailed))
     return tuple(data.RecompileData(event.of, event.guard, event.expression, event.how) for event in failed)
 
 
@@ -135,10 +124,10 @@ class RecordedSteps:
 
 def steps(events: Iterable[object]) -> RecordedSteps:
     made = RecordedSteps()
-    entered: dict[Activation, int] = {}
+    entered: dict[ir.Activation, int] = {}
     texts: dict[int, str] = {}
 
-    def number(activation: Activation) -> int:
+    def number(activation: ir.Activation) -> int:
         if activation not in entered:
             caller = -1 if activation.caller is None else number(activation.caller)
             if caller < 0:
@@ -148,20 +137,20 @@ def steps(events: Iterable[object]) -> RecordedSteps:
             made.activations.append(data.ActivationData(activation.function, depth, caller))
         return entered[activation]
 
-    def text(shown: Described | str | int) -> str:
+    def text(shown: ir.Described | str | int) -> str:
         if isinstance(shown, str | int):
             return str(shown)
         return texts.get(id(shown)) or texts.setdefault(id(shown), shown.describe())
 
-    def value(sighted: Sighted, step: EvaluatorStep) -> int:
+    def value(sighted: ir.Sighted, step: ir.EvaluatorStep) -> int:
         shown, since = sighted
         held: tuple[tuple[str, int], ...] = ()
-        if isinstance(shown, Contained):
+        if isinstance(shown, ir.Contained):
             held = tuple((text(key), value((each, sight(each, step)), step)) for key, each in shown.items)
             shown = shown.text
         return made.values.setdefault((text(shown), made.at(since - 1), held), len(made.values))
 
-    def sight(shown: Described | Contained | str, step: EvaluatorStep) -> int:
+    def sight(shown: ir.Described | ir.Contained | str, step: ir.EvaluatorStep) -> int:
         """The number of the step before which something in a container was first in sight, 0 where that is unknown."""
         evaluation, number = getattr(shown, "sighted", None) or (None, 0)
         root = step.activation
@@ -170,7 +159,7 @@ def steps(events: Iterable[object]) -> RecordedSteps:
         return number if evaluation is root and number <= step.number else 0
 
     for step in events:
-        if isinstance(step, EvaluatorStep):
+        if isinstance(step, ir.EvaluatorStep):
             activation = number(step.activation)
             pushed = tuple(value(each, step) for each in step.pushed)
             bound = {name: -1 if each is None else value(each, step) for name, each in step.locals}

@@ -7,16 +7,7 @@ from statistics import median
 
 from explorer.core.recorder import GRAPH
 from explorer.core.text import count
-from explorer.ir.record import (
-    BreakData,
-    CallsData,
-    CompileData,
-    EagerData,
-    ErrorData,
-    FailedGuardData,
-    RecordData,
-    SpanData,
-)
+from explorer.ir import record as data
 from explorer.records.data import dynamo
 from explorer.records.data.calls import ALL_TIMED
 from explorer.show.view.amounts import duration
@@ -38,10 +29,10 @@ VALUES = 12
 
 
 
-def break_places(compiles: Iterable[CompileData]) -> list[list[tuple[CompileData, BreakData]]]:
+def break_places(compiles: Iterable[data.CompileData]) -> list[list[tuple[data.CompileData, data.BreakData]]]:
     """The graph breaks by their places in the program, each with the compiles that end there: one for each time that it
     is reached, and those of the frames that called the function it is in."""
-    found: dict[object, list[tuple[CompileData, BreakData]]] = {}
+    found: dict[object, list[tuple[data.CompileData, data.BreakData]]] = {}
     for compile in compiles:
         for each in compile.breaks:
             span = each.span
@@ -49,11 +40,11 @@ def break_places(compiles: Iterable[CompileData]) -> list[list[tuple[CompileData
             found.setdefault(place, []).append((compile, each))
     return list(found.values())
 
-def place(span: SpanData | None, names: Names) -> str:
+def place(span: data.SpanData | None, names: Names) -> str:
     return f" ({span.place(names)})" if span is not None else ""
 
 
-def recompile(each: FailedGuardData, names: Names) -> str:
+def recompile(each: data.FailedGuardData, names: Names) -> str:
     times = count(each.times, "recompile")
     shown = ", ".join(each.values[:VALUES]) + (f" and {len(each.values) - VALUES} more" * (len(each.values) > VALUES))
     values = f"; values: {shown}" if shown else ""
@@ -63,18 +54,18 @@ def recompile(each: FailedGuardData, names: Names) -> str:
     return f"{each.frame}: this guard failed in {times}: {guard}{values}{at}{advice}"
 
 
-def error(each: ErrorData, names: Names) -> str:
+def error(each: data.ErrorData, names: Names) -> str:
     what = "the program gets this error" if each.raises else "the frame runs eagerly instead"
     of = " ".join(filter(None, (each.compile, each.title)))
     said = f"{each.kind}: {each.message}" if each.message else each.kind
     return f"{f'{of}: ' * bool(of)}{what}{place(each.span, names)}\n{_indented(said)}"
 
 
-def eager(each: EagerData, names: Names) -> str:
+def eager(each: data.EagerData, names: Names) -> str:
     return f"{each.what}{place(each.span, names)}: {each.why}{took(each)}"
 
 
-def took(each: EagerData) -> str:
+def took(each: data.EagerData) -> str:
     """How long it ran, and with how many ATen calls, or why nobody knows."""
     if each.seconds is None or not each.measured:
         return f"; not timed: {each.measured}" if each.measured else ""
@@ -82,7 +73,7 @@ def took(each: EagerData) -> str:
     return f"; {duration(each.seconds)}{calls} in {each.measured}"
 
 
-def calls(each: CallsData) -> str:
+def calls(each: data.CallsData) -> str:
     """What the calls of one function took, and where."""
     parts = [f"{duration(each.compiling)} compiling"] if each.compiling else []
     if each.graphs is not None:
@@ -102,14 +93,14 @@ def calls(each: CallsData) -> str:
     return f"{each.function}: {times}, {middle}{duration(each.seconds)} in all: {', '.join(parts)}"
 
 
-def settled(each: CallsData) -> tuple[float, ...]:
+def settled(each: data.CallsData) -> tuple[float, ...]:
     """Seconds of those of the first calls in which nothing was compiled or measured; of all where there are none."""
     whole = {number: seconds for number, seconds in enumerate(each.samples, 1) if number not in each.compiled}
     found = tuple(seconds for number, seconds in whole.items() if number != each.measured)
     return found or tuple(whole.values()) or each.samples
 
 
-def costs(record: RecordData) -> list[str]:
+def costs(record: data.RecordData) -> list[str]:
     """Where the time of several compiles went, and what to change first: the guard whose recompiles took longest."""
     parts = frames_of_graphs(record.compiles)
     compiles = [each for each in record.compiles if each.stages and each.id not in parts]
@@ -132,7 +123,7 @@ def costs(record: RecordData) -> list[str]:
     return lines
 
 
-def frames_of_graphs(compiles: Sequence[CompileData]) -> dict[str, CompileData]:
+def frames_of_graphs(compiles: Sequence[data.CompileData]) -> dict[str, data.CompileData]:
     """Of the graphs that stock's Dynamo captured and our backend compiled, by id: the compile of the frame that each
     is of, and part of."""
     frames = [each for each in compiles if each.engine == "stock"]
@@ -150,7 +141,7 @@ MOST_GUARDS = 8
 """Guards that failed, of which a summary tells: those that failed most often."""
 
 
-def summary(record: RecordData, names: Names) -> list[str]:
+def summary(record: data.RecordData, names: Names) -> list[str]:
     """All of it, as a summary of a record shows it."""
     lines = [*costs(record), *(f"calls: {calls(each)}" for each in record.calls)]
     lines += [recompile(each, names) for each in record.recompiles[:MOST_GUARDS]]
@@ -165,7 +156,7 @@ def summary(record: RecordData, names: Names) -> list[str]:
     return [line for each in lines for line in each.split("\n")]
 
 
-def _is_covered(each: EagerData, record: RecordData) -> bool:
+def _is_covered(each: data.EagerData, record: data.RecordData) -> bool:
     """Whether the lines of its compile say it: the Python at a break, and a frame that runs eagerly."""
     of = next((compile for compile in record.compiles if compile.id == each.compile), None)
     if of is None:
