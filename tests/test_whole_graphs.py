@@ -3,14 +3,20 @@
 import collections
 import functools
 import io
+import math
 import random
 import re
+import typing
 import weakref
 
+import numpy as np
 import pytest
 import torch
 
 import explorer
+from capturing import Captures
+from explorer.compiler.capture import FullGraphError, optimize
+from explorer.compiler.config import Config
 
 
 class Node:
@@ -53,6 +59,52 @@ def profiled(x):
         y = x + 1
     with torch.autograd.profiler.profile(), torch.profiler.record_function("part"):
         return y * 2
+
+
+class Asking(type):
+    def __bool__(cls):
+        return False
+
+    def __call__(cls, *args):
+        return cls, args
+
+
+class Sized(type):
+    __call__ = dict
+
+    def __len__(cls):
+        return 0
+
+
+class Static(type):
+    __call__ = staticmethod(lambda *args: args)
+
+
+class Asked(metaclass=Asking):
+    pass
+
+
+class Empty(metaclass=Sized):
+    pass
+
+
+class Open(metaclass=Static):
+    pass
+
+
+class Typed(typing.TypedDict):
+    a: int
+
+
+def metaclasses(x):
+    made = Asked(1), Empty(a=x), Open(2), Typed(a=3), type(Typed(a=3)), Typed([("a", 1)])
+    truths = bool(Asked), not Empty, Open or 1, [c for c in (Asked, Empty, Open, Typed) if c], any([Asked, Empty])
+    return x + 1, made, truths
+
+
+def seeded(x):
+    np.random.seed(3)
+    return x + 1
 
 
 def default_dtype(x):
@@ -214,6 +266,8 @@ PROGRAMS = {
     "slots": slots,
     "subclasses": lambda x: x + sum(cls.weight for cls in Node.__subclasses__()),
     "tuple class": tuple_class,
+    "metaclasses": metaclasses,
+    "NumPy's seed": seeded,
 }
 
 
@@ -228,6 +282,8 @@ def same(found, expected):
     if isinstance(expected, (tuple, list)):
         for one, other in zip(found, expected, strict=True):
             same(one, other)
+    elif isinstance(expected, dict):
+        same(list(found.items()), list(expected.items()))
     elif isinstance(expected, torch.Tensor):
         torch.testing.assert_close(found, expected)
     else:
@@ -253,6 +309,57 @@ def test_a_view_of_changing_size_is_read_before_its_base():
     compiled = explorer.compile(f, fullgraph=True, backend="aot_eager")
     for x in (torch.ones(3), base[1:], base[:2], base.view(3, 2)):
         same(compiled(base, x), f(base, x))
+
+
+MIXED = {
+    "max": lambda x, n: x * max(n, 3) + min(2, n),
+    "both": lambda x, n: x - max(0.0, min(n, 1)),
+    "three": lambda x, n: max(3, n, 5) * x / float(max(n, 2)),
+    "of ints": lambda x, n: x / max(x.long().abs().sum().item(), 2.5),
+    "double": lambda x, n: x.double() / max(3, n),
+    "half": lambda x, n: x.half() + min(3, n),
+    "a size": lambda x, n: x * max(n, len(x)),
+}
+REFUSED = {
+    "returned": lambda x, n: (x, max(n, 3)),
+    "its type": lambda x, n: x + 1 if type(max(n, 3)) is int else x,
+    "of ints": lambda x, n: x.long() * max(n, 3),
+    "filled": lambda x, n: torch.full((2,), max(n, 3)) + x[0],
+    "further": lambda x, n: torch.full((2,), max(n, 3) + 1) + x[0],
+    "printed": lambda x, n: f"{max(n, 3)}",
+    "listed": lambda x, n: torch.tensor([max(3, n)]) + x[0],
+}
+
+
+@pytest.mark.parametrize("backend", ("explorer", "aot_eager"))
+@pytest.mark.parametrize("name", MIXED)
+def test_an_int_or_a_float_beside_floating_point(name, backend):
+    """Which of the two it is, an int or a float, only the values tell; arithmetic with floats is the same with both."""
+    f = lambda x: MIXED[name](x, x.sum().item())  # noqa: E731
+    compiled = explorer.compile(f, fullgraph=True, backend=backend, options={"capture_scalar_outputs": True})
+    nan = [] if backend == "aot_eager" else [[math.nan, 1.0]]  # torch's AOTAutograd sorts what max() is given
+    for x in ([1.0], [1.0, 5.0], [-4.0, 1.0], [3.0], *nan, [math.inf]):
+        torch.testing.assert_close(compiled(torch.tensor(x)), f(torch.tensor(x)), equal_nan=True)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_int_or_a_float_where_it_matters(name):
+    f = lambda x: REFUSED[name](x, x.sum().item())  # noqa: E731
+    compiled = explorer.compile(f, options={"capture_scalar_outputs": True})
+    for x in ([1.0], [1.0, 5.0], [-4.0, 1.0]):
+        same(compiled(torch.tensor(x)), f(torch.tensor(x)))
+    with pytest.raises(FullGraphError, match="is an int or a float"):
+        explorer.compile(f, fullgraph=True, options={"capture_scalar_outputs": True})(torch.ones(2))
+
+
+def test_new_tensors_of_numbers_in_one_graph():
+    """They take the tensor's dtype; other floats are no other program."""
+    f = lambda x, k: (x.new_tensor([[k], [x.sum().item()]]), x.new_tensor(k))  # noqa: E731
+    captures = Captures()
+    compiled = optimize(f, Config(fullgraph=True, capture_scalar_outputs=True), captures)
+    for k in (2.5, 3.5, 4.5, 5.5):
+        same(compiled(torch.ones(3), k), f(torch.ones(3), k))
+    assert len(captures.made) <= 2
 
 
 def shown_sums(x):

@@ -37,6 +37,7 @@ from explorer.compiler.capture.values.objects import (
     OPTREE,
     ExceptionValue,
     ObjectValue,
+    bound_attribute,
     checked,
     class_made,
     is_library,
@@ -403,8 +404,8 @@ class Calls(Tracer, Protocol):
         meta_call = self.look_up(type(cls), "__call__")
         if issubclass(cls, enum.Enum):
             return self.from_python(self.python(cls, *map(self.constant_of, args)))
-        if isinstance(meta_call, types.FunctionType) and not issubclass(cls, torch.autograd.Function):
-            return self.call(self.from_python(meta_call), [ClassValue(cls), *args], kwargs)
+        if not isinstance(meta_call, types.WrapperDescriptorType) and not issubclass(cls, torch.autograd.Function):
+            return self.call(bound_attribute(self, ClassValue(cls), type(cls), meta_call, "__call__"), args, kwargs)
         return self.make(cls, args, kwargs)
 
     def make(self, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:

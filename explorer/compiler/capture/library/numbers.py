@@ -16,7 +16,14 @@ from explorer.compiler.capture.model import is_number
 from explorer.compiler.capture.rules import each, positional, positional_each, table
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
 from explorer.compiler.capture.values.base import Tracer, Value
-from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, TextValue
+from explorer.compiler.capture.values.constant import (
+    Constant,
+    FloatValue,
+    IntOrFloat,
+    NumberValue,
+    SizeValue,
+    TextValue,
+)
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, ExceptionValue, ObjectValue
 from explorer.compiler.capture.values.overrides import PLAIN
@@ -45,6 +52,8 @@ def _number(kind: type, t: Tracer, value: Value = Constant(0), *rest: Value) -> 
         return Constant(t.python(kind, t.constant_of(value), *map(t.constant_of, rest)))
     if isinstance(value, (TensorValue, ArrayValue)):
         return value.method(t, f"__{kind.__name__}__", [], {})
+    if isinstance(value, IntOrFloat):
+        value = value.as_float()
     if isinstance(value, FloatValue):
         return value if kind is float else t.computed(kind, value)
     if isinstance(value, SizeValue):
@@ -310,9 +319,17 @@ def _extreme(
             return default
         t.python(function, ())
     symbolic = any(isinstance(i, SizeValue) for i in items) and all(map(is_number, items))
-    if key is None and symbolic and len({i.python_type() for i in items}) == 1:  # of two types, one is returned
-        torch_function = torch.sym_min if function is min else torch.sym_max
+    mixed = any(isinstance(i, IntOrFloat) for i in items)
+    kinds = ({int, float} if mixed else {i.python_type() for i in items}) if key is None and symbolic else set()
+    torch_function = torch.sym_min if function is min else torch.sym_max
+    if len(kinds) == 1:
         return functools.reduce(lambda a, b: t.on_numbers(torch_function, a, b), items)
+    in_graph = any(isinstance(i, NumberValue) for i in items) and not any(isinstance(i, FloatValue) for i in items)
+    if kinds == {int, float} and in_graph:
+        floats = [t.call(t.from_python(float), [item], {}) for item in items]
+        best = functools.reduce(lambda a, b: t.on_numbers(torch_function, a, b), floats)
+        assert isinstance(best, NumberValue)
+        return IntOrFloat(best.sym, best.node)
     copies = all(map(_is_number_tensor, items)) and len({(i.fake.dtype, i.fake.requires_grad) for i in items}) == 1  # type: ignore[attr-defined]
     if key is None and copies and (torch.is_grad_enabled() or not items[0].fake.requires_grad):  # type: ignore[attr-defined]
         return functools.reduce(lambda a, b: _chosen(t, symbol, a, b), items)

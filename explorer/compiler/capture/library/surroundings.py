@@ -27,7 +27,7 @@ from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import ExceptionValue, ObjectValue, TracebackValue
 from explorer.compiler.capture.values.tensor import graph_call
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import Returned
+from explorer.ir.capture import Returned, Source
 
 NONE = Constant(None)
 
@@ -168,14 +168,20 @@ def _drawn(t: Tracer, draw: Draw) -> Value:
     if t.tape.branches or is_large:
         unsupported(reasons.UNTRACEABLE_CALL, f"Random.{draw.method} of numbers of more than 64 bits, or in a branch")
     found = t.python(draw.tried)
-    t.effects.version += 1
-    source = Returned(t.known_source(draw, fixed=True), "make")
-    t.tape.refuse_after_assertion("the program draws numbers")
-    t.draws.append(source)
+    source = _before_graph(t, draw)
     if found is None:
         return Constant(None)
     with t.tape.numbers_read():
         return graph_call(t, "call_method", "item", [t.wrap_tensor(source, found)], {})
+
+
+def _before_graph(t: Tracer, draw: Draw | ArrayDraw) -> Source:
+    """What it yields at each call, in the program's order."""
+    t.effects.version += 1
+    source = Returned(t.known_source(draw, fixed=True), "make")
+    t.tape.refuse_after_assertion("the program draws numbers")
+    t.draws.append(source)
+    return source
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +212,9 @@ class ArrayDraw:
         return functools.partial(np.random.set_state, np.random.get_state())
 
 
-_ARRAY_DRAWS = "rand randn random random_sample uniform normal standard_normal randint exponential beta gamma poisson"
+_ARRAY_DRAWS = (
+    "seed rand randn random random_sample uniform normal standard_normal randint exponential beta gamma poisson"
+)
 
 
 _DRAWN = (getattr(np.random, name) for name in _ARRAY_DRAWS.split())
@@ -214,17 +222,14 @@ _DRAWN = (getattr(np.random, name) for name in _ARRAY_DRAWS.split())
 
 @each(*(getattr(bound, "__func__", bound) for bound in _DRAWN))  # some versions of NumPy have it without its generator
 def _draw_array(function: Callable[..., object], t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """An array of NumPy's global generator; a single number breaks."""
+    """An array of NumPy's global generator, or its seed; a single number breaks."""
     bound = getattr(np.random, function.__name__)
     if function is not bound and t.real_of(args.pop(0)) is not bound.__self__:
         unsupported(reasons.NUMPY, "a generator of the program")
     named = {key: t.constant_of(value) for key, value in kwargs.items()}
     made = ArrayDraw(bound, tuple(map(t.constant_of, args)), named)
     found = t.python(made.tried)
-    if t.tape.branches or not isinstance(found, np.ndarray):
+    if t.tape.branches or not isinstance(found, (np.ndarray, type(None))):
         unsupported(reasons.NUMPY, f"numpy.random.{function.__name__} of a single number, or in a branch")
-    t.effects.version += 1
-    source = Returned(t.known_source(made, fixed=True), "make")
-    t.tape.refuse_after_assertion("the program draws numbers")
-    t.draws.append(source)
-    return wrap_array(t, source, found)
+    source = _before_graph(t, made)
+    return Constant(None) if found is None else wrap_array(t, source, found)

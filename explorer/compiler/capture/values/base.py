@@ -129,6 +129,9 @@ class Value:
         unsupported(reasons.OPERATION, f"{self.describe()}.{name}()")
 
     def truth(self, t: Tracer) -> bool:
+        kind = self.python_type()
+        if hasattr(kind, "__bool__") or hasattr(kind, "__len__"):
+            unsupported(reasons.OPERATION, f"whether {self.describe()} is true")
         return True
 
     def iterate(self, t: Tracer) -> Value:

@@ -88,6 +88,11 @@ class ClassValue(Value):
             return found
         return t.from_python(t.python(lambda: self.cls[t.real_of(key)]))  # type: ignore[index]
 
+    def truth(self, t: Tracer) -> bool:
+        names = (name for name in ("__bool__", "__len__") if t.look_up(type(self.cls), name) is not MISSING)
+        found = self.by_metaclass(t, next(names, "__bool__"), [])
+        return True if found is None else t.truth(found)
+
     def by_metaclass(self, t: Tracer, name: str, args: list[Value]) -> Value | None:
         """What a method of the class's own class does, where that is written in Python and no enumeration's."""
         hook = t.look_up(type(self.cls), name)

@@ -297,6 +297,20 @@ class NumberValue(SizeValue):
         return f"number {self.node.name}"
 
 
+class IntOrFloat(NumberValue):
+    """One of several such numbers, of which some are ints and some floats. The graph has it as a float, which floating
+    point tensors do not tell from an int in arithmetic; for everything else the graph ends."""
+
+    def python_type(self) -> type:
+        unsupported(reasons.ITEM, f"whether {self.describe()} is an int or a float")
+
+    def as_float(self) -> NumberValue:
+        return NumberValue(self.sym, self.node)
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        self.python_type()
+
+
 class FloatValue(Value):
     """A float that the frame was given, or that Python makes of such: any number will do until Python needs this one.
 

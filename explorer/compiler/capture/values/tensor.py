@@ -21,7 +21,14 @@ from explorer.compiler.capture.guards import Equals, Has
 from explorer.compiler.capture.late_refusals import check_order
 from explorer.compiler.capture.torch_state import CONSTRUCTORS
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
-from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, is_unbacked
+from explorer.compiler.capture.values.constant import (
+    Constant,
+    FloatValue,
+    IntOrFloat,
+    NumberValue,
+    SizeValue,
+    is_unbacked,
+)
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import DELETED, MISSING, bound_attribute, owner_of
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
@@ -304,6 +311,10 @@ class TensorValue(Value):
             args, kwargs = _bounds(t, self, args, kwargs)
         if name == "new":
             return self._new(t, args, kwargs)
+        if name == "new_tensor" and len(args) == 1 and not isinstance(args[0], TensorValue):
+            facts: dict[str, Value] = {"dtype": Constant(self.fake.dtype), "device": Constant(self.fake.device)}
+            given = {key: value for key, value in kwargs.items() if not t.is_none(value)}
+            return t.call(t.from_python(torch.tensor), args, facts | given)
         if name == "type" and args and isinstance(found := getattr(args[0], "cls", None), type):
             args = [Constant(f"{found.__module__}.{found.__name__}"), *args[1:]]
         return graph_call(t, "call_method", name, [self, *args], kwargs)
@@ -509,6 +520,7 @@ def to_graph(t: Tracer, value: Value) -> tuple[Any, Any]:
     if isinstance(value, TensorValue):
         return value.node, value.fake
     if isinstance(value, NumberValue):
+        value.python_type()
         return value.node, value.sym
     if isinstance(value, SizeValue):
         return t.tape.size_argument(value.sym), value.sym
@@ -584,6 +596,8 @@ def _floats_as_tensors(
     ]
 
 
+_ARITHMETIC = frozenset((operator.add, operator.sub, operator.mul, operator.truediv))
+
 _IN_PLACE = frozenset("iadd isub imul itruediv".split())
 _EXACT = frozenset(
     {torch.float32, torch.float64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
@@ -609,6 +623,10 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     if "from" in kwargs:  # where an operator has a parameter of that name, it is the first after the tensor
         args = [*args, kwargs["from"]]
         kwargs = {name: value for name, value in kwargs.items() if name != "from"}
+    if any(isinstance(a, IntOrFloat) for a in args) and target in _ARITHMETIC and not t.torch_state.modes:
+        tensors = [a for a in args if isinstance(a, TensorValue) and a.cls in PLAIN]
+        is_floating = any(a.fake.is_floating_point() for a in tensors)
+        args = [a.as_float() if is_floating and isinstance(a, IntOrFloat) else a for a in args]
     if (found := overridden(t, kind, target, args, kwargs)) is not None:
         return found
     return recorded(t, kind, target, args, kwargs)
