@@ -268,6 +268,7 @@ PROGRAMS = {
     "tuple class": tuple_class,
     "metaclasses": metaclasses,
     "NumPy's seed": seeded,
+    "checkpoints": lambda x: (x + 1, torch.autograd._is_checkpoint_valid()),
 }
 
 
@@ -309,6 +310,18 @@ def test_a_view_of_changing_size_is_read_before_its_base():
     compiled = explorer.compile(f, fullgraph=True, backend="aot_eager")
     for x in (torch.ones(3), base[1:], base[:2], base.view(3, 2)):
         same(compiled(base, x), f(base, x))
+
+
+def test_a_backward_to_chosen_inputs_is_another_program():
+    f = lambda g: (g * 2 if torch.autograd._is_checkpoint_valid() else g * 3).detach()  # noqa: E731
+    compiled = explorer.compile(f, fullgraph=True, backend="aot_eager")
+    x, found = torch.ones(2, requires_grad=True), []
+    y = x * 2
+    y.register_hook(lambda g: found.append((compiled(g), f(g))))
+    compiled(torch.ones(2))
+    torch.autograd.grad(y.sum(), x, retain_graph=True)
+    y.sum().backward()
+    assert [one.tolist() for one, _ in found] == [other.tolist() for _, other in found] == [[3, 3], [2, 2]]
 
 
 MIXED = {

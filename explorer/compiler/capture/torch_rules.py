@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -109,6 +109,12 @@ def _of_class(t: Tracer, value: Value, cls: type, last: fx.Node | None) -> Value
         return value.as_class(t, cls)
     value.cls = cls
     return value
+
+
+@each(*existing(torch.autograd, "_is_checkpoint_valid"))
+def _is_checkpoint_valid(ask: Callable[[], bool], t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """False inside of a backward to chosen inputs."""
+    return t.wrap(Returned(t.known_source(ask), "__call__"), ask())
 
 
 @positional(torch.is_inference_mode_enabled)
