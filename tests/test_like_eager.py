@@ -539,3 +539,16 @@ def test_powers_of_and_by_numbers(other: Any, backend: str) -> None:
 def test_the_power_of_a_negative_number_by_one_that_only_the_graph_knows() -> None:
     call = explorer.compile(lambda x: x * (-2) ** int(x.sum().item()), backend="eager")
     assert [call(torch.ones(n)).tolist() for n in (1, 2, 3)] == [[-2.0], [4.0] * 2, [-8.0] * 3]
+
+
+@pytest.mark.parametrize("write", ["t_()", "unsqueeze_(0)", "add_(1)", "mul_(2).squeeze_()"])
+def test_data_of_another_tensor_in_inference_mode_counts_no_writes(write: str) -> None:
+    """`is_inference()` is False for it, yet it has no version."""
+    namespace = {"torch": torch}
+    exec(f"def call(x):\n    y = torch.unique(x)\n    y.data = x\n    y.{write}\n    return y", namespace)
+    found = []
+    for call in (namespace["call"], explorer.compile(namespace["call"])):
+        with torch.inference_mode():
+            made = call(torch.tensor([[3.0, 1.0]]))
+            found.append((made.tolist(), made.stride(), made.is_inference()))
+    assert found[0] == found[1]

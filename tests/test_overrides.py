@@ -462,3 +462,37 @@ def test_as_another_class(name, wanted, inside):
         return type(made).__name__, made is x, made.requires_grad
 
     assert explorer.compile(call)(make()) == call(make())
+
+
+MOVES = {
+    "t_": lambda x, y: y.t_(),
+    "unsqueeze_": lambda x, y: y.unsqueeze_(0),
+    "out": lambda x, y: torch.sin(x, out=y),
+    "twice": lambda x, y: torch.mul(torch.add(x, x, out=y), 2, out=y),
+    "data": lambda x, y: setattr(y, "data", x),
+    "set_": lambda x, y: y.set_(x),
+    "resize_": lambda x, y: y.resize_(2, 2).zero_(),
+    "no move": lambda x, y: y.add_(1),
+}
+
+
+@pytest.mark.parametrize("cls", [torch.Tensor, Plain, Renamed, torch.nn.Parameter], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("name", MOVES)
+def test_a_tensor_of_any_class_gets_other_axes_and_memory(name, cls):
+    """The graph takes a plain tensor over the memory of another class's."""
+
+    def call(x, y):
+        MOVES[name](x, y)
+        return y.shape, x + 1
+
+    for make in (torch.ones(3), torch.empty(0), torch.zeros(2, 3), torch.zeros(6, 6)[::2]):
+        found = []
+        for run in (call, explorer.compile(call)):
+            given = make.clone() if make.is_contiguous() else torch.zeros(6, 6)[::2]
+            y = cls(given, requires_grad=False) if cls is torch.nn.Parameter else given.as_subclass(cls)
+            try:
+                told = plain([run(torch.ones(2, 3), y), y.shape, y.stride()])
+            except RuntimeError as error:
+                told = str(error)
+            found.append((told, plain(y)))
+        assert found[0] == found[1]

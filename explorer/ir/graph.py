@@ -94,6 +94,14 @@ def as_given(value: torch.Tensor, like: torch.Tensor | None = None) -> torch.Ten
         return twin if like.is_leaf else twin.view_as(twin)
 
 
+def version(tensor: torch.Tensor) -> int | None:
+    """How often it was written; None where nobody counts: of inference tensors, and of what was given other data."""
+    try:
+        return tensor._version
+    except RuntimeError:
+        return None
+
+
 def is_refused(tensor: torch.Tensor) -> bool:
     """Whether autograd refuses to use it: one of several views that an operator made, or one made without grad, whose
     base has been written since."""

@@ -24,7 +24,7 @@ from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import count
 from explorer.ir import joint
-from explorer.ir.graph import Graph, info
+from explorer.ir.graph import Graph, info, version
 
 aten = torch.ops.aten
 DETACH, DATA, ALIAS = (
@@ -230,7 +230,8 @@ class Writing:
         """The inputs whose versions change, with those that they get: one more for each write of the program, however
         often what runs in its place writes."""
         given = [(inputs[i], count) for i, count in self._versions]
-        return [(tensor, tensor._version + count) for tensor, count in given if not tensor.is_inference()]
+        counts = [(tensor, version(tensor), count) for tensor, count in given]
+        return [(tensor, before + count) for tensor, before, count in counts if before is not None]
 
     def move(self, inputs: Values) -> Values:
         """Give inputs their new axes before the graph runs, since that counts as a write of what its backward reads;

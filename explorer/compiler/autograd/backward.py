@@ -18,7 +18,7 @@ from torch._prims_common import make_contiguous_strides_for
 
 from explorer.compiler.autograd.grad_functions import Routes, read_from, without
 from explorer.compiler.autograd.passes import is_random
-from explorer.ir.graph import info, needed_by
+from explorer.ir.graph import info, needed_by, version
 from explorer.ir.joint import Base, GradientOf, GraphOutput, NewValue, Partitioned, Primal, Result, SavedValue, Tangent
 from explorer.ir.settings import generators, in_force, restored, set_generators
 
@@ -147,10 +147,6 @@ def read_by_gradients(parts: Partitioned) -> set[int]:
 def is_leaf(node: fx.Node) -> bool:
     value = info(node).value
     return isinstance(value, Tensor) and value.requires_grad and value.is_leaf
-
-
-def version(value: Tensor) -> int:
-    return 0 if value.is_inference() else value._version
 
 
 @contextlib.contextmanager

@@ -15,7 +15,6 @@ from torch import fx
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.higher_order import Body, body, modules, replaced, storage
-from explorer.compiler.capture.saved_inputs import version
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, is_plain
@@ -24,6 +23,7 @@ from explorer.compiler.capture.values.objects import ObjectValue, is_library, is
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake
 from explorer.core.reasons import unsupported
+from explorer.ir.graph import version
 
 
 class FunctionContext(ObjectValue):

@@ -335,7 +335,7 @@ def overlaps(
     for output in written:
         storage = output.untyped_storage()._cdata
         sharing = [each for each in tensors if each.untyped_storage()._cdata == storage]
-        others = [each for each in sharing if _lies(each) != _lies(output)]
+        others = [each for each in sharing if lies(each) != lies(output)]
         if may_fold(output, hint) or len(sharing) - len(others) > 1 and not pointwise:
             return True
         if any(_meet(output, each, hint) for each in others):
@@ -352,7 +352,7 @@ def fills(target: object, args: Sequence[Any], known: Iterable[object], hint: Hi
         return False
     others = (each for each in known if isinstance(each, FakeTensor) and each.layout is torch.strided)
     return not any(
-        each.untyped_storage()._cdata == memory[0] and _lies(each) != _lies(args[0]) and may_fold(each, hint)
+        each.untyped_storage()._cdata == memory[0] and lies(each) != lies(args[0]) and may_fold(each, hint)
         for each in others
     )
 
@@ -366,8 +366,10 @@ def _part_set(target: object, args: Sequence[Any]) -> FakeTensor | None:
     return args[0][args[1]] if plain and not any(isinstance(each, bool) for each in key) else None  # type: ignore[return-value]
 
 
-def _lies(tensor: FakeTensor) -> tuple[Any, ...]:
-    return tuple(map(str, (tensor.storage_offset(), *tensor.shape, *tensor.stride(), tensor.dtype)))
+def lies(tensor: FakeTensor) -> tuple[str, ...]:
+    """Where a tensor lies in which memory."""
+    memory = tensor.untyped_storage()._cdata
+    return tuple(map(str, (memory, tensor.storage_offset(), *tensor.shape, *tensor.stride(), tensor.dtype)))
 
 
 def _meet(a: FakeTensor, b: FakeTensor, hint: Hint) -> bool:

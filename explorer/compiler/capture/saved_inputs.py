@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 
 from explorer.compiler.capture.hook import unwatched
-from explorer.ir.graph import is_refused
+from explorer.ir.graph import is_refused, version
 from explorer.ir.settings import generators, set_generators
 
 _autograd: Any = torch._C._autograd
@@ -129,10 +129,6 @@ def outdated(written: int, *tensors: Tensor) -> tuple[bool, ...]:
         and (any(each._base is base for base in bases) or is_refused(each))
         for each in tensors
     )
-
-
-def version(tensor: Tensor) -> int | None:
-    return None if tensor.is_inference() else tensor._version
 
 
 def _place(tensor: Tensor) -> tuple[Any, ...]:

@@ -29,12 +29,12 @@ from explorer.compiler.capture import operator_checks as checks
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.expressions import function_of
 from explorer.compiler.capture.fakes import LaidOut, as_of_real
-from explorer.compiler.capture.saved_inputs import recorded, version
+from explorer.compiler.capture.saved_inputs import recorded
 from explorer.core.origin import Origins, origins
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.bytecode import Span
 from explorer.ir.capture import Computed, Input, Inside, Returned, Size, Source, Stride
-from explorer.ir.graph import INFO, Graph, as_given, info, is_refused, restamp, stamp
+from explorer.ir.graph import INFO, Graph, as_given, info, is_refused, restamp, stamp, version
 from explorer.ir.sizes import Operation, Relations, computed, is_whole
 
 _INT64 = torch.iinfo(torch.int64)
@@ -123,6 +123,9 @@ class Tape:
         """By id: fake inputs as they were at first, before the program changed their sizes."""
         self.fixed: set[int] = set()
         """Storages that arrays share, which cannot be resized."""
+        self.stand_ins: list[tuple[type, fake_tensor.FakeTensor, tuple[str, ...]]] = []
+        """For inputs of classes of the program the class, the tensor over the input's memory that the graph takes, and
+        where it lies."""
         self.hooked: dict[fake_tensor.FakeTensor, int | None] = {}
         """Inputs that hooks were registered of, with their versions then."""
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
@@ -298,6 +301,10 @@ class Tape:
         written, drew = self.mode.written.copy(), self.mode.drew
         try:
             result = self._call(kind, target, args, kwargs)
+            for kind_of_input, fake, place in self.stand_ins:
+                if checks.lies(fake) != place:
+                    name = getattr(target, "__name__", target)
+                    self.refuse_frame(f"{name} of a {kind_of_input.__name__}, which gets other axes or memory")
             if self.checks_later and (self.mode.drew > drew or self._writes_since(written)):
                 self.refuse_after_assertion("the program writes or draws numbers")
             return result

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from explorer.compiler.capture import guards, hook, reasons
+from explorer.compiler.capture.operator_checks import lies
 from explorer.compiler.capture.resume import STACK, progress
 from explorer.compiler.capture.values import functions, iterators
 from explorer.compiler.capture.values.arrays import is_numpys, wrap_array
@@ -241,6 +242,8 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
 
     def read() -> None:
         made.node, made.fake = t.tape.input(source, given)
+        if given is not real:
+            t.tape.stand_ins.append((kind, made.fake, lies(made.fake)))
         included, excluded = t.local_keys
         described = guards.TensorMatch(
             given.dtype,
