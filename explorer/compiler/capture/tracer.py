@@ -271,7 +271,7 @@ class Evaluator(Calls, DataModel):
 
     def _note(self, frame: Frame) -> None:
         if (events := room_for(EvaluatorStep)) is not None:
-            events.append(step_of(frame, self.frames[:-1], self.steps - 1, self.tape.nodes))
+            events.append(step_of(frame, self.frames, self.steps - 1, self.tape.nodes))
 
     def _in_context(self, error: Value) -> None:
         """Link an exception that the program just made to the one it was handling then."""
@@ -539,14 +539,14 @@ class Evaluator(Calls, DataModel):
         return numbers.PrintableItems(self, value) if has_items else numbers.Printable(self, value)
 
 
-def step_of(frame: Frame, callers: list[Frame], number: int, nodes: int) -> EvaluatorStep:
-    """Step `number` of the evaluation, which is about to run the next instruction of `frame`. `callers` are the frames
-    below it, outermost first."""
-    if frame.seen is None:
-        outer = callers[-1].seen if callers else None
-        frame.seen = Seen(Activation(frame.code.qualname, outer.activation if outer is not None else None))
+def step_of(frame: Frame, frames: list[Frame], number: int, nodes: int) -> EvaluatorStep:
+    """Step `number` of the evaluation, which is about to run the next instruction of `frame`, the last of `frames`."""
     seen = frame.seen
-    evaluation = (callers[0].seen or seen).activation if callers else seen.activation
+    if seen is None:
+        outer = frames[-2].seen if len(frames) > 1 else None
+        activation = Activation(frame.code.qualname, outer.activation if outer is not None else None)
+        seen = frame.seen = Seen(activation, outer.evaluation if outer is not None else activation)
+    evaluation = seen.evaluation
     # Each step looks at all that its frame holds: what is shown as itself, which is most of it, is not asked.
     stack = [v if type(v).shown is Value.shown else _frozen(v, evaluation, number) for v in frame.stack]
     bindings = frame.locals
@@ -557,14 +557,15 @@ def step_of(frame: Frame, callers: list[Frame], number: int, nodes: int) -> Eval
         if before is not now and before != now:
             break
         kept += 1
-    pushed = tuple([_sighted(each, evaluation, number) for each in stack[kept:]])
+    pushed = tuple([_sighted(each, evaluation, number) for each in stack[kept:]]) if kept < len(stack) else ()
     changed: tuple[tuple[str, Sighted | None], ...] = ()
     if bindings != seen.locals:
         locals = {
             name: v if type(v).shown is Value.shown else _frozen(v, evaluation, number) for name, v in bindings.items()
         }
         bound = [(n, _sighted(v, evaluation, number)) for n, v in locals.items() if seen.locals.get(n) != v]
-        changed = (*bound, *((name, None) for name in seen.locals if name not in locals))
+        gone = () if seen.locals.keys() <= locals.keys() else [(n, None) for n in seen.locals if n not in locals]
+        changed = (*bound, *gone)
         seen.locals = locals
     seen.stack = stack
     return EvaluatorStep(

@@ -85,6 +85,8 @@ class Value:
     sighted: tuple[Activation, int] | None = None
     """Where steps are recorded: the evaluation of the root frame, and the number of its step before which the value was
     first in sight."""
+    called: str | None = None
+    """What it is called where steps tell of it: a container is told of at many."""
     compared = False
     """Whether the trace relies on which object it is: another input that was another object has to be one again."""
 
@@ -175,7 +177,9 @@ class Value:
         program did not read yet."""
         first = islice(items, SHOWN_ITEMS if depth else 0)
         held = [(key, each.shown(depth - 1) if isinstance(each, Value) else "not read yet") for key, each in first]
-        return Contained(f"{self.describe()} of {many}", tuple(held))
+        if self.called is None:
+            self.called = self.describe()
+        return Contained(f"{self.called} of {many}", tuple(held))
 
     def describe(self) -> str:
         """The value in a message or a step's stack: short."""
@@ -255,9 +259,10 @@ class Handled:
 
 @dataclass(eq=False, repr=False)
 class Seen:
-    """What the last recorded step of a frame left in sight."""
+    """What the last recorded step of a frame left in sight. `evaluation` is the activation of its root frame."""
 
     activation: Activation
+    evaluation: Activation
     stack: list[Value | Sighted] = field(default_factory=list)
     locals: dict[str, Value | Sighted] = field(default_factory=dict)
 
