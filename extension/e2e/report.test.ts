@@ -160,6 +160,15 @@ test("every tab is whole in sight, however narrow the page gets", async () => {
   await on.end();
 });
 
+test("texts that are filled scroll themselves alone: a small page begins at its top", async () => {
+  const on = await visit("model.html", { width: 700, height: 600 });
+  await on.page.locator("#viewer .cm-line").first().waitFor();
+  await on.page.waitForTimeout(500);
+  const scrolled = () => on.page.evaluate(() => [...document.querySelectorAll("#viewer, .ex-root, .ex-body")].map(each => each.scrollTop));
+  assert.deepEqual([...new Set(await scrolled())], [0]);
+  await on.end();
+});
+
 test("without scripts the page shows what was generated", async () => {
   const on = await visit("plain.html", { scripts: false });
   assert.match(await on.page.locator("body").innerText(), /gated/);

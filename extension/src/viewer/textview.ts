@@ -56,15 +56,16 @@ const LONGEST = 20_000;
 /** Lines are brought to a third of the height from the ends, or are left where they are if they are in view. */
 const NEAR = { y: "center", yMargin: 1 } as const;
 const IF_UNSEEN = { y: "center", yMargin: 0 } as const;
+const TOP = { y: "center", yMargin: -1 } as const;
 
-/** Reads when the editor measures: read at once, the page would be laid out once for each text. */
+/** Scrolls the text alone. Reads when the editor measures: read at once, the page would be laid out once for each text. */
 function near(view: EditorView, { head }: { readonly head: number }, { y, yMargin }: { readonly y: string; readonly yMargin: number }): boolean {
   if (y !== "center") return false;
   const { top, bottom } = view.lineBlockAt(head);
   const { scrollTop, clientHeight } = view.scrollDOM;
   const third = clientHeight / 3;
   if (!yMargin && top >= scrollTop && bottom <= scrollTop + clientHeight) return true;
-  view.scrollDOM.scrollTo(0, Math.min(Math.max(scrollTop, bottom + third - clientHeight), top - third));
+  view.scrollDOM.scrollTo(0, yMargin < 0 ? 0 : Math.min(Math.max(scrollTop, bottom + third - clientHeight), top - third));
   return true;
 }
 
@@ -122,7 +123,7 @@ export function TextView(
       view.dispatch({ effects: replaced.of(null) });
     } else {
       const text = rows.rows.map(row => row.text).join("\n");
-      const effects = [replaced.of(null), EditorView.scrollIntoView(0, { y: "start" })];
+      const effects = [replaced.of(null), EditorView.scrollIntoView(0, TOP)];
       view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: 0 }, effects });
     }
     rule();
