@@ -107,7 +107,7 @@ class Named(msgspec.Struct):
     name: str
 
 
-class Code(msgspec.Struct):
+class GeneratedFile(msgspec.Struct):
     """Generated code, and where torch wrote it."""
 
     filename: str = ""

@@ -374,7 +374,7 @@ class Reader:
 
     def _code(self, entry: LogEntry) -> None:
         seen = self._seen(entry)
-        if file := msgspec.convert(entry.fields or {}, log_entries.Code).filename:
+        if file := msgspec.convert(entry.fields or {}, log_entries.GeneratedFile).filename:
             seen.event("OutputCode", {"file": file[:LONGEST_NAME]})
         if not self._room(entry.payload):
             self._keep(entry)
