@@ -516,7 +516,7 @@ class ItemData(Data, frozen=True):
 
     id: str
     kind: str
-    operations: tuple[str, ...]
+    operations: Annotated[tuple[str, ...], at_most(3000)]
     outer: str = ""
     inner: str = ""
     internal: tuple[str, ...] = ()

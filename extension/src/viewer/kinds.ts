@@ -50,7 +50,7 @@ export const OperationData: Check = shape({ id: text, kind: text, target: text, 
   origins: list(text) }, { why: maybe(WhyData) });
 export const FusionData: Check = shape({ first: text, second: text, ok: flag, why: WhyData }, { score: real, later: flag
   });
-export const ItemData: Check = shape({ id: text, kind: text, operations: list(text) }, { outer: text, inner: text,
+export const ItemData: Check = shape({ id: text, kind: text, operations: list(text, 3000) }, { outer: text, inner: text,
   internal: list(text), why: maybe(WhyData) });
 export const ScheduleData: Check = shape({ items: list(ItemData), fusions: list(FusionData) }, { tried: list(FusionData,
   500000), otherwise: maybe(WhyData) });
