@@ -523,6 +523,7 @@ MADE_HERE = {
     "HandleValue": "what registers a hook returns",
     "HostValue": "the evaluator's own",
     "InnerHandle": "what registers a hook returns",
+    "IntOrFloat": "the largest or the smallest of numbers of the graph",
     "Null": "no value",
     "Offset": "the evaluator's own",
     "ProfileValue": "cannot be asked",
