@@ -13,9 +13,10 @@ import torch.nn.functional as F
 
 import explorer
 from explorer.ir.graph import info
-from explorer.ir.record import BufferData, HalfData
+from explorer.ir.record import BufferData, HalfData, RecordData
 from explorer.records.check import profile
 from explorer.show.view import memory
+from explorer.show.view.answers import answers
 from records import sample
 
 
@@ -52,6 +53,18 @@ def test_the_peak_is_that_of_looking_at_each_step(seed: int) -> None:
 def block(x, w):
     y = F.gelu(x @ w) * 2
     return (y.softmax(-1) + x[..., :1]).sum(0)
+
+
+def test_a_pane_is_told_of_files_by_name_and_of_files_of_one_name_by_path() -> None:
+    record = explorer.explore(block, time=0.05)(torch.randn(64, 16), torch.randn(16, 16, requires_grad=True)).data
+
+    def told(record: RecordData) -> str:
+        return "\n".join(line for each in answers(record) if each.pane == "memory" for line in each.lines)
+
+    [file] = {each.file for each in record.sources if each.file.endswith("test_memory_answers.py")}
+    assert "(test_memory_answers.py:" in told(record) and file not in told(record)
+    twin = msgspec.structs.replace(record.sources[0], file="/other/test_memory_answers.py")
+    assert f"({file}:" in told(msgspec.structs.replace(record, sources=(*record.sources, twin)))
 
 
 def test_it_agrees_with_the_plan_and_names_lines() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import PurePath
 
 from explorer.core.text import count
 from explorer.ir.record import AnswerData, CompileData, OperatorCheckData, RecordData
@@ -15,7 +18,18 @@ from explorer.show.view.diagnosis import calls
 
 def answers(record: RecordData) -> tuple[AnswerData, ...]:
     """Those that the record holds, each by the pane of the viewer that shows it."""
-    return tuple(AnswerData(pane, title, told) for pane, title, lines in _asked(record) if (told := tuple(lines)))
+    short = _short(record)
+    asked = ((pane, title, tuple(map(short, lines))) for pane, title, lines in _asked(record))
+    return tuple(AnswerData(pane, title, lines) for pane, title, lines in asked if lines)
+
+
+def _short(record: RecordData) -> Callable[[str], str]:
+    """A line with "make.py:9" for a place in /work/make.py, as the panes say it, where no other file has that name."""
+    names = {each.file: PurePath(each.file).name for each in record.sources}
+    many = Counter(names.values())
+    known = "|".join(re.escape(file) for file, name in names.items() if many[name] == 1)
+    places = re.compile(rf"(?<![^\s(])(?:{known})(?=:\d)" if known else r"(?!)")
+    return lambda line: places.sub(lambda found: names[found[0]], line)
 
 
 def _asked(record: RecordData) -> Iterator[tuple[str, str, Iterable[str]]]:
