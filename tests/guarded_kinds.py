@@ -509,7 +509,7 @@ WITHIN = {
     "ContextValue": "object", "DequeIterator": "deque", "DictView": "dict", "EnumerateIterator": "zip",
     "FilterIterator": "map",
     "GeneratorValue": "generator", "IndexingIterator": "object", "InstanceDict": "object",
-    "NamespaceValue": "python module", "NumberValue": "tensor", "IntOrFloat": "tensor", "RepeatIterator": "count",
+    "NamespaceValue": "python module", "NumberValue": "tensor", "RepeatIterator": "count",
     "ReversedIterator": "reversed", "StorageValue": "tensor", "SuperValue": "class", "TracebackValue": "exception",
     "Unread": "object", "WeakReference": "object",
 }  # fmt: skip
