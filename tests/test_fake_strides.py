@@ -371,3 +371,26 @@ def test_indices_that_are_turned(axis):
         return x[(slice(None),) * axis + (index,)]
 
     assert explorer.compile(fn)(x, index).stride() == fn(x, index).stride()
+
+
+TURNED = {
+    "vector first": lambda: (torch.rand(3), torch.rand(3, 2).T),
+    "vector last": lambda: (torch.rand(3, 2).T, torch.rand(3)),
+    "column first": lambda: (torch.rand(2, 1), torch.rand(3, 2).T),
+    "turned first": lambda: (torch.rand(3, 2).T, torch.rand(2, 3)),
+    "turned last": lambda: (torch.rand(2, 3), torch.rand(3, 2).T),
+    "both": lambda: (torch.rand(3, 2).T, torch.rand(3, 2).T),
+}
+OF_TWO = (
+    torch.logical_and, torch.logical_or, torch.logical_xor, torch.logaddexp, torch.logaddexp2, torch.heaviside,
+    torch.xlogy, torch.ldexp, torch.copysign, torch.floor_divide, torch.special.xlog1py, torch.true_divide, torch.add,
+    torch.eq, torch.atan2, torch.hypot, torch.remainder, torch.nextafter, torch.fmax, torch.float_power,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", OF_TWO, ids=lambda function: function.__name__)
+def test_two_inputs_of_symbolic_sizes_lie_as_eager_lays_them(function):
+    fast = explorer.compile(lambda a, b: function(a, b), dynamic=True)
+    for made in TURNED.values():
+        a, b = made()
+        assert fast(a, b).stride() == function(a, b).stride()

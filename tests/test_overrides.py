@@ -496,3 +496,23 @@ def test_a_tensor_of_any_class_gets_other_axes_and_memory(name, cls):
                 told = str(error)
             found.append((told, plain(y)))
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("name", ["cat", "stack", "vstack", "meshgrid", "einsum"])
+def test_a_class_is_asked_where_its_tensor_lies_in_a_container_of_the_caller(name, kind):
+    function = getattr(torch, name)
+    named = ("i,i->i",) if name == "einsum" else ()
+
+    def program(parts):
+        return function(*parts) if name == "meshgrid" else function(*named, parts)
+
+    def starred(function, args):
+        return function(*args)
+
+    plain, other = torch.ones(3), torch.ones(3).as_subclass(Plain)
+    for parts in (kind([plain, other]), kind([other, plain]), kind([other, other])):
+        for call, args in ((program, (parts,)), (starred, (function, (*named, parts)))):
+            eager, ours = (run(*args) for run in (call, explorer.compile(call)))
+            pairs = [(eager, ours)] if isinstance(eager, torch.Tensor) else list(zip(eager, ours, strict=True))
+            assert all(type(a) is type(b) and torch.equal(a, b) for a, b in pairs)

@@ -243,3 +243,31 @@ def test_the_bits_of_what_was_written(write: str, view: str, dynamic: bool) -> N
             except RuntimeError as error:
                 found.append((x.tolist(), str(error)))
         assert found[0] == found[1]
+
+
+FILLS: dict[str, Callable[[Tensor], object]] = {
+    "fill_": lambda x: x.fill_(3),
+    "zero_": lambda x: x.zero_().add_(2),
+    "one by one": lambda x: x.copy_(torch.full_like(x, 5)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.complex64])
+@pytest.mark.parametrize("fill", FILLS)
+def test_bits_of_a_fill_are_read(fill: str, dtype: torch.dtype) -> None:
+    """A view that reads the same bytes as other numbers is no fill of the same number."""
+
+    def negated(x: Tensor) -> Tensor:
+        FILLS[fill](x)
+        torch._neg_view(x).add_(1)
+        return torch._neg_view(x.view(-1)) * 2 + 1
+
+    def conjugate(x: Tensor) -> Tensor:
+        FILLS[fill](x)
+        x.conj().mul_(2)
+        return x.conj() + 1
+
+    for call in (negated, conjugate):
+        inputs = [torch.zeros(2, 3, dtype=dtype) for _ in range(2)]
+        made = [run(x) for run, x in zip((call, explorer.compile(call)), inputs, strict=True)]
+        assert torch.equal(made[0], made[1]) and torch.equal(inputs[0], inputs[1])

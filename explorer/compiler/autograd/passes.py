@@ -150,7 +150,7 @@ def fold_constants(graph: fx.Graph) -> None:
             continue
         if is_call(node, aten.full.default) and isinstance(node.args[1], (int, float)):
             known[node] = node.args[1]
-        elif (below := viewed(node)) in known and info(below).value.dtype == info(node).value.dtype:
+        elif (below := viewed(node)) in known and _reads_alike(info(below).value, info(node).value):
             known[node] = known[below]
         elif (same := unit_product(node, known)) is not None and may_share(node, same, outputs):
             outputs[root(same)] += outputs.pop(root(node), 0)
@@ -167,6 +167,11 @@ def fold_constants(graph: fx.Graph) -> None:
             if outputs[node]:
                 outputs[made] = outputs.pop(node)
             supersede(node, made, "an elementwise operator of fills")
+
+
+def _reads_alike(a: Tensor, b: Tensor) -> bool:
+    """Whether the bytes of an element stand for the same number in both."""
+    return (a.dtype, a.is_neg(), a.is_conj()) == (b.dtype, b.is_neg(), b.is_conj())
 
 
 def unit_product(node: fx.Node, known: dict[fx.Node, Number]) -> fx.Node | None:

@@ -61,7 +61,9 @@ PER_ELEMENT = frozenset(
 IN_PARTS = frozenset(
     {
         aten.floor_divide.default, aten.div.Tensor_mode, aten.copysign.Tensor, aten.special_xlog1py.default,
-        aten.binary_cross_entropy.default,
+        aten.binary_cross_entropy.default, aten.logical_and.default, aten.logical_or.default, aten.logical_xor.default,
+        aten.logaddexp.default, aten.logaddexp2.default, aten.heaviside.default, aten.xlogy.Tensor, aten.ldexp.Tensor,
+        aten.logit_backward.default, aten.native_dropout_backward.default,
     }
 )  # fmt: skip
 """Those of them that torch makes of others where sizes are symbols, whose last one sees another order of strides."""
@@ -180,9 +182,11 @@ class LaidOut(FakeTensorMode):
             if stride and stride != result.stride():
                 with self:
                     return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
-        elif func in IN_PARTS and len(tensors := tensors_in(args)) > 1 and result.shape == tensors[0].shape:
+        elif func in IN_PARTS and result.dim() and len(tensors := tensors_in(args)) > 1:
             with self:
-                stride = compute_elementwise_output_strides(*tensors)
+                if func is aten.ldexp.Tensor:
+                    tensors[-1] = aten.pow.Scalar(2.0, tensors[-1])
+                stride = compute_elementwise_output_strides(*torch.broadcast_tensors(*tensors))
                 return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
         return result
 

@@ -49,9 +49,9 @@ def overriding(t: Tracer, values: Iterable[Value]) -> list[Value]:
     """The arguments that may answer a call, one of each class, in the order in which they are asked."""
     found: list[Value] = []
     for value in values:
-        parts = value.items if isinstance(value, (TupleValue, ListValue)) else (value,)
+        parts = t.items(value) if isinstance(value, (TupleValue, ListValue)) else (value,)
         for part in parts:
-            if not isinstance(part, Value) or isinstance(part, (Constant, TupleValue, ListValue)):
+            if isinstance(part, (Constant, TupleValue, ListValue)):
                 continue
             cls = part.python_type()
             if not overrides_torch(t, cls) or any(cls is known.python_type() for known in found):
