@@ -180,3 +180,29 @@ test("a branch that breaks the graph comes with a rewrite that was tried, and go
   assert.deepEqual(visit.errors, []);
   await visit.end();
 });
+
+test("the rewrite of a method goes into a new cell with the line that puts it into its class", async () => {
+  server.notebook(
+    "method.ipynb",
+    "%load_ext explorer\nimport torch\nx = torch.randn(8, 8)",
+    "%%explore --no-time\nclass Net(torch.nn.Module):\n    def forward(self, v):\n        if v.sum() > 0:\n            v = v.relu()\n        return v * 2\n\nnet = Net()\ny = net(x)",
+    "net(-x.abs())",
+  );
+  const visit = await Visit.start(browser);
+  const { page } = visit;
+  await openLab(page, server);
+  await openNotebook(page, "method.ipynb", "its kernel");
+  for (const cell of [SETUP, CELL]) await runCell(page, cell);
+  const breaks = await openPane(await viewerOf(page, CELL), "breaks");
+  await breaks.locator(".ex-card").first().getByRole("button", { name: "Put it into a new cell" }).click();
+  const made = page.locator('.jp-Cell[data-windowed-list-index="2"] .jp-InputArea .cm-content');
+  await made.waitFor();
+  assert.equal(
+    await made.innerText(),
+    "def forward(self, v):\n    v = torch.where(v.sum() > 0, v.relu(), v)\n    return v * 2\n\nNet.forward = forward",
+  );
+  for (const cell of [2, 3]) await runCell(page, cell);
+  assert.match(await page.locator(".jp-OutputArea-output").last().innerText(), /tensor\(\[\[-/);
+  assert.deepEqual(visit.errors, []);
+  await visit.end();
+});

@@ -113,6 +113,22 @@ test("commands act on the active cell's record", async () => {
   assert.deepEqual(visit.errors, []);
 });
 
+test("the palette finds the commands by their category, and runs the one that is chosen", async () => {
+  await page.keyboard.press("Control+Shift+C");
+  const palette = page.locator(".lm-CommandPalette:visible");
+  await palette.waitFor();
+  await page.keyboard.type("explorer");
+  const header = palette.locator(".lm-CommandPalette-header", { hasText: /^explorer$/i });
+  await header.waitFor();
+  for (const label of ["Open This Cell's Record in a Tab", "Save This Record's Report (HTML)", "Show Pane: Breaks"]) {
+    await palette.locator(".lm-CommandPalette-itemLabel", { hasText: label }).waitFor();
+  }
+  await page.keyboard.type(" guards");
+  await palette.locator(".lm-CommandPalette-itemLabel", { hasText: "Show Pane: Guards" }).click();
+  await paneOf(page.locator(".jp-Notebook .jp-mod-active .ex-root"), "guards").waitFor();
+  assert.deepEqual(visit.errors, []);
+});
+
 test("a viewer finds its kernel again after the page was loaded again", async () => {
   await openLab(page, server); // saved by the keys above
   await openNotebook(page, "tour.ipynb", "its kernel");
