@@ -114,12 +114,11 @@ test("commands act on the active cell's record", async () => {
 });
 
 test("the palette finds the commands by their category, and runs the one that is chosen", async () => {
-  await page.keyboard.press("Control+Shift+C");
+  await execute(page, "apputils:activate-command-palette");
   const palette = page.locator(".lm-CommandPalette:visible");
   await palette.waitFor();
   await page.keyboard.type("explorer");
-  const header = palette.locator(".lm-CommandPalette-header", { hasText: /^explorer$/i });
-  await header.waitFor();
+  await palette.locator(".lm-CommandPalette-header", { hasText: /^explorer$/i }).waitFor({ state: "attached" });
   for (const label of ["Open This Cell's Record in a Tab", "Save This Record's Report (HTML)", "Show Pane: Breaks"]) {
     await palette.locator(".lm-CommandPalette-itemLabel", { hasText: label }).waitFor();
   }
