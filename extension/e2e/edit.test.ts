@@ -31,17 +31,23 @@ after(async () => {
   await server?.stop();
 });
 
+/** A notebook in JupyterLab whose first two cells, the set-up and the explored one, were run. */
+async function ran(notebook: string): Promise<Visit> {
+  const visit = await Visit.start(browser);
+  await openLab(visit.page, server);
+  await openNotebook(visit.page, notebook, "its kernel");
+  for (const cell of [SETUP, CELL]) await runCell(visit.page, cell);
+  return visit;
+}
+
 async function called(page: Page): Promise<string> {
   await runCell(page, CALLS);
   return printed(page, CALLS).last().innerText();
 }
 
 test("what is typed is compiled, and shown in each pane beside what was there", async t => {
-  const visit = await Visit.start(browser);
+  const visit = await ran("edit.ipynb");
   const { page } = visit;
-  await openLab(page, server);
-  await openNotebook(page, "edit.ipynb", "its kernel");
-  for (const cell of [SETUP, CELL]) await runCell(page, cell);
   const viewer = await viewerOf(page, CELL);
   const source = await openPane(viewer, "source");
   await source.getByRole("button", { name: "Edit", exact: true }).click();
@@ -159,11 +165,8 @@ test("a branch that breaks the graph comes with a rewrite that was tried, and go
     "%load_ext explorer\nimport torch\nx = torch.randn(8, 8)",
     "%%explore --no-time\ndef clipped(v):\n    v = v.sin()  # first\n    if v.sum() > 0:\n        v = v.relu()\n    return v * 2\n\ny = clipped(x)",
   );
-  const visit = await Visit.start(browser);
+  const visit = await ran("breaks.ipynb");
   const { page } = visit;
-  await openLab(page, server);
-  await openNotebook(page, "breaks.ipynb", "its kernel");
-  for (const cell of [SETUP, CELL]) await runCell(page, cell);
   const breaks = await openPane(await viewerOf(page, CELL), "breaks");
   const card = breaks.locator(".ex-card").first();
   await card.getByText(/tried: it helps: the graph no longer breaks here \(see fix0f0/).waitFor();
@@ -188,11 +191,8 @@ test("the rewrite of a method goes into a new cell with the line that puts it in
     "%%explore --no-time\nclass Net(torch.nn.Module):\n    def forward(self, v):\n        if v.sum() > 0:\n            v = v.relu()\n        return v * 2\n\nnet = Net()\ny = net(x)",
     "net(-x.abs())",
   );
-  const visit = await Visit.start(browser);
+  const visit = await ran("method.ipynb");
   const { page } = visit;
-  await openLab(page, server);
-  await openNotebook(page, "method.ipynb", "its kernel");
-  for (const cell of [SETUP, CELL]) await runCell(page, cell);
   const breaks = await openPane(await viewerOf(page, CELL), "breaks");
   await breaks.locator(".ex-card").first().getByRole("button", { name: "Put it into a new cell" }).click();
   const made = page.locator('.jp-Cell[data-windowed-list-index="2"] .jp-InputArea .cm-content');

@@ -24,7 +24,7 @@ def answers(record: RecordData) -> tuple[AnswerData, ...]:
 
 
 def _short(record: RecordData) -> Callable[[str], str]:
-    """A line with "make.py:9" for a place in /work/make.py, as the panes say it, where no other file has that name."""
+    """Writes "make.py:9" for a line of any folder's make.py, as the panes do, where no other file has that name."""
     names = {each.file: PurePath(each.file).name for each in record.sources}
     many = Counter(names.values())
     known = "|".join(re.escape(file) for file, name in names.items() if many[name] == 1)
