@@ -182,10 +182,8 @@ class LaidOut(FakeTensorMode):
             if stride and stride != result.stride():
                 with self:
                     return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
-        elif func in IN_PARTS and result.dim() and len(tensors := tensors_in(args)) > 1:
+        elif func in IN_PARTS and result.dim() and len(tensors := _operands(func, args)) > 1:
             with self:
-                if func is aten.ldexp.Tensor:
-                    tensors[-1] = aten.pow.Scalar(2.0, tensors[-1])
                 stride = compute_elementwise_output_strides(*torch.broadcast_tensors(*tensors))
                 return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
         return result
@@ -218,18 +216,23 @@ Place = tuple[tuple[int, ...], tuple[int, ...]]
 """Sizes and strides."""
 
 
+def _operands(func: Any, args: Sequence[object]) -> list[Tensor]:
+    """The tensors whose elements the kernel goes through."""
+    tensors = tensors_in(args)
+    if func is aten.ldexp.Tensor and tensors[-1].dim():  # a product with a power of two, which is contiguous
+        tensors[-1] = torch.empty_like(tensors[-1], memory_format=torch.contiguous_format)
+    return tensors
+
+
 def _mixed(func: Any, args: Sequence[object]) -> list[Place]:
     """Where the inputs are, if the operator goes through several at once that lie in memory in different ways, a number
     in a tensor among them, or through one with an axis of size 1 that has a stride of its own."""
     if torch.Tag.pointwise not in func.tags and func not in PER_ELEMENT or func._schema.is_mutable:
         return []
-    tensors = tensors_in(args)
+    tensors = _operands(func, args)
     given = [(tuple(each.shape), each.stride()) for each in tensors if each.dim()]
     if len(given) not in SUMS or not all(type(n) is int for each in given for n in (*each[0], *each[1])):
         return []
-    if func is aten.ldexp.Tensor and tensors[-1].dim():  # a product with a power of two, which is contiguous
-        size = given[-1][0]
-        given[-1] = size, contiguous(size)
     if func is aten.threshold_backward.default:  # its kernel takes them the other way round
         given.reverse()
     apart = len({stride for _, stride in given}) > 1 or len(given) < len(tensors)
