@@ -612,8 +612,8 @@ def test_events() -> None:
     events = [event for run in recorder.compiles for event in run.events]
     assert any(isinstance(e, Inlined) and e.function == "inner" for e in events)
     assert any(isinstance(e, Restarted) and e.why.code == "break.print" for e in events)
-    steps = [e for e in events if type(e).__name__ == "EvaluatorStep"]
-    assert steps and steps[0].instruction.startswith("f")
+    steps = [e for e in events if type(e).__name__ == "EvaluatorSteps"]
+    assert steps and steps[0].instructions[0].startswith("f")
 
 
 def test_modules_called_for_real_after_a_break_are_captured() -> None:

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import explorer
+from explorer.compiler.capture.values.sequences import ListValue
 from explorer.core import recorder as recording
-from explorer.ir.capture import EvaluatorStep
+from explorer.ir.capture import CompilerBug, EvaluatorSteps, FrameSkipped
 from explorer.ir.record import CompileData
 from explorer.records.session import Record
 from explorer.show.view.steps import Steps
@@ -94,21 +95,83 @@ def test_an_evaluation_that_starts_over_has_a_second_root() -> None:
     assert known.issuperset(step.instruction for step in first.steps), "also of what was evaluated in vain"
 
 
+def appended_to_meanwhile(x: torch.Tensor) -> torch.Tensor:
+    parts = [x]
+
+    def more():
+        yield len(parts)
+        yield len(parts) + 1
+
+    parts.extend(more())
+    last = parts
+    return x + len(last)
+
+
+def test_what_an_instruction_changes_after_the_steps_inside_it_is_told() -> None:
+    (compile,) = explorer.explore(appended_to_meanwhile, time=False)(torch.ones(3)).data.compiles
+    steps = replayed(compile)
+    inside = {locals["parts"] for instruction, _, _, locals in steps if "more" in instruction and "parts" in locals}
+    assert inside == {"list of 1"}
+    assert steps[-1][3]["last"] == "list of 3"
+    assert [each for each in dict.fromkeys(locals.get("parts") for _, _, _, locals in steps) if each] == [
+        "list of 1", "list of 3",
+    ]  # fmt: skip
+
+
+def test_a_container_is_asked_what_it_holds_once_between_two_changes(monkeypatch) -> None:
+    asked = 0
+    holding = ListValue.holding
+
+    def counted(*args: object) -> object:
+        nonlocal asked
+        asked += 1
+        return holding(*args)
+
+    monkeypatch.setattr(ListValue, "holding", counted)
+    (compile,) = explorer.explore(collected, time=False)(torch.ones(3)).data.compiles
+    in_sight = sum("list" in " ".join([*stack, *locals.values()]) for _, _, stack, locals in replayed(compile))
+    assert 4 * asked < in_sight, (asked, in_sight)
+
+
+def closed_at_once(x: torch.Tensor, log: list[str]) -> torch.Tensor:
+    def numbers():
+        try:
+            yield 1
+        finally:
+            log.append("closed")
+
+    found = numbers()
+    first = next(found)
+    found = None
+    log.append("after")
+    return x + first
+
+
+def test_a_step_holds_nothing_that_the_program_loses() -> None:
+    log: list[str] = []
+    recorder = recording.Recorder()
+    with recording.recording(recorder):
+        explorer.compile(closed_at_once)(torch.ones(3), log)
+    assert log == ["closed", "after"]
+    (compile,) = (run for run in recorder.compiles if run.id == "f0")
+    assert not any(isinstance(event, FrameSkipped | CompilerBug) for event in compile.events)
+
+
 def test_a_long_run_is_cut_and_counted(monkeypatch) -> None:
-    monkeypatch.setattr(EvaluatorStep, "CAP", 10)
+    monkeypatch.setattr(EvaluatorSteps, "CAP", 10)
     (compile,) = explorer.explore(collected, time=False)(torch.ones(3)).data.compiles
     assert len(compile.steps) == 10
     assert compile.left_out["EvaluatorStep"] > 10
 
 
 def test_nothing_is_described_where_nobody_records(monkeypatch) -> None:
-    from explorer.compiler.capture import tracer
+    from explorer.compiler.capture.steps import StepRecorder
 
     def refuse(*args: object) -> None:
         raise AssertionError("described a step")
 
     assert recording.recorder() is None
-    monkeypatch.setattr(tracer, "step_of", refuse)
+    monkeypatch.setattr(StepRecorder, "note", refuse)
     x = torch.ones(3)
     assert torch.equal(explorer.compile(collected)(x), collected(x))
 

@@ -48,6 +48,23 @@ class CompileRun:
     error: BaseException | None = None
 
 
+@dataclass
+class Room:
+    """Room for `left` more events of one kind in a compile."""
+
+    run: CompileRun
+    kind: str
+    left: int
+
+    def takes(self) -> bool:
+        """Whether one more is kept, and counts; or it counts as left out."""
+        if self.left:
+            self.left -= 1
+            return True
+        self.run.left_out[self.kind] += 1
+        return False
+
+
 OnStage = Callable[[CompileRun, StageRun], None]
 
 
@@ -97,7 +114,7 @@ class Recorder:
         self._progress = progress
         self.told = 0.0
         self.calls = calls
-        self._seen: Counter[tuple[int, str]] = Counter()
+        self._rooms: dict[tuple[int, str], Room] = {}
 
     @contextmanager
     def compile(self, id: str, title: str) -> Iterator[CompileRun]:
@@ -157,19 +174,15 @@ class Recorder:
         return graph if self.calls is None else self.calls.graph(self._owner().id, graph)
 
     def event(self, event: object) -> None:
-        if (events := self.room_for(type(event))) is not None:
-            events.append(event)
+        kind = type(event)
+        room = self.room(kind.__name__, getattr(kind, "CAP", EVENT_CAP))
+        if room.takes():
+            room.run.events.append(event)
 
-    def room_for(self, kind: type) -> list[Any] | None:
-        """Where an event of this type is to be added, which counts it; None, and it counts as left out, where enough
-        are kept."""
+    def room(self, kind: str, cap: int) -> Room:
+        """The room that the innermost open compile has for this kind of events, `cap` at first."""
         owner = self._owner()
-        key = id(owner), kind.__name__
-        if self._seen[key] < getattr(kind, "CAP", EVENT_CAP):
-            self._seen[key] += 1
-            return owner.events
-        owner.left_out[kind.__name__] += 1
-        return None
+        return self._rooms.setdefault((id(owner), kind), Room(owner, kind, cap))
 
     @property
     def compiling(self) -> bool:
@@ -227,10 +240,10 @@ def compile_scope(id: str, title: str) -> Iterator[None]:
         yield
 
 
-def room_for(kind: type) -> list[Any] | None:
-    """Where an event that is costly to describe is to be added; None where none of this type is kept."""
+def room(kind: str, cap: int) -> Room | None:
+    """The room for events that are frequent and costly to describe; None where nobody records."""
     current = recorder()
-    return None if current is None else current.room_for(kind)
+    return None if current is None else current.room(kind, cap)
 
 
 def note(event: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:

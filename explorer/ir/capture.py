@@ -7,11 +7,9 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from time import perf_counter
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-import msgspec
 import numpy as np
 import torch
 
@@ -673,7 +671,9 @@ class CompilerBug:
 
 
 class Described(Protocol):
-    sighted: tuple[Activation, int] | None
+    @property
+    def shared(self) -> bool:
+        """Whether it stands for all that is like it, so that no step made it."""
 
     def describe(self) -> str:
         """The value in a few words."""
@@ -689,10 +689,12 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Contained:
-    """A container as a step saw it: `items` are the first of what it held, each with what leads to it there."""
+    """A value that changes, as a step saw it: of a container, `items` are the first of what it held, each with what
+    leads to it there. `of` stands for the value, which is not held."""
 
+    of: object = field(compare=False)
     text: str
-    items: tuple[tuple[Described | int, Described | Contained | str], ...]
+    items: tuple[tuple[Described | int, Described | Contained | str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -700,50 +702,46 @@ class ValueDescription:
     """What stays of a value where the program is to go on as if nobody looked: no object of it."""
 
     text: str
-    sighted: tuple[Activation, int] | None
+    shared: bool
 
     def describe(self) -> str:
         return self.text
 
 
-Sighted = tuple[Described | Contained | str, int]
-
-
-class EvaluatorStep(msgspec.Struct, frozen=True, eq=False):
-    """One instruction evaluated, and what changed in its activation's state since the last step there.
-
-    The lowest `kept` values of the stack stayed, `pushed` came on top; `locals` were bound since (None: unbound). Each
-    value is with the number of the step before which it was first in sight. `nodes`
-    is how many nodes the graph had, placeholders not counted.
-    """
+@dataclass(eq=False)
+class EvaluatorSteps:
+    """Instructions about to be evaluated, and what the frame holds then, in columns: an object for each step would take
+    as long as all else that is done for it. The stack of step i is `held[ends[i - 1] : ends[i]]`, `nodes[i]` how many
+    nodes the graph has then, placeholders not counted. Steps between which no local changed share their `locals`."""
 
     CAP: ClassVar[int] = 50_000
     """Steps kept in one compile: AdamW's for a transformer of twelve layers takes 33,000."""
 
-    number: int
+    numbers: list[int] = field(default_factory=list)
     """From 0, in this evaluation of the frame."""
-    instruction: str
-    activation: Activation
-    nodes: int
-    kept: int
-    pushed: tuple[Sighted, ...]
-    locals: tuple[tuple[str, Sighted | None], ...]
-    begun: float = msgspec.field(default_factory=perf_counter)
+    instructions: list[str] = field(default_factory=list)
+    activations: list[Activation] = field(default_factory=list)
+    nodes: list[int] = field(default_factory=list)
+    held: list[Described | Contained] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    locals: list[Mapping[str, Described | Contained]] = field(default_factory=list)
+    begun: list[float] = field(default_factory=list)
 
-    def let_go(self, known: dict[int, object]) -> EvaluatorStep:
+    def let_go(self, known: dict[int, Any]) -> EvaluatorSteps:
         """The same with texts in place of values. `known` are those by the ids of the values, which are all alive."""
 
         def told(value: Any) -> Any:
-            if value is None or isinstance(value, str | int):
+            if isinstance(value, str | int):
                 return value
             if id(value) not in known:
                 known[id(value)] = (
-                    Contained(value.text, tuple((told(key), told(each)) for key, each in value.items))
+                    Contained(value.of, value.text, tuple((told(key), told(each)) for key, each in value.items))
                     if isinstance(value, Contained)
-                    else ValueDescription(value.describe(), value.sighted)
+                    else ValueDescription(value.describe(), value.shared)
                 )
             return known[id(value)]
 
-        pushed = tuple((told(value), since) for value, since in self.pushed)
-        bound = tuple((name, each and (told(each[0]), each[1])) for name, each in self.locals)
-        return msgspec.structs.replace(self, pushed=pushed, locals=bound)
+        for locals in self.locals:
+            if id(locals) not in known:
+                known[id(locals)] = {name: told(value) for name, value in locals.items()}
+        return replace(self, held=list(map(told, self.held)), locals=[known[id(each)] for each in self.locals])

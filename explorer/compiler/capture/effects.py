@@ -38,6 +38,8 @@ class Effects(Generic[V]):
         self.classes: dict[tuple[int, str], V] = {}
         """Attributes of classes that the program has set, by the class's id and name."""
         self.version = 0
+        self.read = 0
+        """Grows with every item that is read of a container that was there before."""
         self.outside = 0
         """Grows with every change of what was there before."""
         self.step = -1

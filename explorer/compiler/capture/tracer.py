@@ -23,16 +23,16 @@ from explorer.compiler.capture.guards import IsObject, TypeIs
 from explorer.compiler.capture.library import numbers
 from explorer.compiler.capture.model import DataModel
 from explorer.compiler.capture.opcodes import OPCODES
+from explorer.compiler.capture.steps import StepRecorder
 from explorer.compiler.capture.tape import Place, Tape
 from explorer.compiler.capture.torch_state import TorchState
 from explorer.compiler.capture.values import arrays, functions, iterators
-from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Raised, Seen, Unhashable, Value
+from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Raised, Unhashable, Value
 from explorer.compiler.capture.values.classes import NamespaceValue
 from explorer.compiler.capture.values.constant import (
     HIDDEN,
     Constant,
     FloatValue,
-    Null,
     NumberValue,
     Offset,
     SizeValue,
@@ -46,11 +46,11 @@ from explorer.compiler.capture.values.tensor import TensorValue, version
 from explorer.compiler.config import Config
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why, unsupported
-from explorer.core.recorder import room_for
+from explorer.core.recorder import room
 from explorer.core.rules import YOUR_RULE
 from explorer.ir import capture as ir
 from explorer.ir.bytecode import Code, Handler, Span
-from explorer.ir.capture import Activation, EvaluatorStep, Sighted
+from explorer.ir.capture import EvaluatorSteps
 from explorer.ir.description import global_state
 
 MAX_STEPS = 400_000
@@ -135,6 +135,8 @@ class Evaluator(Calls, DataModel):
         self.checkpoint = 0
         """The outermost one that is being evaluated."""
         self.root_steps = 0
+        kept = room("EvaluatorStep", EvaluatorSteps.CAP)
+        self.recorder = None if kept is None else StepRecorder(kept)
         self._unbound: set[str] = set()
         self._labels: dict[int, ir.Known] = {}
         self._names: dict[str, int] = {}
@@ -270,8 +272,8 @@ class Evaluator(Calls, DataModel):
                 frame.position = frame.index[target]
 
     def _note(self, frame: Frame) -> None:
-        if (events := room_for(EvaluatorStep)) is not None:
-            events.append(step_of(frame, self.frames, self.steps - 1, self.tape.nodes))
+        if self.recorder is not None:
+            self.recorder.note(self, frame, self.steps - 1)
 
     def _in_context(self, error: Value) -> None:
         """Link an exception that the program just made to the one it was handling then."""
@@ -537,59 +539,6 @@ class Evaluator(Calls, DataModel):
             return value.value
         has_items = self.look_up(value.python_type(), "__getitem__") is not MISSING
         return numbers.PrintableItems(self, value) if has_items else numbers.Printable(self, value)
-
-
-def step_of(frame: Frame, frames: list[Frame], number: int, nodes: int) -> EvaluatorStep:
-    """Step `number` of the evaluation, which is about to run the next instruction of `frame`, the last of `frames`."""
-    seen = frame.seen
-    if seen is None:
-        outer = frames[-2].seen if len(frames) > 1 else None
-        activation = Activation(frame.code.qualname, outer.activation if outer is not None else None)
-        seen = frame.seen = Seen(activation, outer.evaluation if outer is not None else activation)
-    evaluation = seen.evaluation
-    # Each step looks at all that its frame holds: what is shown as itself, which is most of it, is not asked.
-    stack = [v if type(v).shown is Value.shown else _frozen(v, evaluation, number) for v in frame.stack]
-    bindings = frame.locals
-    if frame.cells:
-        bindings = bindings | {name: cell.contents for name, cell in frame.cells.items() if cell.contents is not None}
-    kept = 0
-    for before, now in zip(seen.stack, stack, strict=False):
-        if before is not now and before != now:
-            break
-        kept += 1
-    pushed = tuple([_sighted(each, evaluation, number) for each in stack[kept:]]) if kept < len(stack) else ()
-    changed: tuple[tuple[str, Sighted | None], ...] = ()
-    if bindings != seen.locals:
-        locals = {
-            name: v if type(v).shown is Value.shown else _frozen(v, evaluation, number) for name, v in bindings.items()
-        }
-        bound = [(n, _sighted(v, evaluation, number)) for n, v in locals.items() if seen.locals.get(n) != v]
-        gone = () if seen.locals.keys() <= locals.keys() else [(n, None) for n in seen.locals if n not in locals]
-        changed = (*bound, *gone)
-        seen.locals = locals
-    seen.stack = stack
-    return EvaluatorStep(
-        number, frame.code.instructions[frame.position].id, seen.activation, nodes, kept, pushed, changed
-    )
-
-
-def _first(value: Value, evaluation: Activation, number: int) -> int:
-    """The number of the step before which a value was first in sight."""
-    if value.sighted is not None and value.sighted[0] is evaluation:
-        return value.sighted[1]
-    if isinstance(value, Null) or type(value) is Constant and value.kind is type(None):
-        return 0  # there is one of it for all that is null or None
-    value.sighted = evaluation, number
-    return number
-
-
-def _frozen(value: Value, evaluation: Activation, number: int) -> Value | Sighted:
-    shown = value.shown()
-    return value if shown is value else (shown, _first(value, evaluation, number))
-
-
-def _sighted(held: Value | Sighted, evaluation: Activation, number: int) -> Sighted:
-    return (held, _first(held, evaluation, number)) if isinstance(held, Value) else held
 
 
 _UNBOUND = object()

@@ -19,7 +19,7 @@ from torch._dynamo.exc import Unsupported
 from explorer.core.files import OWN_FILES, raised_at
 from explorer.core.recorder import EVENT_CAP
 from explorer.ir import record as data
-from explorer.ir.capture import EvaluatorStep
+from explorer.ir.capture import EvaluatorSteps
 from explorer.records.stock import breaks
 from explorer.records.stock.breaks import LIBRARIES
 from explorer.records.stock.fixes import FOR_GOOD, SKIPPED, break_message, reason_of
@@ -270,7 +270,7 @@ def around_step(seen: Observation, call: Call) -> Iterator[None]:
     instruction = tracer.instructions[at]
     id_ = f"{frame.code}@{frame.offsets[at]}"
     step = len(compile.steps)
-    if step < EvaluatorStep.CAP:
+    if step < EvaluatorSteps.CAP:
         compile.step_times.append(perf_counter() - compile.in_backend)
         compile.steps.append(_step(compile, evaluation, frame, id_))
     else:

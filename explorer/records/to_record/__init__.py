@@ -13,7 +13,7 @@ from explorer.core.reasons import Unsupported
 from explorer.core.recorder import CompileRun, StageRun
 from explorer.core.rules import RuleUsed, with_your
 from explorer.ir import record as data
-from explorer.ir.capture import BreakForbidden, Capture, EvaluatorStep, GuardedCode, GuardFailed
+from explorer.ir.capture import BreakForbidden, Capture, EvaluatorSteps, GuardedCode, GuardFailed
 from explorer.ir.graph import Graph, Rewritten, info
 from explorer.ir.joint import Partitioned, Traced
 from explorer.ir.loops import Extern, Loop, Loops
@@ -139,7 +139,7 @@ def fallback(run: CompileRun) -> data.WhyData | None:
     return None
 
 
-_PLACED = (EvaluatorStep, GuardFailed, FusionTried, Rewritten)
+_PLACED = (EvaluatorSteps, GuardFailed, FusionTried, Rewritten)
 """Events that have a place of their own in a compile's data."""
 
 Seconds = Mapping[str, Mapping[str, float]]

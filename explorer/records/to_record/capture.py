@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from explorer.compiler.bytecode.ops import OPS
@@ -122,18 +122,38 @@ class RecordedSteps:
         return next((at for at in reversed(self.numbers.values()) if self.steps[at].instruction == instruction), -1)
 
 
-def steps(events: Iterable[object]) -> RecordedSteps:
-    made = RecordedSteps()
-    entered: dict[ir.Activation, int] = {}
-    texts: dict[int, str] = {}
+Shown = ir.Described | ir.Contained
+Sighted = tuple[Shown, int]
+"""What a step saw, with the number of the step before which that was first in sight."""
 
-    def number(activation: ir.Activation) -> int:
+
+@dataclass
+class _Seen:
+    """An activation, its number in the record, and what its last step saw. `root` is the evaluation that it is of."""
+
+    number: int
+    root: ir.Activation
+    stack: list[Sighted] = field(default_factory=list)
+    told: Mapping[str, Shown] = field(default_factory=dict)
+    locals: dict[str, Sighted] = field(default_factory=dict)
+
+
+def steps(events: Iterable[object]) -> RecordedSteps:
+    """The steps, each with what changed in its activation since the last one there."""
+    made = RecordedSteps()
+    entered: dict[ir.Activation, _Seen] = {}
+    texts: dict[int, str] = {}
+    first: dict[int, tuple[ir.Activation, int]] = {}
+
+    def seen_at(activation: ir.Activation) -> _Seen:
         if activation not in entered:
-            caller = -1 if activation.caller is None else number(activation.caller)
-            if caller < 0:
+            if activation.caller is None:
                 made.numbers.clear()
-            entered[activation] = len(made.activations)
-            depth = 0 if caller < 0 else made.activations[caller].depth + 1
+                caller, depth, root = -1, 0, activation
+            else:
+                outer = seen_at(activation.caller)
+                caller, depth, root = outer.number, made.activations[outer.number].depth + 1, outer.root
+            entered[activation] = _Seen(len(made.activations), root)
             made.activations.append(data.ActivationData(activation.function, depth, caller))
         return entered[activation]
 
@@ -142,28 +162,51 @@ def steps(events: Iterable[object]) -> RecordedSteps:
             return str(shown)
         return texts.get(id(shown)) or texts.setdefault(id(shown), shown.describe())
 
-    def value(sighted: ir.Sighted, step: ir.EvaluatorStep) -> int:
-        shown, since = sighted
-        held: tuple[tuple[str, int], ...] = ()
+    def sighted(shown: Shown, root: ir.Activation, number: int) -> Sighted:
+        """`shown` with the number of the step before which it was first in sight; `first` has those of values."""
+        key = id(shown.of if isinstance(shown, ir.Contained) else shown)
+        evaluation, since = first.get(key, (None, 0))
+        if evaluation is not root and (isinstance(shown, ir.Contained) or not shown.shared):
+            first[key], since = (root, number), number
+        return shown, since
+
+    def held(shown: Shown | str, root: ir.Activation) -> int:
+        """Something in a container, which is first in sight before step 0 where that is unknown."""
+        evaluation, since = first.get(id(shown), (None, 0))
+        return value(shown, since if evaluation is root else 0, root)
+
+    def value(shown: Shown | str, since: int, root: ir.Activation) -> int:
+        items: tuple[tuple[str, int], ...] = ()
         if isinstance(shown, ir.Contained):
-            held = tuple((text(key), value((each, sight(each, step)), step)) for key, each in shown.items)
+            items = tuple((text(key), held(each, root)) for key, each in shown.items)
             shown = shown.text
-        return made.values.setdefault((text(shown), made.at(since - 1), held), len(made.values))
+        return made.values.setdefault((text(shown), made.at(since - 1), items), len(made.values))
 
-    def sight(shown: ir.Described | ir.Contained | str, step: ir.EvaluatorStep) -> int:
-        """The number of the step before which something in a container was first in sight, 0 where that is unknown."""
-        evaluation, number = getattr(shown, "sighted", None) or (None, 0)
-        root = step.activation
-        while root.caller is not None:
-            root = root.caller
-        return number if evaluation is root and number <= step.number else 0
+    def add(steps: ir.EvaluatorSteps) -> None:
+        start = 0
+        for at, (number, activation, end) in enumerate(zip(steps.numbers, steps.activations, steps.ends, strict=True)):
+            seen = seen_at(activation)
+            root, before, locals = seen.root, seen.stack, seen.locals
+            seen.stack = [sighted(each, root, number) for each in steps.held[start:end]]
+            kept = next((i for i, (a, b) in enumerate(zip(before, seen.stack, strict=False)) if a != b), None)
+            if kept is None:
+                kept = min(len(before), len(seen.stack))
+            changed = {}
+            if steps.locals[at] is not seen.told:
+                seen.told = steps.locals[at]
+                seen.locals = {name: sighted(each, root, number) for name, each in seen.told.items()}
+            pushed = tuple(value(*each, root) for each in seen.stack[kept:])
+            if seen.locals is not locals:
+                changed = {n: value(*each, root) for n, each in seen.locals.items() if locals.get(n) != each}
+                changed |= {name: -1 for name in locals if name not in seen.locals}
+            made.numbers[number] = len(made.steps)
+            made.steps.append(
+                data.StepData(steps.instructions[at], seen.number, steps.nodes[at], kept, pushed, changed)
+            )
+            start = end
+        made.times += steps.begun
 
-    for step in events:
-        if isinstance(step, ir.EvaluatorStep):
-            activation = number(step.activation)
-            pushed = tuple(value(each, step) for each in step.pushed)
-            bound = {name: -1 if each is None else value(each, step) for name, each in step.locals}
-            made.numbers[step.number] = len(made.steps)
-            made.times.append(step.begun)
-            made.steps.append(data.StepData(step.instruction, activation, step.nodes, step.kept, pushed, bound))
+    for each in events:
+        if isinstance(each, ir.EvaluatorSteps):
+            add(each)
     return made

@@ -361,6 +361,7 @@ def dict_merge(t: Tracer, f: Frame, i: Instruction) -> None:
     for key, value in t.mapping_pairs(mapping):
         if key.key() in into.entries:
             t.raise_(TypeError, f"{name_of_call(t, function)} got multiple values for keyword argument {key.key()!r}")
+        t.effects.change(into)
         into.put(key, value)
 
 

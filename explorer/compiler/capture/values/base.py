@@ -32,7 +32,6 @@ from explorer.ir.capture import (
     Guard,
     Known,
     Returned,
-    Sighted,
     Source,
     Specialised,
 )
@@ -82,11 +81,12 @@ class Value:
 
     of_type: type
     source: Source | None = None
-    sighted: tuple[Activation, int] | None = None
-    """Where steps are recorded: the evaluation of the root frame, and the number of its step before which the value was
-    first in sight."""
     called: str | None = None
     """What it is called where steps tell of it: a container is told of at many."""
+    sight: object = None
+    """What stands for it in steps where it changes."""
+    told: tuple[object, Value | Contained] | None = None
+    """What the last step told of it, and what that step shares with those after which nothing changed."""
     compared = False
     """Whether the trace relies on which object it is: another input that was another object has to be one again."""
 
@@ -167,7 +167,12 @@ class Value:
         """Emit instructions that push the Python object this value stands for. `source` has been tried already."""
         unsupported(reasons.NOT_RECONSTRUCTED, self.describe())
 
-    def shown(self, depth: int = 2) -> Value | Contained | str:
+    @property
+    def shared(self) -> bool:
+        """Whether it stands for all that is like it, so that no step made it."""
+        return False
+
+    def shown(self, depth: int = 2) -> Value | Contained:
         """What a recorded step keeps of the value: itself, or what it is now, where that may change. Containers are
         told with what they hold, to this depth."""
         return self
@@ -179,7 +184,12 @@ class Value:
         held = [(key, each.shown(depth - 1) if isinstance(each, Value) else "not read yet") for key, each in first]
         if self.called is None:
             self.called = self.describe()
-        return Contained(f"{self.called} of {many}", tuple(held))
+        return self.changing(f"{self.called} of {many}", tuple(held))
+
+    def changing(self, text: str, items: tuple[tuple[Any, Any], ...] = ()) -> Contained:
+        if self.sight is None:
+            self.sight = object()
+        return Contained(self.sight, text, items)
 
     def describe(self) -> str:
         """The value in a message or a step's stack: short."""
@@ -259,12 +269,10 @@ class Handled:
 
 @dataclass(eq=False, repr=False)
 class Seen:
-    """What the last recorded step of a frame left in sight. `evaluation` is the activation of its root frame."""
+    """What the last recorded step of a frame left in sight."""
 
     activation: Activation
-    evaluation: Activation
-    stack: list[Value | Sighted] = field(default_factory=list)
-    locals: dict[str, Value | Sighted] = field(default_factory=dict)
+    locals: dict[str, Value | Contained] = field(default_factory=dict)
 
 
 @dataclass(eq=False, repr=False)

@@ -20,7 +20,7 @@ from explorer.compiler.capture.guards import Equals, Has
 from explorer.compiler.capture.values.base import Raised, Reconstructor, Tracer, Value, lacks_to_set, type_name
 from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import Attr, Source
+from explorer.ir.capture import Attr, Contained, Source
 
 PLAIN = (
     type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range,
@@ -75,6 +75,10 @@ class Constant(Value):
     def kind(self) -> type:
         """Its type, which is guarded in any case."""
         return type(self._value)
+
+    @property
+    def shared(self) -> bool:
+        return self._value is None
 
     @property
     def value(self) -> Any:
@@ -171,6 +175,7 @@ class Null(Value):
     """CPython's empty slot beside a callable, or an unbound local that is put aside."""
 
     of_type = type(None)
+    shared = True
 
     def describe(self) -> str:
         return "null"
@@ -273,8 +278,8 @@ class SizeValue(Value):
     def reconstruct(self, r: Reconstructor) -> None:
         r.size(self.sym)
 
-    def shown(self, depth: int = 2) -> str:
-        return self.describe()  # ShapeEnv may come to know the number
+    def shown(self, depth: int = 2) -> Contained:
+        return self.changing(self.describe())  # ShapeEnv may come to know the number
 
     def describe(self) -> str:
         return f"size {self.sym}"

@@ -14,7 +14,7 @@ from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import attribute_in_c
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import Source
+from explorer.ir.capture import Contained, Source
 
 
 class IteratorValue(Value):
@@ -25,8 +25,8 @@ class IteratorValue(Value):
     def key(self) -> Any:
         return self
 
-    def shown(self, depth: int = 2) -> str:
-        return self.describe()
+    def shown(self, depth: int = 2) -> Contained:
+        return self.changing(self.describe())
 
     def iterate(self, t: Tracer) -> Value:
         return self

@@ -50,6 +50,7 @@ class DictValue(ObjectValue):
         entry = self.entries[k]
         if isinstance(entry[1], Lazy):
             entry[1] = t.wrap(entry[1].source, entry[1].given)
+            t.effects.read += 1
         return entry[1]  # type: ignore[no-any-return]
 
     def keys(self) -> list[Value]:

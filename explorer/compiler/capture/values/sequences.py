@@ -101,6 +101,7 @@ class SequenceValue(ObjectValue):
         item = self.items[index]
         if isinstance(item, Lazy):
             item = self.items[index] = t.wrap(item.source, item.given)
+            t.effects.read += 1
         return item  # type: ignore[no-any-return]
 
     def get_item(self, t: Tracer, key: Value) -> Value:

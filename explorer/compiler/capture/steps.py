@@ -1,0 +1,58 @@
+"""What is recorded of each step of the symbolic evaluator."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from explorer.compiler.capture.values.base import Frame, Seen, Tracer, Value
+from explorer.core.recorder import Room
+from explorer.ir.capture import Activation, Contained, EvaluatorSteps
+
+
+class StepRecorder:
+    """Records the steps of one evaluation: of most, only references to what the frame holds. What may change is told
+    when it is recorded, and not held, since the program may lose it."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self.steps = EvaluatorSteps()
+        room.run.events.append(self.steps)
+        self._changes = 0
+        self._activation: Activation | None = None
+        self._since = object()
+
+    def note(self, t: Tracer, frame: Frame, number: int) -> None:
+        """Step `number`, which is about to run the next instruction of `frame`, the innermost."""
+        if not self.room.takes():
+            return
+        seen = frame.seen
+        if seen is None:
+            outer = t.frames[-2].seen if len(t.frames) > 1 else None
+            seen = frame.seen = Seen(Activation(frame.code.qualname, None if outer is None else outer.activation))
+        changes = t.effects.version + t.effects.read + len(t.tape.shape_env.replacements)
+        if changes != self._changes or seen.activation is not self._activation:
+            # An instruction that enters another frame may change something after that frame's steps, and say so before.
+            self._since, self._changes, self._activation = object(), changes, seen.activation
+        bindings = frame.locals
+        if frame.cells:
+            bindings = bindings | {name: c.contents for name, c in frame.cells.items() if c.contents is not None}
+        if bindings != seen.locals:
+            locals = {name: v if type(v).shown is Value.shown else self._told(v) for name, v in bindings.items()}
+            if locals != seen.locals:
+                seen.locals = locals
+        steps = self.steps
+        steps.begun.append(perf_counter())
+        steps.numbers.append(number)
+        steps.instructions.append(frame.code.instructions[frame.position].id)
+        steps.activations.append(seen.activation)
+        steps.nodes.append(t.tape.nodes)
+        steps.locals.append(seen.locals)
+        # Each step looks at all that its frame holds: what is shown as itself, which is most of it, is not asked.
+        steps.held += [v if type(v).shown is Value.shown else self._told(v) for v in frame.stack]
+        steps.ends.append(len(steps.held))
+
+    def _told(self, value: Value) -> Value | Contained:
+        """What it is now, asked once between two changes of anything."""
+        if value.told is None or value.told[0] is not self._since:
+            value.told = self._since, value.shown()
+        return value.told[1]
