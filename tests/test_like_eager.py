@@ -14,6 +14,9 @@ import pytest
 import torch
 
 import explorer
+from capturing import Captures
+from explorer.compiler.capture import optimize
+from explorer.compiler.config import Config
 
 SEEN: list[Any] = []
 
@@ -227,6 +230,32 @@ def test_a_cache_is_asked(asked: str, dynamic: bool | None) -> None:
         return found
 
     assert seen(explorer.compile(space["fn"], dynamic=dynamic)) == seen(space["fn"])
+
+
+INSTALLED = """
+import functools
+
+@functools.cache
+def is_available(k):
+    return k == 3
+
+def fn(x, held):
+    held["calls"] = held["calls"] + 1
+    return x * 2 if is_available(3) and not is_available(held["calls"]) else x
+"""
+
+
+@pytest.mark.parametrize("file, whole", [("/site-packages/caches.py", True), ("/caches.py", False)])
+def test_a_cache_of_an_installed_package_does_not_break_the_graph(file: str, whole: bool) -> None:
+    """Models of packages ask caches everywhere; a program's own may be asked for its cache_info()."""
+    space: dict[str, Any] = {"__name__": "caches"}
+    exec(compile(INSTALLED, file, "exec"), space)
+    captures, results = Captures(), []
+    for fn in (optimize(space["fn"], Config(), captures), space["fn"]):
+        held = {"calls": 1}
+        results.append([(fn(torch.ones(2), held).tolist(), dict(held)) for _ in range(3)])
+    assert results[0] == results[1]
+    assert bool(captures.breaks) is not whole
 
 
 GENERATORS = [

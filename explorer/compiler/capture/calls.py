@@ -17,6 +17,7 @@ import sysconfig
 import types
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 import torch
@@ -92,6 +93,13 @@ def optrees() -> dict[Any, types.FunctionType]:
     in_python = importlib.import_module(OPTREE)
     mended = [each for each in vars(in_python).values() if hasattr(each, "__torch_dynamo_polyfill__")]
     return {each.__torch_dynamo_original__: each.__torch_dynamo_polyfill__ for each in mended}
+
+
+def _is_installed(function: object) -> bool:
+    """Whether a package that was installed has it: the program that uses the package does not ask for its counts, or
+    change what it reads."""
+    code = getattr(function, "__code__", None)
+    return code is not None and not {"site-packages", "dist-packages"}.isdisjoint(Path(code.co_filename).parts)
 
 
 class Calls(Tracer, Protocol):
@@ -310,7 +318,8 @@ class Calls(Tracer, Protocol):
         def effects() -> tuple[object, ...]:
             return self.effects.outside, self.tape.written_inputs(), self.tape.mode.drew
 
-        if not is_library(function.__module__) and not self.config.fullgraph:
+        of_program = not (is_library(function.__module__) or _is_installed(function.__wrapped__))
+        if of_program and not self.config.fullgraph:
             refuse("of the program: guards that ask it would count in its cache_info()")
         about = function.cache_info()
         if about.currsize == about.maxsize:
@@ -322,7 +331,7 @@ class Calls(Tracer, Protocol):
             refuse("whose function raises")
         if effects() != before:
             refuse("with side effects")
-        if (before[0] or before[1]) and not is_library(function.__module__):
+        if (before[0] or before[1]) and of_program:
             refuse("after side effects, which its function may see")
         given = [self._asked_with(value, refuse) for value in (*args, *kwargs.values())]
         sources = [each for each, _ in given if isinstance(each, Source)]
