@@ -3,15 +3,22 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 import torch
 
 import explorer
+from explorer.compiler.capture import hook
+from explorer.core.recorder import TOTALS
+from explorer.ir.capture import CompilerBug
 from explorer.show.view import html
 
 ROOT = Path(__file__).parent.parent
+PACKAGE = os.path.dirname(explorer.__file__) + os.sep
 
 PROGRAM = """
 import resource, signal, sys, warnings
@@ -111,3 +118,70 @@ def test_what_the_program_raises_comes_through() -> None:
 
     with pytest.raises(RuntimeError, match="size of tensor"):
         explorer.explore(wrong)(torch.ones(4))
+
+
+def raising(place: object, fault: type[Exception], reached: Counter[object]) -> None:
+    """Raise in the function of the package at `place`, the first time that it starts; count those that start."""
+
+    def trace(frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if code.co_filename.startswith(PACKAGE):
+            at = (code.co_filename[len(PACKAGE) :], code.co_firstlineno, code.co_qualname)
+            reached[at] += 1
+            if at == place and reached[at] == 1:
+                raise fault("made for this test")
+
+    sys.settrace(trace)
+
+
+def answers(compile: Any, place: object = None, fault: type[Exception] = RuntimeError) -> tuple[list[object], Any]:
+    """What calls of a function give, with prints, a break and a recompile, and which functions they reached."""
+    said: list[object] = []
+    reached: Counter[object] = Counter()
+
+    def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
+        y = torch.relu(x) * by
+        said.append(by)
+        if y.sum() > 0:
+            y = y.sin()
+        return y
+
+    called = compile(scaled)
+    raising(place, fault, reached)
+    try:
+        said += [called(torch.ones(size), by).tolist() for size, by in ((3, 1.0), (3, 1.0), (4, 0.0))]
+    finally:
+        sys.settrace(None)
+    return said, reached
+
+
+OWN_FRAMES = ("run", "Engine.__call__")
+"""Frames of the package in which nothing has begun yet: Python itself raises there where its stack ends."""
+
+
+@pytest.fixture(scope="module")
+def places() -> list[Any]:
+    return [at for at in sorted(answers(explorer.compile)[1]) if not at[2].endswith(OWN_FRAMES)]
+
+
+@pytest.mark.parametrize("number", range(24))
+def test_an_error_of_ours_anywhere_does_not_reach_the_program(places: list[Any], number: int) -> None:
+    fault = (RuntimeError, MemoryError, RecursionError, AssertionError)[number % 4]
+    eager, _ = answers(lambda function: function)
+    assert answers(explorer.compile, places[number * len(places) // 24], fault)[0] == eager
+
+
+@pytest.mark.parametrize("name", ["modes", "stance", "rules_in_force"])
+def test_an_error_before_a_frame_is_seen_does_not_reach_the_program(name: str, monkeypatch: Any) -> None:
+    compiled = explorer.compile(torch.sin)
+    x = torch.ones(3)
+
+    def broken() -> None:
+        raise MemoryError("made for this test")
+
+    before = TOTALS[CompilerBug.TOTAL]
+    with monkeypatch.context() as patched:
+        patched.setattr(hook, name, broken)
+        assert torch.equal(compiled(x), torch.sin(x))
+    assert TOTALS[CompilerBug.TOTAL] == before + 1
+    torch.testing.assert_close(compiled(x), torch.sin(x))

@@ -8,6 +8,7 @@ guard takes; that difference is `_verbose`.
 from __future__ import annotations
 
 import sys
+import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from explorer.compiler.capture.reasons import FRAME_MODE
 from explorer.core.reasons import Why
 from explorer.core.recorder import note
 from explorer.core.rules import rules_in_force
-from explorer.ir.capture import CallSkipped
+from explorer.ir.capture import CallSkipped, CompilerBug
 
 GuardManager = primitives.GuardManager
 _TAKES_STACK = "arg2" in (primitives.GuardManager.add_type_match_guard.__doc__ or "")
@@ -279,16 +280,21 @@ def watched(
     def run(*args: object, **kwargs: object) -> object:
         nonlocal code, defaults, named
         if follows.__code__ is not code or follows.__defaults__ is not defaults or follows.__kwdefaults__ is not named:
-            code, defaults, named = follows.__code__, follows.__defaults__, follows.__kwdefaults__
             update()
-        if active := modes():
-            note(CallSkipped, getattr(function, "__qualname__", repr(function)), Why(FRAME_MODE, active))
-            return function(*args, **kwargs)
-        if stance() == "force_eager":
+            code, defaults, named = follows.__code__, follows.__defaults__, follows.__kwdefaults__
+        seen_by = None
+        try:
+            if active := modes():
+                note(CallSkipped, getattr(function, "__qualname__", repr(function)), Why(FRAME_MODE, active))
+            elif stance() != "force_eager":
+                rules = rules_in_force()
+                seen_by = callback.under(rules) if rules.table else callback
+        except Exception:
+            note(CompilerBug, getattr(function, "__qualname__", repr(function)), traceback.format_exc())
+        if seen_by is None:
             return function(*args, **kwargs)
         previous_region = change_region(_REGION)
-        rules = rules_in_force()
-        previous = enter_frames(callback.under(rules) if rules.table else callback)
+        previous = enter_frames(seen_by)
         if previous_region == _REGION and type(previous) is not type(callback):
             previous_region = -1  # another thread's: callbacks belong to a thread, the region to all
         try:
