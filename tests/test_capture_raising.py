@@ -567,6 +567,45 @@ def test_what_no_version_counts_is_written_once(write, refused, kept, monkeypatc
     assert outcome(explorer.compile(program, backend="eager")) == outcome(program)
 
 
+@pytest.mark.parametrize("side", [16, 512])
+@pytest.mark.parametrize("written_first", [True, False])
+def test_a_refusal_that_the_program_handles_leaves_what_eager_leaves(side, written_first) -> None:
+    def program(total, x, at):
+        try:
+            if written_first:
+                total.add_(1)
+            y = x[at]
+            total.add_(y.sum())
+        except IndexError:
+            return "handled"
+        return y * total.sum()
+
+    def outcome(function):
+        total, said = torch.zeros(side, side), []
+        for at in ([0, 1], [0, 99], [2, 1]):
+            result = function(total, torch.ones(4), torch.tensor(at))
+            said += [result if isinstance(result, str) else result.tolist(), total[0, 0].item(), total._version]
+        return said
+
+    assert outcome(explorer.compile(program)) == outcome(program)
+
+
+def test_a_graph_that_has_no_memory_left_has_written_its_input_once() -> None:
+    def program(total, x):
+        total.add_(1)
+        y = (total.sum() * x).relu()
+        return y[:, None].expand(-1, y.shape[0]).cumsum(0) + (total @ total).sum()
+
+    def outcome(function):
+        total = torch.zeros(4, 4)
+        function(total, torch.ones(5))
+        with pytest.raises(RuntimeError, match="can't allocate memory"):
+            function(total, torch.ones(1 << 23))
+        return total.tolist(), total._version
+
+    assert outcome(explorer.compile(program, dynamic=True)) == outcome(program)
+
+
 BATCH_NORMS = [
     lambda stats, x: torch.nn.functional.batch_norm(x, *stats, training=True),
     lambda stats, x: torch.nn.functional.instance_norm(x, *stats, use_input_stats=True),

@@ -216,6 +216,11 @@ Values = Sequence[Any]
 _set_versions: Any = torch._C._autograd._unsafe_set_version_counter
 
 
+def set_versions(versions: Sequence[tuple[Tensor, int]]) -> None:
+    if versions:
+        _set_versions(*zip(*versions, strict=True))
+
+
 class Writing:
     """The changes of inputs that remain when the graph has run."""
 
@@ -245,16 +250,14 @@ class Writing:
                 given[restride.index] = target.as_strided(*before)
         return given
 
-    def __call__(self, inputs: Values, given: Values, values: Values, versions: Sequence[tuple[Tensor, int]]) -> None:
-        """`values` are the forward outputs, `versions` what the inputs' become."""
+    def __call__(self, inputs: Values, given: Values, values: Values) -> None:
+        """`values` are the forward outputs."""
         for restride, rank, facts in self._numbers(given):
             if (target := given[restride.index]) is inputs[restride.index]:
                 _restride(target, restride, rank, facts)
         for index, output in self._after:
             with torch.set_grad_enabled(values[output].requires_grad):
                 inputs[index].copy_(values[output])
-        if versions:
-            _set_versions(*zip(*versions, strict=True))
 
     def _numbers(self, inputs: Values) -> list[tuple[joint.Restride, int, list[object]]]:
         return [(restride, rank, sizes(inputs)) for restride, rank, sizes in self._restrides]

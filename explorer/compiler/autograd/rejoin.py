@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from explorer.compiler.autograd.aliases import Returning, Writing, overlaps, unviewed
+from explorer.compiler.autograd.aliases import Returning, Writing, overlaps, set_versions, unviewed
 from explorer.compiler.autograd.backward import Backward
 from explorer.compiler.autograd.grad_functions import Routes
 from explorer.core.text import Line, Text, count
@@ -143,9 +143,12 @@ def finished(plan: Traced | Partitioned, run: Half) -> Call:
 
     def call(*inputs: object) -> tuple[object, ...]:
         versions = writing.versions(inputs)
-        given = writing.move(inputs) if moves else inputs
-        values = run(given)
-        writing(inputs, given, values, versions)
+        try:
+            given = writing.move(inputs) if moves else inputs
+            values = run(given)
+            writing(inputs, given, values)
+        finally:  # where it raises too: what it wrote by then cannot be told
+            set_versions(versions)
         return returning(inputs, values)
 
     return call

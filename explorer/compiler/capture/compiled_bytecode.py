@@ -32,7 +32,15 @@ from explorer.compiler.capture.resume import (
     run_continuations,
     split,
 )
-from explorer.compiler.capture.saved_inputs import AfterDraws, Before, BeforeDrawing, CountedBeforeDrawing, Drawn
+from explorer.compiler.capture.saved_inputs import (
+    AfterDraws,
+    Before,
+    BeforeDrawing,
+    CountedBeforeDrawing,
+    Drawn,
+    WholeBefore,
+    WholeBeforeDrawing,
+)
 from explorer.compiler.capture.shapes import of_compile
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import NULL, Constant
@@ -417,7 +425,10 @@ def _versions(t: Tracer, r: Reconstruction) -> list[Instruction] | None:
     loaded = [r.load(source) for source in written]
     counted = all(map(t.tape.counts_writes, written))
     if late or drew or t.draws:
-        keep = (BeforeDrawing if late else CountedBeforeDrawing) if drew else Before
+        whole = late and t.tape.runs_again
+        keep: type[Before] = WholeBefore if whole else Before
+        if drew:
+            keep = WholeBeforeDrawing if whole else BeforeDrawing if late else CountedBeforeDrawing
         return after_draws(build.call([build.load_const(keep)], [[build.load_const(counted)], *loaded]))
     if not counted:
         return None

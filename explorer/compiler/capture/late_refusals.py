@@ -46,11 +46,13 @@ def check_order(t: Tracer, kind: str, target: object, args: tuple[object, ...], 
     """Break before a call that may be refused after writes that autograd records. No such write can be undone, to run
     the frame again for what the program did besides, or does about the error. With fullgraph=True there is no break,
     and these effects are lost where the call is refused."""
-    if t.config.fullgraph or not _may_refuse(kind, target, args, kwargs) or not t.tape.recorded_inputs():
+    if not _may_refuse(kind, target, args, kwargs):
         return
     handled = any(frame.handlers[frame.position - 1] is not None or frame.handled for frame in t.frames)
     if handled or t.effects.changes:
-        unsupported(reasons.REFUSED_LATE, _name(target))
+        if not t.config.fullgraph and t.tape.recorded_inputs():
+            unsupported(reasons.REFUSED_LATE, _name(target))
+        t.tape.runs_again = True
 
 
 def refuses_late(tape: Tape) -> bool:

@@ -3,12 +3,11 @@ be run again."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import sys
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 
 from explorer.compiler.capture.hook import unwatched
 from explorer.ir.graph import is_refused, version
@@ -44,11 +43,13 @@ class Before:
             return self.counted and self.versions == list(map(version, self.tensors))
         if any(recorded(tensor) is not made_by for tensor, _, _, made_by in self.kept):
             return False
-        for tensor, alias, storage, _ in self.kept:
-            with torch.no_grad(), nullcontext() if tensor.is_inference() else preserved_version(tensor):
+        for (tensor, alias, storage, _), version_before in zip(self.kept, self.versions, strict=True):
+            with torch.no_grad():
                 if _place(tensor) != _place(alias):
                     tensor.data = alias
                 _bytes(alias.untyped_storage())[: storage.nbytes()].copy_(_bytes(storage))
+            if version_before is not None:
+                _autograd._unsafe_set_version_counter((tensor,), (version_before,))
         return True
 
 
@@ -65,6 +66,18 @@ class BeforeDrawing(Before):
     def put_back(self) -> bool:
         set_generators(self.random)
         return super().put_back()
+
+
+class WholeBefore(Before):
+    """For a graph that the program has to be run again for: it handles the error, or did something else before."""
+
+    __slots__ = ()
+    most_kept = sys.maxsize
+
+
+class WholeBeforeDrawing(BeforeDrawing):
+    __slots__ = ()
+    most_kept = sys.maxsize
 
 
 class CountedBeforeDrawing(BeforeDrawing):

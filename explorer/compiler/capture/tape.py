@@ -107,6 +107,8 @@ class Tape:
         self.graph = fx.Graph()
         self.checks_later = False
         """Whether an assertion is checked after the graph."""
+        self.runs_again = False
+        """Whether the program is run again where the graph is refused: it handles the error, or did more before."""
         self.branches: list[Branch] = []
         """The functions of higher-order operators that are being evaluated, innermost last: nodes go to the last."""
         self.modules: dict[str, fx.GraphModule] = {}
