@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.fuzz.observe import Fact
+from benchmarks.fuzz.observe import Fact, Observer
 from benchmarks.fuzz.program import Program, grow
 from benchmarks.fuzz.shrink import shrunk
 from benchmarks.fuzz.stream import isolated, stream
@@ -119,6 +119,20 @@ def test_a_program_that_ends_the_process_in_eager_too_is_dropped():
 
     tally = stream("any", "eager", 1, 0, lambda begun: begun >= 1, lambda tally: None, made)
     assert tally.outcomes["dropped"] == 1 and not tally.kinds
+
+
+def test_tensors_without_values_are_compared_by_what_they_say():
+    def told(*results):
+        observer = Observer()
+        observer.see("R", results)
+        return observer.finish()
+
+    real, meta, again = (torch.ones(2, 3, device=each) for each in ("cpu", "meta", "meta"))
+    for exact in (False, True):
+        assert difference(told(meta, meta[0]), told(again, again[0]), exact) is None
+        for other in (real, meta.t(), meta.double(), meta[:1]):
+            assert difference(told(meta), told(other), exact) is not None
+            assert difference(told(other), told(meta), exact) is not None
 
 
 def test_numbers_in_texts_may_be_rounded():

@@ -243,6 +243,7 @@ class Observer:
         except RuntimeError as error:  # a view that autograd forbids, since its base was modified
             return self.error(place, error)
         flags += [name for name in ("is_conj", "is_neg", "is_inference") if getattr(value, name)()]
+        flags += ["meta"] * value.is_meta
         shown = f"{type(value).__name__} {value.dtype} {tuple(value.shape)} strides {tuple(strides)} {' '.join(flags)}"
         with torch.no_grad():
             self.tell(place, shown, value.detach().clone() if not value.is_inference() else _copy(value), value)
@@ -341,6 +342,8 @@ def _close_numbers(one: list[float], other: list[float], tolerance: float) -> bo
 
 
 def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
+    if one.is_meta:  # no values; where only one is, their texts differ
+        return True
     one, other = one.flatten(), other.flatten()  # unsqueeze() makes more dimensions than operators take
     if not (one.is_floating_point() or one.is_complex()):
         return torch.equal(one, other)
