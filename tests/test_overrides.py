@@ -208,6 +208,89 @@ def test_another_wrapper_compiles_again():
     assert [call(Scaled(torch.ones(n), n)).sum().item() for n in (3, 4, 5)] == [9, 16, 25]
 
 
+class Told(TwoTensor):
+    """One that says no more of itself than `context`, and is made again by `make`."""
+
+    def __init__(self, a, b, label="none", context=None):
+        super().__init__(a, b)
+        self.label, self.context = label, context
+
+    def __new__(cls, a, b, label="none", context=None):
+        return TwoTensor.__new__(cls, a, b)
+
+    def __tensor_flatten__(self):
+        return ["a", "b"], self.context
+
+    def times(self, n):
+        return type(self)(self.a * n, self.b * n, self.label, self.context)
+
+
+def remade(make):
+    made = type("Again", (Told,), {})
+    made.__tensor_unflatten__ = staticmethod(lambda inside, context, *_: make(made, inside["a"], inside["b"], context))
+    return made
+
+
+REMADE = {
+    "itself": lambda cls, a, b, context: cls(a, b, context=context),
+    "another class": lambda cls, a, b, context: Told(a, b),
+    "its parent": lambda cls, a, b, context: TwoTensor(a, b),
+    "one of its subclasses": lambda cls, a, b, context: type("Sub", (cls,), {})(a, b),
+    "no wrapper": lambda cls, a, b, context: a * 2,
+    "other order": lambda cls, a, b, context: cls(b, a),
+    "other values": lambda cls, a, b, context: cls(a * 2, b),
+    "other memory": lambda cls, a, b, context: cls(a.clone(), b),
+    "other dtype": lambda cls, a, b, context: cls(a.double(), b.double()),
+    "other sizes": lambda cls, a, b, context: cls(a[:1], b[:1]),
+    "another attribute": lambda cls, a, b, context: cls(a, b, "again", context),
+    "an attribute more": lambda cls, a, b, context: setattr(made := cls(a, b), "more", 1) or made,
+    "another context": lambda cls, a, b, context: cls(a, b, context=7),
+    "an error": lambda cls, a, b, context: 1 / 0,
+}
+OF_WRAPPERS = {
+    "type": lambda x: type(x).__name__,
+    "made": lambda x: x.times(2),
+    "attributes": lambda x: (x.label, vars(x).get("more"), x.a + 1),
+    "part": lambda x: x.a * 2 + x.b,
+    "written": lambda x: (x.a.add_(1), x.times(3)),
+}
+
+
+def shown(value):
+    if isinstance(value, (tuple, list)):
+        return [*map(shown, value)]
+    if not isinstance(value, TwoTensor):
+        return (value.tolist(), value.dtype) if isinstance(value, torch.Tensor) else value
+    others = {name: held for name, held in vars(value).items() if name not in "ab"}
+    return type(value).__name__, shown([value.a, value.b]), others
+
+
+@pytest.mark.parametrize("program", OF_WRAPPERS)
+@pytest.mark.parametrize("how", REMADE)
+def test_a_wrapper_is_what_its_class_makes_again_or_runs_eagerly(how, program):
+    cls, function = remade(REMADE[how]), OF_WRAPPERS[program]
+    call = explorer.compile(function, backend="aot_eager", fullgraph=(how, program) == ("itself", "part"))
+    for grad in (False, True):
+        found = []
+        for each in (function, call):
+            x = cls(*(torch.arange(3.0).requires_grad_(grad) * n for n in (1, 2)))
+            found.append(shown([each(x), x]))
+        assert found[0] == found[1]
+
+
+def test_what_a_wrapper_says_of_itself_is_guarded_with_all_that_it_holds():
+    def scaled(x):
+        return x.a * x.context["scale"][0], x.label
+
+    cls = remade(lambda cls, a, b, context: cls(a, b, label, context))
+    call, context = explorer.compile(scaled, backend="aot_eager"), {"scale": [2]}
+    for label in ("none", "one"):
+        for scale in (2, 2.0, True, 1, -0.0, 0.0):
+            context["scale"][0] = scale
+            x = cls(*(torch.ones(3, dtype=torch.int32) for _ in "ab"), label, context)
+            assert str(call(x)) == str(scaled(x))
+
+
 class Into(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):

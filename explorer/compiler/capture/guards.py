@@ -377,9 +377,32 @@ def iterates_over(expected: object) -> PythonCheck:
     return PythonCheck("goes over", repr(expected), check)
 
 
-def same_value(expected: object) -> PythonCheck:
-    """Of the same type, and equal to it in Python."""
-    return PythonCheck("==", shortened(expected), lambda v: type(v) is type(expected) and bool(v == expected))
+def same_value(
+    expected: object, relation: str = "==", of: Callable[[Any], object] = lambda value: value
+) -> PythonCheck:
+    """Of the same type, and equal to it in Python, with all that it holds now. `of`: what of the value is compared."""
+    before = _copied(expected)
+    return PythonCheck(relation, shortened(expected), lambda v: is_same_value(of(v), before))
+
+
+def is_same_value(value: Any, expected: object) -> bool:
+    kinds = {type(value), type(expected)}
+    if len(kinds) > 1:
+        return False
+    if isinstance(expected, (tuple, list)):
+        return len(value) == len(expected) and all(map(is_same_value, value, expected))
+    if isinstance(expected, dict):
+        return is_same_value([*value.items()], [*expected.items()])
+    if isinstance(expected, float):
+        return repr(value) == repr(expected)
+    return value is expected or not isinstance(expected, torch.Tensor) and bool(value == expected)
+
+
+def _copied(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    kind = type(value)
+    return kind(map(_copied, value)) if isinstance(value, (list, tuple, set)) and kind in (list, tuple, set) else value
 
 
 def same_members(expected: object) -> PythonCheck:

@@ -10,12 +10,13 @@ import math
 import operator
 import types
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch.nested._internal.nested_tensor import NestedTensor
 
 from explorer.compiler.capture import guards, hook, reasons
 from explorer.compiler.capture.operator_checks import lies
@@ -451,8 +452,44 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
         unsupported(reasons.TENSOR_SUBCLASS, f"{source.name}: what is first inside has other sizes")
     made = graph_call(t, "call_function", unflattening(type(given), names, context, given.requires_grad), parts, {})
     assert isinstance(made, TensorValue)
+    fakes = [part.fake for part in parts if isinstance(part, TensorValue)]
+    if not _is_again(made.fake, given, dict(zip(names, fakes, strict=True))):
+        unsupported(reasons.TENSOR_SUBCLASS, f"{source.name}: {_NOT_AGAIN}")
+    others = guards.same_value(_attributes(given, names), "attributes are", lambda value: _attributes(value, names))
+    t.guard(source, others, _WHY)
     made.source, made.given = source, given
     return made
+
+
+_NOT_AGAIN = "its class makes another tensor of what is inside"
+
+
+def _is_again(made: Any, wrapper: Any, parts: Mapping[str, torch.Tensor]) -> bool:
+    """Whether what a class made of these parts is like the wrapper that they are of: its kind, what it says of itself,
+    all of its attributes; and whether what is inside are the parts."""
+    if type(made) is not type(wrapper):
+        return False
+    taken, again = wrapper.__tensor_flatten__(), made.__tensor_flatten__()
+    if not guards.is_same_value((again, _attributes(made, again[0])), (taken, _attributes(wrapper, taken[0]))):
+        return False
+    return all(_is_part(getattr(made, name), part) for name, part in parts.items())
+
+
+def _is_part(inside: Any, part: Any) -> bool:
+    """Whether it is this tensor, or is it without its gradient."""
+    if inside is part or not is_wrapper(part):
+        return inside is part or lies(inside) == lies(part)
+    return _is_again(inside, part, {name: getattr(part, name) for name in part.__tensor_flatten__()[0]})
+
+
+def _attributes(wrapper: torch.Tensor, names: Sequence[str]) -> dict[str, object]:
+    """What the program finds in a wrapper beside the tensors inside."""
+    if type(wrapper) is NestedTensor:  # torch's own, which says all of itself
+        return {}
+    return {name: held for name, held in vars(wrapper).items() if name not in names and not name.startswith(_TORCHS)}
+
+
+_TORCHS = ("_dynamo_", "_is_param")
 
 
 def _part(t: Tracer, source: Source, given: torch.Tensor, name: str) -> Value:
@@ -492,7 +529,11 @@ def wrapped_again(t: Tracer, wrapper: TensorValue) -> tuple[Callable[..., torch.
         else graph_call(t, "call_function", getattr, [wrapper, Constant(name)], {})
         for name in names
     ]  # fmt: skip
-    return unflattening(wrapper.cls, names, context, fake.requires_grad), parts
+    make = unflattening(wrapper.cls, names, context, fake.requires_grad)
+    fakes = [part.fake for part in parts if isinstance(part, TensorValue)]
+    if not _is_again(t.tape.call("call_function", make, (*fakes,), {}), fake, dict(zip(names, fakes, strict=True))):
+        unsupported(reasons.TENSOR_SUBCLASS, f"{wrapper.describe()}: {_NOT_AGAIN}")
+    return make, parts
 
 
 @functools.cache
