@@ -6,6 +6,7 @@ import collections
 import contextlib
 import functools
 import io
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -411,6 +412,60 @@ def test_integers_of_the_program_that_leave_64_bits(computed: str, dtype: torch.
             except (RuntimeError, OverflowError) as error:
                 found.append(type(error))
         assert found[0] == found[1]
+
+
+OUT_OF_64_BITS = [2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2**64, 10**20, -(10**400)]
+GIVEN_TO_TORCH = [
+    "x * n", "x + n", "x - n", "n > x", "x // n", "torch.full((2,), n)", "torch.tensor(n)", "torch.arange(n, n + 2)",
+    "x.clone().fill_(n)", "x.clamp(max=n)", "x ** n", "operator.setitem(x, 0, n)", "x.roll(n)",
+    "x.narrow(0, 0, n % 2).add_(n)", "torch.where(x > 0, n, x)", "float(n) * x", "n * 2", "x.unsqueeze(n)", "x[n:]",
+    "x.new_tensor([n])",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+@pytest.mark.parametrize("computed", GIVEN_TO_TORCH)
+def test_what_torch_makes_of_integers_that_leave_64_bits(computed: str, is_used: bool) -> None:
+    """Also where nobody asks for the result, which is no part of the compiled graph."""
+    space: dict[str, Any] = {"torch": torch, "operator": operator}
+    exec(f"def fn(x, n=3):\n    y = {computed}\n    return {'y' if is_used else 'x * 1'}", space)
+    for backend in ("explorer", "aot_eager"):
+        compiled = explorer.compile(space["fn"], dynamic=True, backend=backend)
+        for n in (3, 5, *OUT_OF_64_BITS, True, -1):
+            found: list[Any] = []
+            for call in (space["fn"], compiled):
+                try:
+                    found.append(str(call(torch.ones(3, dtype=torch.int64), n)))
+                except (RuntimeError, OverflowError, IndexError, TypeError, ValueError) as error:
+                    found.append((type(error), str(error)))
+            assert found[0] == found[1]
+
+
+OF_NUMBERS = [
+    "torch.tensor([n, 1])", "torch.tensor([[n, n // 2], [1, 2]])", "torch.as_tensor((n, 2))", "torch.tensor([n, 1.5])",
+    "torch.tensor([n, True])", "torch.tensor([n, 1], dtype=torch.float64)", "torch.tensor(data=[n, 1])",
+    "torch.tensor(n)", "x.new_tensor([n, 3])", "x.long().new_tensor([n, 3])", "torch.LongTensor([n, 2])",
+    "torch.Tensor([n, 2])", "torch.tensor([x.shape[0], n])", "torch.tensor([n % 100, 1], dtype=torch.int8)",
+    "torch.asarray([n])",
+    "torch.tensor([n, 2.0], requires_grad=True)", "torch.tensor([n, 1j])",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("made", OF_NUMBERS)
+def test_tensors_of_integers_of_the_program(made: str) -> None:
+    space: dict[str, Any] = {"torch": torch}
+    exec(f"def fn(x, n):\n    return {made}", space)
+    compiled = explorer.compile(space["fn"], dynamic=True, fullgraph=True)
+    for n in (3, 5, 2**31, -(2**31) - 1, 2**40 + 1, 2**53 + 1, 2**62, 2**63 - 1, -(2**63) + 1):
+        assert str(compiled(torch.ones(3), n)) == str(space["fn"](torch.ones(3), n))
+
+
+def test_lists_of_integers_of_the_program_need_one_compile() -> None:
+    compiled = explorer.compile(lambda x, n: torch.tensor([n, 1]) + x, dynamic=True)
+    with explorer.watch(live=False) as log:
+        for n in (3, 5, 2**40):
+            compiled(torch.ones(2), n)
+    assert len(log.record.data.compiles) == 1
 
 
 class Doubling(torch.autograd.Function):

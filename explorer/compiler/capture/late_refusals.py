@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from torch import SymFloat, Tensor, fx
+from torch import SymFloat, SymInt, Tensor, fx
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.operator_checks import memory_of
@@ -91,6 +91,12 @@ def _divides(args: tuple[object, ...], kwargs: Arguments) -> bool:
     return kinds == {False} and not floats and not (isinstance(divisor, int) and divisor)
 
 
+def _by_exponent(args: tuple[object, ...], kwargs: Arguments) -> bool:
+    """Whether integers are raised to an integer that may be negative."""
+    exponent = args[1] if len(args) > 1 else kwargs.get("exponent")
+    return isinstance(exponent, fx.Node) and isinstance(info(exponent).value, SymInt)
+
+
 def _by_singular_values(args: tuple[object, ...], kwargs: Arguments) -> bool:
     return any(isinstance(each, int | float | str) and each in ("nuc", 2, -2) for each in (*args[1:], *kwargs.values()))
 
@@ -116,6 +122,7 @@ REFUSED: dict[str, May] = {
     **dict.fromkeys(("getitem", "setitem"), _by_index),
     "select": lambda args, kwargs: any(isinstance(each, fx.Node) for each in (*args[1:], *kwargs.values())),
     **dict.fromkeys("fmod remainder floor_divide mod floordiv imod ifloordiv".split(), _divides),
+    **dict.fromkeys(("pow", "ipow"), _by_exponent),
     **dict.fromkeys(("rmod", "rfloordiv"), lambda args, kwargs: _divides(args[::-1], kwargs)),
     **dict.fromkeys(
         ("div", "divide"), lambda args, kwargs: kwargs.get("rounding_mode") is not None and _divides(args, kwargs)

@@ -587,7 +587,7 @@ class Tape:
     def size_argument(self, size: torch.SymInt | torch.SymFloat | torch.SymBool) -> fx.Node | int | float | bool:
         """The graph's form of a symbolic size: a placeholder for a symbol, operator nodes for an expression."""
         expr = size.node.expr
-        self._check_in_64_bits(expr)
+        self.hold_in_64_bits(expr)
         if expr.is_integer and not is_whole(expr) and (source := self.source_of(expr)) is not None:
             return self._number_input(expr, source)  # Python computes it, floats and all, when the frame is entered
         try:
@@ -596,12 +596,12 @@ class Tape:
         except KeyError:
             unsupported(reasons.OPERATION, f"the size expression {size}")
 
-    def _check_in_64_bits(self, expr: sympy.Expr) -> None:
+    def hold_in_64_bits(self, expr: sympy.Expr) -> None:
         """Guard what generated code computes of the program's integers, which have no limit in Python."""
         if not expr.is_integer or expr.free_symbols.isdisjoint(self.program_numbers):
             return
         for part in sympy.postorder_traversal(expr):
-            grows = part.args and part.is_integer and not isinstance(part, _SHRINKS)
+            grows = part.is_integer and not isinstance(part, _SHRINKS)
             if not grows or part.free_symbols.isdisjoint(self.program_numbers):
                 continue
             if not self.shape_env.evaluate_expr(sympy.Le(sympy.Abs(part), _INT64.max)):

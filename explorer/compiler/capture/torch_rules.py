@@ -323,8 +323,11 @@ def _tensor(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value
         unsupported(reasons.NUMPY, f"torch.{function.__name__} of numbers of NumPy beside others")
     numbers = [t.float_of(each) for each in numbers]
     given = t.constant_of(kwargs["dtype"]) if "dtype" in kwargs else None
-    known = (NumberValue, FloatValue) if given is None or given.is_floating_point else NumberValue
-    if any(isinstance(each, known) for each in numbers) and not kwargs.keys() - {"dtype", "device"}:
+    refuses_none = not t.torch_state.modes and narrowest([*kwargs.values()]) is None
+    known: list[type[Value]] = [SizeValue if refuses_none else NumberValue]
+    if given is None or given.is_floating_point:
+        known.append(FloatValue)
+    if any(isinstance(each, tuple(known)) for each in numbers) and not kwargs.keys() - {"dtype", "device"}:
         kinds = {each.python_type() for each in numbers}
         if kinds <= {bool, int, float}:
             plain = torch.get_default_dtype() if float in kinds else torch.int64 if int in kinds else torch.bool
@@ -339,7 +342,17 @@ def _tensor(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value
         copied = recorded(t, "call_method", "clone", [recorded(t, "call_method", "detach", [data], {})], {})
         device = placed(t, function, kwargs).get("device")
         return copied if device is None else recorded(t, "call_method", "to", [copied, device], {})
-    return graph_call(t, "call_function", function, args, kwargs)
+    kwargs = {name: _fixed(t, each) for name, each in kwargs.items()}
+    return graph_call(t, "call_function", function, [_fixed(t, each) for each in args], kwargs)
+
+
+def _fixed(t: Tracer, data: Value) -> Value:
+    """Nested lists with the numbers that sizes are now: torch.tensor of symbols takes the lower 32 bits of them."""
+    if isinstance(data, SizeValue) and not isinstance(data, NumberValue):
+        return Constant(t.constant_of(data))
+    if isinstance(data, (ListValue, TupleValue)) and any(isinstance(each, SizeValue) for each in _numbers(t, data)):
+        return ListValue([_fixed(t, item) for item in t.items(data)])
+    return data
 
 
 def _is_numpys(value: Value) -> bool:
@@ -485,7 +498,7 @@ def _make_tensor(t: Tracer, *args: Value) -> Value:
     if len(args) == 1 and isinstance(args[0], (ListValue, TupleValue)):
         facts: dict[str, Value] = {"dtype": Constant(torch.get_default_dtype())}
         facts["device"] = Constant(torch.device("cpu"))
-        return graph_call(t, "call_function", torch.tensor, [args[0]], facts)
+        return _tensor(torch.tensor, t, [args[0]], facts)
     return _legacy(t, torch.get_default_dtype(), args)
 
 
@@ -496,7 +509,7 @@ def _legacy(t: Tracer, dtype: torch.dtype, args: Sequence[Value]) -> Value:
     if isinstance(first, TupleValue) and first.cls is torch.Size and len(args) == 1:
         return graph_call(t, "call_function", torch.empty, [TupleValue(t.items(first))], facts)
     if isinstance(first, (ListValue, TupleValue)) and len(args) == 1:
-        return graph_call(t, "call_function", torch.tensor, [first], facts)
+        return _tensor(torch.tensor, t, [first], facts)
     sizes = (first, *args)
     if all(isinstance(size, SizeValue) or isinstance(size, Constant) and type(size.value) is int for size in sizes):
         return graph_call(t, "call_function", torch.empty, [TupleValue(args or [first])], facts)

@@ -411,6 +411,8 @@ class Evaluator(Calls, DataModel):
         origin = value.source if isinstance(value, FloatValue) else self.tape.source_of(value.sym.node.expr)
         if origin is None or isinstance(value, NumberValue):
             return None
+        if isinstance(value, SizeValue):
+            self.tape.hold_in_64_bits(value.sym.node.expr)
         source = ir.AsTensor(origin)
         if source not in self._floats:
             given = ir.as_tensor(self.number_now(value))
