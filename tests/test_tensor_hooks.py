@@ -1,5 +1,6 @@
 """Hooks of tensors that compiled code registers: one graph, and gradients as in eager."""
 
+import contextlib
 import itertools
 
 import pytest
@@ -173,3 +174,51 @@ def test_hooks_of_inputs_that_the_backward_does_not_reach_are_not_called(reached
             results[place].sum().backward()
             found.setdefault((given, place), []).append(str((seen, x.grad, w.grad)))
     assert all(ours == eager for eager, ours in found.values())
+
+
+SAVING = {
+    "exp": lambda x: x.exp().sum(),
+    "product": lambda x: x * x,
+    "chain": lambda x: ((x + 1).sin() * 2).cos(),
+    "matrices": lambda x: (x @ x.mT).sum(),
+    "softmax": lambda x: torch.softmax(x, -1) * torch.log_softmax(x, -1),
+    "relu": lambda x: torch.relu(x).tanh(),
+    "norm": lambda x: torch.nn.functional.layer_norm(x, (3,)),
+    "loss": lambda x: torch.nn.functional.cross_entropy(x, torch.tensor([0, 1])),
+    "statistics": lambda x: x.var() + x.std() + x.prod() + x.max(),
+    "choice": lambda x: torch.where(x > 0, x, x * 2),
+    "indices": lambda x: x[torch.tensor([0])],
+    "several": lambda x: (x.exp(), x.sin()),
+    "not used": lambda x: (x.exp(), x.sin(), x + 1)[2],
+    "in place": lambda x: (x * 1).exp_().sum(),
+    "without gradients": lambda x: x.detach().exp() * 2,
+}
+
+
+@pytest.mark.parametrize("change", [lambda tensor: tensor, lambda tensor: tensor * 2], ids=["same", "changed"])
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("name", SAVING)
+def test_hooks_of_saved_tensors_see_what_eager_saves(name, backend, change):
+    compiled = explorer.compile(SAVING[name], backend=backend)
+    for is_hooked in (True, False, True):
+        found = []
+        for call in (SAVING[name], compiled):
+            seen = []
+
+            def pack(tensor, seen=seen):
+                seen.append(tensor.tolist())
+                return change(tensor) if tensor.is_floating_point() else tensor
+
+            def unpack(tensor, seen=seen):
+                seen.append("unpacked")
+                return tensor
+
+            x = torch.linspace(-1.0, 2.0, 6).view(2, 3).requires_grad_()
+            with torch.autograd.graph.saved_tensors_hooks(pack, unpack) if is_hooked else contextlib.nullcontext():
+                result = call(x)
+            first = result if isinstance(result, torch.Tensor) else result[0]
+            if first.requires_grad:
+                first.sum().backward()
+            found.append((seen, x.grad))
+        assert found[0][0] == found[1][0]
+        torch.testing.assert_close(found[0][1], found[1][1])

@@ -32,6 +32,7 @@ from explorer.compiler.autograd.aliases import (
     written_inputs,
 )
 from explorer.compiler.autograd.reasons import ALIASED_MUTATION, RESIZED
+from explorer.compiler.autograd.rejoin import unless_saving_hooked
 from explorer.compiler.autograd.tape import inside_inference_mode
 from explorer.compiler.capture import CAPTURE, DECODE, LINK, BackendFailed, CaptureInput, import_fx_graph
 from explorer.compiler.capture.hook import modes_put_aside
@@ -229,6 +230,7 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
     if of_torch and any(map(writes, graph.graph.nodes)):
         call = in_captured_layout(graph, call)
     call = unless_overlapping(graph, call, written) if written else call
+    call = unless_saving_hooked(graph, call) if of_torch else call
     return Compiled(graph.name, leaving_contexts(graph, call), (), Text((Line(f"compiled by {name}"),)))
 
 

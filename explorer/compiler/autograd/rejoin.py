@@ -16,7 +16,7 @@ from explorer.compiler.autograd.aliases import Returning, Writing, overlaps, set
 from explorer.compiler.autograd.backward import Backward
 from explorer.compiler.autograd.grad_functions import Routes
 from explorer.core.text import Line, Text, count
-from explorer.ir.graph import info
+from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Halves, Partitioned, Traced, placeholder_line
 from explorer.ir.program import Compiled, Program
 
@@ -176,10 +176,11 @@ def checked(plan: Traced | Partitioned, call: Call) -> Call:
 
 
 def unobserved(plan: Partitioned, call: Call) -> Call:
-    """`call`, unless somebody looks at what eager's backward does operator by operator: eager's own run then.
+    """`call`, unless somebody looks at what eager does operator by operator: eager's own run then.
 
-    Anomaly mode tells which operator made a NaN. A hook of an input sees None where the one backward function has
-    nothing for it, and eager does not reach the input at all where the outputs used do not come from it.
+    Anomaly mode tells which operator made a NaN. Hooks of saved tensors see what each operator saves. A hook
+    of an input sees None where the one backward function has nothing for it, and eager does not reach the input at all
+    where the outputs used do not come from it.
     """
     eager = functools.cache(plan.captured.module)
     routes = Routes(plan)
@@ -187,11 +188,25 @@ def unobserved(plan: Partitioned, call: Call) -> Call:
     looking = torch.is_anomaly_enabled
 
     def run(*inputs: Any) -> tuple[object, ...]:
-        if looking() or any(hooked(inputs[i]) for i in partial):
+        if looking() or saving_hooked() or any(hooked(inputs[i]) for i in partial):
             return eager()(*inputs)  # type: ignore[no-any-return]
         return call(*inputs)
 
     return run
+
+
+def unless_saving_hooked(captured: Graph, call: Callable[..., object]) -> Callable[..., object]:
+    """`call`, of another backend, unless hooks of the program see what is saved; eager's own run then."""
+    if not captured.grad_enabled or not any(map(wants_gradient, captured.inputs)):
+        return call
+    eager = functools.cache(captured.module)
+    return lambda *inputs: (eager() if saving_hooked() else call)(*inputs)
+
+
+def saving_hooked() -> bool:
+    """Whether hooks of the program see which tensors are saved. Torch's own, as of checkpointing, only keep them."""
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
+    return hooks is not None and not getattr(hooks[0], "__module__", "").startswith("torch.")
 
 
 def hooked(value: Tensor) -> bool:
