@@ -98,3 +98,47 @@ def test_of_an_operator() -> None:
             if any(each.numel() > 1000 or each.layout is not torch.strided for each in tensors):
                 continue
             assert not (found := differences(run, given)), f"{name}: {found}"
+
+
+KEEPING: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "statistics": lambda x, w: F.batch_norm(w * 2, x[0], x[1], None, None, True).sin().sum(),
+    "statistics of instances": lambda x, w: F.instance_norm(w.view(1, 3, 4), x[0, :3], x[1, :3]).exp().sum(),
+    "statistics read": lambda x, w: F.batch_norm(w.exp(), x[0], x[1], None, None, False).sin().sum(),
+    "added": lambda x, w: (x.add_(1) * w).sum(),
+    "added to a row": lambda x, w: (x[0].add_(1) * w).sum(),
+    "added, another row": lambda x, w: x[0].add_(1).sum() * 0 + (x[1] * w).sum(),
+    "added twice": lambda x, w: (x.add_(1) * w).sum() + x.mul_(2).sum(),
+    "kept, then added": lambda x, w: (x * w).sum() + x.add_(1).sum(),
+    "data": lambda x, w: x.data.add_(1).sum() + (x * w).sum(),
+    "turned": lambda x, w: (x.t_().t() * w).sum() + x.t_().sum(),
+    "not kept": lambda x, w: (x.add_(1) + w).sum(),
+    "a function of it kept": lambda x, w: (x.add_(1).exp() * w).sum(),
+}
+LATER: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "nothing": lambda x, w: None,
+    "the input": lambda x, w: x.add_(1),
+    "its first row": lambda x, w: x[0].add_(1),
+    "its last row": lambda x, w: x[-1].mul_(2),
+    "the leaf": lambda x, w: w.detach().add_(1),
+}
+
+
+@pytest.mark.parametrize("write", LATER)
+@pytest.mark.parametrize("program", KEEPING)
+def test_a_written_input_that_eager_keeps_is_not_written_again(program: str, write: str) -> None:
+    """Eager refuses the backward: its version is not that which was kept."""
+    compiled = explorer.compile(KEEPING[program])
+    for _ in range(2):
+        found: list[Any] = []
+        for call in (KEEPING[program], compiled):
+            x, w = torch.arange(12.0).view(3, 4) + 1, (torch.arange(12.0) / 10).view(3, 4).requires_grad_()
+            y = call(x, w)
+            version = x._version
+            LATER[write](x, w)
+            try:
+                y.backward()
+                found.append(("fine", version, w.grad))
+            except RuntimeError as error:
+                found.append((str(error).partition(":")[0].rstrip("."), version, None))
+        assert found[0][:2] == found[1][:2]
+        torch.testing.assert_close(found[0][2], found[1][2])

@@ -198,13 +198,17 @@ class Backward:
         stored = {parts.kept_at[source.id] for source in tensors if isinstance(source, SavedValue)}
         self._watched = [k for k in parts.eager_backward.kept if k not in stored]
         """Outputs that eager saves and this backward does not: saved for autograd to see that nobody writes them."""
-        self._seen = sorted({*parts.eager_backward.kept_inputs} - {*saved} - parts.signature.written)
-        """Inputs likewise. They are not kept alive: one that is gone is not written."""
+        growth = parts.signature.versions
+        self._seen = [(i, growth.get(i, 0)) for i in sorted({*parts.eager_backward.kept_inputs} - {*saved})]
+        """Inputs likewise, and by how much the call raises their versions. They are not kept alive: one that is gone is
+        not written."""
         self._cloned = (None,) * len(self.again.before)
 
     def remember(self, ctx: Any, inputs: Sequence[object], before: Sequence[Tensor]) -> None:
         ctx.packed = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
         ctx.again = self.again.remember(inputs, before, ctx.packed)
+        versions = ((inputs[i], version(inputs[i]), growth) for i, growth in self._seen)
+        ctx.seen = [(weakref.ref(x), at + growth) for x, at, growth in versions if at is not None]
 
     def save(self, ctx: Any, inputs: Sequence[Any], values: Sequence[Any]) -> None:
         """`values` are the forward half's outputs."""
@@ -215,7 +219,6 @@ class Backward:
         ctx.save_for_backward(*saved)
         ctx.numbers = self._numbers(inputs, values)
         ctx.layouts = [layout.at(values[k]) for layout, k in zip(self._layouts, self._flowing, strict=True)]
-        ctx.seen = [(weakref.ref(inputs[i]), version(inputs[i])) for i in self._seen]
         ctx.spent = 0
 
     def __call__(self, ctx: Any, tangents: Sequence[Tensor | None]) -> tuple[object, ...]:

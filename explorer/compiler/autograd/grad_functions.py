@@ -87,7 +87,7 @@ def _shared_evenly(
 
 
 def record(
-    outputs: Iterable[torch.Tensor], edges: Mapping[int, Any], made: Mapping[int, int], given: Mapping[int, int]
+    outputs: Iterable[torch.Tensor], edges: Mapping[int, Any], made: Mapping[int, int], given: Mapping[int, set[int]]
 ) -> GradFnGraph:
     """The autograd graph behind `outputs` as data, in the order in which a breadth-first walk meets it. `edges` are the
     gradient edges of the inputs, by index; `made` and `given` the identities of the memory of forward outputs and
@@ -115,7 +115,8 @@ def record(
         kept.update(memory_of(each) for each in (*saved, *attributes) if isinstance(each, torch.Tensor))
         nodes.append(GradFn(named[id(grad_fn)], kind, grad_fn.metadata.get(ORIGIN, ()), inputs, bool(saved)))
     leaving = {index: named[id(edge.node)] for index, edge in edges.items() if id(edge.node) in named}
-    outputs_kept, inputs_kept = (tuple(k for k, identity in all.items() if identity in kept) for all in (made, given))
+    outputs_kept = tuple(k for k, identity in made.items() if identity in kept)
+    inputs_kept = tuple(i for i, identities in given.items() if not identities.isdisjoint(kept))
     return GradFnGraph(tuple(nodes), heads, leaving, outputs_kept, inputs_kept)
 
 

@@ -380,7 +380,8 @@ class JointTracer:
             heads = [(i, seen) for i, (_, _, seen) in enumerate(outputs) if seen is not None and seen.requires_grad]
             values = [info(node).value for _, node, _ in outputs]
             memory = {k: storage_of(value) for k, value in enumerate(values) if isinstance(value, Tensor)}
-            given = {i: storage_of(info(self.placeholders[i]).value) for i in self.inputs}
+            both = {i: (self.placeholders[i], inputs[i].node) for i in self.inputs}  # before the writes, and after
+            given = {i: {storage_of(info(node).value) for node in nodes} for i, nodes in both.items()}
             eager = record([seen for _, seen in heads], self.edges, memory, given)
             sources += [joint.Tangent(i) for i, _ in heads]
             gradients = self.backward([(nodes[i], seen) for i, seen in heads])
