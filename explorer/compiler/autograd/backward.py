@@ -204,7 +204,7 @@ class Backward:
         not written."""
         self._cloned = (None,) * len(self.again.before)
 
-    def remember(self, ctx: Any, inputs: Sequence[object], before: Sequence[Tensor]) -> None:
+    def remember(self, ctx: Any, inputs: Sequence[Any], before: Sequence[Tensor]) -> None:
         ctx.packed = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
         ctx.again = self.again.remember(inputs, before, ctx.packed)
         versions = ((inputs[i], version(inputs[i]), growth) for i, growth in self._seen)
