@@ -38,6 +38,7 @@ LAID_OUT = {
         0.1,
         1e-5,
     ),
+    aten.grid_sampler_2d.default: lambda x: (x, x[:, :2].permute(0, 2, 3, 1), 0, 0, False),
     aten.reflection_pad3d.default: lambda x: (x, (1, 1, 1, 1, 1, 1)),
     aten.replication_pad3d.default: lambda x: (x, (1, 1, 1, 1, 1, 1)),
     aten.reflection_pad2d.default: lambda x: (x, (1, 1, 1, 1)),

@@ -190,6 +190,26 @@ def test_places_are_counted_in_the_memory_of_the_copy(copied, name):
         assert results[0] == results[1], place
 
 
+OUTS = {
+    "dense": lambda: torch.zeros(2, 2),
+    "empty": lambda: torch.zeros(0),
+    "turned": lambda: torch.zeros(2, 2).T,
+    "with gaps": lambda: torch.zeros(2, 2, 2)[..., 0],
+}
+
+
+@pytest.mark.parametrize("out", OUTS.values(), ids=OUTS)
+def test_a_copy_of_places_into_a_given_tensor(out):
+    def fn(x, out):
+        return torch.as_strided_copy(x, size=(2, 2), stride=(1, 2), storage_offset=1, out=out) + 1, out
+
+    found = [
+        [(value.tolist(), value.stride()) for value in each(torch.arange(9.0), out())]
+        for each in (explorer.compile(fn, fullgraph=True), fn)
+    ]
+    assert found[0] == found[1]
+
+
 def test_a_copy_of_places_outside_is_refused_though_it_is_not_used():
     def fn(x):
         torch.as_strided_copy(x[2], (2,), (3,))

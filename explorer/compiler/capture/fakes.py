@@ -30,6 +30,7 @@ CONTIGUOUS = frozenset(
         aten.pow.Scalar, aten.poisson.default, aten.rrelu_with_noise.default, aten.log_sigmoid_forward.default,
         aten.normal.Tensor_Tensor, aten.normal.float_Tensor, aten.masked_fill.Scalar,
         aten.nll_loss2d_forward.default, aten.native_layer_norm.default, aten.isin.Tensor_Tensor,
+        aten.grid_sampler_2d.default,
     }
 )  # fmt: skip
 """Operators whose results are contiguous, whatever their inputs are."""

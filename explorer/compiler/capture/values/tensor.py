@@ -658,7 +658,7 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
         return _answer(t, getattr(target, "__name__", target), args, result)
     if absolute:
         skipped = 2 if getattr(target, "__name__", target) == "as_strided_scatter" and "src" not in named else 1
-        place = [p[1] for p in positional[skipped:]], {k: p[1] for k, p in named.items() if k != "src"}
+        place = [p[1] for p in positional[skipped:]], {k: p[1] for k, p in named.items() if k in _OF_VIEW}
         with t.tape.mode:
             reached = args[0].fake.as_strided(*place[0], **place[1])  # type: ignore[attr-defined]
         _counted_from_storage(t, args[0], reached, size)  # type: ignore[arg-type]
@@ -707,6 +707,8 @@ def _within(t: Tracer, value: Value, low: int, high: int) -> Value:
 
 _OF_STORAGE = frozenset({"storage_offset"})
 """What a view has of the input that it is a view of."""
+
+_OF_VIEW = frozenset({"size", "stride", "storage_offset"})
 
 _ABSOLUTE = frozenset("as_strided as_strided_ as_strided_copy as_strided_scatter".split())
 """Operators that count from the beginning of the storage."""
