@@ -8,7 +8,7 @@ import type { RecordData } from "./record";
 import { type Dispose, type Readable, Signal } from "./signal";
 
 /** Milliseconds without a key after which the kernel compiles what was typed. */
-const PAUSE = 250;
+const PAUSE = 150;
 
 export type EditChanges = Omit<Edit, "type" | "run" | "time">;
 
