@@ -1,5 +1,7 @@
 """The recorded steps of the evaluator replay to what it held, and cost no more than they may."""
 
+import collections
+import itertools
 import json
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import torch
 import explorer
 from explorer.compiler.capture.values.sequences import ListValue
 from explorer.core import recorder as recording
-from explorer.ir.capture import CompilerBug, EvaluatorSteps, FrameSkipped
+from explorer.ir.capture import CompilerBug, EvaluatorSteps, FrameSkipped, GuardFailed
 from explorer.ir.record import CompileData
 from explorer.records.session import Record
 from explorer.show.view.steps import Steps
@@ -137,12 +139,15 @@ def closed_at_once(x: torch.Tensor, log: list[str]) -> torch.Tensor:
     def numbers():
         try:
             yield 1
+            yield 2
         finally:
             log.append("closed")
 
     found = numbers()
     first = next(found)
     found = None
+    log.append("after")
+    list(itertools.islice(numbers(), 1))
     log.append("after")
     return x + first
 
@@ -152,9 +157,19 @@ def test_a_step_holds_nothing_that_the_program_loses() -> None:
     recorder = recording.Recorder()
     with recording.recording(recorder):
         explorer.compile(closed_at_once)(torch.ones(3), log)
-    assert log == ["closed", "after"]
+    assert log == ["closed", "after"] * 2
     (compile,) = (run for run in recorder.compiles if run.id == "f0")
     assert not any(isinstance(event, FrameSkipped | CompilerBug) for event in compile.events)
+
+
+def test_telling_which_guard_failed_puts_nothing_into_a_defaultdict() -> None:
+    recorder, counts = recording.Recorder(), collections.defaultdict(int, {"b": 1})
+    with recording.recording(recorder):
+        getting = explorer.compile(lambda x, counts: x + counts.get("a", 5))
+        getting(torch.ones(2), collections.defaultdict(int, {"a": 3}))
+        getting(torch.ones(2), counts)
+    assert dict(counts) == {"b": 1}
+    assert any(isinstance(event, GuardFailed) for run in recorder.compiles for event in run.events)
 
 
 def test_a_long_run_is_cut_and_counted(monkeypatch) -> None:

@@ -136,8 +136,6 @@ class Recorder:
             run.seconds = time.perf_counter() - run.started - (self.told - told)
             self._open.pop()
             if self.calls is not None:
-                known: dict[int, Any] = {}
-                run.events = [e.let_go(known) if hasattr(e, "let_go") else e for e in run.events]
                 for stage in run.stages:
                     if hasattr(stage.artifact, "let_go"):
                         stage.artifact = stage.artifact.let_go()

@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -197,6 +197,8 @@ def root(source: Source) -> Source:
 
 def item_of(base: Any, key: object) -> object:
     """What a container holds, whatever a class of the program makes of reading it."""
+    if isinstance(base, dict) and not dict.__contains__(base, key):
+        raise KeyError(key)  # dict.__getitem__ would ask __missing__, which may put something there
     kinds: tuple[Any, ...] = (dict, list, tuple)
     for kind in kinds:
         if isinstance(base, kind):
@@ -670,15 +672,6 @@ class CompilerBug:
     graph_raised: str = ""
 
 
-class Described(Protocol):
-    @property
-    def shared(self) -> bool:
-        """Whether it stands for all that is like it, so that no step made it."""
-
-    def describe(self) -> str:
-        """The value in a few words."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Activation:
     """A frame that the evaluator entered: the root, or a function inlined into `caller`."""
@@ -687,25 +680,23 @@ class Activation:
     caller: Activation | None
 
 
-@dataclass(frozen=True, slots=True)
-class Contained:
-    """A value that changes, as a step saw it: of a container, `items` are the first of what it held, each with what
-    leads to it there. `of` stands for the value, which is not held."""
-
-    of: object = field(compare=False)
-    text: str
-    items: tuple[tuple[Described | int, Described | Contained | str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class ValueDescription:
-    """What stays of a value where the program is to go on as if nobody looked: no object of it."""
+    """A value that does not change, as all steps tell of it, also those before it was read. `shared`: it stands for all
+    that is like it, so that no step made it."""
 
     text: str
     shared: bool
 
-    def describe(self) -> str:
-        return self.text
+
+@dataclass(frozen=True, slots=True)
+class Contained:
+    """A value that changes, as a step saw it: of a container, `items` are the first of what it held, each with what
+    leads to it there. `of` stands for the value."""
+
+    of: object = field(compare=False)
+    text: str
+    items: tuple[tuple[ValueDescription | Contained | int, ValueDescription | Contained], ...] = ()
 
 
 @dataclass(eq=False)
@@ -722,26 +713,7 @@ class EvaluatorSteps:
     instructions: list[str] = field(default_factory=list)
     activations: list[Activation] = field(default_factory=list)
     nodes: list[int] = field(default_factory=list)
-    held: list[Described | Contained] = field(default_factory=list)
+    held: list[ValueDescription | Contained] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
-    locals: list[Mapping[str, Described | Contained]] = field(default_factory=list)
+    locals: list[Mapping[str, ValueDescription | Contained]] = field(default_factory=list)
     begun: list[float] = field(default_factory=list)
-
-    def let_go(self, known: dict[int, Any]) -> EvaluatorSteps:
-        """The same with texts in place of values. `known` are those by the ids of the values, which are all alive."""
-
-        def told(value: Any) -> Any:
-            if isinstance(value, str | int):
-                return value
-            if id(value) not in known:
-                known[id(value)] = (
-                    Contained(value.of, value.text, tuple((told(key), told(each)) for key, each in value.items))
-                    if isinstance(value, Contained)
-                    else ValueDescription(value.describe(), value.shared)
-                )
-            return known[id(value)]
-
-        for locals in self.locals:
-            if id(locals) not in known:
-                known[id(locals)] = {name: told(value) for name, value in locals.items()}
-        return replace(self, held=list(map(told, self.held)), locals=[known[id(each)] for each in self.locals])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from explorer.compiler.capture.values.base import Frame, Seen, Tracer, Value
+from explorer.compiler.capture.values.base import Frame, Seen, Shown, Tracer, Value
 from explorer.core.recorder import Room
-from explorer.ir.capture import Activation, Contained, EvaluatorSteps
+from explorer.ir.capture import Activation, EvaluatorSteps
 
 
 class StepRecorder:
-    """Records the steps of one evaluation: of most, only references to what the frame holds. What may change is told
-    when it is recorded, and not held, since the program may lose it."""
+    """Records the steps of one evaluation. What a frame holds is told and not kept, since the program may lose it."""
 
     def __init__(self, room: Room) -> None:
         self.room = room
@@ -36,10 +35,9 @@ class StepRecorder:
         bindings = frame.locals
         if frame.cells:
             bindings = bindings | {name: c.contents for name, c in frame.cells.items() if c.contents is not None}
-        if bindings != seen.locals:
-            locals = {name: v if type(v).shown is Value.shown else self._told(v) for name, v in bindings.items()}
-            if locals != seen.locals:
-                seen.locals = locals
+        locals = {name: value.description or self._told(value) for name, value in bindings.items()}
+        if locals != seen.locals:
+            seen.locals = locals
         steps = self.steps
         steps.begun.append(perf_counter())
         steps.numbers.append(number)
@@ -47,11 +45,10 @@ class StepRecorder:
         steps.activations.append(seen.activation)
         steps.nodes.append(t.tape.nodes)
         steps.locals.append(seen.locals)
-        # Each step looks at all that its frame holds: what is shown as itself, which is most of it, is not asked.
-        steps.held += [v if type(v).shown is Value.shown else self._told(v) for v in frame.stack]
+        steps.held += [value.description or self._told(value) for value in frame.stack]
         steps.ends.append(len(steps.held))
 
-    def _told(self, value: Value) -> Value | Contained:
+    def _told(self, value: Value) -> Shown:
         """What it is now, asked once between two changes of anything."""
         if value.told is None or value.told[0] is not self._since:
             value.told = self._since, value.shown()

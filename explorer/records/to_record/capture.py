@@ -122,7 +122,7 @@ class RecordedSteps:
         return next((at for at in reversed(self.numbers.values()) if self.steps[at].instruction == instruction), -1)
 
 
-Shown = ir.Described | ir.Contained
+Shown = ir.ValueDescription | ir.Contained
 Sighted = tuple[Shown, int]
 """What a step saw, with the number of the step before which that was first in sight."""
 
@@ -142,7 +142,6 @@ def steps(events: Iterable[object]) -> RecordedSteps:
     """The steps, each with what changed in its activation since the last one there."""
     made = RecordedSteps()
     entered: dict[ir.Activation, _Seen] = {}
-    texts: dict[int, str] = {}
     first: dict[int, tuple[ir.Activation, int]] = {}
 
     def seen_at(activation: ir.Activation) -> _Seen:
@@ -157,11 +156,6 @@ def steps(events: Iterable[object]) -> RecordedSteps:
             made.activations.append(data.ActivationData(activation.function, depth, caller))
         return entered[activation]
 
-    def text(shown: ir.Described | str | int) -> str:
-        if isinstance(shown, str | int):
-            return str(shown)
-        return texts.get(id(shown)) or texts.setdefault(id(shown), shown.describe())
-
     def sighted(shown: Shown, root: ir.Activation, number: int) -> Sighted:
         """`shown` with the number of the step before which it was first in sight; `first` has those of values."""
         key = id(shown.of if isinstance(shown, ir.Contained) else shown)
@@ -170,17 +164,18 @@ def steps(events: Iterable[object]) -> RecordedSteps:
             first[key], since = (root, number), number
         return shown, since
 
-    def held(shown: Shown | str, root: ir.Activation) -> int:
+    def held(shown: Shown, root: ir.Activation) -> int:
         """Something in a container, which is first in sight before step 0 where that is unknown."""
         evaluation, since = first.get(id(shown), (None, 0))
         return value(shown, since if evaluation is root else 0, root)
 
-    def value(shown: Shown | str, since: int, root: ir.Activation) -> int:
+    def value(shown: Shown, since: int, root: ir.Activation) -> int:
         items: tuple[tuple[str, int], ...] = ()
         if isinstance(shown, ir.Contained):
-            items = tuple((text(key), held(each, root)) for key, each in shown.items)
-            shown = shown.text
-        return made.values.setdefault((text(shown), made.at(since - 1), items), len(made.values))
+            items = tuple(
+                (str(key) if isinstance(key, int) else key.text, held(each, root)) for key, each in shown.items
+            )
+        return made.values.setdefault((shown.text, made.at(since - 1), items), len(made.values))
 
     def add(steps: ir.EvaluatorSteps) -> None:
         start = 0

@@ -34,6 +34,7 @@ from explorer.ir.capture import (
     Returned,
     Source,
     Specialised,
+    ValueDescription,
 )
 from explorer.ir.capture import InputFrame as InputFrame
 from explorer.ir.record import GlobalStateData
@@ -72,6 +73,10 @@ def lacks_to_set(name: str) -> str:
     return f"has no attribute '{name}'" + " and no __dict__ for setting new attributes" * (sys.version_info >= (3, 13))
 
 
+Shown = ValueDescription | Contained
+NOT_READ = ValueDescription("not read yet", shared=True)
+
+
 class Value:
     """A value of the traced program. `source` says where to find it at entry; None for values made while tracing.
 
@@ -81,11 +86,13 @@ class Value:
 
     of_type: type
     source: Source | None = None
+    description: ValueDescription | None = None
+    """What steps tell of it, once one did and where it does not change."""
     called: str | None = None
     """What it is called where steps tell of it: a container is told of at many."""
     sight: object = None
     """What stands for it in steps where it changes."""
-    told: tuple[object, Value | Contained] | None = None
+    told: tuple[object, Shown] | None = None
     """What the last step told of it, and what that step shares with those after which nothing changed."""
     compared = False
     """Whether the trace relies on which object it is: another input that was another object has to be one again."""
@@ -172,21 +179,34 @@ class Value:
         """Whether it stands for all that is like it, so that no step made it."""
         return False
 
-    def shown(self, depth: int = 2) -> Value | Contained:
-        """What a recorded step keeps of the value: itself, or what it is now, where that may change. Containers are
-        told with what they hold, to this depth."""
-        return self
+    def shown(self, depth: int = 2) -> Shown:
+        """What a recorded step keeps of the value, which the program may lose: what it is now, where that may change.
+        Containers are told with what they hold, to this depth."""
+        if self.description is None:
+            self.description = ValueDescription(self.describe(), self.shared)
+        return self.description
+
+    def was_read(self) -> None:
+        """What it was called until now may have been its place in the program."""
+        if self.description is not None:
+            self.description.text = self.describe()
 
     def holding(self, many: int, items: Iterable[Any], depth: int) -> Contained:
         """The value as a container of `many`. `items` are pairs of a key and what it leads to; what is no value the
         program did not read yet."""
         first = islice(items, SHOWN_ITEMS if depth else 0)
-        held = [(key, each.shown(depth - 1) if isinstance(each, Value) else "not read yet") for key, each in first]
+        held = [
+            (
+                key.description or key.shown(0) if isinstance(key, Value) else key,
+                each.description or each.shown(depth - 1) if isinstance(each, Value) else NOT_READ,
+            )
+            for key, each in first
+        ]
         if self.called is None:
             self.called = self.describe()
         return self.changing(f"{self.called} of {many}", tuple(held))
 
-    def changing(self, text: str, items: tuple[tuple[Any, Any], ...] = ()) -> Contained:
+    def changing(self, text: str, items: tuple[tuple[Shown | int, Shown], ...] = ()) -> Contained:
         if self.sight is None:
             self.sight = object()
         return Contained(self.sight, text, items)
@@ -272,7 +292,7 @@ class Seen:
     """What the last recorded step of a frame left in sight."""
 
     activation: Activation
-    locals: dict[str, Value | Contained] = field(default_factory=dict)
+    locals: dict[str, Shown] = field(default_factory=dict)
 
 
 @dataclass(eq=False, repr=False)

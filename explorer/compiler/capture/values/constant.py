@@ -89,6 +89,7 @@ class Constant(Value):
             except BaseException:
                 self.unread = unread  # a break asks for it later
                 raise
+            self.was_read()
         return self._value
 
     def python_type(self) -> type:

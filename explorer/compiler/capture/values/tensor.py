@@ -122,6 +122,7 @@ class TensorValue(Value):
             raise AttributeError(name)
         unread, self.unread = self.unread, None
         unread()
+        self.was_read()
         return getattr(self, name)
 
     def python_type(self) -> type:
