@@ -163,6 +163,15 @@ test("nodes are grouped by the kernel or library call that they ended in, a view
   assert.equal(made.kernels.of("aten.x", "traced"), undefined);
 });
 
+test("the frame of a kernel that was timed has room for its name and its time", () => {
+  const made = subjectOf(withKernels());
+  const { shapes } = made.placement("kernel", new Set(groupsIn(made.root("kernel"))));
+  for (const [id, title] of [["k0", "k0_add 2.00 us"], ["call0", "call0 aten.mm.default 5.00 us"]] as const) {
+    const frame = shapes.find(({ item }) => item.kind === "kernel" && item.home?.id === id);
+    assert.ok(frame!.open && frame!.width >= 40 + 7.4 * title.length, `${id}: ${frame!.width}`);
+  }
+});
+
 test("a view between two nodes of one kernel is drawn in it, so that the kernel does not feed itself", () => {
   const of = withKernels();
   const nodes = [

@@ -12,7 +12,8 @@ const MOST_KEPT = 2500;
 
 /** `name` begins the ids of its elements. */
 export function Layers(name: string) {
-  const groups = { frames: svg("g"), lines: svg("g"), lit: svg("g"), boxes: svg("g"), ties: svg("g") };
+  // Frames are translucent: lines are seen below them, and do not cross out their names.
+  const groups = { lines: svg("g"), lit: svg("g"), frames: svg("g"), boxes: svg("g"), ties: svg("g") };
   const world = svg("g", ...Object.values(groups));
   const element = svg("svg.ex-g-svg", world);
   const elements = new Map<DrawnItem | Line, SVGElement>();
@@ -92,8 +93,8 @@ export function wholeDrawing(scene: Scene): SVGSVGElement {
   const [width, height] = [scene.width + 2 * MARGIN, scene.height + 2 * MARGIN];
   return svg(
     "svg.ex-g-svg.ex-g-export", { width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}` },
-    svg("g", ...scene.marks.filter(mark => mark.open).map(mark => frameElement(mark, ""))),
     svg("g", ...scene.lines.map(line => lineElement(line))),
+    svg("g", ...scene.marks.filter(mark => mark.open).map(mark => frameElement(mark, ""))),
     svg("g", ...scene.marks.filter(mark => !mark.open).map(mark => boxElement(mark, ""))),
   );
 }

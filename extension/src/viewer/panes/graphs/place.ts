@@ -51,6 +51,8 @@ export type Memo = Map<string, Layered>;
 
 export const HEADER = 26;
 const PADDING = 16;
+/** For the time of a kernel, beside its name. */
+const TIME = 60;
 const PORT = 4;
 
 /** Edges that are looked at one by one. */
@@ -165,7 +167,7 @@ function levelOf(asked: Asked, group: Group, bundles: ReadonlyMap<Group, readonl
   const layout = entry(memo, name, () => layered(boxes, nets));
   const frame = group.parent ? asked.sizeOf(group) : null;
   // Even, so that middles are whole and what should be upright is.
-  const width = 2 * Math.ceil((frame ? Math.max(layout.width + 2 * PADDING, frame.width) : layout.width) / 2);
+  const width = 2 * Math.ceil((frame ? Math.max(layout.width + 2 * PADDING, frame.width + (group.home?.seconds == null ? 0 : TIME)) : layout.width) / 2);
   const height = layout.height + (frame ? HEADER + PADDING : 0);
   const left = Math.round((width - layout.width) / 2);
   const places = (of: ReadonlyMap<Item, number>) => new Map([...of].map(([wire, box]) => [wire, left + layout.x[box]! + PORT / 2]));
