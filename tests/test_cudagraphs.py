@@ -100,7 +100,7 @@ def test_stock_on_a_cpu_says_why(mode: str | None) -> None:
     with nothing_built():
         explored = explorer.explore(lambda x: x.sin() + 1, engine="stock", stock={"mode": mode}, time=False)
         record = explored(torch.ones(4))
-    said = "no CUDA graph: it runs on cpu, not on a GPU\n  to avoid this: none of its tensors is on a GPU"
+    said = "no CUDA graph: it runs on cpu, not on a GPU\n  to avoid this: create its tensors on a GPU"
     assert (said in record.cudagraphs.text()) == (mode is not None)
     assert any(each.title == "Is it replayed as a CUDA graph?" for each in record.data.answers) == (mode is not None)
     assert not [e for c in record.data.compiles for e in c.events if e.kind.startswith("Hook")]

@@ -13,7 +13,7 @@ SHOWN = 10
 HINTS = (
     ("mutated inputs", "write to a new tensor, or to a parameter or buffer, whose memory stays where it is"),
     ("cpu device", "create the tensors of the lines above on the GPU"),
-    ("not on a GPU", "none of its tensors is on a GPU"),
+    ("not on a GPU", "create its tensors on a GPU"),
     ("multiple devices", "keep all tensors of the graph on one GPU"),
     ("dynamic shape", "pad inputs to a few sizes, or unset triton.cudagraph_skip_dynamic_graphs"),
     ("data pointer changed", "pass the same tensors, or copy into ones that stay (torch._dynamo.mark_static_address)"),

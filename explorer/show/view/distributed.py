@@ -155,7 +155,8 @@ def _overlap(meanwhile: tuple[str, ...] | None) -> str:
     if not meanwhile:
         return "nothing else runs before it is waited for"
     more = len(meanwhile) - SHOWN
-    return f"before it is waited for run {', '.join(meanwhile[:SHOWN])}{f' and {more} more' if more > 0 else ''}"
+    named = f"{', '.join(meanwhile[:SHOWN])}{f' and {more} more' if more > 0 else ''}"
+    return f"{named} {'runs' if len(meanwhile) == 1 else 'run'} before it is waited for"
 
 
 def splits(compile: CompileData, names: Mapping[str, str]) -> Iterator[str]:

@@ -210,7 +210,8 @@ def _watched(calls: list[CallsData]) -> tuple[str, str]:
     each = f"a call of {_name(most.function)} takes {duration(statistics.median(samples))}"
     always = set(range(1, len(most.samples) + 1)) <= set(most.compiled)
     some = " that compiled nothing" if len(samples) < len(most.samples) else ""
-    apart = ", each of which compiled something" if always else some
+    each_of = "each of " if len(samples) > 1 else ""
+    apart = f", {each_of}which compiled something" if always else some
     of = f"median of {len(samples)} calls" if len(samples) > 1 else "one call"
     return f"{each} ({of}{apart}; eager was not timed)", "unknown"
 

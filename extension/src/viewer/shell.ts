@@ -163,7 +163,7 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
     const element = h("div.ex-answers");
     const told = new Derived([model.record], () => JSON.stringify(model.record.value.answers?.filter(each => each.pane === kind.id) ?? []));
     disposers.push(told.watch(() => fill(element, ...(JSON.parse(told.value) as AnswerData[]).map(({ title, lines }) =>
-      h("details", h("summary", title), h("pre", { tabindex: 0 }, lines.join("\n")))))));
+      h("details", h("summary", title), h("pre", { tabindex: 0 }, ...lines.map(line => h("div", line))))))));
     return element;
   }
 

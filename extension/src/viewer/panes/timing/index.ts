@@ -109,7 +109,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
     const record = context.model.record.value;
     const shown = run ? contestants(run) : [];
     drawn = shown.some(each => each.samples.length > 0);
-    untimed.textContent = run?.state === "failed" ? `This run did not finish: ${run.error}.` : drawn || run ? "" : whyUntimed(record) + (context.abilities.value?.retime ? " Time again, below, times it now." : "");
+    untimed.textContent = run?.state === "failed" ? `This run did not finish: ${run.error}.` : drawn || run?.state === "running" ? "" : whyUntimed(record) + (context.abilities.value?.retime ? " Time again, below, times it now." : "");
     untimed.hidden = untimed.textContent === "";
     strips.table.show(shown, contestantColumns(shown));
     strips.show(width => drawStrips(shown, width), drawn);
