@@ -291,3 +291,39 @@ def test_bits_of_a_fill_are_read(fill: str, dtype: torch.dtype) -> None:
         inputs = [torch.zeros(2, 3, dtype=dtype) for _ in range(2)]
         made = [run(x) for run, x in zip((call, explorer.compile(call)), inputs, strict=True)]
         assert torch.equal(made[0], made[1]) and torch.equal(inputs[0], inputs[1])
+
+
+GIVEN_VIEWS = {
+    "leaf": lambda: torch.ones(2, 3).requires_grad_(),
+    "leaf that is a view": lambda: torch.ones(6).view(2, 3).requires_grad_(),
+    "view of a leaf": lambda: torch.ones(6).requires_grad_().view(2, 3),
+    "view without grad": lambda: torch.no_grad()(torch.ones(6).requires_grad_().view)(2, 3),
+    "result": lambda: torch.ones(2, 3).requires_grad_() * 2,
+    "view of a result": lambda: (torch.ones(2, 3).requires_grad_() * 2)[:],
+    "without grad": lambda: torch.ones(6).view(2, 3),
+}
+TAKEN = {
+    "row": lambda x: x.select(0, 0),
+    "flat": lambda x: x.view(-1),
+    "view of a view": lambda x: x.view(-1)[1:],
+    "rows": lambda x: x.unbind(0)[1],
+    "turned": lambda x: x.mT,
+}
+
+
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("taken", TAKEN)
+def test_a_view_taken_without_grad_requires_grad_as_its_base_does(taken, dynamic, backend):
+    def f(x):
+        with torch.no_grad():
+            y = TAKEN[taken](x)
+        return x * (2 if y.requires_grad else 3), y, y * 2, x.mT
+
+    compiled = explorer.compile(f, dynamic=dynamic, backend=backend)
+    for make in [*GIVEN_VIEWS.values()] * 2:
+        found = []
+        for call in (f, compiled):
+            results = call(make())
+            found.append([(y.requires_grad, y.is_leaf, y._is_view(), y.tolist()) for y in results])
+        assert found[0] == found[1]

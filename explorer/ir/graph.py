@@ -87,6 +87,8 @@ def as_given(value: torch.Tensor, like: torch.Tensor | None = None) -> torch.Ten
     assert mode is not None, "graph inputs are stamped with fake tensors"
     with mode, torch.enable_grad():
         twin = value.detach()
+        if like.is_leaf and like.requires_grad and like._is_view():  # views of it require grad as its base does
+            twin = twin.view_as(twin)
         twin._is_param = isinstance(like, torch.nn.Parameter)  # what isinstance reads
         if not like.requires_grad:
             return twin

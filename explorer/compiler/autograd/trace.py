@@ -83,6 +83,8 @@ def only_eager(captured: Graph) -> Why | None:
             return Why(reasons.NOT_FUNCTIONAL, node.name)
         if node.op != "output" and any(map(is_refused, in_memory(node))):
             return Why(reasons.NOT_FUNCTIONAL, f"{node.name}, whose base is written later")
+    if taken := views_without_grad(captured):
+        return Why(reasons.NOT_FUNCTIONAL, f"{taken[0].name}, which requires grad as the base of an input does")
     if not (leaves := new_leaves(captured)):
         return None
     memory = [storage_of(value) for each in captured.inputs for value in in_memory(each)]
@@ -94,6 +96,15 @@ def only_eager(captured: Graph) -> Why | None:
     left = [node for node in captured.outputs if isinstance(node, fx.Node)]
     reached = next((node for node in (*written, *left) if reaches(tree_leaves(info(node).value), leaves)), None)
     return None if reached is None else Why(reasons.NEW_LEAF, str(reached))
+
+
+def views_without_grad(captured: Graph) -> list[fx.Node]:
+    """What takes a view, without grad, of an input that is a view and requires grad."""
+    given = [value for node in captured.inputs for value in in_memory(node)]
+    memory = {storage_of(value) for value in given if value.requires_grad and value._is_view()}
+    made = (node for node in captured.graph.nodes if memory and node.op.startswith("call"))
+    views = ((node, value) for node in made for value in in_memory(node) if value._is_view() and value.grad_fn is None)
+    return [node for node, value in views if storage_of(value) in memory]
 
 
 def in_memory(node: fx.Node) -> list[Tensor]:

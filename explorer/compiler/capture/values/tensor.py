@@ -19,6 +19,7 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserv
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Equals, Has
 from explorer.compiler.capture.late_refusals import check_order
+from explorer.compiler.capture.operator_checks import tensors_in
 from explorer.compiler.capture.torch_state import CONSTRUCTORS
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import (
@@ -664,7 +665,24 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
             reached = args[0].fake.as_strided(*place[0], **place[1])  # type: ignore[attr-defined]
         _counted_from_storage(t, args[0], reached, size)  # type: ignore[arg-type]
     node = t.tape.add(kind, target, fx_args, fx_kwargs, result)
+    if not torch.is_grad_enabled():
+        for each in tensors_in(result)[:1]:
+            _hold_base(t, each)
     return from_fake(t, node, result)
+
+
+def _hold_base(t: Tracer, taken: torch.Tensor) -> None:
+    """Guard what a view that is taken without grad has of its base: whether it requires grad."""
+    if not isinstance(taken, FakeTensor) or taken.layout is not torch.strided or not taken._is_view():
+        return
+    for source, given, fake in t.tape.sharing(taken):
+        if fake is not taken and given.requires_grad:
+            t.guard(Returned(source, "_is_view"), Equals(given._is_view()), _OF_BASE)
+            if given._base is not None:
+                t.guard(Attr(Attr(source, "_base"), "requires_grad"), Equals(given._base.requires_grad), _OF_BASE)
+
+
+_OF_BASE = "a view taken without grad requires grad as its base does"
 
 
 _METHODS = {function: name for name, function in vars(torch.Tensor).items() if isinstance(function, types.FunctionType)}
