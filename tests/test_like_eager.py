@@ -483,7 +483,8 @@ COUNTED = [
     "x.add_(1)", "x[0] = 2", "x[0] += 1", "x.detach().mul_(2)", "x.data.mul_(2)", "x.view(-1).neg_()", "x.zero_()",
     "x.copy_(x)", "x.unsqueeze_(0).squeeze_(0)", "x.t_()", "torch.add(x, 1, out=x)", "torch._foreach_add_([x, x], 1)",
     "x.clamp_(0, 1)", "x.masked_fill_(x > 0, 1)", "x.uniform_()", "x.fill_(x.sum().detach())", "x[:0].zero_()",
-    "Doubling.apply(x)", "torch.func.vmap(lambda r: r.add_(1))(x)",
+    "Doubling.apply(x)", "torch.func.vmap(lambda r: r.add_(1))(x)", "[row.add_(1) for row in x]",
+    "[[each.mul_(2) for each in x] for row in x]", "batch_norm(x * 2, x[0].detach(), x[1].detach(), training=True)",
 ]  # fmt: skip
 
 
@@ -491,7 +492,7 @@ COUNTED = [
 @pytest.mark.parametrize("at", range(len(COUNTED)))
 def test_each_write_counts(at: int, given: str) -> None:
     """The version of a tensor that is written twice and more in one call, and of a view of it."""
-    space: dict[str, Any] = {"torch": torch, "Doubling": Doubling}
+    space: dict[str, Any] = {"torch": torch, "Doubling": Doubling, "batch_norm": torch.nn.functional.batch_norm}
     lines = [COUNTED[at], COUNTED[at - 1], COUNTED[at - 5], "return x + 0"]
     exec("def fn(x):\n" + "".join(f"    {line}\n" for line in lines), space)
 
@@ -510,7 +511,8 @@ def test_each_write_counts(at: int, given: str) -> None:
         return found
 
     for grad in (True, False):
-        assert versions(explorer.compile(space["fn"]), grad) == versions(space["fn"], grad)
+        for backend in ("explorer", "aot_eager"):
+            assert versions(explorer.compile(space["fn"], backend=backend), grad) == versions(space["fn"], grad)
 
 
 LAZY = ["(x * 1j).conj()", "(x * 1j).mH", "(x * 1j).conj().imag", "(x * 1j).conj().real", "(x * 1)._neg_view()"]
@@ -635,4 +637,25 @@ def test_data_of_another_tensor_in_inference_mode_counts_no_writes(write: str) -
         with torch.inference_mode():
             made = call(torch.tensor([[3.0, 1.0]]))
             found.append((made.tolist(), made.stride(), made.is_inference()))
+    assert found[0] == found[1]
+
+
+RESIZED_OUT = [
+    "torch.sort(x, -1, out=(x, y.long()))", "torch.add(x, 1, out=y)", "torch.sort(x, -1, out=(y, n))",
+    "torch.max(x, 0, out=(y, n))", "torch.cat([x, x], out=y)", "torch.sort(x, -1, out=(x, n))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("call", RESIZED_OUT)
+def test_an_out_that_gets_another_shape_beside_other_writes(call: str, backend: str) -> None:
+    """Also where the call breaks the graph, which returns the tensor as it was before."""
+    space: dict[str, Any] = {"torch": torch}
+    made = "y, n = torch.empty(0), torch.empty(0, dtype=torch.long)"
+    exec(f"def fn(x):\n    torch.clamp(x.data, 0, 1, out=x.data)\n    {made}\n    {call}\n    return y, n", space)
+    found = []
+    for fn in (space["fn"], explorer.compile(space["fn"], backend=backend)):
+        x = torch.arange(12.0).view(2, 2, 3) / 8
+        results = fn(x)
+        found.append([(each.tolist(), each.stride()) for each in (*results, x)])
     assert found[0] == found[1]

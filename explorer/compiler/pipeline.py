@@ -25,6 +25,7 @@ from explorer.compiler.autograd import (
     verify_compiled,
 )
 from explorer.compiler.autograd.aliases import (
+    counting_writes,
     in_captured_layout,
     overlapping,
     unless_overlapping,
@@ -229,6 +230,7 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
         raise BackendFailed(f"backend {name} returned a {type(call).__name__}, which cannot be called")
     if of_torch and any(map(writes, graph.graph.nodes)):
         call = in_captured_layout(graph, call)
+    call = counting_writes(graph, call, written) if of_torch else call
     call = unless_overlapping(graph, call, written) if written else call
     call = unless_saving_hooked(graph, call) if of_torch else call
     return Compiled(graph.name, leaving_contexts(graph, call), (), Text((Line(f"compiled by {name}"),)))

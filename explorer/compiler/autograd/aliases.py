@@ -442,6 +442,24 @@ def unless_overlapping(captured: Graph, call: Callable[..., object], written: Se
     return run
 
 
+def counting_writes(captured: Graph, call: Callable[..., object], written: Sequence[int]) -> Callable[..., object]:
+    """`call`, after which inputs have counted the program's writes: other backends write in other steps, which are more
+    or fewer. Of what is not `written` by name, statistics may be; they require no grad."""
+    facts = [info(node) for node in captured.inputs]
+    may = {i for i, each in enumerate(facts) if isinstance(each.value, Tensor) and not each.value.requires_grad}
+    told = [(i, count) for i in sorted(may.union(written)) if (count := facts[i].writes) is not None]
+    if not told:
+        return call
+
+    def run(*inputs: Any) -> object:
+        before = [(inputs[i], version(inputs[i]), count) for i, count in told]
+        results = call(*inputs)
+        set_versions([(tensor, at + count) for tensor, at, count in before if at is not None])
+        return results
+
+    return run
+
+
 def in_captured_layout(captured: Graph, call: Callable[..., Any]) -> Callable[..., object]:
     """`call` with the dense results laid out as capture saw them: other backends give what is written the strides of
     functional results. A result that shares memory with another one or with an input is left as it is."""

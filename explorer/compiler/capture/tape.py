@@ -300,6 +300,8 @@ class Tape:
         """What the call yields of fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
         given = checks.tensors_in((*args, *kwargs.values()))
         before = [(each, version(each)) for each in given if isinstance(each, fake_tensor.FakeTensor)]
+        outs = [each for each in checks.tensors_in(kwargs.get("out")) if each.layout is torch.strided]
+        sizes = [(each, each.shape, each.stride()) for each in outs]
         written, drew = self.mode.written.copy(), self.mode.drew
         try:
             result = self._call(kind, target, args, kwargs)
@@ -311,6 +313,10 @@ class Tape:
                 self.refuse_after_assertion("the program writes or draws numbers")
             return result
         except Unsupported:
+            with self.mode, torch.no_grad():
+                for each, size, stride in sizes:
+                    if each.shape != size:
+                        each.as_strided_(size, stride)
             set_versions(before)  # what the call has written is not in the graph
             self.mode.written, self.mode.drew = written, drew
             raise
