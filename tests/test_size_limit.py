@@ -142,7 +142,33 @@ def of_methods(lines: int) -> Compared:
     return Compared(MethodsData(METHODS_VERSION, "long", "", {}, (), (), (MethodData("one", "", views=views),) * 3))
 
 
+def of_many_kernels() -> Record:
+    """As a training step leaves it: hundreds of kernels, each from many lines, and when each ran within a call."""
+    record = noise(100)
+    [compile] = record.compiles
+    generator = random.Random(0)
+    kernels = tuple(
+        msgspec.structs.replace(
+            compile.halves[0].kernels[0],
+            id=f"kernel{n}",
+            origins=tuple(f"line:{generator.randbytes(4).hex()}" for _ in range(12)),
+            facts=(generator.randbytes(60).hex(),),
+        )
+        for n in range(250)
+    )
+    halves = (msgspec.structs.replace(compile.halves[0], kernels=kernels),)
+    launches = tuple(data.LaunchData("f0", "forward", each.id, generator.random(), 1e-6) for each in kernels)
+    timed = data.SamplesData("explorer", 1e-3, 1e-5, (1e-3,) * 9, call=data.CallData(1e-3, launches))
+    compiles = (msgspec.structs.replace(compile, halves=halves),) * 3
+    return Record(
+        msgspec.structs.replace(
+            record, title="y = " + "x" * 10_000, compiles=compiles, timing=data.TimingData((timed,))
+        )
+    )
+
+
 LARGE: dict[str, Callable[[], Any]] = {
+    "many kernels": of_many_kernels,
     "a difference": lambda: Record(noise(4_000)).diff(Record(noise(5_000))),
     "a small record and a large one": lambda: Record(sample()).diff(Record(noise(5_000))),
     "ranks": lambda: Ranks.of([Record(noise(400))] * 8),
@@ -157,6 +183,7 @@ def test_what_compares_several_takes_no_more_of_a_notebook_than_a_record(made: C
     assert on_disk(bundle) <= MOST_ON_DISK
     [shown] = [each for mime, each in bundle.items() if mime.startswith("application/")]
     whole = in_output(shown, Any)
+    assert "are here" not in str(whole)  # all compiles are
     assert "omitted" in str(whole) or "not all is here" in str(whole)
 
 

@@ -513,10 +513,11 @@ def packed(shown: data.RecordData) -> dict[str, Any]:
 def _head(shown: data.RecordData) -> dict[str, Any]:
     timing = shown.timing
     if timing is not None:
-        contestants = tuple(msgspec.structs.replace(each, samples=()) for each in timing.contestants)
-        timing = data.TimingData(contestants)
+        timing = data.TimingData(
+            tuple(data.SamplesData(each.name, each.median, each.spread, ()) for each in timing.contestants)
+        )
     head = {
-        "title": shown.title,
+        "title": shortened(shown.title, 500),
         "created": shown.created,
         "engine": shown.engine,
         "error": shortened(shown.error, 500),

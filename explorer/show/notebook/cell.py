@@ -61,6 +61,9 @@ def globals_of(code: types.CodeType) -> list[str]:
 GLOBAL_OPS = frozenset("LOAD_GLOBAL STORE_GLOBAL DELETE_GLOBAL LOAD_NAME LOAD_FROM_DICT_OR_GLOBALS".split())
 
 
+LONGEST_TITLE = 200
+
+
 @dataclass(frozen=True)
 class Plan:
     """What of a cell's statements is explored: `body[start:end]`, where `start` is one of `starts`.
@@ -81,7 +84,8 @@ class Plan:
 
     @property
     def title(self) -> str:
-        return ast.unparse(self.body[self.end - 1]).partition("\n")[0]
+        first = ast.unparse(self.body[self.end - 1]).partition("\n")[0]
+        return first if len(first) <= LONGEST_TITLE else f"{first[:LONGEST_TITLE]}..."
 
 
 def plan(body: Sequence[ast.stmt]) -> Plan:
