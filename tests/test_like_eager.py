@@ -659,3 +659,50 @@ def test_an_out_that_gets_another_shape_beside_other_writes(call: str, backend: 
         results = fn(x)
         found.append([(each.tolist(), each.stride()) for each in (*results, x)])
     assert found[0] == found[1]
+
+
+VERSIONS = {
+    "read": "return x * x._version",
+    "after a write": "x.add_(1); return x * x._version, x._version",
+    "of rows": "x[0].add_(1); x[1].mul_(2); return x[0]._version * x, x._version",
+    "through detach": "x.detach().add_(1); return x._version * x",
+    "through data": "x.data.add_(1); return x._version * x",
+    "several": "a = x._version; x.add_(1); b = x._version; x.view(-1).neg_(); return a, b, x[0]._version, x * 1",
+    "out": "torch.add(x, 1, out=x); return x._version * x",
+    "statistics": "torch.nn.functional.batch_norm(x * 2, x[0], x[1], training=True); return x._version * x",
+    "turned": "x.t_(); return x._version * x",
+    "a branch": "return x + 1 if x._version > 2 else x - 1",
+    "in a loop": "for row in x:\n        row.add_(1)\n    return x * row._version",
+}
+
+
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("name", VERSIONS)
+def test_the_version_of_an_input_is_read_in_the_graph(name: str, backend: str) -> None:
+    space: dict[str, Any] = {"torch": torch}
+    exec(f"def fn(x):\n    {VERSIONS[name]}", space)
+    compiled = explorer.compile(space["fn"], backend=backend, fullgraph=True)
+    for writes in (0, 1, 3, 2, 7):
+        for made in (torch.ones(2, 2), torch.ones(3, 2, 2)[1], torch.ones(2, 2).detach()):
+            found = []
+            for fn in (space["fn"], compiled):
+                x = made.clone() if made._base is None else made._base.clone()[1]
+                for _ in range(writes):
+                    x.add_(1)
+                found.append((str(fn(x)), x.tolist(), x._version))
+            assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
+def test_the_version_of_memory_that_several_inputs_share(backend: str) -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> Any:
+        y.add_(1)
+        return x._version * x, y._version * y
+
+    compiled = explorer.compile(fn, backend=backend)
+    for alias in (lambda x: x, lambda x: x.detach(), lambda x: x[0], lambda x: x.data, lambda x: x.clone()):
+        found = []
+        for call in (fn, compiled):
+            x = torch.ones(2, 2)
+            found.append(str(call(x, alias(x))))
+        assert found[0] == found[1]

@@ -224,6 +224,11 @@ class Tape:
         before, after = self._versions[source], version(fake := self.fakes[source])
         return before is not None and after is not None and after - before >= self._writes(fake)
 
+    def version_growth(self, source: Source) -> int | None:
+        """By how much the graph's writes have raised an input's version."""
+        before, after = self._versions[source], version(self.fakes[source])
+        return None if before is None or after is None else after - before
+
     def writes(self) -> int:
         """How often the graph has written inputs by now."""
         return sum((version(fake) or 0) + self._writes(fake) for fake in self.fakes.values())

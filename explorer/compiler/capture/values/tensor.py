@@ -160,9 +160,8 @@ class TensorValue(Value):
             return self._grad(t)
         if name == "_version" and self.fake.is_inference():
             t.raise_(RuntimeError, "Inference tensors do not track version counter.")
-        shared = (given for _, _, given in t.tape.sharing(self.fake))
-        if name == "_version" and self.source is None and not any(counts_with(self.fake, each) for each in shared):
-            return Constant(self.fake._version)
+        if name == "_version" and (found := self._version_now(t)) is not None:
+            return found
         if name == "__class__":
             return t.from_python(self.python_type())
         if self.given is not None and name in vars(self.given):
@@ -191,6 +190,19 @@ class TensorValue(Value):
         if isinstance(found, property) or not callable(found):
             unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
         return t.builtin_method(self, name)
+
+    def _version_now(self, t: Tracer) -> Value | None:
+        """How often it was written by now: what an input's memory counts, before the call and in it. None where several
+        inputs share the memory, which may count apart."""
+        shared = list(t.tape.sharing(self.fake))
+        if self.source is None and not any(counts_with(self.fake, fake) for _, _, fake in shared):
+            return Constant(self.fake._version)
+        if len(shared) != 1 or not counts_with(self.fake, shared[0][2]):
+            return None
+        source, given, fake = shared[0]
+        grown = t.tape.version_growth(source)
+        before = None if grown is None else t.wrap(Attr(source, "_version"), given._version)
+        return None if before is None else t.binary("+", before, Constant(grown))
 
     def _attribute(self, name: str) -> Any:
         """An attribute, which autograd does not tell of a view that a write of its base has made invalid."""
