@@ -58,7 +58,7 @@ def evaluated(t: Tracer, cls: type, args: list[Value]) -> Value:
         rest = iter(given)
         found = _forward(t, cls, context, [next(rest) if isinstance(arg, TensorValue) else arg for arg in args])
         outputs.append(found)
-        results = t.items(found) if isinstance(found, TupleValue) else [found]
+        results = found.unpack(t) if isinstance(found, TupleValue) else [found]
         kept: list[TensorValue] = []
         _context_values(t, context, lambda tensor: _noted(kept, tensor))
         return TupleValue([*_tensors(results), *kept])
@@ -66,9 +66,9 @@ def evaluated(t: Tracer, cls: type, args: list[Value]) -> Value:
     with torch.no_grad():
         first = body(t, t.host(forward), [tensor.fake for tensor in tensors], list, aliases=True, effects=True)
     returned = outputs[0]
-    results = t.items(returned) if isinstance(returned, TupleValue) else [returned]
+    results = returned.unpack(t) if isinstance(returned, TupleValue) else [returned]
     count = len(_tensors(results))
-    made = t.items(first.returned)[:count]
+    made = first.returned.unpack(t)[:count]
     lent = {storage(tensor.fake) for tensor in tensors} | {storage(t.tape.value(node)) for node in first.branch.lifted}
     if any(storage(value.fake) in lent for value in made) or "dirty_tensors" in context.overlay:  # type: ignore[attr-defined]
         unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} returns or writes what it is given")
@@ -76,13 +76,13 @@ def evaluated(t: Tracer, cls: type, args: list[Value]) -> Value:
     if isinstance(materializes, Constant) and materializes.value is False and count > 1:
         unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} takes None for missing gradients")
     second, places = _backward(t, cls, context, args, results, first)
-    marked = [value for value in t.items(context.overlay.get("non_differentiable", TupleValue([])))]
+    marked = [value for value in context.overlay.get("non_differentiable", TupleValue([])).unpack(t)]
     unmarked = tuple(not any(value is each for each in marked) for value in made)
     function, lifted = _function(t, cls, first, second, len(tensors), count, places, unmarked)
     nodes = (*(tensor.node for tensor in tensors), *lifted)
     values = [t.tape.value(node) for node in nodes]
     found = t.tape.call("call_function", function, tuple(values), {})
-    rest = iter(t.items(from_fake(t, t.tape.add("call_function", function, nodes, {}, found), found)))
+    rest = iter(from_fake(t, t.tape.add("call_function", function, nodes, {}, found), found).unpack(t))
     whole = [next(rest) if isinstance(value, TensorValue) else value for value in results]
     return TupleValue(whole) if isinstance(returned, TupleValue) else whole[0]
 
@@ -90,9 +90,9 @@ def evaluated(t: Tracer, cls: type, args: list[Value]) -> Value:
 def _forward(t: Tracer, cls: Any, context: FunctionContext, args: list[Value]) -> Value:
     with torch.no_grad():
         if cls.setup_context is torch.autograd.Function.setup_context:
-            return t.call(t.get_attr(ClassValue(cls), "forward"), [context, *args], {})
-        found = t.call(t.get_attr(ClassValue(cls), "forward"), args, {})
-        t.call(t.get_attr(ClassValue(cls), "setup_context"), [context, TupleValue(args), found], {})
+            return t.get_attr(ClassValue(cls), "forward").call(t, [context, *args], {})
+        found = t.get_attr(ClassValue(cls), "forward").call(t, args, {})
+        t.get_attr(ClassValue(cls), "setup_context").call(t, [context, TupleValue(args), found], {})
         return found
 
 
@@ -102,8 +102,8 @@ def _backward(
     """The body of backward, on gradients and what forward kept; and for each tensor argument which of its outputs is
     the gradient."""
     count = len(_tensors(results))
-    kept = t.items(first.returned)[count:]
-    like = [value.fake.detach() for value in t.items(first.returned)]  # type: ignore[attr-defined]
+    kept = first.returned.unpack(t)[count:]
+    like = [value.fake.detach() for value in first.returned.unpack(t)]  # type: ignore[attr-defined]
     places: list[int | None] = []
 
     def backward(given: list[Value], named: dict[str, Value]) -> Value:
@@ -112,8 +112,8 @@ def _backward(
         known = FunctionContext(context.needs, dict(zip(context.overlay, held, strict=True)))
         rest = iter(given)
         told = [next(rest) if isinstance(value, TensorValue) else Constant(None) for value in results]
-        found = t.call(t.get_attr(ClassValue(cls), "backward"), [known, *told], {})
-        grads = t.items(found) if isinstance(found, TupleValue) else [found]
+        found = t.get_attr(ClassValue(cls), "backward").call(t, [known, *told], {})
+        grads = found.unpack(t) if isinstance(found, TupleValue) else [found]
         if len(grads) < len(args):
             unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__}.backward returns too few gradients")
         mine = [grad for arg, grad in zip(args, grads, strict=False) if isinstance(arg, TensorValue)]
@@ -219,16 +219,16 @@ def _check(t: Tracer, value: Value, name: str, seen: set[int]) -> None:
         if not _is_trusted(value.cls):
             _class(t, value.cls, seen)
     elif isinstance(value, (PyModuleValue, BuiltinValue)):
-        if not _is_trusted(t.real_of(value)):
+        if not _is_trusted(value.live(t)):
             _refuse(value, "reads", name)
     elif isinstance(value, TupleValue):
-        for item in t.items(value):
+        for item in value.unpack(t):
             if not isinstance(item, TensorValue) or name != "an argument":
                 _check(t, item, name, seen)
     elif name != "an argument" or not isinstance(value, (SizeValue, FloatValue)):
         if isinstance(value, TensorValue):
             _refuse(value, "reads", name)
-        held = t.constant_of(value)
+        held = value.known(t)
         if not is_plain(held) and not (callable(held) and _is_trusted(held)):
             _refuse(value, "reads", name)
 
@@ -337,7 +337,7 @@ def register_hook(t: Tracer, tensor: TensorValue, name: str, hook: Value) -> Val
     replaces: list[bool] = []
 
     def answer(given: list[Value], named: dict[str, Value]) -> Value:
-        found = t.call(hook, given, {})
+        found = hook.call(t, given, {})
         replaces.append(isinstance(found, TensorValue))
         return TupleValue([found] if isinstance(found, TensorValue) else [])
 

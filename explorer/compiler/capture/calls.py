@@ -10,15 +10,13 @@ import enum
 import functools
 import importlib
 import inspect
-import os
 import random
 import sys
-import sysconfig
 import types
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import torch
 
@@ -27,7 +25,7 @@ from explorer.compiler.capture.guards import Has, IsObject, KeysAre
 from explorer.compiler.capture.rules import CALLS, marked
 from explorer.compiler.capture.values.arrays import call_function as call_numpy
 from explorer.compiler.capture.values.arrays import is_numpys
-from explorer.compiler.capture.values.base import Cell, NotConstant, Raised, Rule, Tracer, Value
+from explorer.compiler.capture.values.base import TORCH_DIR, Cell, NotConstant, Raised, Rule, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, is_plain
 from explorer.compiler.capture.values.functions import NOTICED, FunctionValue
@@ -46,16 +44,13 @@ from explorer.compiler.capture.values.objects import (
     owner_of,
 )
 from explorer.compiler.capture.values.overrides import dispatches
-from explorer.compiler.capture.values.sequences import ListValue, TupleValue
+from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.compiler.capture.wrap import instance_of_class, make_wrapper
 from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.core.recorder import note, recorder
 from explorer.ir.capture import Attr, Computed, Inlined, Item, Returned, Source
-
-TORCH_DIR = os.path.dirname(torch.__file__) + os.sep
-STDLIB_DIR = sysconfig.get_paths()["stdlib"] + os.sep
 
 # What a function of another library does cannot be read from it. These lists of foreign names are all that decide by
 # names what a call means.
@@ -83,8 +78,6 @@ FOLDED_MODULES = (
     "torch.jit", "torch._jit_internal", "warnings", "platform",
 )  # fmt: skip
 """Functions in Python of these modules, given things that are known, are called while tracing."""
-_UNCHANGING = frozenset("re typing inspect types functools enum packaging.version datetime".split())
-"""Objects of these modules' classes do not change."""
 
 
 @functools.cache
@@ -102,14 +95,8 @@ def _is_installed(function: object) -> bool:
     return code is not None and not {"site-packages", "dist-packages"}.isdisjoint(Path(code.co_filename).parts)
 
 
-class Calls(Tracer, Protocol):
+class Calls(Tracer):
     """A part of the tracer: everything that a call can mean."""
-
-    def call(self, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return function.call(self, args, kwargs)
-
-    def call_method(self, value: Value, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
-        return self.call(self.get_attr(value, name), args, kwargs or {})
 
     # ----------------------------------------------------------------------------------------------- Python functions
 
@@ -141,8 +128,8 @@ class Calls(Tracer, Protocol):
         """A function of optree as torch has it in Python. The order of keys is a setting, which is guarded."""
         if function.__name__ != "is_dict_insertion_ordered":
             return self.inline(self.function_of(optrees()[function]), args, kwargs)
-        named = {name: self.constant_of(value) for name, value in kwargs.items()}
-        asked = functools.partial(function, *map(self.constant_of, args), **named)
+        named = {name: value.known(self) for name, value in kwargs.items()}
+        asked = functools.partial(function, *(each.known(self) for each in args), **named)
         return self.wrap(Returned(self.known_source(asked), "__call__"), asked())
 
     def _dispatched(self, dispatch: types.FunctionType, args: list[Value]) -> Value:
@@ -151,30 +138,16 @@ class Calls(Tracer, Protocol):
         registry = cells["registry"].cell_contents
         why = "which implementation is called depends on them"
         self.guard(self.known_source(registry), KeysAre(tuple(registry)), why)
-        return self.from_python(dispatch(self.constant_of(args[0])))
+        return self.from_python(dispatch(args[0].known(self)))
 
     def fold(self, function: Callable[..., object], args: list[Value], kwargs: dict[str, Value]) -> Value | None:
         """Call for real, where it is known what every argument is and will be; None where it is not."""
         try:
-            plain = [self.lasting(a) for a in args]
-            named = {k: self.lasting(v) for k, v in kwargs.items()}
+            plain = [a.lasting(self) for a in args]
+            named = {k: v.lasting(self) for k, v in kwargs.items()}
         except NotConstant:
             return None
         return self.from_python(self.python(function, *plain, **named))
-
-    def lasting(self, value: Value) -> Any:
-        """The object of a value that nothing can change without a guard that notices. Raises NotConstant for others."""
-        if isinstance(value, (TupleValue, ListValue)) and value.cls in (tuple, list):
-            return value.cls(self.lasting(item) for item in self.items(value))
-        if isinstance(value, (TensorValue, SizeValue)):
-            raise NotConstant(value)
-        if isinstance(value, FunctionValue) and value.given is not None and value.source is not None:
-            self.guard(value.source, IsObject(value.given), "what a library says of this function was used")
-        elif isinstance(value, ObjectValue):
-            if value.cls.__module__ not in _UNCHANGING or value.given is MISSING or value.source is None:
-                raise NotConstant(value)
-            self.guard(value.source, IsObject(value.given), "what a library says of this object was used")
-        return value.real()
 
     def function_of(self, function: types.FunctionType) -> FunctionValue:
         """A function of this package, for the evaluator to inline."""
@@ -300,9 +273,9 @@ class Calls(Tracer, Protocol):
             if any(isinstance(a, SizeValue) for a in args) and not kwargs:
                 return self.on_numbers(function, *args)
             if not any(isinstance(a, TensorValue) for a in args):
-                plain = [self.constant_of(a) for a in args]
-                found = self.python(function, *plain, **{k: self.constant_of(v) for k, v in kwargs.items()})
-                if plain != [self.constant_of(a) for a in args]:
+                plain = [a.known(self) for a in args]
+                found = self.python(function, *plain, **{k: v.known(self) for k, v in kwargs.items()})
+                if plain != [a.known(self) for a in args]:
                     unsupported(reasons.UNTRACEABLE_CALL, f"{module}.{function.__name__}, which writes its argument")
                 return self.from_python(found)
         name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
@@ -326,7 +299,7 @@ class Calls(Tracer, Protocol):
             refuse("that is full: a call may evict an older result")
         before = effects()
         try:
-            self.call(self.from_python(function.__wrapped__), args, kwargs)
+            self.from_python(function.__wrapped__).call(self, args, kwargs)
         except Raised:
             refuse("whose function raises")
         if effects() != before:
@@ -359,7 +332,7 @@ class Calls(Tracer, Protocol):
                 refuse("called with a tensor made in the compiled function")
             return source, value.given
         try:
-            return (found := self.constant_of(value)), found
+            return (found := value.known(self)), found
         except Unsupported:
             pass
         try:
@@ -385,7 +358,7 @@ class Calls(Tracer, Protocol):
             return self.new_instance(args, kwargs)
         if function.__name__ == "fromkeys":
             value = args[1] if len(args) > 1 else kwargs.get("value", Constant(None))
-            return DictValue.of(((key, value) for key in self.items(args[0])), cls)
+            return DictValue.of(((key, value) for key in args[0].unpack(self)), cls)
         if function.__name__ == "__subclasses__":
             return self.wrap(Returned(self.known_source(cls), "__subclasses__"), cls.__subclasses__())
         if function.__name__ == "mro":
@@ -393,7 +366,7 @@ class Calls(Tracer, Protocol):
         if cls in (int, float, str, bytes, object, type):
             return self.from_python(
                 self.python(
-                    function, *map(self.constant_of, args), **{k: self.constant_of(v) for k, v in kwargs.items()}
+                    function, *(each.known(self) for each in args), **{k: v.known(self) for k, v in kwargs.items()}
                 )
             )
         rule = self.rule_for(inspect.getattr_static(cls, function.__name__, None))
@@ -412,9 +385,9 @@ class Calls(Tracer, Protocol):
             return call_numpy(self, cls, args, kwargs)
         meta_call = self.look_up(type(cls), "__call__")
         if issubclass(cls, enum.Enum):
-            return self.from_python(self.python(cls, *map(self.constant_of, args)))
+            return self.from_python(self.python(cls, *(each.known(self) for each in args)))
         if not isinstance(meta_call, types.WrapperDescriptorType) and not issubclass(cls, torch.autograd.Function):
-            return self.call(bound_attribute(self, ClassValue(cls), type(cls), meta_call, "__call__"), args, kwargs)
+            return bound_attribute(self, ClassValue(cls), type(cls), meta_call, "__call__").call(self, args, kwargs)
         return self.make(cls, args, kwargs)
 
     def make(self, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -430,7 +403,7 @@ class Calls(Tracer, Protocol):
         new = self.look_up(cls, "__new__")
         new = getattr(new, "__func__", new)
         if isinstance(new, types.FunctionType):
-            made = self.call(self.from_python(new), [ClassValue(cls), *args], kwargs)
+            made = self.from_python(new).call(self, [ClassValue(cls), *args], kwargs)
             if not issubclass(made.python_type(), cls):
                 return made
         else:
@@ -439,7 +412,7 @@ class Calls(Tracer, Protocol):
         if isinstance(made, (ObjectValue, TensorValue)):
             if isinstance(init, types.FunctionType):
                 function = self.class_attribute(owner_of(cls, "__init__"), "__init__", init)
-                checked(self, cls, "__init__", self.call(function, [made, *args], kwargs))
+                checked(self, cls, "__init__", function.call(self, [made, *args], kwargs))
             elif init is not object.__init__ and not isinstance(made, TensorValue):
                 made.method(self, "__init__", args, kwargs)
             elif (args or kwargs) and new is object.__new__:
@@ -457,10 +430,10 @@ class Calls(Tracer, Protocol):
         if issubclass(cls, weakref.ref) and rest and rest[0].source is None:
             self.tape.refuse_frame(NOTICED)
         if cls.__module__ == "torch.return_types" and len(rest) == 1:
-            return TupleValue(self.items(rest[0]), cls)
+            return TupleValue(rest[0].unpack(self), cls)
         if issubclass(cls, torch.Tensor):
             is_given = bool(rest) and isinstance(rest[0], TensorValue)
-            given = rest[0] if is_given else self.call(ClassValue(torch.Tensor), rest, {})
+            given = rest[0] if is_given else ClassValue(torch.Tensor).call(self, rest, {})
             return given.method(self, "as_subclass", [kind], {})
         base = maker_of(cls).__self__
         if base not in _MODELLED and not issubclass(base, (BaseException, torch._C._FunctionBase)):
@@ -475,7 +448,7 @@ class Calls(Tracer, Protocol):
         if issubclass(cls, (OSError, BaseExceptionGroup)):
             cls = class_made(self, cls, rest)
         if issubclass(cls, tuple):
-            return TupleValue(self.items(rest[0]) if rest else [], cls)
+            return TupleValue(rest[0].unpack(self) if rest else [], cls)
         if issubclass(cls, frozenset):
             made = instance_of_class(self, cls)
             made.method(self, "update", rest, {})
@@ -491,7 +464,7 @@ class Calls(Tracer, Protocol):
         new = self.look_up(cls, "__new__")
         generated = cls.__mro__[cls.__mro__.index(tuple) - 1] if tuple in cls.__mro__ else cls
         if new is not generated.__dict__.get("__new__"):
-            return self.call(self.from_python(getattr(new, "__func__", new)), [ClassValue(cls), *args], kwargs)
+            return self.from_python(getattr(new, "__func__", new)).call(self, [ClassValue(cls), *args], kwargs)
         given = dict(zip(cls._fields, args, strict=False)) | kwargs
         for name in cls._fields:
             if name not in given:
@@ -509,14 +482,6 @@ class Calls(Tracer, Protocol):
         if isinstance(value, ClassValue):
             return self.instantiate(value.cls, [], {})
         return value
-
-    def raise_value(self, cls: type, args: list[Value]) -> NoReturn:
-        raise Raised(ExceptionValue(cls, args))
-
-    def raise_(self, cls: type, message: str, **facts: Value) -> NoReturn:
-        error = ExceptionValue(cls, [Constant(message)])
-        error.overlay |= facts
-        raise Raised(error)
 
     # --------------------------------------------------------------------------------------------------------- binding
 

@@ -24,9 +24,9 @@ import numpy as np
 import torch
 
 from explorer.compiler.capture import hook, reasons
-from explorer.compiler.capture.calls import STDLIB_DIR, TORCH_DIR
 from explorer.compiler.capture.capture import FullGraphError
 from explorer.compiler.capture.guards import failures, instance_dict
+from explorer.compiler.capture.values.base import STDLIB_DIR, TORCH_DIR
 from explorer.compiler.capture.values.constant import is_plain
 from explorer.compiler.capture.values.modules import calls_forward
 from explorer.compiler.capture.wrap import ORIGINAL

@@ -42,7 +42,7 @@ class Body:
 def parts(t: Tracer, value: Value) -> Iterator[Value]:
     """What nested containers hold that is none of these containers, in order."""
     if isinstance(value, (TupleValue, ListValue, DictValue)):
-        for item in value.values(t) if isinstance(value, DictValue) else t.items(value):
+        for item in value.values(t) if isinstance(value, DictValue) else value.unpack(t):
             yield from parts(t, item)
     else:
         yield value
@@ -62,7 +62,7 @@ def leaves(t: Tracer, value: Value, numbers: bool = False) -> list[TensorValue]:
 def structure(t: Tracer, value: Value) -> tuple[object, ...]:
     """The classes and keys of nested containers."""
     if isinstance(value, (TupleValue, ListValue)):
-        return value.python_type(), *(structure(t, item) for item in t.items(value))
+        return value.python_type(), *(structure(t, item) for item in value.unpack(t))
     if isinstance(value, DictValue):
         return value.python_type(), *((key, structure(t, item)) for key, item in value.plain_items(t).items())
     return ()
@@ -97,11 +97,11 @@ def replaced(t: Tracer, value: Value, new: Callable[[Value], Value], given: bool
     """A copy of nested containers with what `new` makes of what they hold; without `given`, lists and dictionaries that
     were there before stay."""
     if isinstance(value, TupleValue):
-        return TupleValue([replaced(t, item, new, given) for item in t.items(value)], value.cls)
+        return TupleValue([replaced(t, item, new, given) for item in value.unpack(t)], value.cls)
     if not isinstance(value, (ListValue, DictValue)) or not given and value.source is not None:
         return new(value)
     if isinstance(value, ListValue):
-        return ListValue([replaced(t, item, new, given) for item in t.items(value)])
+        return ListValue([replaced(t, item, new, given) for item in value.unpack(t)])
     return DictValue.of(((key, replaced(t, item, new, given)) for key, item in value.pairs(t)), value.cls)
 
 
@@ -130,7 +130,7 @@ def body(
     given = [leaf.fake for leaf in inputs if isinstance(leaf, TensorValue)]
     versions = [version(fake) for fake in given]
     try:
-        returned = t.call(function, arguments(inputs), {})
+        returned = function.call(t, arguments(inputs), {})
     except Raised as raised:
         unsupported(reasons.HIGHER_ORDER, f"a function that raises: {raised.value.describe()}")
     outputs = loop_leaves(t, returned) if None in like else leaves(t, returned)
@@ -177,7 +177,7 @@ def call(t: Tracer, operator: object, *args: Any) -> list[Value]:
     for each in value:
         each.constant = None  # of one run of the body: torch before 2.12 took it for the result
     found = from_fake(t, t.tape.add("call_function", operator, args, {}, value), tuple(value))
-    return t.items(found)
+    return found.unpack(t)
 
 
 def nodes_of(values: Sequence[TensorValue]) -> tuple[fx.Node, ...]:
@@ -190,7 +190,7 @@ def _cond(t: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Val
     if not isinstance(pred, TensorValue):
         if pred.python_type() not in (bool, int, float):
             unsupported(reasons.HIGHER_ORDER, f"{pred.describe()} as the condition of torch.cond")
-        return t.call(true_fn if t.truth(pred) else false_fn, t.items(operands), {})
+        return (true_fn if pred.truth(t) else false_fn).call(t, operands.unpack(t), {})
     if pred.fake.numel() != 1:
         unsupported(reasons.HIGHER_ORDER, "a condition of torch.cond that has not one element")
     passed = leaves(t, operands, numbers=True)  # as torch.compile; eager's cond takes tensors alone
@@ -198,7 +198,7 @@ def _cond(t: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Val
 
     def arguments(inputs: list[Value]) -> list[Value]:
         own = dict(zip(given, inputs, strict=True))
-        return t.items(with_leaves(t, operands, [own[value] for value in passed]))
+        return with_leaves(t, operands, [own[value] for value in passed]).unpack(t)
 
     bodies = [body(t, function, [v.fake for v in given], arguments) for function in (true_fn, false_fn)]
     refuse_shared(t, given, bodies)
@@ -220,7 +220,7 @@ def _while_loop(t: Tracer, cond_fn: Value, body_fn: Value, carried: Value, addit
         unsupported(reasons.HIGHER_ORDER, "a loop that carries containers")
 
     def arguments(inputs: list[Value]) -> list[Value]:
-        return [*inputs[: len(given)], *t.items(with_leaves(t, additional, inputs[len(given) :]))]
+        return [*inputs[: len(given)], *with_leaves(t, additional, inputs[len(given) :]).unpack(t)]
 
     with t.tape.numbers_read():
         test, turn = [body(t, function, like, arguments) for function in (cond_fn, body_fn)]
@@ -240,7 +240,7 @@ def _turns(
     first, rows, rest = leaves(t, init), leaves(t, over), leaves(t, more, numbers=True)
     like = [*(v.fake for v in first), *(t.tape.row(v.fake) for v in rows), *(v.fake for v in rest)]
     count = len(first) + len(rows)
-    one = body(t, function, like, lambda given: [*given[:count], *t.items(with_leaves(t, more, given[count:]))])
+    one = body(t, function, like, lambda given: [*given[:count], *with_leaves(t, more, given[count:]).unpack(t)])
     if operator is OPERATORS.map_impl:
         refuse_shared(t, [*rows, *rest], [one])
     lifted, made = modules(t, [one])
@@ -265,7 +265,7 @@ def _flex_attention(
     scale: Value, kernel_options: Value, *others: Value,
 ) -> Value:  # fmt: skip
     """flex_attention: a graph for the scores, and one for the mask."""
-    *mask, mask_mod = t.items(block_mask)
+    *mask, mask_mod = block_mask.unpack(t)
     score, index = t.tape.scalar(query.fake, query.fake.dtype), t.tape.scalar(query.fake, torch.int32)
     bodies = [body(t, score_mod, [score] + [index] * 4, list, True), body(t, mask_mod, [index] * 4, list, True)]
     used = [modules(t, [each]) for each in bodies]
@@ -287,7 +287,7 @@ def _flex_attention(
 @CALLS.rule(OPERATORS.wrap, OPERATORS.tag_activation_checkpoint, OPERATORS.wrap_activation_checkpoint)
 def _wrap(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A function and its arguments: its nodes are part of the graph."""
-    return t.call(args[0], args[1:], kwargs)
+    return args[0].call(t, args[1:], kwargs)
 
 
 table({
@@ -297,5 +297,5 @@ table({
     OPERATORS.map_impl: lambda t, function, xs, pos_args=NOTHING:
         _turns(t, OPERATORS.map_impl, function, TupleValue([]), xs, pos_args, []),
     # A function that is compiled once for all calls of it: its nodes are part of the graph.
-    OPERATORS.invoke_subgraph: lambda t, function, identifier, *operands: t.call(function, list(operands), {}),
+    OPERATORS.invoke_subgraph: lambda t, function, identifier, *operands: function.call(t, list(operands), {}),
 })  # fmt: skip

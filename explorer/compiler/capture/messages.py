@@ -75,11 +75,11 @@ def _warn(
     **others: Value,
 ) -> Value:
     """A warning."""
-    if others or not t.is_none(source) or not (_settled(message) and _settled(category)):
+    if others or not source.is_none() or not (_settled(message) and _settled(category)):
         unsupported(reasons.UNTRACEABLE_CALL, "warnings.warn of what is not known yet")
     if _is_seen(t):
         unsupported(reasons.UNTRACEABLE_CALL, "warnings.warn where the program handles or records it")
-    level = max(1, t.index(stacklevel))
+    level = max(1, stacklevel.as_index(t))
     place = _place(t, level)
     what = f"warnings.warn({message.describe()})"
     if place is None:
@@ -103,7 +103,7 @@ def _filters(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Valu
 @positional(warnings.catch_warnings.__enter__)
 def _begin_filters(t: Tracer, manager: Value) -> Value:
     """The block begins after the graph; a list of its warnings would be known only then."""
-    if t.truth(t.get_attr(manager, "_record")):
+    if t.get_attr(manager, "_record").truth(t):
         unsupported(reasons.UNTRACEABLE_CALL, "warnings.catch_warnings(record=True)")
     t.effects.call(BEGIN, [manager], "warnings.catch_warnings()")
     return NONE
@@ -112,7 +112,7 @@ def _begin_filters(t: Tracer, manager: Value) -> Value:
 @positional(warnings.catch_warnings.__exit__)
 def _end_filters(t: Tracer, manager: Value, *error: Value) -> Value:
     """The filters of before the block."""
-    if t.truth(t.get_attr(manager, "_record")):
+    if t.get_attr(manager, "_record").truth(t):
         unsupported(reasons.UNTRACEABLE_CALL, "the end of warnings.catch_warnings(record=True)")
     t.effects.call(END, [manager], "the end of warnings.catch_warnings()")
     return NONE
@@ -129,7 +129,7 @@ _LEVELS = {
 
 def _is_enabled(t: Tracer, logger: Value, level: int) -> bool:
     """Whether the logger takes lines of this level, by what it remembers itself; guarded."""
-    real: logging.Logger = t.real_of(logger)
+    real: logging.Logger = logger.live(t)
     enabled = real.isEnabledFor(level)
     if logger.source is not None:
         t.wrap(Attr(logger.source, "disabled"), real.disabled)
@@ -141,13 +141,13 @@ def _is_enabled(t: Tracer, logger: Value, level: int) -> bool:
 @positional(logging.Logger.isEnabledFor)
 def _enabled(t: Tracer, logger: Value, level: Value) -> Value:
     """Whether a line of this level would be logged."""
-    return Constant(_is_enabled(t, logger, t.index(level)))
+    return Constant(_is_enabled(t, logger, level.as_index(t)))
 
 
 def _line(t: Tracer, logger: Value, level: int, message: Value, args: tuple[Value, ...], others: object) -> Value:
     if not _is_enabled(t, logger, level):
         return NONE
-    real: logging.Logger = t.real_of(logger)
+    real: logging.Logger = logger.live(t)
     own = {"_log", "handle", "makeRecord", "findCaller"}
     if others or not all(map(_settled, (message, *args))) or any(own & vars(c).keys() for c in _below(type(real))):
         unsupported(reasons.UNTRACEABLE_CALL, f"a log line of {real.name}")
@@ -175,7 +175,7 @@ def _leveled(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Valu
 @positional(logging.Logger.log)
 def _log(t: Tracer, logger: Value, level: Value, message: Value, *args: Value, **others: Value) -> Value:
     """A log line."""
-    return _line(t, logger, t.index(level), message, args, others)
+    return _line(t, logger, level.as_index(t), message, args, others)
 
 
 def _raise_unless(condition: object, error: BaseException) -> None:

@@ -10,7 +10,7 @@ import collections
 import operator
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import sympy
 import torch
@@ -23,12 +23,20 @@ from explorer.compiler.capture.tape import first_line
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
 from explorer.compiler.capture.values.base import NotConstant, Raised, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.classes import ClassValue
-from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, is_unbacked
+from explorer.compiler.capture.values.constant import (
+    Constant,
+    FloatValue,
+    NumberValue,
+    SizeValue,
+    is_number,
+    is_unbacked,
+    number_now,
+    origin_of,
+)
 from explorer.compiler.capture.values.iterators import DequeIterator, IteratorValue, SequenceIterator, TakenIterator
-from explorer.compiler.capture.values.mappings import DictValue, DictView, SetValue
+from explorer.compiler.capture.values.mappings import DictValue, DictView
 from explorer.compiler.capture.values.objects import (
     MISSING,
-    Lazy,
     ObjectValue,
     attribute_in_c,
     lacks,
@@ -78,25 +86,10 @@ _IDENTICAL = (TensorValue, ArrayValue, SizeValue, IteratorValue)
 """Values of which each object of the program has one."""
 
 
-def is_number(value: Value) -> bool:
-    if isinstance(value, Constant):
-        return isinstance(value.value, (int, float))
-    return isinstance(value, (SizeValue, FloatValue))
-
-
 def _is_as_int(operator: Callable[..., object], cls: type) -> bool:
     """Whether an operator does with a class of integers what it does with int."""
     name = operator.__name__.strip("_")
     return cls is bool or all(getattr(cls, m, None) is getattr(int, m, None) for m in (f"__{name}__", f"__r{name}__"))
-
-
-def _origin(t: Tracer, value: Value) -> Any:
-    """Where a number comes from: a plain one, or its source; None for one that only the graph knows."""
-    if isinstance(value, FloatValue):
-        return value.source
-    if isinstance(value, SizeValue):
-        return None if isinstance(value, NumberValue) else t.tape.source_of(value.sym.node.expr)
-    return value.constant() if isinstance(value, Constant) and type(value.value) in (bool, int, float) else None
 
 
 _ARITHMETIC = frozenset(
@@ -113,14 +106,14 @@ def _is_steady(function: object, values: Sequence[Value]) -> bool:
     return function in _ARITHMETIC or getattr(function, "__module__", "") == "math"
 
 
-class DataModel(Tracer, Protocol):
+class DataModel(Tracer):
     """A part of the tracer: one method for each operation."""
 
     # ----------------------------------------------------------------------------------------------------- operators
 
     def unary(self, symbol: str, value: Value) -> Value:
         if symbol == "not":
-            return Constant(not self.truth(value))
+            return Constant(not value.truth(self))
         function, name = UNARY[symbol]
         if isinstance(value, TensorValue):
             return graph_call(self, "call_function", function, [value], {})
@@ -151,8 +144,8 @@ class DataModel(Tracer, Protocol):
         if isinstance(left, TensorValue):
             return graph_call(self, "call_function", function, [left, right], {})
         reflected = BINARY[symbol]
-        if isinstance(left, ListValue) and not self.overrides(left.cls, name):  # a sequence's own comes after all
-            if isinstance(right, ObjectValue) and self.overrides(right.cls, reflected[2]):
+        if isinstance(left, ListValue) and not left.overrides(self, name):  # a sequence's own comes after all
+            if right.overrides(self, reflected[2]):
                 return self._operate(*reflected, left, right, f"{symbol}=")
         if isinstance(left, ObjectValue):
             found = self._answer(left, right, name)
@@ -196,7 +189,7 @@ class DataModel(Tracer, Protocol):
             if made := self.text_by(str.__mod__, [left, right]):
                 return made
             given = (
-                tuple(self.printable(i) for i in self.items(right))
+                tuple(self.printable(i) for i in right.unpack(self))
                 if isinstance(right, TupleValue)
                 else self.printable(right)
             )
@@ -207,7 +200,7 @@ class DataModel(Tracer, Protocol):
         for value, other, method in self._tried(left, right, name, reflected):
             owner = value.python_type()
             if name == "__or__" and (isinstance(value, ClassValue) or owner.__module__ in _TYPING):
-                return self.from_python(self.python(function, self.real_of(left), self.real_of(right)))
+                return self.from_python(self.python(function, left.live(self), right.live(self)))
             found = self._answer(value, other, method)
             if found is not None:
                 return found
@@ -235,11 +228,11 @@ class DataModel(Tracer, Protocol):
 
     def on_sizes(self, function: Callable[..., Any], *values: Value) -> Any:
         """A Python function of numbers, of which some are symbolic."""
-        plain = [v.sym if isinstance(v, SizeValue) else self.constant_of(v) for v in values]
+        plain = [v.sym if isinstance(v, SizeValue) else v.known(self) for v in values]
         if getattr(function, "__module__", "") == "_operator":  # the library of symbols takes no truth for a number
             plain = [int(v) if isinstance(v, int) and _is_as_int(function, type(v)) else v for v in plain]
         if any(isinstance(v, (int, float)) and type(v) not in (int, float, bool) for v in plain):
-            plain = [self.constant_of(v) for v in values]  # it takes no subclass for a number either
+            plain = [v.known(self) for v in values]  # it takes no subclass for a number either
         defined = _RIGHT_IS.get(function)
         if defined is not None and not defined(plain[-1], 0):
             plain = [v if isinstance(v, float) else int(v) for v in plain]
@@ -260,10 +253,10 @@ class DataModel(Tracer, Protocol):
         """What a function of Python's makes of floats that the frame was given: computed again at each call, before the
         graph. Where that could go another way than it went now, the floats are held to be what they are."""
         handled = any(frame.handlers[frame.position - 1] is not None for frame in self.frames)
-        args = [_origin(self, value) for value in values]
+        args = [origin_of(self, value) for value in values]
         if handled or None in args or not _is_steady(function, values):
-            return self.from_python(self.python(function, *map(self.constant_of, values)))
-        found = self.python(function, *map(self.number_now, values))
+            return self.from_python(self.python(function, *(each.known(self) for each in values)))
+        found = self.python(function, *(number_now(self, each) for each in values))
         source = Computed(function, tuple(args))
         if type(found) is float:
             return FloatValue(found, source, self)
@@ -271,21 +264,6 @@ class DataModel(Tracer, Protocol):
             return SizeValue(self.tape.size_input(source, found), source)
         self.guard(source, Equals(found), "a branch or a test was decided by it")
         return self.from_python(found)
-
-    def number_now(self, value: Value) -> Any:
-        """A number as it is in this call, without a guard."""
-        if isinstance(value, FloatValue):
-            return value.value
-        if isinstance(value, SizeValue):
-            return value.python_type()(self.tape.hint(value.sym.node.expr))
-        return value.constant()
-
-    def float_of(self, value: Value) -> Value:
-        """A symbolic float of sizes as one that Python computes; other values as they are."""
-        if isinstance(value, SizeValue) and not isinstance(value, NumberValue) and value.python_type() is float:
-            source = _origin(self, value)
-            return value if source is None else FloatValue(self.number_now(value), source, self)
-        return value
 
     def compare(self, symbol: str, left: Value, right: Value) -> Value:
         function, name, reflected = COMPARE[symbol]
@@ -364,71 +342,9 @@ class DataModel(Tracer, Protocol):
             other = right if isinstance(left, TensorValue) else left
             if isinstance(other, Constant) and not isinstance(other.value, (int, float, complex)):
                 return False
-        return self.truth(self.compare("==", left, right))
+        return self.compare("==", left, right).truth(self)
 
-    def sequence_operation(self, left: SequenceValue, name: str, right: Value) -> Value:
-        """+, * and the comparisons of lists and tuples."""
-        if name in ("__mul__", "__rmul__"):
-            return left.like(list(left.items) * self.index(right))
-        kinds = (list, tuple, collections.deque)
-        alike = any(issubclass(left.cls, kind) and issubclass(right.python_type(), kind) for kind in kinds)
-        if not isinstance(right, SequenceValue) or not alike:
-            return Constant(NotImplemented)
-        if name == "__add__":
-            items = [*left.items, *right.items]
-            if not isinstance(left, TupleValue):
-                return left.like(items)
-            kind = torch.Size if torch.Size in (left.cls, right.cls) else tuple
-            if kind is torch.Size:
-                types_of = (type(i.given) if isinstance(i, Lazy) else i.python_type() for i in items)
-                one_each = [1 if issubclass(each, int) else type(each.__name__, (), {})() for each in types_of]
-                self.python(torch.Size, one_each)
-            return TupleValue(items, kind)
-        if name in ("__eq__", "__ne__"):
-            alike = len(left.items) == len(right.items)
-            if alike or isinstance(left, TupleValue):  # tuples ask their items before their lengths
-                both = range(min(len(left.items), len(right.items)))
-                pairs = [(left.at(self, i), right.at(self, i)) for i in both]
-                if all(is_number(one) and is_number(other) for one, other in pairs):  # no sizes, where others decide
-                    known = [pair for pair in pairs if isinstance(pair[0], Constant) and isinstance(pair[1], Constant)]
-                    alike = alike and all(self.same_or_equal(*pair) for pair in known)
-                    pairs = pairs if alike else []
-                alike = all(self.same_or_equal(*pair) for pair in pairs) and alike
-            return Constant(alike == (name == "__eq__"))
-        symbol = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}[name]
-        for i in range(min(len(left.items), len(right.items))):
-            if not self.same_or_equal(left.at(self, i), right.at(self, i)):
-                return self.compare(symbol, left.at(self, i), right.at(self, i))
-        return self.compare(symbol, Constant(len(left.items)), Constant(len(right.items)))
-
-    # ------------------------------------------------------------------------------------------------- truth, numbers
-
-    def truth(self, value: Value) -> bool:
-        return value.truth(self)
-
-    def index(self, value: Value) -> int:
-        """The value as a Python int; a symbolic size is made a number."""
-        if isinstance(value, SizeValue):
-            return int(self.specialise(value, int))
-        if isinstance(value, TensorValue):
-            return self.index(value.method(self, "__index__", [], {}))
-        if isinstance(value, ObjectValue):
-            return self.index(value.special(self, "__index__", []))
-        found = self.constant_of(value)
-        return int(self.python(operator.index, found))
-
-    def index_or_none(self, value: Value) -> int | None:
-        return None if isinstance(value, Constant) and value.value is None else self.index(value)
-
-    def specialise(self, value: SizeValue, kind: type) -> Any:
-        """The number that a symbolic one is for these inputs; guards on it."""
-        try:
-            found = kind(value.sym)
-        except GuardOnDataDependentSymNode as error:
-            unsupported(reasons.DATA_DEPENDENT_BRANCH if kind is bool else reasons.ITEM, first_line(error))
-        as_what = "a branch or a test" if kind is bool else "a Python number"
-        self.tape.note_shape_guards(f"it was needed as {as_what}, so the answer for these sizes was used")
-        return found
+    # -------------------------------------------------------------------------------------------------------- numbers
 
     def from_sym(self, found: object) -> Value:
         """What was computed from sizes, as a value. A condition is True or False for these sizes from here on: it is no
@@ -444,22 +360,18 @@ class DataModel(Tracer, Protocol):
             node = self.tape.size_argument(found)
             return NumberValue(found, node) if isinstance(node, fx.Node) else Constant(node)
         if isinstance(found, torch.SymBool) and not is_unbacked(found):
-            return Constant(self.specialise(made, bool))
+            return Constant(made.specialise(self, bool))
         return made
 
     # ---------------------------------------------------------------------------------------------- items, iteration
 
-    def overrides(self, cls: type, *names: str) -> bool:
-        """Whether the class defines one of these methods in Python."""
-        return any(isinstance(self.look_up(cls, name), types.FunctionType) for name in names)
-
     def get_item(self, base: Value, key: Value) -> Value:
-        if isinstance(base, ObjectValue) and self.overrides(base.cls, "__getitem__"):
+        if base.overrides(self, "__getitem__"):
             return (
                 base.special(self, "__getitem__", [key]) if not hasattr(base, "is_plain") else base.get_item(self, key)
             )
         if isinstance(key, TensorValue) and not isinstance(base, (TensorValue, DictValue)):
-            key = Constant(self.index(key))
+            key = Constant(key.as_index(self))
         if isinstance(base, Constant):
             key = self._as_index(key)
         return base.get_item(self, key)
@@ -469,54 +381,18 @@ class DataModel(Tracer, Protocol):
         if isinstance(key, SliceValue) and any(self._as_index(part) is not part for part in key.parts):
             return Constant(key.fixed(self))
         is_index = isinstance(key, ObjectValue) and self.look_up(key.cls, "__index__") is not MISSING
-        return Constant(self.index(key)) if is_index or isinstance(key, SizeValue) else key
-
-    def set_item(self, base: Value, key: Value, value: Value | None) -> None:
-        name = "__setitem__" if value is not None else "__delitem__"
-        if isinstance(base, ObjectValue) and self.overrides(base.cls, name):
-            base.special(self, name, [key, value] if value is not None else [key])
-            return
-        base.set_item(self, key, value)
-
-    def contains(self, base: Value, item: Value) -> bool:
-        if isinstance(base, ObjectValue) and self.overrides(base.cls, "__contains__"):
-            return self.truth(base.special(self, "__contains__", [item]))
-        return base.contains(self, item)
-
-    def length(self, value: Value) -> Value:
-        if isinstance(value, ObjectValue) and self.overrides(value.cls, "__len__"):
-            return value.special(self, "__len__", [])
-        return value.length(self)
-
-    def iterate(self, value: Value) -> Value:
-        """iter(value): a value with `next`, which Python too takes for an iterator."""
-        if isinstance(value, ObjectValue) and self.overrides(value.cls, "__iter__"):
-            return value.special(self, "__iter__", [])
-        return value.iterate(self)
-
-    def items(self, value: Value) -> list[Value]:
-        """All items of an iterable, in order."""
-        if isinstance(value, SequenceValue) and not self.overrides(value.cls, "__iter__"):
-            return [value.at(self, i) for i in range(len(value.items))]
-        if isinstance(value, DictView):
-            return value.as_items(self)
-        iterator = self.iterate(value)
-        found: list[Value] = []
-        while (item := iterator.next(self)) is not None:
-            found.append(item)
-            self.check_length(len(found))
-        return found
+        return Constant(key.as_index(self)) if is_index or isinstance(key, SizeValue) else key
 
     def mapping_pairs(self, value: Value) -> list[tuple[Value, Value]]:
-        if isinstance(value, DictValue) and not self.overrides(value.cls, "keys", "__getitem__"):
+        if isinstance(value, DictValue) and not value.overrides(self, "keys", "__getitem__"):
             return value.pairs(self)
         if self.look_up(value.python_type(), "keys") is not MISSING:
-            keys = self.items(self.call_method(value, "keys", []))
+            keys = self.call_method(value, "keys", []).unpack(self)
             return [(key, self.get_item(value, key)) for key in keys]
         pairs = []
-        for place, pair in enumerate(self.items(value)):
+        for place, pair in enumerate(value.unpack(self)):
             try:
-                items = self.items(pair)
+                items = pair.unpack(self)
             except Raised as raised:
                 if not issubclass(raised.value.python_type(), TypeError):
                     raise
@@ -535,27 +411,8 @@ class DataModel(Tracer, Protocol):
     def taken_iterator(self, items: list[Value], kind: type, base: Value, function: Callable[..., Any] = iter) -> Value:
         made, cls = TakenIterator(items, kind, base), base.python_type()
         name = f"__{function.__name__}__"
-        made.made_by = (attribute_in_c(cls, name) if self.overrides(cls, name) else function, [base], {})
+        made.made_by = (attribute_in_c(cls, name) if base.overrides(self, name) else function, [base], {})
         return made
-
-    def sorted(self, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
-        by = [item if key is None or self.is_none(key) else self.call(key, [item], {}) for item in items]
-        tracer = self
-
-        class Order:
-            def __init__(self, value: Value) -> None:
-                self.value = value
-
-            def __lt__(self, other: Order) -> bool:
-                return tracer.truth(tracer.compare("<", self.value, other.value))
-
-        order = sorted(
-            range(len(items)), key=lambda i: Order(by[i]), reverse=reverse is not None and self.truth(reverse)
-        )
-        return [items[i] for i in order]
-
-    def is_none(self, value: Value) -> bool:
-        return isinstance(value, Constant) and value.value is None
 
     # --------------------------------------------------------------------------------------------------- attributes
 
@@ -565,63 +422,6 @@ class DataModel(Tracer, Protocol):
         except Raised as raised:
             tell_attribute(raised.value, value, name)
             raise
-
-    def attr_or_none(self, value: Value, name: str) -> Value | None:
-        """None where reading the attribute raises AttributeError."""
-        try:
-            return self.get_attr(value, name)
-        except Raised as raised:
-            if issubclass(raised.value.python_type(), AttributeError):
-                return None
-            raise
-
-    # --------------------------------------------------------------------------------------------- constants, errors
-
-    def constant_of(self, value: Value) -> Any:
-        """The Python object of a constant; a symbolic size is made a number. Breaks the graph for anything else."""
-        if isinstance(value, SizeValue):
-            return self.specialise(value, value.python_type())
-        if isinstance(value, (ArrayValue, FloatValue)):
-            return value.known(self)
-        try:
-            if isinstance(value, (TupleValue, ListValue)) and value.cls in (tuple, list, torch.Size):
-                return value.cls(self.constant_of(item) for item in self.items(value))
-            if isinstance(value, DictValue) and value.cls in (dict, collections.OrderedDict):
-                return value.cls((self.constant_of(k), self.constant_of(v)) for k, v in value.pairs(self))
-            if isinstance(value, SetValue):
-                return value.cls(self.constant_of(item) for item in value.ordered())
-            return self.lasting(value) if type(value) is ObjectValue else value.constant()
-        except NotConstant:
-            unsupported(reasons.OPERATION, f"{value.describe()} where a constant is needed")
-
-    def real_of(self, value: Value) -> Any:
-        """The live Python object behind a value, mutable or not."""
-        try:
-            return value.real()
-        except NotConstant:
-            return self.constant_of(value)
-
-    def python(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a pure Python function now; what it raises is raised in the traced program."""
-        try:
-            return function(*args, **kwargs)
-        except (Raised, NotConstant):
-            raise
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            TypeError,
-            ValueError,
-            StopIteration,
-            AssertionError,
-        ) as error:
-            raise Raised(
-                self.exception(
-                    type(error),
-                    [self.from_python(a) if not isinstance(a, BaseException) else Constant(str(a)) for a in error.args],
-                )
-            ) from None
 
 
 # ------------------------------------------------------------------------------------------------------------- operands

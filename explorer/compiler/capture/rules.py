@@ -110,11 +110,11 @@ def marked(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]
         if marks.get("_torchdynamo_disable"):
             original = marks.get("_torchdynamo_orig_callable")
             if getattr(original, "__name__", "") == "_init_group" and original.__module__.startswith("torch.optim."):
-                return t.call(t.from_python(original), args, kwargs)  # stock has a rule of its own for it
+                return t.from_python(original).call(t, args, kwargs)  # stock has a rule of its own for it
             why = marks.get("_torchdynamo_disable_msg") or getattr(original or function, "__qualname__", "")
             unsupported(reasons.DISABLED, why)
         if marks.get("_dynamo_marked_constant"):
-            real, named = map(t.real_of, args), {k: t.real_of(v) for k, v in kwargs.items()}
+            real, named = (each.live(t) for each in args), {k: v.live(t) for k, v in kwargs.items()}
             return t.from_python(t.python(function, *real, **named))
     rules = sys.modules.get(TRACE_RULES)
     if rules is not None:
@@ -142,7 +142,7 @@ def _asked(t: Tracer, function: types.FunctionType) -> Value | None:
 def _checkpoint(t: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
     """The function's own nodes, which the backward computes again; where a context says what to keep, that is decided
     for the graph as a whole."""
-    is_reentrant = t.truth(kwargs.pop("use_reentrant", Constant(True)))
+    is_reentrant = kwargs.pop("use_reentrant", Constant(True)).truth(t)
     is_noop = t.is_same(
         kwargs.pop("context_fn", default := t.from_python(torch.utils.checkpoint.noop_context_fn)), default
     )
@@ -154,11 +154,11 @@ def _checkpoint(t: Tracer, function: Value, *args: Value, **kwargs: Value) -> Va
     before = t.effects.outside, t.tape.writes()
     if not is_reentrant or differentiable or not torch.is_grad_enabled():
         with t.checkpointed() if is_noop else nullcontext():
-            found = t.call(function, list(args), named)
+            found = function.call(t, list(args), named)
         if torch.is_grad_enabled() and (t.effects.outside, t.tape.writes()) != before:
             unsupported(reasons.HIGHER_ORDER, "a checkpoint that changes what is outside of it, and its backward again")
         return found
     t.torch_state.set("grad mode", (), (False,))  # its output has no gradient where no argument has one
-    found = t.call(function, list(args), named)
+    found = function.call(t, list(args), named)
     t.torch_state.set("grad mode", (), (True,))
     return found

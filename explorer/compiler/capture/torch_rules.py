@@ -23,7 +23,7 @@ from explorer.compiler.capture.operator_checks import memory_of
 from explorer.compiler.capture.rules import CALLS, breaks, each, existing, positional, table
 from explorer.compiler.capture.values.arrays import ArrayValue, tensor_of_array
 from explorer.compiler.capture.values.base import Tracer, Value
-from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue
+from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, as_computed
 from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue, CompiledValue, PartialValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.modules import AutocastValue
@@ -73,8 +73,8 @@ def _has_torch_function_of(t: Tracer, *values: Value) -> Value:
 def _handle_torch_function(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What stands in for a call."""
     function, _, *given = args
-    found = overridden(t, "call_function", t.real_of(function), given, kwargs)
-    return found if found is not None else t.call(function, given, kwargs)
+    found = overridden(t, "call_function", function.live(t), given, kwargs)
+    return found if found is not None else function.call(t, given, kwargs)
 
 
 @positional(torch.Tensor.__dict__["__torch_function__"].__func__)
@@ -82,13 +82,13 @@ def _plain_function(
     t: Tracer, cls: Value, function: Value, types: Value, args: Value | None = None, kwargs: Value | None = None
 ) -> Value:
     """What a tensor subclass does that overrides nothing: the function itself, and its results are of the class."""
-    wanted = t.constant_of(cls)
-    if not all(issubclass(wanted, t.constant_of(kind)) for kind in t.items(types)):
+    wanted = cls.known(t)
+    if not all(issubclass(wanted, kind.known(t)) for kind in types.unpack(t)):
         return Constant(NotImplemented)
     last = next(iter(reversed(t.tape.graph.nodes)), None)
     named = kwargs.plain_items(t) if isinstance(kwargs, DictValue) else {}
     with torch._C.DisableTorchFunctionSubclass():
-        found = t.call(function, t.items(args) if args is not None else [], named)
+        found = function.call(t, args.unpack(t) if args is not None else [], named)
     of_property = isinstance(function, BuiltinMethod) and isinstance(function.bound, BuiltinValue)
     if of_property and function.bound.function.__name__ in ("_base", "grad", "_grad"):  # type: ignore[attr-defined]
         return found
@@ -98,7 +98,7 @@ def _plain_function(
 def _of_class(t: Tracer, value: Value, cls: type, last: fx.Node | None) -> Value:
     """A result as the class's, where it is a tensor; one that a node after `last` made is not made again."""
     if isinstance(value, (TupleValue, ListValue)):
-        items = [_of_class(t, item, cls, last) for item in t.items(value)]
+        items = [_of_class(t, item, cls, last) for item in value.unpack(t)]
         return TupleValue(items, value.cls) if isinstance(value, TupleValue) else ListValue(items)
     if not isinstance(value, TensorValue) or issubclass(value.cls, cls):
         return value
@@ -135,7 +135,7 @@ def _inference_mode(t: Tracer) -> Value:
 )  # fmt: skip
 def _state(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Global state: guarded at entry, and changed by traced code only through the graph."""
-    return t.from_python(function(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()}))
+    return t.from_python(function(*(each.known(t) for each in args), **{k: v.known(t) for k, v in kwargs.items()}))
 
 
 @CALLS.rule(torch.autograd.profiler.record_function.__enter__, torch.autograd.profiler.record_function.__exit__)
@@ -155,15 +155,15 @@ def _is_floating_point(t: Tracer, input: Value) -> Value:
 @each(torch.finfo, torch.iinfo, np.finfo, np.iinfo)
 def _limits(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Limits of a dtype."""
-    named = {k: t.constant_of(v) for k, v in kwargs.items()}
-    return BuiltinValue(t.python(function, *map(t.constant_of, args), **named))
+    named = {k: v.known(t) for k, v in kwargs.items()}
+    return BuiltinValue(t.python(function, *(each.known(t) for each in args), **named))
 
 
 @positional(torch.device)
 def _device(t: Tracer, *args: Value, **kwargs: Value) -> Value:
     """torch.device(...)."""
     return t.from_python(
-        t.python(torch.device, *map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()})
+        t.python(torch.device, *(each.known(t) for each in args), **{k: v.known(t) for k, v in kwargs.items()})
     )
 
 
@@ -173,8 +173,8 @@ def _device(t: Tracer, *args: Value, **kwargs: Value) -> Value:
 @each(torch.autocast, *existing(torch.cpu.amp, "autocast"), torch.cuda.amp.autocast)
 def _autocast(cls: type, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """The context manager."""
-    made = cls(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()})
-    t.call(t.from_python(torch.get_autocast_dtype), [Constant(made.device)], {})  # its default, guarded
+    made = cls(*(each.known(t) for each in args), **{k: v.known(t) for k, v in kwargs.items()})
+    t.from_python(torch.get_autocast_dtype).call(t, [Constant(made.device)], {})  # its default, guarded
     return AutocastValue((made.device, made.fast_dtype, made._enabled, made._cache_enabled))
 
 
@@ -208,7 +208,7 @@ def _default_device(t: Tracer) -> Value:
 @positional(torch.set_default_device)
 def _set_default_device(t: Tracer, device: Value) -> Value:
     """From here on, and for this thread after the call."""
-    known = t.constant_of(device)
+    known = device.known(t)
     if t.given.devices or t.torch_state.pending:
         unsupported(reasons.UNTRACEABLE_CALL, "torch.set_default_device where another default device is in force")
     t.torch_state.devices[:] = [] if known is None else [torch.device(known)]
@@ -225,7 +225,7 @@ def _compile(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     options = dict(kwargs)
     function = args[0] if args else options.pop("model", Constant(None))
     maker = t.from_python(torch.compile)
-    if t.is_none(function):
+    if function.is_none():
         return PartialValue(maker, [], DictValue.of((Constant(name), each) for name, each in options.items()))
     return CompiledValue(maker, function, options)
 
@@ -235,7 +235,7 @@ def _check(t: Tracer, condition: Value, message: Value | None = None) -> Value:
     """A condition on sizes: guarded, and raised when false. One that only the graph knows is checked by the graph."""
     if isinstance(condition, NumberValue):
         return graph_call(t, "call_function", torch._check, [condition], {})
-    if not t.truth(condition):
+    if not condition.truth(t):
         t.raise_(RuntimeError, "Expected cond to be True, but got False")
     return Constant(None)
 
@@ -263,7 +263,7 @@ def _assert(t: Tracer, condition: Value, message: Value = Constant("")) -> Value
     if isinstance(condition, (TensorValue, NumberValue)):
         if is_checked_later(t, condition, t.exception(AssertionError, [message])):
             return Constant(None)
-    if not t.truth(condition):
+    if not condition.truth(t):
         t.raise_value(AssertionError, [message])
     return Constant(None)
 
@@ -278,7 +278,7 @@ breaks(reasons.UNTRACEABLE_CALL, "torch.load, which uses a file", torch.load)
 def _autograd(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Breaks."""
     wanted = kwargs.get("inputs") or (args[1] if len(args) > 1 else None)
-    of = t.items(wanted) if isinstance(wanted, (ListValue, TupleValue)) else [wanted]
+    of = wanted.unpack(t) if isinstance(wanted, (ListValue, TupleValue)) else [wanted]
     if any(isinstance(each, TensorValue) and not t.tape.is_as_given(each.fake) for each in of):
         t.tape.whole = "a gradient is asked for of a tensor that the same graph makes"
     unsupported(reasons.AUTOGRAD_CALL, "torch.autograd")
@@ -308,7 +308,7 @@ def _tensor(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value
             unsupported(reasons.NUMPY, f"torch.{function.__name__} of an array with {', '.join(named)}")
         return graph_call(t, "call_method", "to", [copied], named)
     if isinstance(data, (ListValue, TupleValue)) and data.items:
-        items = t.items(data)
+        items = data.unpack(t)
         if all(isinstance(item, ArrayValue) and item.is_scalar for item in items):
             parts = [tensor_of_array(t, item) for item in items]  # type: ignore[arg-type]
             data = graph_call(t, "call_function", torch.stack, [ListValue(parts)], {})
@@ -321,8 +321,8 @@ def _tensor(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value
     numbers = list(_numbers(t, data)) if len(args) == 1 else []
     if isinstance(data, SequenceValue) and any(map(_is_numpys, numbers)):
         unsupported(reasons.NUMPY, f"torch.{function.__name__} of numbers of NumPy beside others")
-    numbers = [t.float_of(each) for each in numbers]
-    given = t.constant_of(kwargs["dtype"]) if "dtype" in kwargs else None
+    numbers = [as_computed(t, each) for each in numbers]
+    given = kwargs["dtype"].known(t) if "dtype" in kwargs else None
     refuses_none = not t.torch_state.modes and narrowest([*kwargs.values()]) is None
     known: list[type[Value]] = [SizeValue if refuses_none else NumberValue]
     if given is None or given.is_floating_point:
@@ -349,9 +349,9 @@ def _tensor(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value
 def _fixed(t: Tracer, data: Value) -> Value:
     """Nested lists with the numbers that sizes are now: torch.tensor of symbols takes the lower 32 bits of them."""
     if isinstance(data, SizeValue) and not isinstance(data, NumberValue):
-        return Constant(t.constant_of(data))
+        return Constant(data.known(t))
     if isinstance(data, (ListValue, TupleValue)) and any(isinstance(each, SizeValue) for each in _numbers(t, data)):
-        return ListValue([_fixed(t, item) for item in t.items(data)])
+        return ListValue([_fixed(t, item) for item in data.unpack(t)])
     return data
 
 
@@ -362,7 +362,7 @@ def _is_numpys(value: Value) -> bool:
 def _numbers(t: Tracer, data: Value | None) -> Iterator[Value]:
     """What nested lists hold."""
     if isinstance(data, (ListValue, TupleValue)):
-        for item in t.items(data):
+        for item in data.unpack(t):
             yield from _numbers(t, item)
     elif data is not None:
         yield data
@@ -371,10 +371,10 @@ def _numbers(t: Tracer, data: Value | None) -> Iterator[Value]:
 def _of_numbers(t: Tracer, data: Value, facts: dict[str, Value]) -> Value:
     """torch.tensor of nested lists with numbers that another call gives otherwise, or only the graph knows, which it
     would ask for."""
-    if isinstance(number := t.float_of(data), FloatValue):
+    if isinstance(number := as_computed(t, data), FloatValue):
         return graph_call(t, "call_method", "to", [t.number_tensor(number)], {**facts, "copy": Constant(True)})
     if isinstance(data, (ListValue, TupleValue)):
-        rows = [_of_numbers(t, item, facts) for item in t.items(data)]
+        rows = [_of_numbers(t, item, facts) for item in data.unpack(t)]
         return graph_call(t, "call_function", torch.stack, [ListValue(rows)], {})
     return graph_call(t, "call_function", torch.full, [TupleValue([]), data], facts)
 
@@ -387,7 +387,7 @@ def _dropout(function: object, t: Tracer, args: list[Value], kwargs: dict[str, V
     if isinstance(x := given.get("input"), TensorValue) and x.cls in PLAIN:
         said = training.value if isinstance(training, Constant) else None
         if isinstance(p, (Constant, FloatValue, SizeValue)) and isinstance(said, bool):
-            share = t.constant_of(p)
+            share = p.known(t)
             empty = any(isinstance(size, int) and size == 0 for size in x.fake.shape)
             if share == 0 or 0 < share <= 1 and (empty or not said):
                 return x
@@ -410,7 +410,7 @@ _APPLY = inspect.getattr_static(torch.autograd.Function, "apply")
 def _apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A torch.autograd.Function is one node; tracing the graph runs its forward and backward: as they are, where all
     that they read can be guarded from outside, else as they were evaluated."""
-    cls = t.constant_of(args[0])
+    cls = args[0].known(t)
     try:
         guard_reads(t, cls, [*args[1:], *kwargs.values()])
     except Unsupported:
@@ -449,7 +449,7 @@ class Blank:
 def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = Constant(True)) -> Value:
     """A parameter is an input of the graph, so that gradients reach it; the graph fills it, and the data given is a
     view of it from here on."""
-    if t.is_none(data):
+    if data.is_none():
         data = graph_call(t, "call_function", torch.empty, [Constant(0)], {})
     if not isinstance(data, TensorValue) or data.python_type() is not torch.Tensor:
         unsupported(reasons.UNTRACEABLE_CALL, f"making a parameter of {data.describe()}")
@@ -462,7 +462,7 @@ def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = C
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of the memory of another tensor")
     if not all(type(n) is int for n in (*fake.shape, *fake.stride())) or not fake.is_contiguous():
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of unknown size")
-    wanted = t.truth(requires_grad)
+    wanted = requires_grad.truth(t)
     if wanted and not (fake.is_floating_point() or fake.is_complex()):
         t.raise_(RuntimeError, "Only Tensors of floating point and complex dtype can require gradients")
     _inference_mode(t)  # in which nobody counts writes to it
@@ -482,7 +482,7 @@ def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = C
 @positional(torch.nn.Buffer)
 def _buffer(t: Tracer, data: Value = Constant(None), *, persistent: Value = Constant(True)) -> Value:
     """A tensor with two attributes."""
-    if t.is_none(data):
+    if data.is_none():
         data = graph_call(t, "call_function", torch.empty, [Constant(0)], {})
     made = graph_call(t, "call_method", "detach", [data], {})
     if isinstance(data, TensorValue) and data.fake.requires_grad:
@@ -507,7 +507,7 @@ def _legacy(t: Tracer, dtype: torch.dtype, args: Sequence[Value]) -> Value:
     facts: dict[str, Value] = {"dtype": Constant(dtype), "device": Constant(torch.device("cpu"))}
     first = args[0] if args else Constant(0)
     if isinstance(first, TupleValue) and first.cls is torch.Size and len(args) == 1:
-        return graph_call(t, "call_function", torch.empty, [TupleValue(t.items(first))], facts)
+        return graph_call(t, "call_function", torch.empty, [TupleValue(first.unpack(t))], facts)
     if isinstance(first, (ListValue, TupleValue)) and len(args) == 1:
         return _tensor(torch.tensor, t, [first], facts)
     sizes = (first, *args)
@@ -544,12 +544,12 @@ def _on_sizes(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Val
 @positional(torch._C._group_tensors_by_device_and_dtype)
 def _grouped(t: Tracer, lists: Value, with_indices: Value = Constant(False)) -> Value:
     """Lists of tensors by the device and the dtype of those in the first, in the order that torch gives the groups."""
-    rows = [t.items(each) for each in t.items(lists)]
-    fakes = [[each.fake if isinstance(each, TensorValue) else t.constant_of(each) for each in row] for row in rows]
+    rows = [each.unpack(t) for each in lists.unpack(t)]
+    fakes = [[each.fake if isinstance(each, TensorValue) else each.known(t) for each in row] for row in rows]
     made = DictValue()
     for kind, (_, places) in t.python(torch._C._group_tensors_by_device_and_dtype, fakes, True).items():
         parts = ListValue([ListValue([row[place] for place in places]) for row in rows])
-        indices = ListValue([Constant(place) for place in places if t.truth(with_indices)])
+        indices = ListValue([Constant(place) for place in places if with_indices.truth(t)])
         made.put(t.from_python(kind), TupleValue([parts, indices]))
     return made
 
@@ -602,10 +602,10 @@ table({
     torch.autocast.__exit__: lambda t, manager, *error:
         manager.leave(t) if isinstance(manager, AutocastValue) else _strange(manager),
     # Whether something stands in for calls with these arguments.
-    torch.overrides.has_torch_function: lambda t, values: Constant(_is_overridden(t, t.items(values))),
+    torch.overrides.has_torch_function: lambda t, values: Constant(_is_overridden(t, values.unpack(t))),
     # Default devices are such modes.
     torch._C._len_torch_function_stack: lambda t: Constant(len(t.torch_state.devices) + len(t.torch_state.modes)),
     torch.is_tensor: lambda t, value: Constant(isinstance(value, TensorValue)),
     torch.typename: lambda t, value: Constant(torch.typename(value.python_type())),
-    np.dtype: lambda t, kind: t.from_python(t.python(np.dtype, t.constant_of(kind))),
+    np.dtype: lambda t, kind: t.from_python(t.python(np.dtype, kind.known(t))),
 })  # fmt: skip

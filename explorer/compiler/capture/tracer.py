@@ -2,59 +2,48 @@
 
 from __future__ import annotations
 
-import math
 import types
-import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.fx.experimental.symbolic_shapes import DimDynamic
 
-from explorer.compiler.bytecode.decode import decode
-from explorer.compiler.bytecode.flow import handlers_by_position
 from explorer.compiler.bytecode.ops import OPS
 from explorer.compiler.capture import autograd_functions, reasons
 from explorer.compiler.capture import wrap as wrapping
-from explorer.compiler.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
+from explorer.compiler.capture.calls import Calls
 from explorer.compiler.capture.effects import Effects
-from explorer.compiler.capture.guards import IsObject, TypeIs
 from explorer.compiler.capture.library import numbers
 from explorer.compiler.capture.model import DataModel
 from explorer.compiler.capture.opcodes import OPCODES
 from explorer.compiler.capture.steps import StepRecorder
-from explorer.compiler.capture.tape import Place, Tape
+from explorer.compiler.capture.tape import Tape
 from explorer.compiler.capture.torch_state import TorchState
 from explorer.compiler.capture.values import arrays, functions, iterators
 from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Raised, Unhashable, Value
 from explorer.compiler.capture.values.classes import NamespaceValue
 from explorer.compiler.capture.values.constant import (
-    HIDDEN,
     Constant,
     FloatValue,
     NumberValue,
     Offset,
     SizeValue,
-    Unread,
+    number_now,
 )
 from explorer.compiler.capture.values.mappings import DictValue, InstanceDict
-from explorer.compiler.capture.values.modules import ModuleValue
 from explorer.compiler.capture.values.objects import DELETED, MISSING, ExceptionValue, ObjectValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, version
-from explorer.compiler.config import Config
-from explorer.core.origin import origin, origins
+from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why, unsupported
 from explorer.core.recorder import room
 from explorer.core.rules import YOUR_RULE
 from explorer.ir import capture as ir
-from explorer.ir.bytecode import Code, Handler, Span
+from explorer.ir.bytecode import Span
 from explorer.ir.capture import EvaluatorSteps
-from explorer.ir.description import global_state
 
 MAX_STEPS = 400_000
-MAX_ITEMS = 20_000
 
 
 class BreakAt(Exception):
@@ -75,29 +64,11 @@ class BreakAt(Exception):
 
 
 class Evaluator(Calls, DataModel):
-    """One evaluation of one frame. `stop_at` is the root step before which the graph is to end, if that is known.
+    """One evaluation of one frame."""
 
-    `decoded` gets the bodies of inlined functions, by id of their code objects, which need not have a hash: an
-    evaluation that starts over gives them the ids they had.
-    """
-
-    def __init__(
-        self,
-        code: Code,
-        frame: ir.InputFrame,
-        config: Config,
-        decoded: dict[int, Code],
-        stop_at: int = 0,
-        says_compiling: bool = True,
-        may_leave_classes: bool = True,
-    ) -> None:
-        self.name = frame.id
-        self.code = code
-        self.given = frame
-        self.config = config
-        self.stop_at = stop_at
-        self.says_compiling, self.asked_compiling = says_compiling, False
-        self.may_leave_classes, self.left_class = may_leave_classes, False
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        frame, config = self.given, self.config
         self.tape = Tape(
             frame.id.replace(".", "_"),
             self._dynamic_dims,
@@ -105,41 +76,12 @@ class Evaluator(Calls, DataModel):
             config.captures("capture_scalar_outputs"),
             config.captures("capture_dynamic_output_shape_ops"),
         )
-        self.guards: dict[tuple[ir.Source, object], ir.Guard] = {}
-        """By source and the key of the condition."""
-        self.state = global_state(frame.devices)
-        self.local_keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
-        self.effects: Effects[Value] = Effects(DELETED)
-        self.wrapped: dict[int, Value] = {}
-        self.looked_up: dict[tuple[int, str, int], Any] = {}
-        self.tensors: dict[int, Any] = {}
-        self.arrays: dict[int, Any] = {}
-        self.storages: dict[int, Value] = {}
-        self.unshared: dict[int, Any] = {}
-        self._floats: dict[ir.Source, TensorValue] = {}
-        self.kept: list[Any] = []
-        self.frames: list[Frame] = []
-        self.made_generators: weakref.WeakSet[iterators.GeneratorValue] = weakref.WeakSet()
-        self.lost: list[Value] = []
-        self.raw_items: set[ir.Source] = set()
-        self.unread: list[Constant] = []
-        self.draws: list[ir.Returned] = []
-        self.modules: list[str] = []
-        self.torch_state: TorchState[Value] = TorchState(self.tape, frame.devices)
-        self.decoded = decoded
-        self._prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = {}
-        self.specialised: list[ir.Specialised] = []
-        self.steps = 0
-        self.checkpoints = 0
-        """The calls of torch.utils.checkpoint so far."""
-        self.checkpoint = 0
-        """The outermost one that is being evaluated."""
+        self.effects = Effects(DELETED)
+        self.torch_state = TorchState(self.tape, frame.devices)
         self.root_steps = 0
         kept = room("EvaluatorStep", EvaluatorSteps.CAP)
         self.recorder = None if kept is None else StepRecorder(kept)
-        self._unbound: set[str] = set()
-        self._labels: dict[int, ir.Known] = {}
-        self._names: dict[str, int] = {}
+        self._floats: dict[ir.Source, TensorValue] = {}
 
     # ------------------------------------------------------------------------------------------------------ the root
 
@@ -161,7 +103,7 @@ class Evaluator(Calls, DataModel):
             frame.cells[name] = cell
         for name in self.code.frees:
             frame.cells[name] = Cell(root_name=name, source=ir.Local(name), given=self.given.cells[name])
-        self._root_cells = dict(frame.cells)
+        self.root_cells = dict(frame.cells)
         self.frames.append(frame)
         return frame
 
@@ -192,11 +134,6 @@ class Evaluator(Calls, DataModel):
         before = None
         frame.locals.clear()
         self._close_lost()
-
-    @property
-    def generators(self) -> list[iterators.GeneratorValue]:
-        """Those that Python would run once more, to close them, if it lost them now."""
-        return [each for each in self.made_generators if each.is_suspended]
 
     def _close_lost(self) -> None:
         """Close the generators that the program does not hold any more, as Python does at once."""
@@ -281,10 +218,6 @@ class Evaluator(Calls, DataModel):
             handled = self.handled()
             error.overlay["__context__"] = Constant(None) if handled is None or handled is error else handled
 
-    def handled(self) -> Value | None:
-        """The exception that the program is handling."""
-        return next((f.handled[-1].error for f in reversed(self.frames) if f.handled), None)
-
     def _handle(self, frame: Frame, raised: Raised) -> bool:
         """Go to the handler of the instruction just run; False where there is none."""
         position = frame.position - 1
@@ -298,90 +231,7 @@ class Evaluator(Calls, DataModel):
         frame.position = frame.index[handler.target]
         return True
 
-    def check_length(self, count: int) -> None:
-        if count > MAX_ITEMS:
-            unsupported(reasons.STEPS, f"an iterable of more than {MAX_ITEMS} items")
-
-    # ------------------------------------------------------------------------------------------------------- places
-
-    def here(self) -> str:
-        """The id of the instruction being evaluated."""
-        current = origins()
-        return current[0] if current else ""
-
-    def place(self) -> Place:
-        return Place(self.user_span(), self.modules[-1] if self.modules else "", self.steps - 1, self.checkpoint)
-
-    @contextmanager
-    def checkpointed(self) -> Iterator[None]:
-        """Around a call of torch.utils.checkpoint, whose values the backward computes again."""
-        self.checkpoints += 1
-        outer, self.checkpoint = self.checkpoint, self.checkpoint or self.checkpoints
-        try:
-            yield
-        finally:
-            self.checkpoint = outer
-
-    def user_span(self) -> Span | None:
-        """The innermost source position that is not inside torch or the standard library."""
-        first: Span | None = None
-        for frame in reversed(self.frames):
-            span = frame.code.instructions[max(0, frame.position - 1)].span
-            if span is not None and first is None:
-                first = span
-            if span is not None and not span.file.startswith((TORCH_DIR, STDLIB_DIR)):
-                return span
-        return first
-
-    def user_stack(self) -> tuple[str, ...]:
-        lines = []
-        for frame in self.frames:
-            span = frame.code.instructions[max(0, frame.position - 1)].span
-            lines.append(f"{span.id if span else frame.code.filename} in {frame.code.name}")
-        return tuple(lines)
-
-    @contextmanager
-    def inside_module(self, module: ModuleValue) -> Iterator[None]:
-        self.modules.append(module_path(module.source))
-        try:
-            yield
-        finally:
-            self.modules.pop()
-
-    def decode(self, code: types.CodeType) -> Code:
-        """The body of a function to inline; each code object is decoded once and has instruction ids of its own."""
-        if id(code) not in self.decoded:
-            prefix = f"{self.name}/{code.co_name}.{len(self.decoded)}"
-            self.decoded[id(code)] = decode(code, prefix)
-        return self.decoded[id(code)]
-
-    def make_frame(self, code: Code, globals: dict[str, Any], locals: dict[str, Value]) -> Frame:
-        if id(code) not in self._prepared:
-            self._prepared[id(code)] = (code.index, handlers_by_position(code))
-        return Frame(code, globals, locals, *self._prepared[id(code)])
-
     # ------------------------------------------------------------------------------------------------ guards, sources
-
-    def guard(self, source: ir.Source, condition: ir.Condition, why: str, seen: str = "") -> None:
-        """Rely on something; `why` says what for, `seen` what it is now where the condition does not."""
-        base = ir.root(source)
-        if isinstance(base, ir.Known) and (base.fixed or base is source and isinstance(condition, (IsObject, TypeIs))):
-            return
-        key = source, condition.key
-        if key in self.guards:
-            return
-        place = self.user_span()
-        self.guards[key] = ir.Guard(
-            f"{self.name}.guard{len(self.guards)}",
-            source,
-            condition,
-            self.here(),
-            place,
-            why,
-            origins(),
-            seen,
-            self.steps - 1,
-        )
 
     def namespace(self, space: dict[str, Any]) -> NamespaceValue:
         """The globals of a module."""
@@ -391,16 +241,6 @@ class Evaluator(Calls, DataModel):
             source = self.known_source(space, label=f"globals of {name}")
             found = self.wrapped[id(space)] = NamespaceValue(space, source, name)
         return found
-
-    def known_source(self, value: object, fixed: bool = False, label: str = "") -> ir.Known:
-        """A source for an object that is reached without going through the frame."""
-        if id(value) not in self._labels:
-            names = (getattr(value, attribute, None) for attribute in ("__qualname__", "__name__"))
-            base = label or next(filter(None, names), type(value).__name__)
-            count = self._names[str(base)] = self._names.get(str(base), 0) + 1
-            self._labels[id(value)] = ir.Known(f"{base}" if count == 1 else f"{base}#{count}", value, fixed)
-            self.kept.append(value)
-        return self._labels[id(value)]
 
     def wrap_tensor(self, source: ir.Source, given: torch.Tensor) -> Any:
         self.kept.append(given)
@@ -415,7 +255,7 @@ class Evaluator(Calls, DataModel):
             self.tape.hold_in_64_bits(value.sym.node.expr)
         source = ir.AsTensor(origin)
         if source not in self._floats:
-            given = ir.as_tensor(self.number_now(value))
+            given = ir.as_tensor(number_now(self, value))
             assert given is not None
             self.kept.append(given)
             self._floats[source] = TensorValue(*self.tape.input(source, given))
@@ -426,45 +266,6 @@ class Evaluator(Calls, DataModel):
         for each in (base, copy):
             self.unshared[id(each)] = (base.fake, version(base.fake), copy.fake, version(copy.fake))
         self.kept += [base, copy]
-
-    def load_local(self, frame: Frame, name: str) -> Value:
-        found = self.bound_local(frame, name)
-        if found is None:
-            self.raise_(
-                UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
-            )
-        return found
-
-    def bound_local(self, frame: Frame, name: str) -> Value | None:
-        """A local of a frame; one of the root frame is read when it is first needed."""
-        found = self.unread_local(frame, name) or frame.locals.get(name)
-        if isinstance(found, Unread):
-            found = frame.locals[name] = self.wrap(found.source, found.given)
-        return found
-
-    def unread_local(self, frame: Frame, name: str) -> Unread | None:
-        """A local of the root frame that the program has not touched yet."""
-        is_here = frame is self.frames[0] and name in self.given.locals and name not in self._unbound
-        return Unread(ir.Local(name), self.given.locals[name]) if is_here and name not in frame.locals else None
-
-    def is_bound(self, frame: Frame, name: str) -> bool:
-        return name in frame.locals or self.unread_local(frame, name) is not None
-
-    def bound_locals(self) -> dict[str, Value]:
-        """What locals() gives the function that asks."""
-        frame = self.frames[-1]
-        found: dict[str, Value] = {}
-        for name in (*frame.code.locals, *frame.code.cells, *frame.code.frees):
-            cell = frame.cells.get(name)
-            held = self.bound_local(frame, name) if cell is None else cell.load(self)
-            if held is not None and not name.startswith(HIDDEN):
-                found[name] = held
-        return found
-
-    def unbind(self, frame: Frame, name: str) -> None:
-        frame.locals.pop(name, None)
-        if frame is self.frames[0]:
-            self._unbound.add(name)
 
     # ----------------------------------------------------------------------------------------------- dynamic numbers
 
@@ -491,15 +292,6 @@ class Evaluator(Calls, DataModel):
             wanted.append(kind)
         return wanted
 
-    def is_dynamic(self, source: ir.Source, value: int | float) -> bool:
-        """Whether a number of the program may change without another compile: an integer then gets a symbol, and a
-        float is computed with whatever its value. One that was seen to change is, and with dynamic=True any finite one.
-        """
-        if self.config.dynamic is False or isinstance(ir.root(source), ir.Known):
-            return False
-        all_are = bool(self.config.dynamic) and source.name not in self.given.history.sizes and math.isfinite(value)
-        return all_are or self.given.history.changes(source.name, 0, value)
-
     # ------------------------------------------------------------------------------------------------ small services
 
     wrap = wrapping.wrap
@@ -524,17 +316,6 @@ class Evaluator(Calls, DataModel):
     def instance_dict(self, value: ObjectValue) -> Value:
         return InstanceDict(value, self)
 
-    def cell(self, source: ir.Source, given: types.CellType) -> Cell:
-        """The value of a real cell: one for each, whoever names it."""
-        found = self.wrapped.get(id(given))
-        if not isinstance(found, Cell):
-            found = self.wrapped[id(given)] = Cell(given=given, source=source)
-            for name, real in self.given.cells.items():
-                if real is given:
-                    found = self.wrapped[id(given)] = self._root_cells[name]
-            self.kept.append(given)
-        return found
-
     def printable(self, value: Value) -> Any:
         """The value for str.format and %: itself where it is known, else what asks the program for its text."""
         if isinstance(value, Constant):
@@ -549,20 +330,3 @@ _UNBOUND = object()
 def marks(tensor: torch.Tensor, kind: str) -> frozenset[int]:
     """The dimensions that torch._dynamo.mark_dynamic and its like have marked."""
     return frozenset(getattr(tensor, f"_dynamo_{kind}_indices", ()))
-
-
-def module_path(source: ir.Source | None) -> str:
-    """ "transformer.h.0.mlp" for L['self']._modules['transformer']...: the path as state_dict has it."""
-    parts: list[str] = []
-    while source is not None:
-        if isinstance(source, ir.Item):
-            if isinstance(source.base, ir.Attr) and source.base.attribute == "_modules":
-                parts.append(str(source.key))
-                source = source.base.base
-                continue
-            source = source.base
-        elif isinstance(source, ir.Attr):
-            source = source.base
-        else:
-            break
-    return ".".join(reversed(parts))

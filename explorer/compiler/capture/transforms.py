@@ -57,7 +57,7 @@ _OPERATIONS = _functions(
 def _level(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A level of a transform begins or ends."""
     change = 1 if function in _OPENING else -1
-    plain, named = tuple(map(t.constant_of, args)), {k: t.constant_of(v) for k, v in kwargs.items()}
+    plain, named = tuple(each.known(t) for each in args), {k: v.known(t) for k, v in kwargs.items()}
     found = t.tape.call("call_function", function, plain, named)
     t.tape.add("call_function", function, plain, named, found)
     t.torch_state.levels += change
@@ -116,13 +116,13 @@ def _ask(t: Tracer, name: str, key: tuple[Any, ...], getter: Any) -> Value:
 
 def _set(name: str, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A setting."""
-    given, count = tuple(map(t.constant_of, (*args, *kwargs.values()))), len(SETTINGS[name].keys[0])
+    given, count = tuple(each.known(t) for each in (*args, *kwargs.values())), len(SETTINGS[name].keys[0])
     return _make(t, name, given[:count], given[count:])
 
 
 def _get(name: str, getter: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What a setting is."""
-    return _ask(t, name, tuple(map(t.constant_of, (*args, *kwargs.values()))), getter)
+    return _ask(t, name, tuple(each.known(t) for each in (*args, *kwargs.values())), getter)
 
 
 for _name, _setting in SETTINGS.items():
@@ -134,7 +134,7 @@ for _name, _setting in SETTINGS.items():
 @each(*CONTEXTS)
 def _context(cls: type, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A context manager written in C++."""
-    return ContextValue(cls, tuple(map(t.constant_of, (*args, *kwargs.values()))))
+    return ContextValue(cls, tuple(each.known(t) for each in (*args, *kwargs.values())))
 
 
 class ProfileValue(ObjectValue):
@@ -148,7 +148,7 @@ class ProfileValue(ObjectValue):
         unsupported(reasons.ATTRIBUTE, f"{name} of a profiler")
 
     def special(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
-        return t.call(self.get_attr(t, name), args, kwargs or {})
+        return self.get_attr(t, name).call(t, args, kwargs or {})
 
     def reconstruct(self, r: Reconstructor) -> None:
         unsupported(reasons.NOT_RECONSTRUCTED, "a profiler")
@@ -181,7 +181,7 @@ def _pop_mode(t: Tracer) -> Value:
 @positional(torch._C._get_function_stack_at)
 def _mode_at(t: Tracer, place: Value) -> Value:
     """One of the modes that are open."""
-    at = t.index(place) - len(t.torch_state.devices)
+    at = place.as_index(t) - len(t.torch_state.devices)
     if not 0 <= at < len(t.torch_state.modes):
         unsupported(reasons.OPERATION, "a mode that was not entered here")
     return t.torch_state.modes[at]
@@ -190,21 +190,21 @@ def _mode_at(t: Tracer, place: Value) -> Value:
 @positional(torch.use_deterministic_algorithms, torch._C._set_deterministic_algorithms)
 def _set_deterministic(t: Tracer, mode: Value, *, warn_only: Value = Constant(False)) -> Value:
     """torch.use_deterministic_algorithms(...)."""
-    return _make(t, "deterministic", (), (t.constant_of(mode), t.constant_of(warn_only)))
+    return _make(t, "deterministic", (), (mode.known(t), warn_only.known(t)))
 
 
 table({
     # A label for a profiler: calls of operators are not what runs.
     torch.autograd.profiler.record_function: lambda t, name, args=Constant(None):
-        t.call(t.from_python(contextlib.nullcontext), [], {}),
+        t.from_python(contextlib.nullcontext).call(t, [], {}),
     # torch.autograd.set_detect_anomaly(...).
     torch.set_anomaly_enabled: lambda t, mode, check_nan=Constant(True):
-        _make(t, "anomaly", (), (t.constant_of(mode), t.constant_of(check_nan))),
+        _make(t, "anomaly", (), (mode.known(t), check_nan.known(t))),
     # torch.autograd.graph.disable_saved_tensors_hooks(...).
     saved_hooks._saved_tensors_hooks_disable: lambda t, message, *fail_if_non_empty:
-        _make(t, "saved tensors hooks", (), (t.constant_of(message),)),
+        _make(t, "saved tensors hooks", (), (message.known(t),)),
     # Annotations of nodes, which no stage reads.
-    torch.fx.traceback.annotate: lambda t, annotation: t.call(t.from_python(contextlib.nullcontext), [], {}),
+    torch.fx.traceback.annotate: lambda t, annotation: t.from_python(contextlib.nullcontext).call(t, [], {}),
     # The innermost mode.
     OVERRIDES._get_current_function_mode: lambda t: t.torch_state.modes[-1] if t.torch_state.modes else Constant(None),
     saved_hooks._saved_tensors_hooks_enable: lambda t: _make(t, "saved tensors hooks", (), (None,)),  # the end of it

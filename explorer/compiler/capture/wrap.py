@@ -189,7 +189,7 @@ def _getter(t: Tracer, source: Source, given: Any) -> Value:
     """What operator.itemgetter and its like make: the call that makes it again."""
     maker, args = given.__reduce__()
     t.guard(Returned(source, "__reduce__"), guards.same_value((maker, args)), "what it reads of its argument")
-    return t.call(t.from_python(maker), [t.from_python(arg) for arg in args], {})
+    return t.from_python(maker).call(t, [t.from_python(arg) for arg in args], {})
 
 
 def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
@@ -350,7 +350,7 @@ def _iterator(t: Tracer, source: Source, given: object) -> Value:
         return _over_others(t, source, given, parts)
     if isinstance(given, _TAKEN) and not is_loop:
         rest = t.wrap(Item(parts, 0), given.__reduce__()[1][0])
-        return iterators.TakenIterator(t.items(rest), type(given), None, source)
+        return iterators.TakenIterator(rest.unpack(t), type(given), None, source)
     found = progress(given)
     if found is None or (is_loop and len(found[0]) - found[1] > UNROLLED):
         return iterators.GivenIterator(given, source, reasons.LOOP_TURN if is_loop else reasons.GENERATOR)
@@ -378,7 +378,7 @@ def _over_others(t: Tracer, source: Source, given: object, parts: Source) -> Val
         if not isinstance(inner[0], (iterators.SequenceIterator, iterators.TakenIterator)):
             return iterators.GivenIterator(given, source, reasons.GENERATOR)
         inner[0].source = None
-        return iterators.EnumerateIterator(inner[0], t.index(inner[1]), source)
+        return iterators.EnumerateIterator(inner[0], inner[1].as_index(t), source)
     if isinstance(given, zip):
         is_strict = len(held) > 2
         t.guard(Returned(source, "__reduce__"), guards.LengthIs(len(held)), "whether it is strict")

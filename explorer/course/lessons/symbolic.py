@@ -209,18 +209,18 @@ UNPACK = Puzzle(
     minutes=15,
     names=("rule",),
     given='''# UNPACK_SEQUENCE n pops a sequence and pushes its n items, so that the first is on top.
-# t.items(value) is a list of the symbolic items of a symbolic value: of a tuple, a list, and of a tensor's rows.
+# value.unpack(t) is a list of the symbolic items of a symbolic value: of a tuple, a list, and of a tensor's rows.
 ''',
     starter='''def rule(t, f, i):
     ...
 ''',
     solution='''def rule(t, f, i):
-    for item in reversed(t.items(f.pop())):
+    for item in reversed(f.pop().unpack(t)):
         f.push(item)
 ''',
     wrong=(
-        Wrong("def rule(t, f, i):\n    for item in t.items(f.pop()):\n        f.push(item)\n", "right", "on pair"),
-        Wrong("def rule(t, f, i):\n    items = t.items(f.stack[-1])\n    f.stack.extend(reversed(items))\n",
+        Wrong("def rule(t, f, i):\n    for item in f.pop().unpack(t):\n        f.push(item)\n", "right", "on pair"),
+        Wrong("def rule(t, f, i):\n    items = f.stack[-1].unpack(t)\n    f.stack.extend(reversed(items))\n",
               "compiles", "the stack grew by 2; this instruction makes it grow by 1"),
         Wrong("def rule(t, f, i):\n    value = f.pop()\n    f.push(value)\n    f.push(value)\n",
               "compiles", "TypeError on pair"),
@@ -229,7 +229,7 @@ UNPACK = Puzzle(
     hints=(
         "Pop the sequence first. Then its items go onto the stack.",
         "The store that follows takes the top, and it is the first item's: push them backwards.",
-        "for item in reversed(t.items(f.pop())): f.push(item)",
+        "for item in reversed(f.pop().unpack(t)): f.push(item)",
     ),
     check=check_unpack,
 )  # fmt: skip

@@ -35,7 +35,7 @@ def _tuple(t: Tracer, items: Value | None = None) -> Value:
     """tuple(items)."""
     if isinstance(items, TupleValue) and items.cls is tuple:
         return items
-    return TupleValue(t.items(items) if items is not None else [])
+    return TupleValue(items.unpack(t) if items is not None else [])
 
 
 @each(dict, collections.OrderedDict, collections.defaultdict)
@@ -50,7 +50,7 @@ def _mapping(cls: type, t: Tracer, args: list[Value], kwargs: dict[str, Value]) 
 def _counter(t: Tracer, items: Value | None = None, **kwargs: Value) -> Value:
     """How often each item occurs."""
     made = DictValue(collections.Counter)
-    for item in t.items(items) if items is not None and not isinstance(items, DictValue) else []:
+    for item in items.unpack(t) if items is not None and not isinstance(items, DictValue) else []:
         made.put(item, t.binary("+", made.get_item(t, item), Constant(1)))
     for counts in (items, t.new_dict(kwargs)):
         for key, count in counts.pairs(t) if isinstance(counts, DictValue) else []:
@@ -72,8 +72,8 @@ def _deque(t: Tracer, items: Value | None = None, maxlen: Value | None = None) -
 def _namedtuple(t: Tracer, name: Value, fields: Value, **kwargs: Value) -> Value:
     """A class of tuples, made once."""
     named = {"module": Constant(t.frames[-1].globals.get("__name__"))} | kwargs
-    known = {key: t.constant_of(value) for key, value in named.items()}
-    return t.from_python(t.python(collections.namedtuple, t.constant_of(name), t.constant_of(fields), **known))
+    known = {key: value.known(t) for key, value in named.items()}
+    return t.from_python(t.python(collections.namedtuple, name.known(t), fields.known(t), **known))
 
 
 @positional(slice)
@@ -93,7 +93,7 @@ def _next(t: Tracer, iterator: Value, default: Value | None = None) -> Value:
     if default is None:
         values = (
             [iterator.returned]
-            if isinstance(iterator, iterators.GeneratorValue) and not t.is_none(iterator.returned)
+            if isinstance(iterator, iterators.GeneratorValue) and not iterator.returned.is_none()
             else []
         )
         t.raise_value(StopIteration, values)
@@ -103,7 +103,7 @@ def _next(t: Tracer, iterator: Value, default: Value | None = None) -> Value:
 @positional(reversed)
 def _reversed(t: Tracer, items: Value) -> Value:
     """The items, last first."""
-    if isinstance(items, ObjectValue) and t.overrides(items.cls, "__reversed__"):
+    if items.overrides(t, "__reversed__"):
         return items.special(t, "__reversed__", [])
     if isinstance(items, SequenceValue):
         return iterators.ReversedIterator(items)
@@ -112,7 +112,7 @@ def _reversed(t: Tracer, items: Value) -> Value:
     if isinstance(items, ObjectValue):
         if t.look_up(items.cls, "__getitem__") is MISSING or t.look_up(items.cls, "__len__") is MISSING:
             lacks(t, items.cls, "__reversed__")
-        places = reversed(range(t.index(t.length(items))))
+        places = reversed(range(t.length(items).as_index(t)))
         return t.sequence_iterator(TupleValue([t.get_item(items, Constant(place)) for place in places]))
     if isinstance(items, TensorValue):
         return t.call_method(items, "__reversed__", [])
@@ -136,10 +136,10 @@ def _combined(function: Any, t: Tracer, *args: Value, **kwargs: Value) -> Value:
             function in (itertools.combinations, itertools.permutations, itertools.combinations_with_replacement)
             and position
         ):
-            rest.append(t.index_or_none(argument))
+            rest.append(argument.as_index_or_none(t))
         else:
-            many.append(t.items(argument))
-    options = {name: t.constant_of(value) for name, value in kwargs.items()}
+            many.append(argument.unpack(t))
+    options = {name: value.known(t) for name, value in kwargs.items()}
     chosen = function(*(range(len(items)) for items in many), *rest, **options)
     made: list[Value] = []
     for indices in chosen:
@@ -202,20 +202,20 @@ table({
     iter: lambda t, value, sentinel=None:
         t.iterate(value) if sentinel is None else iterators.CallableIterator(value, sentinel),
     zip: lambda t, *many, strict=Constant(False):
-        iterators.ZipIterator([t.iterate(items) for items in many], t.truth(strict)),
+        iterators.ZipIterator([t.iterate(items) for items in many], strict.truth(t)),
     inspect.getattr_static(itertools.chain, "from_iterable"): lambda t, cls, many:
         iterators.ChainIterator(t.iterate(many)),
     itertools.repeat: lambda t, object, times=None:
-        iterators.RepeatIterator(object, t.index(times) if times is not None else None),
-    list: lambda t, items=None: ListValue(t.items(items) if items is not None else []),
-    torch.Size: lambda t, items=None: TupleValue(t.items(items) if items is not None else [], torch.Size),
-    set: lambda t, items=None: SetValue.of(t.items(items) if items is not None else []),
-    frozenset: lambda t, items=None: SetValue.of(t.items(items) if items is not None else [], frozenset),
+        iterators.RepeatIterator(object, times.as_index(t) if times is not None else None),
+    list: lambda t, items=None: ListValue(items.unpack(t) if items is not None else []),
+    torch.Size: lambda t, items=None: TupleValue(items.unpack(t) if items is not None else [], torch.Size),
+    set: lambda t, items=None: SetValue.of(items.unpack(t) if items is not None else []),
+    frozenset: lambda t, items=None: SetValue.of(items.unpack(t) if items is not None else [], frozenset),
     # range of numbers; symbolic bounds are made numbers, since loops are unrolled.
-    range: lambda t, *args: Constant(t.python(range, *map(t.index, args))),
-    sorted: lambda t, items, *, key=None, reverse=None: ListValue(t.sorted(t.items(items), key, reverse)),
+    range: lambda t, *args: Constant(t.python(range, *(each.as_index(t) for each in args))),
+    sorted: lambda t, items, *, key=None, reverse=None: ListValue(t.sorted(items.unpack(t), key, reverse)),
     # Pairs of position and item.
-    enumerate: lambda t, items, start=Constant(0): iterators.EnumerateIterator(t.iterate(items), t.index(start)),
+    enumerate: lambda t, items, start=Constant(0): iterators.EnumerateIterator(t.iterate(items), start.as_index(t)),
     map: lambda t, function, *many: iterators.MapIterator(function, [t.iterate(items) for items in many]),
     # The items for which the function is true.
     filter: lambda t, function, items: iterators.FilterIterator(function, t.iterate(items)),

@@ -49,13 +49,13 @@ NONE = Constant(None)
 @positional(functools.reduce)
 def _reduce(t: Tracer, function: Value, items: Value, start: Value | None = None) -> Value:
     """The function of the total so far and the next item."""
-    rest = t.items(items)
+    rest = items.unpack(t)
     if start is None:
         if not rest:
             t.raise_(TypeError, "reduce() of empty iterable with no initial value")
         start, *rest = rest
     for item in rest:
-        start = t.call(function, [start, item], {})
+        start = function.call(t, [start, item], {})
     return start
 
 
@@ -103,7 +103,7 @@ def _methodcaller(t: Tracer, name: Value, /, *args: Value, **kwargs: Value) -> V
     """A function that calls a method."""
 
     def call(given: list[Value], named: dict[str, Value]) -> Value:
-        return t.call_method(given[0], t.constant_of(name), list(args), kwargs)
+        return t.call_method(given[0], name.known(t), list(args), kwargs)
 
     return HostValue(call, (operator.methodcaller, [name, *args], kwargs))
 
@@ -116,7 +116,7 @@ def _attrgetter(t: Tracer, *names: Value) -> Value:
         found = []
         for name in names:
             value = given[0]
-            for part in t.constant_of(name).split("."):
+            for part in name.known(t).split("."):
                 value = t.get_attr(value, part)
             found.append(value)
         return found[0] if len(found) == 1 else TupleValue(found)
@@ -146,7 +146,7 @@ Copies = Callable[[Value], Value]
 @positional(copy.copy)
 def _copy(t: Tracer, x: Value) -> Value:
     """A shallow copy."""
-    if isinstance(x, ObjectValue) and t.overrides(x.cls, "__copy__"):
+    if x.overrides(t, "__copy__"):
         return x.special(t, "__copy__", [])
     return _copied(t, x, lambda item: item, lambda made: None, "copy")
 
@@ -165,11 +165,11 @@ def _deepcopy(t: Tracer, x: Value, memo: Value = NONE, _nil: Value = NONE) -> Va
     def fresh(value: Value) -> Value:
         if isinstance(value, TensorValue):
             return _copied_tensor(t, value, memories)
-        if isinstance(value, ObjectValue) and t.overrides(value.cls, "__deepcopy__"):
+        if value.overrides(t, "__deepcopy__"):
             return value.special(t, "__deepcopy__", [t.new_dict({})])
         if isinstance(value, TupleValue):
-            items = [copied(item) for item in t.items(value)]
-            same = all(new is old for new, old in zip(items, t.items(value), strict=True))
+            items = [copied(item) for item in value.unpack(t)]
+            same = all(new is old for new, old in zip(items, value.unpack(t), strict=True))
             return value if same else TupleValue(items, value.cls)
 
         def keep(made: Value) -> None:
@@ -185,7 +185,7 @@ def _copied(t: Tracer, value: Value, item: Copies, keep: Callable[[Value], None]
     if isinstance(value, (Constant, ClassValue, FunctionValue, TupleValue, BuiltinValue, HostValue, PartialValue)):
         return value
     own_state = ("__reduce__", "__reduce_ex__", *(() if isinstance(value, ModuleValue) else ("__getstate__",)))
-    if not isinstance(value, ObjectValue) or t.overrides(value.cls, *own_state):
+    if not isinstance(value, ObjectValue) or value.overrides(t, *own_state):
         unsupported(reasons.UNTRACEABLE_CALL, f"{how} of {value.describe()}")
     if isinstance(value, WeakReference):
         return value
@@ -197,7 +197,7 @@ def _copied(t: Tracer, value: Value, item: Copies, keep: Callable[[Value], None]
             made.put(item(key), item(held))
     elif isinstance(value, ListValue) and isinstance(made, ListValue):
         made.maxlen = value.maxlen
-        made.items = [item(held) for held in t.items(value)]
+        made.items = [item(held) for held in value.unpack(t)]
     elif isinstance(value, SetValue):
         made.method(t, "update", [t.new_list([item(held) for held in value.ordered()])], {})
     assert isinstance(made, ObjectValue)
@@ -228,7 +228,7 @@ def _copied_tensor(t: Tracer, value: TensorValue, memories: set[int]) -> Value:
     if not is_parameter:
         memory = value.fake.untyped_storage()._cdata
         size = t.binary("*", t.call_method(value, "numel", []), Constant(value.fake.element_size()))
-        fills = t.truth(t.compare("==", StorageValue(value).length(t), size))
+        fills = t.compare("==", StorageValue(value).length(t), size).truth(t)
         if not fills or memory in memories or not is_non_overlapping_and_dense_or_false(value.fake):
             unsupported(reasons.UNTRACEABLE_CALL, "deepcopy of a tensor that shares its memory, or does not fill it")
         if value.given is not None and value.source is not None:
@@ -239,7 +239,7 @@ def _copied_tensor(t: Tracer, value: TensorValue, memories: set[int]) -> Value:
     made = graph_call(t, "call_method", "clone", [graph_call(t, "call_method", "detach", [value], {})], {})
     if not is_parameter:
         return made
-    return t.call(t.from_python(torch.nn.Parameter), [made, Constant(value.fake.requires_grad)], {})
+    return t.from_python(torch.nn.Parameter).call(t, [made, Constant(value.fake.requires_grad)], {})
 
 
 @positional(types.MappingProxyType)
@@ -264,7 +264,7 @@ def _weak_reference(t: Tracer, target: Value, callback: Value = NONE) -> Value:
     which forgets what died here with the trace."""
     known = callback.defaults(t) if isinstance(callback, FunctionValue) else []
     is_own = isinstance(callback, FunctionValue) and callback.globals is vars(weakref) and bool(known)
-    if not t.is_none(callback) and not is_own and target.source is None:
+    if not callback.is_none() and not is_own and target.source is None:
         t.tape.refuse_frame(NOTICED)
     if not target.python_type().__weakrefoffset__ and not isinstance(target, BoundMethod):
         t.raise_(TypeError, f"cannot create weak reference to '{name_in_messages(target.python_type())}' object")
@@ -283,10 +283,10 @@ def _watched(t: Tracer, target: Value, callback: Value = NONE) -> Value:
 def _length_of_weak(t: Tracer, given: Value) -> Value:
     """How many still live."""
     data = given.get_attr(t, "data")
-    for reference in t.items(data):
-        t.call(reference, [], {})
+    for reference in data.unpack(t):
+        reference.call(t, [], {})
     pending = given.get_attr(t, "_pending_removals")
-    return Constant(t.index(data.length(t)) - t.index(pending.length(t)))
+    return Constant(data.length(t).as_index(t) - pending.length(t).as_index(t))
 
 
 @positional(contextlib.nullcontext)
@@ -309,7 +309,7 @@ def _type(t: Tracer, value: Value, *rest: Value) -> Value:
 
 
 def _classes(t: Tracer, value: Value) -> Any:
-    return tuple(_classes(t, v) for v in t.items(value)) if isinstance(value, TupleValue) else t.real_of(value)
+    return tuple(_classes(t, v) for v in value.unpack(t)) if isinstance(value, TupleValue) else value.live(t)
 
 
 @positional(isinstance)
@@ -342,15 +342,15 @@ def _callable(t: Tracer, value: Value) -> Value:
 def _getattr(t: Tracer, value: Value, name: Value, default: Value | None = None) -> Value:
     """The attribute, or the default where reading raises AttributeError."""
     if default is None:
-        return t.get_attr(value, t.constant_of(name))
-    found = t.attr_or_none(value, t.constant_of(name))
+        return t.get_attr(value, name.known(t))
+    found = t.attr_or_none(value, name.known(t))
     return found if found is not None else default
 
 
 @positional(hasattr)
 def _hasattr(t: Tracer, value: Value, name: Value) -> Value:
     """Whether reading raises AttributeError."""
-    wanted = t.constant_of(name)
+    wanted = name.known(t)
     if not isinstance(wanted, str):
         t.raise_(TypeError, f"attribute name must be string, not '{name_in_messages(type(wanted))}'")
     return Constant(t.attr_or_none(value, wanted) is not None)
@@ -359,14 +359,14 @@ def _hasattr(t: Tracer, value: Value, name: Value) -> Value:
 @positional(setattr)
 def _setattr(t: Tracer, value: Value, name: Value, given: Value) -> Value:
     """value.name = given."""
-    value.set_attr(t, t.constant_of(name), given)
+    value.set_attr(t, name.known(t), given)
     return NONE
 
 
 @positional(delattr)
 def _delattr(t: Tracer, value: Value, name: Value) -> Value:
     """del value.name."""
-    value.set_attr(t, t.constant_of(name), None)
+    value.set_attr(t, name.known(t), None)
     return NONE
 
 
@@ -375,7 +375,7 @@ def _dir(t: Tracer, value: Value | None = None) -> Value:
     """Names of an object's attributes and its class's, or of the locals."""
     if value is None:
         return t.from_python(sorted(t.bound_locals()))
-    if isinstance(value, ObjectValue) and not t.overrides(value.cls, "__dir__", "__getattribute__"):
+    if isinstance(value, ObjectValue) and not value.overrides(t, "__dir__", "__getattribute__"):
         if value.given is not MISSING:
             t.get_attr(t.get_attr(value, "__dict__"), "keys").call(t, [], {}).length(t)
         return t.from_python(sorted({*dir(value.cls), *value.own_names(t)}))
@@ -398,9 +398,9 @@ breaks(reasons.UNTRACEABLE_CALL, "making a descriptor", property, staticmethod, 
 
 
 table({
-    operator.truth: lambda t, value: Constant(t.truth(value)),
-    operator.not_: lambda t, value: Constant(not t.truth(value)),
-    operator.index: lambda t, value: value if isinstance(value, SizeValue) else Constant(t.index(value)),
+    operator.truth: lambda t, value: Constant(value.truth(t)),
+    operator.not_: lambda t, value: Constant(not value.truth(t)),
+    operator.index: lambda t, value: value if isinstance(value, SizeValue) else Constant(value.as_index(t)),
     operator.getitem: lambda t, base, key: t.get_item(base, key),
     operator.contains: lambda t, base, item: Constant(t.contains(base, item)),
     operator.is_: lambda t, left, right: Constant(t.is_same(left, right)),
@@ -408,9 +408,9 @@ table({
     types.MethodType: lambda t, function, bound: BoundMethod(function, bound),
     typing.cast: lambda t, kind, value: value,
     functools.partial: lambda t, function, *args, **kwargs: PartialValue.of(t, function, list(args), kwargs),
-    issubclass: lambda t, value, classes: Constant(t.python(issubclass, t.constant_of(value), _classes(t, classes))),
+    issubclass: lambda t, value, classes: Constant(t.python(issubclass, value.known(t), _classes(t, classes))),
     # The instance's dictionary, or the locals.
     vars: lambda t, value=None: t.new_dict(t.bound_locals()) if value is None else t.get_attr(value, "__dict__"),
     threading.get_ident: lambda t: RuntimeNumber(threading.get_ident, []),  # the thread that runs the program
-    super: lambda t, start, bound: SuperValue(t.constant_of(start), bound),
+    super: lambda t, start, bound: SuperValue(start.known(t), bound),
 })  # fmt: skip

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.model import is_number
 from explorer.compiler.capture.rules import each, positional, positional_each, table
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
 from explorer.compiler.capture.values.base import Tracer, Value
@@ -23,6 +22,8 @@ from explorer.compiler.capture.values.constant import (
     NumberValue,
     SizeValue,
     TextValue,
+    is_number,
+    number_now,
 )
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, ExceptionValue, ObjectValue
@@ -42,14 +43,14 @@ def _bool(t: Tracer, value: Value = Constant(False)) -> Value:
             return t.on_numbers(operator.ne, value, Constant(0))
     if isinstance(value, NumberValue):
         return value
-    return Constant(t.truth(value))
+    return Constant(value.truth(t))
 
 
 @positional_each(int, float, complex)
 def _number(kind: type, t: Tracer, value: Value = Constant(0), *rest: Value) -> Value:
     """A conversion of a known number or text; of a tensor it breaks."""
     if rest:
-        return Constant(t.python(kind, t.constant_of(value), *map(t.constant_of, rest)))
+        return Constant(t.python(kind, value.known(t), *(each.known(t) for each in rest)))
     if isinstance(value, (TensorValue, ArrayValue)):
         return value.method(t, f"__{kind.__name__}__", [], {})
     if isinstance(value, IntOrFloat):
@@ -63,12 +64,12 @@ def _number(kind: type, t: Tracer, value: Value = Constant(0), *rest: Value) -> 
             return t.on_numbers(torch.sym_float, value)
         if kind is int and isinstance(value.sym, torch.SymFloat) and isinstance(value, NumberValue):
             return t.on_numbers(torch.sym_int, value)
-        return Constant(kind(t.specialise(value, value.python_type())))
+        return Constant(kind(value.specialise(t, value.python_type())))
     for name in (f"__{kind.__name__}__", "__float__" if kind is complex else "__index__", "__index__"):
         if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
             found = value.special(t, name, [])
-            return found if name == f"__{kind.__name__}__" else Constant(kind(t.constant_of(found)))
-    return Constant(t.python(kind, t.constant_of(value)))
+            return found if name == f"__{kind.__name__}__" else Constant(kind(found.known(t)))
+    return Constant(t.python(kind, value.known(t)))
 
 
 def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
@@ -92,14 +93,14 @@ def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
             found, name = t.look_up(value.cls, "__repr__"), "__repr__"
         if isinstance(found, types.FunctionType) or isinstance(value, ExceptionValue):
             text = value.special(t, name, [])
-            return text if how != "ascii" else Constant(ascii(t.constant_of(text))[1:-1])
+            return text if how != "ascii" else Constant(ascii(text.known(t))[1:-1])
         if isinstance(value, (SequenceValue, DictValue)) and not spec and found in _OF_CONTAINERS:
             return Constant(_OF_CONTAINERS[found](t, value))
     if isinstance(value, ObjectValue) and _is_alias(value):
         return Constant(t.python(format if how == "format" else str, value.given))
     if how == "format":
-        return Constant(t.python(format, t.constant_of(value), spec))
-    return Constant(t.python(_TEXTS[how], t.constant_of(value)))
+        return Constant(t.python(format, value.known(t), spec))
+    return Constant(t.python(_TEXTS[how], value.known(t)))
 
 
 _TEXTS: dict[str, Callable[..., str]] = {"str": str, "repr": repr, "ascii": ascii, "format": format}
@@ -144,7 +145,7 @@ def _with(value: object, number: int) -> Any:
 
 def joined(t: Tracer, parts: Sequence[Value]) -> Value:
     """The text that the parts of an f-string make together."""
-    return text_by(t, _joined, parts) or Constant("".join(map(t.constant_of, parts)))
+    return text_by(t, _joined, parts) or Constant("".join(each.known(t) for each in parts))
 
 
 def _joined(*parts: str) -> str:
@@ -158,14 +159,14 @@ def _is_alias(value: ObjectValue) -> bool:
 
 
 def _listed(t: Tracer, items: Iterable[Value]) -> str:
-    return ", ".join(t.constant_of(text_of(t, item, "repr")) for item in items)
+    return ", ".join(text_of(t, item, "repr").known(t) for item in items)
 
 
 _OF_CONTAINERS: dict[Any, Callable[[Tracer, Any], str]] = {
-    list.__repr__: lambda t, value: f"[{_listed(t, t.items(value))}]",
-    tuple.__repr__: lambda t, value: f"({_listed(t, t.items(value))}{',' * (len(value.items) == 1)})",
+    list.__repr__: lambda t, value: f"[{_listed(t, value.unpack(t))}]",
+    tuple.__repr__: lambda t, value: f"({_listed(t, value.unpack(t))}{',' * (len(value.items) == 1)})",
     dict.__repr__: lambda t, value: "{" + ", ".join(": ".join(
-        t.constant_of(text_of(t, part, "repr")) for part in pair) for pair in value.pairs(t)) + "}",
+        text_of(t, part, "repr").known(t) for part in pair) for pair in value.pairs(t)) + "}",
 }  # fmt: skip
 
 
@@ -176,25 +177,25 @@ class Printable:
         self._t, self._value = t, value
 
     def __str__(self) -> str:
-        return str(self._t.constant_of(text_of(self._t, self._value, "str")))
+        return str(text_of(self._t, self._value, "str").known(self._t))
 
     def __repr__(self) -> str:
-        return str(self._t.constant_of(text_of(self._t, self._value, "repr")))
+        return str(text_of(self._t, self._value, "repr").known(self._t))
 
     def __format__(self, spec: str) -> str:
-        return str(self._t.constant_of(text_of(self._t, self._value, "format", spec)))
+        return str(text_of(self._t, self._value, "format", spec).known(self._t))
 
     def __getattr__(self, name: str) -> Any:
         return self._t.printable(self._t.get_attr(self._value, name))
 
     def __int__(self) -> int:
-        return int(self._t.constant_of(_number(int, self._t, self._value)))
+        return int(_number(int, self._t, self._value).known(self._t))
 
     def __float__(self) -> float:
-        return float(self._t.constant_of(_number(float, self._t, self._value)))
+        return float(_number(float, self._t, self._value).known(self._t))
 
     def __index__(self) -> int:
-        return self._t.index(self._value)
+        return self._value.as_index(self._t)
 
 
 class PrintableItems(Printable):
@@ -209,8 +210,8 @@ def _str(t: Tracer, value: Value = Constant(""), *rest: Value, **named: Value) -
     """str(value), str(bytes, encoding, errors)."""
     if not rest and not named:
         return text_of(t, value, "str")
-    how = {name: t.constant_of(each) for name, each in named.items()}
-    return Constant(t.python(str, t.constant_of(value), *map(t.constant_of, rest), **how))
+    how = {name: each.known(t) for name, each in named.items()}
+    return Constant(t.python(str, value.known(t), *(each.known(t) for each in rest), **how))
 
 
 @positional(bytes)
@@ -218,8 +219,8 @@ def _bytes(t: Tracer, value: Value = Constant(b""), *rest: Value, **named: Value
     """bytes(value)."""
     if isinstance(value, ObjectValue) and t.look_up(value.cls, "__bytes__") is not MISSING:
         return value.special(t, "__bytes__", [])
-    how = {name: t.constant_of(each) for name, each in named.items()}
-    return Constant(t.python(bytes, t.constant_of(value), *map(t.constant_of, rest), **how))
+    how = {name: each.known(t) for name, each in named.items()}
+    return Constant(t.python(bytes, value.known(t), *(each.known(t) for each in rest), **how))
 
 
 @positional(hash)
@@ -228,8 +229,8 @@ def _hash(t: Tracer, value: Value) -> Value:
     if isinstance(value, ObjectValue) and t.look_up(value.cls, "__hash__") is not object.__hash__:
         return value.special(t, "__hash__", [])
     if isinstance(value, TensorValue) and t.look_up(value.cls, "__hash__") is torch.Tensor.__hash__:
-        return t.call(t.from_python(id), [value], {})
-    return Constant(t.python(hash, t.constant_of(value)))
+        return t.from_python(id).call(t, [value], {})
+    return Constant(t.python(hash, value.known(t)))
 
 
 @positional(abs)
@@ -245,7 +246,7 @@ def _abs(t: Tracer, value: Value) -> Value:
         return t.on_numbers(operator.abs, value)
     if isinstance(value, ObjectValue):
         return value.special(t, "__abs__", [])
-    return Constant(t.python(abs, t.constant_of(value)))
+    return Constant(t.python(abs, value.known(t)))
 
 
 @each(round, math.floor, math.ceil, math.trunc)
@@ -260,11 +261,11 @@ def _rounded(function: Callable[..., object], t: Tracer, args: list[Value], kwar
     if len(args) == 1 and isinstance(args[0], SizeValue) and not kwargs:
         return t.on_numbers(function, args[0])
     if function is round and len(args) == 2 and isinstance(args[0], SizeValue) and not kwargs:
-        digits = t.index_or_none(args[1])
+        digits = args[1].as_index_or_none(t)
         if args[0].python_type() is int and (digits is None or digits >= 0):
             return args[0]  # an integer has no digits after the point
-    plain = [t.constant_of(arg) for arg in args]
-    return t.from_python(t.python(function, *plain, **{k: t.constant_of(v) for k, v in kwargs.items()}))
+    plain = [arg.known(t) for arg in args]
+    return t.from_python(t.python(function, *plain, **{k: v.known(t) for k, v in kwargs.items()}))
 
 
 @positional(divmod)
@@ -279,7 +280,7 @@ def _divmod(t: Tracer, left: Value, right: Value) -> Value:
         kinds = " and ".join(f"'{name_in_messages(each.python_type())}'" for each in (left, right))
         t.raise_(TypeError, f"unsupported operand type(s) for divmod(): {kinds}")
     numbers = is_number(left) and is_number(right) and not isinstance(right, NumberValue)
-    if numbers and t.number_now(right) == 0:  # of floats, the error is not that of //
+    if numbers and number_now(t, right) == 0:  # of floats, the error is not that of //
         return t.on_numbers(divmod, left, right)
     return TupleValue([t.binary("//", left, right), t.binary("%", left, right)])
 
@@ -288,7 +289,7 @@ def _divmod(t: Tracer, left: Value, right: Value) -> Value:
 def _pow(t: Tracer, left: Value, right: Value, modulus: Value | None = None) -> Value:
     """left ** right."""
     if modulus is not None:
-        return Constant(t.python(pow, t.constant_of(left), t.constant_of(right), t.constant_of(modulus)))
+        return Constant(t.python(pow, left.known(t), right.known(t), modulus.known(t)))
     return t.binary("**", left, right)
 
 
@@ -313,7 +314,7 @@ def _extreme(
     symbol = "<" if function is min else ">"
     if not args or len(args) > 1 and default is not None:
         t.python(function, *range(len(args)), **({} if default is None else {"default": 0}))
-    items = t.items(args[0]) if len(args) == 1 else list(args)
+    items = args[0].unpack(t) if len(args) == 1 else list(args)
     if not items:
         if default is not None:
             return default
@@ -326,17 +327,17 @@ def _extreme(
         return functools.reduce(lambda a, b: t.on_numbers(torch_function, a, b), items)
     in_graph = any(isinstance(i, NumberValue) for i in items) and not any(isinstance(i, FloatValue) for i in items)
     if kinds == {int, float} and in_graph:
-        floats = [t.call(t.from_python(float), [item], {}) for item in items]
+        floats = [t.from_python(float).call(t, [item], {}) for item in items]
         best = functools.reduce(lambda a, b: t.on_numbers(torch_function, a, b), floats)
         assert isinstance(best, NumberValue)
         return IntOrFloat(best.sym, best.node)
     copies = all(map(_is_number_tensor, items)) and len({(i.fake.dtype, i.fake.requires_grad) for i in items}) == 1  # type: ignore[attr-defined]
     if key is None and copies and (torch.is_grad_enabled() or not items[0].fake.requires_grad):  # type: ignore[attr-defined]
         return functools.reduce(lambda a, b: _chosen(t, symbol, a, b), items)
-    best, score = items[0], items[0] if key is None else t.call(key, [items[0]], {})
+    best, score = items[0], items[0] if key is None else key.call(t, [items[0]], {})
     for item in items[1:]:
-        other = item if key is None else t.call(key, [item], {})
-        if t.truth(t.compare(symbol, other, score)):
+        other = item if key is None else key.call(t, [item], {})
+        if t.compare(symbol, other, score).truth(t):
             best, score = item, other
     return best
 
@@ -345,7 +346,7 @@ def _extreme(
 def _sum(t: Tracer, items: Value, start: Value = Constant(0)) -> Value:
     """Additions, from left to right."""
     total = start
-    for item in t.items(items):
+    for item in items.unpack(t):
         total = t.binary("+", total, item)
     return total
 
@@ -355,7 +356,7 @@ def _any(t: Tracer, items: Value) -> Value:
     """Whether one item is true; stops there."""
     iterator = t.iterate(items)
     while (item := iterator.next(t)) is not None:
-        if t.truth(item):
+        if item.truth(t):
             return Constant(True)
     return Constant(False)
 
@@ -365,7 +366,7 @@ def _all(t: Tracer, items: Value) -> Value:
     """Whether every item is true; stops at the first that is not."""
     iterator = t.iterate(items)
     while (item := iterator.next(t)) is not None:
-        if not t.truth(item):
+        if not item.truth(t):
             return Constant(False)
     return Constant(True)
 
@@ -374,7 +375,7 @@ def _all(t: Tracer, items: Value) -> Value:
 def _prod(t: Tracer, items: Value, *, start: Value = Constant(1)) -> Value:
     """Multiplications, from left to right."""
     total = start
-    for item in t.items(items):
+    for item in items.unpack(t):
         total = t.binary("*", total, item)
     return total
 
@@ -382,5 +383,5 @@ def _prod(t: Tracer, items: Value, *, start: Value = Constant(1)) -> Value:
 table({
     len: lambda t, value: t.length(value),
     repr: lambda t, value: text_of(t, value, "repr"),
-    format: lambda t, value, spec=Constant(''): text_of(t, value, "format", t.constant_of(spec)),
+    format: lambda t, value, spec=Constant(''): text_of(t, value, "format", spec.known(t)),
 })  # fmt: skip

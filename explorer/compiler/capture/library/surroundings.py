@@ -42,7 +42,7 @@ breaks(reasons.UNTRACEABLE_CALL, "a builtin with side effects", *_WITH_EFFECTS)
 @positional(contextvars.ContextVar.get)
 def _context_get(t: Tracer, variable: Value, *default: Value) -> Value:
     """A context variable's value, guarded."""
-    given = t.real_of(variable)
+    given = variable.live(t)
     source = variable.source or t.known_source(given)
     found = given.get(UNSET)
     if found is not UNSET:
@@ -141,9 +141,9 @@ class Draw:
 @positional(random.Random)
 def _generator(t: Tracer, seed: Value | None = None) -> Value:
     """A generator of its own."""
-    if seed is None or t.is_none(seed):
+    if seed is None or seed.is_none():
         unsupported(reasons.UNTRACEABLE_CALL, "random.Random without a seed")
-    return t.python(GeneratorMade, t.constant_of(seed))  # type: ignore[no-any-return]
+    return t.python(GeneratorMade, seed.known(t))  # type: ignore[no-any-return]
 
 
 @each(*(vars(cls)[name] for name in _DRAWS for cls in random.Random.__mro__ if name in vars(cls)))
@@ -151,12 +151,12 @@ def _draw(function: Callable[..., object], t: Tracer, args: list[Value], kwargs:
     """A number of the generator."""
     name = function.__name__
     generator = args[0]
-    plain = tuple(t.constant_of(arg) for arg in args[1:])
-    named = {key: t.constant_of(value) for key, value in kwargs.items()}
+    plain = tuple(arg.known(t) for arg in args[1:])
+    named = {key: value.known(t) for key, value in kwargs.items()}
     if isinstance(generator, GeneratorMade):
         t.effects.version += 1
         return t.from_python(t.python(getattr(generator.generator, name), *plain, **named))
-    given = t.real_of(generator)
+    given = generator.live(t)
     if type(given) is not random.Random or named or generator.source is None:
         unsupported(reasons.UNTRACEABLE_CALL, f"{generator.python_type().__name__}.{name}")
     t.guard(generator.source, IsObject(given), "numbers are drawn from this generator")
@@ -224,10 +224,10 @@ _DRAWN = (getattr(np.random, name) for name in _ARRAY_DRAWS.split())
 def _draw_array(function: Callable[..., object], t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """An array of NumPy's global generator, or its seed; a single number breaks."""
     bound = getattr(np.random, function.__name__)
-    if function is not bound and t.real_of(args.pop(0)) is not bound.__self__:
+    if function is not bound and args.pop(0).live(t) is not bound.__self__:
         unsupported(reasons.NUMPY, "a generator of the program")
-    named = {key: t.constant_of(value) for key, value in kwargs.items()}
-    made = ArrayDraw(bound, tuple(map(t.constant_of, args)), named)
+    named = {key: value.known(t) for key, value in kwargs.items()}
+    made = ArrayDraw(bound, tuple(each.known(t) for each in args), named)
     found = t.python(made.tried)
     if t.tape.branches or not isinstance(found, (np.ndarray, type(None))):
         unsupported(reasons.NUMPY, f"numpy.random.{function.__name__} of a single number, or in a branch")

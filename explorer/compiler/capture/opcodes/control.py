@@ -16,9 +16,9 @@ from explorer.compiler.capture.opcodes.operators import (
     raise_not_unpacked,
     short,
 )
-from explorer.compiler.capture.values.base import Frame, Handled, Raised, Tracer, Value
+from explorer.compiler.capture.values.base import Frame, Handled, Raised, Tracer, Unread, Value
 from explorer.compiler.capture.values.classes import ClassValue, SuperValue
-from explorer.compiler.capture.values.constant import NULL, Constant, NumberValue, Unread
+from explorer.compiler.capture.values.constant import NULL, Constant, NumberValue
 from explorer.compiler.capture.values.functions import FunctionValue
 from explorer.compiler.capture.values.iterators import GeneratorValue, IteratorValue
 from explorer.compiler.capture.values.mappings import DictValue
@@ -49,7 +49,7 @@ def call(t: Tracer, f: Frame, i: Instruction) -> None:
     if isinstance(function, ClassValue) and function.cls is super and not args:
         f.push(_super_of_frame(t, f))
         return
-    f.push(t.call(function, args, kwargs))
+    f.push(function.call(t, args, kwargs))
 
 
 def _starts_later(function: Value) -> bool:
@@ -79,15 +79,15 @@ def call_function_ex(t: Tracer, f: Frame, i: Instruction) -> None:
     named = f.pop() if i.arg else None
     if named is not None and not is_mapping(t, named):
         raise_not_unpacked(t, called(f.stack[-3:-1]), "** must be a mapping", named)
-    kwargs = {t.constant_of(k): v for k, v in t.mapping_pairs(named)} if named is not None else {}
+    kwargs = {k.known(t): v for k, v in t.mapping_pairs(named)} if named is not None else {}
     if not all(isinstance(name, str) for name in kwargs):
         t.raise_(TypeError, "keywords must be strings")
     given = f.pop()
     if not is_iterable(t, given):
         raise_not_unpacked(t, called(f.stack[-2:]), "* must be an iterable", given)
-    args = t.items(given)
+    args = given.unpack(t)
     function, bound = callee(f)
-    f.push(t.call(function, [*bound, *args], kwargs))
+    f.push(function.call(t, [*bound, *args], kwargs))
 
 
 @OPCODES.rule("RETURN_VALUE")
@@ -172,7 +172,7 @@ def pop_jump_if(t: Tracer, f: Frame, i: Instruction) -> str | None:
     """Go to the target when the value's truth, or its being None, is as asked."""
     value = f.pop()
     if i.arg in ("none", "not none"):
-        taken = t.is_none(value) == (i.arg == "none")
+        taken = value.is_none() == (i.arg == "none")
     elif (
         i.arg == "true"
         and isinstance(value, (TensorValue, NumberValue))
@@ -181,7 +181,7 @@ def pop_jump_if(t: Tracer, f: Frame, i: Instruction) -> str | None:
     ):
         taken = True
     else:
-        taken = t.truth(value) == (i.arg == "true")
+        taken = value.truth(t) == (i.arg == "true")
     return i.target if taken else None
 
 
@@ -217,7 +217,7 @@ def pop_except(t: Tracer, f: Frame, i: Instruction) -> None:
 @OPCODES.rule("CHECK_EXC_MATCH")
 def check_exc_match(t: Tracer, f: Frame, i: Instruction) -> None:
     """Whether the exception is of a type, or of one of a tuple of types."""
-    wanted = t.constant_of(f.pop())
+    wanted = f.pop().known(t)
     classes = wanted if isinstance(wanted, tuple) else (wanted,)
     if not all(isinstance(cls, type) and issubclass(cls, BaseException) for cls in classes):
         t.raise_(TypeError, "catching classes that do not inherit from BaseException is not allowed")
@@ -237,7 +237,7 @@ def raise_varargs(t: Tracer, f: Frame, i: Instruction) -> None:
     if not isinstance(error, ExceptionValue):
         t.raise_(TypeError, "exceptions must derive from BaseException")
     if cause is not None:
-        error.set_attr(t, "__cause__", cause if t.is_none(cause) else t.as_exception(cause))
+        error.set_attr(t, "__cause__", cause if cause.is_none() else t.as_exception(cause))
     raise Raised(error)
 
 
@@ -261,7 +261,7 @@ def before_with(t: Tracer, f: Frame, i: Instruction) -> None:
 def with_except_start(t: Tracer, f: Frame, i: Instruction) -> None:
     """Tell __exit__ of the exception."""
     error, leave = f.stack[-1], f.stack[-4]
-    f.push(t.call(leave, [ClassValue(error.python_type()), error, TracebackValue(error)], {}))
+    f.push(leave.call(t, [ClassValue(error.python_type()), error, TracebackValue(error)], {}))
 
 
 @OPCODES.rule("CLEANUP_THROW")
@@ -285,7 +285,7 @@ def match_sequence(t: Tracer, f: Frame, i: Instruction) -> None:
 @OPCODES.rule("MATCH_KEYS")
 def match_keys(t: Tracer, f: Frame, i: Instruction) -> None:
     """The values of a mapping's keys, None where one is missing."""
-    keys, mapping = t.items(f.stack[-1]), f.stack[-2]
+    keys, mapping = f.stack[-1].unpack(t), f.stack[-2]
     if not isinstance(mapping, DictValue) or not all(mapping.has(t, key.key()) for key in keys):
         f.push(Constant(None))
     else:
@@ -295,8 +295,8 @@ def match_keys(t: Tracer, f: Frame, i: Instruction) -> None:
 @OPCODES.rule("MATCH_CLASS")
 def match_class(t: Tracer, f: Frame, i: Instruction) -> None:
     """The attributes that a class pattern names, None where the value does not match."""
-    names = t.constant_of(f.pop())
-    wanted = t.constant_of(f.pop())
+    names = f.pop().known(t)
+    wanted = f.pop().known(t)
     value = f.pop()
     if not issubclass(value.python_type(), wanted):
         f.push(Constant(None))
@@ -304,7 +304,7 @@ def match_class(t: Tracer, f: Frame, i: Instruction) -> None:
     found: list[Value] = []
     if i.arg:
         known = t.attr_or_none(t.from_python(wanted), "__match_args__")
-        fields = None if known is None else t.constant_of(known)
+        fields = None if known is None else known.known(t)
         if fields is None and wanted in _SELF_MATCHING and i.arg == 1:
             found.append(value)
         else:

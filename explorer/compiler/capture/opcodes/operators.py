@@ -57,7 +57,7 @@ def unary_op(t: Tracer, f: Frame, i: Instruction) -> None:
     """operator value."""
     value = f.pop()
     if i.arg == "not" and isinstance(value, SizeValue) and value.python_type() is bool:
-        f.push(Constant(not t.truth(value)))
+        f.push(Constant(not value.truth(t)))
     else:
         f.push(t.unary(i.arg, value))
 
@@ -218,14 +218,14 @@ def _super(t: Tracer, f: Frame, i: Instruction) -> Value:
     name, _ = i.arg
     if isinstance(function, ClassValue) and function.cls is super and isinstance(start, ClassValue):
         return t.get_attr(SuperValue(start.cls, bound), name)
-    return t.get_attr(t.call(function, [start, bound], {}), name)
+    return t.get_attr(function.call(t, [start, bound], {}), name)
 
 
 @OPCODES.rule("IMPORT_NAME")
 def import_name(t: Tracer, f: Frame, i: Instruction) -> None:
     """Push a module that is loaded already; loading one is left to Python."""
-    names = t.constant_of(f.pop())
-    level = t.constant_of(f.pop())
+    names = f.pop().known(t)
+    level = f.pop().known(t)
     name = i.arg
     if level:
         name = importlib.util.resolve_name("." * level + name, f.globals.get("__package__") or "")
@@ -256,7 +256,7 @@ short({
     "COMPARE_OP": lambda t, f, i: f.push(t.compare(i.arg, *f.pop_many(2))),
     "IS_OP": lambda t, f, i: f.push(Constant(t.is_same(*f.pop_many(2)) == (i.arg == "is"))),
     "CONTAINS_OP": lambda t, f, i: f.push(Constant(t.contains(f.pop(), f.pop()) == (i.arg == "in"))),
-    "TO_BOOL": lambda t, f, i: f.push(Constant(t.truth(f.pop()))),
+    "TO_BOOL": lambda t, f, i: f.push(Constant(f.pop().truth(t))),
     "BINARY_SUBSCR": lambda t, f, i: f.push(t.get_item(*f.pop_many(2))),
     "STORE_DEREF": lambda t, f, i: f.cells[i.arg].store(t, f.pop()),
     "LOAD_CLOSURE": lambda t, f, i: f.push(f.cells[i.arg]),
@@ -291,7 +291,7 @@ def called(pair: Sequence[Value]) -> Value:
 
 def name_of_call(t: Tracer, function: Value) -> str:
     """As in Python's errors about the arguments of a call."""
-    names = [t.constant_of(t.get_attr(function, name)) for name in ("__module__", "__qualname__")]
+    names = [t.get_attr(function, name).known(t) for name in ("__module__", "__qualname__")]
     return ".".join(name for name in names if name not in (None, "builtins")) + "()"
 
 
@@ -372,7 +372,7 @@ def unpack_sequence(t: Tracer, f: Frame, i: Instruction) -> None:
     if isinstance(value, TensorValue) and value.fake.dim() > 0 and value.fake.shape[0] != i.arg:
         few = "not enough values to unpack" if value.fake.shape[0] < i.arg else "too many values to unpack"
         t.raise_(ValueError, f"{few} (expected {i.arg})")
-    items = t.items(value)
+    items = value.unpack(t)
     if len(items) < i.arg:
         t.raise_(ValueError, f"not enough values to unpack (expected {i.arg}, got {len(items)})")
     if len(items) > i.arg:
@@ -384,7 +384,7 @@ def unpack_sequence(t: Tracer, f: Frame, i: Instruction) -> None:
 def unpack_ex(t: Tracer, f: Frame, i: Instruction) -> None:
     """first, *middle, last."""
     before, after = i.arg
-    items = t.items(f.pop())
+    items = f.pop().unpack(t)
     if len(items) < before + after:
         t.raise_(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})")
     middle = ListValue(items[before : len(items) - after])
@@ -395,7 +395,7 @@ def unpack_ex(t: Tracer, f: Frame, i: Instruction) -> None:
 @OPCODES.rule("FORMAT_WITH_SPEC")
 def format_with_spec(t: Tracer, f: Frame, i: Instruction) -> None:
     """format(value, spec)."""
-    spec = t.constant_of(f.pop())
+    spec = f.pop().known(t)
     f.push(t.text_of(f.pop(), "format", spec))
 
 
@@ -404,7 +404,7 @@ def make_function(t: Tracer, f: Frame, i: Instruction) -> None:
     """A function over the frame's globals and cells."""
     code = f.pop().real()
     given: dict[str, Any] = {name: f.pop() for name in reversed(i.arg)}
-    cells = t.items(given["closure"]) if "closure" in given else []
+    cells = given["closure"].unpack(t) if "closure" in given else []
     if not all(isinstance(cell, Cell) for cell in cells):
         unsupported(reasons.OPERATION, "a closure that is not made of cells")
     f.push(
@@ -412,8 +412,8 @@ def make_function(t: Tracer, f: Frame, i: Instruction) -> None:
             code,
             f.globals,
             name=code.co_qualname,
-            made_defaults=t.items(given["defaults"]) if "defaults" in given else [],
-            made_kwdefaults={t.constant_of(k): v for k, v in t.mapping_pairs(given["kwdefaults"])}
+            made_defaults=given["defaults"].unpack(t) if "defaults" in given else [],
+            made_kwdefaults={k.known(t): v for k, v in t.mapping_pairs(given["kwdefaults"])}
             if "kwdefaults" in given
             else {},
             made_closure=[cell for cell in cells if isinstance(cell, Cell)],
@@ -425,7 +425,7 @@ def make_function(t: Tracer, f: Frame, i: Instruction) -> None:
 def _annotations(t: Tracer, given: Value | None) -> Value | None:
     if not isinstance(given, TupleValue):
         return given
-    flat = t.items(given)
+    flat = given.unpack(t)
     return DictValue.of(zip(flat[::2], flat[1::2], strict=True))
 
 
@@ -433,7 +433,7 @@ short({
     "BUILD_TUPLE": lambda t, f, i: f.push(TupleValue(f.pop_many(i.arg))),
     "BUILD_LIST": lambda t, f, i: f.push(ListValue(f.pop_many(i.arg))),
     "BUILD_SET": lambda t, f, i: f.push(SetValue.of(f.pop_many(i.arg))),
-    "BUILD_CONST_KEY_MAP": lambda t, f, i: f.push(DictValue.of(zip(t.items(f.pop()), f.pop_many(i.arg), strict=True))),
+    "BUILD_CONST_KEY_MAP": lambda t, f, i: f.push(DictValue.of(zip(f.pop().unpack(t), f.pop_many(i.arg), strict=True))),
     "BUILD_STRING": lambda t, f, i: f.push(joined(t, f.pop_many(i.arg))),
     "CONVERT_VALUE": lambda t, f, i: f.push(t.text_of(f.pop(), i.arg)),
     "FORMAT_SIMPLE": lambda t, f, i: f.push(t.text_of(f.pop(), "format")),

@@ -165,7 +165,7 @@ class ArrayValue(Value):
     def iterate(self, t: Tracer) -> Value:
         if self.fake.dim() == 0:
             self._no_array(t, "__iter__", "iteration over a 0-d array")
-        rows = t.index(self.length(t))
+        rows = self.length(t).as_index(t)
         t.check_length(rows)
         return ArrayIterator(self, rows)
 
@@ -354,7 +354,7 @@ def call_function(t: Tracer, function: object, args: list[Value], kwargs: dict[s
         return args[0].method(t, "nonzero", [], {})
     if function is np.argwhere and isinstance(args[0], ArrayValue) and args[0].stand_in.dtype != bool:
         args = [operate(t, operator.ne, args[0], Constant(0)), *args[1:]]  # a mask, which tells the layout
-    items = t.items(args[0]) if args and isinstance(args[0], (ListValue, TupleValue)) else []
+    items = args[0].unpack(t) if args and isinstance(args[0], (ListValue, TupleValue)) else []
     if function in (np.array, np.asarray) and any(isinstance(item, ArrayValue) for item in items):
         if len(args) > 1 or kwargs or not all(isinstance(item, ArrayValue) for item in items):
             unsupported(reasons.NUMPY, "an array of arrays, whose values torch._numpy would read")
@@ -540,7 +540,7 @@ def _argument(t: Tracer, value: Value) -> tuple[object, object, object]:
     if isinstance(value, SizeValue):
         return t.tape.size_argument(value.sym), value.sym, value.python_type()(_hint(t, value.sym.node.expr))
     if isinstance(value, (TupleValue, ListValue)):
-        parts = [_argument(t, item) for item in t.items(value)]
+        parts = [_argument(t, item) for item in value.unpack(t)]
         kind = list if isinstance(value, ListValue) else tuple
         return kind(p[0] for p in parts), kind(p[1] for p in parts), kind(p[2] for p in parts)
     if isinstance(value, SliceValue):

@@ -4,41 +4,59 @@ Each of these names the others, so that they stand in one file, below all that i
 
 from __future__ import annotations
 
+import math
+import operator
+import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from types import CellType, CodeType, FunctionType
 from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
+import torch
 from torch import Tensor, fx
 from torch._C import DispatchKeySet
 
+from explorer.compiler.bytecode.decode import decode
+from explorer.compiler.bytecode.flow import handlers_by_position
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.effects import Effects
-from explorer.compiler.capture.tape import Tape
+from explorer.compiler.capture.guards import IsObject, TypeIs
+from explorer.compiler.capture.tape import Place, Tape
 from explorer.compiler.capture.torch_state import Switched, TorchState
 from explorer.compiler.config import Config
 from explorer.core.classes import is_written_in_c
+from explorer.core.origin import origins
 from explorer.core.reasons import unsupported
-from explorer.ir.bytecode import Code, Handler, Instruction
+from explorer.ir.bytecode import Code, Handler, Instruction, Span
 from explorer.ir.capture import (
     Activation,
     Attr,
     Condition,
     Contained,
     Guard,
+    Item,
     Known,
+    Local,
     Returned,
     Source,
     Specialised,
     ValueDescription,
+    root,
 )
 from explorer.ir.capture import InputFrame as InputFrame
+from explorer.ir.description import global_state
 from explorer.ir.record import GlobalStateData
 
+TORCH_DIR = os.path.dirname(torch.__file__) + os.sep
+STDLIB_DIR = sysconfig.get_paths()["stdlib"] + os.sep
+MAX_ITEMS = 20_000
+HIDDEN = "___"
+"""How the names of locals begin that compiled bytecode and continuations have for themselves."""
 SHOWN_ITEMS = 8
 """Items of a container that a recorded step keeps."""
 
@@ -108,6 +126,34 @@ class Value:
         """The live Python object behind the value, mutable or not. Raises NotConstant where there is none."""
         return self.constant()
 
+    def known(self, t: Tracer) -> Any:
+        """The Python object of a constant; a symbolic size is made a number. Breaks the graph for anything else."""
+        try:
+            return self.constant()
+        except NotConstant:
+            unsupported(reasons.OPERATION, f"{self.describe()} where a constant is needed")
+
+    def live(self, t: Tracer) -> Any:
+        """The live Python object, or where there is none the one that the value is known to be."""
+        try:
+            return self.real()
+        except NotConstant:
+            return self.known(t)
+
+    def lasting(self, t: Tracer) -> Any:
+        """The object that nothing can change without a guard that notices. Raises NotConstant where there is none."""
+        return self.real()
+
+    def is_none(self) -> bool:
+        return False
+
+    def as_index(self, t: Tracer) -> int:
+        """The value as a Python int; a symbolic size is made a number."""
+        return int(t.python(operator.index, self.known(t)))
+
+    def as_index_or_none(self, t: Tracer) -> int | None:
+        return None if self.is_none() else self.as_index(t)
+
     def number(self, t: Tracer) -> object:
         """Python's number for a scalar of NumPy's, None for other values."""
         return None
@@ -146,6 +192,23 @@ class Value:
     def iterate(self, t: Tracer) -> Value:
         """The iterator over the value: a value with `next`."""
         unsupported(reasons.OPERATION, f"iteration over {self.describe()}")
+
+    def overrides(self, t: Tracer, *names: str) -> bool:
+        """Whether its class defines one of these methods in Python."""
+        return False
+
+    def special(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
+        """Call a method that Python looks up on the type."""
+        return self.method(t, name, args, kwargs or {})
+
+    def unpack(self, t: Tracer) -> list[Value]:
+        """All items of an iterable, in order."""
+        iterator = t.iterate(self)
+        found: list[Value] = []
+        while (item := iterator.next(t)) is not None:
+            found.append(item)
+            t.check_length(len(found))
+        return found
 
     def next(self, t: Tracer) -> Value | None:
         """The next item of an iterator, None when it is exhausted."""
@@ -215,6 +278,17 @@ class Value:
         """The value in a message or a step's stack: short."""
         name = self.source.name if self.source is not None else ""
         return f"{self.python_type().__name__} {name}".rstrip()
+
+
+class Unread(Value):
+    """A local of the root frame that the program has only given another name, so that nothing is assumed of it."""
+
+    def __init__(self, source: Source, given: object) -> None:
+        self.source: Source = source
+        self.given = given
+
+    def python_type(self) -> type:
+        return type(self.given)
 
 
 class Cell(Value):
@@ -363,56 +437,14 @@ Rule = Callable[["Tracer", list[Value], dict[str, Value]], Value]
 """What a call of a known callable does: rule(tracer, positional arguments, keyword arguments) -> result."""
 
 
-class Tracer(Protocol):
-    """What values and rules ask of the evaluation that they are part of: its state, and Python's data model.
-    model.py, calls.py and tracer.py have the one implementation."""
-
-    name: str
-    code: Code
-    given: InputFrame
-    config: Config
-    tape: Tape
-    guards: dict[tuple[Source, object], Guard]
-    effects: Effects[Value]
-    torch_state: TorchState[Value]
-    frames: list[Frame]
-    state: GlobalStateData
-    local_keys: tuple[DispatchKeySet, DispatchKeySet]
-    """The dispatch keys that this thread adds to a tensor's, and leaves out, where the frame begins."""
-    says_compiling: bool
-    may_leave_classes: bool
-    left_class: bool
-    """Whether the root frame has a class that is not made: what goes on after a break could not have it."""
-    asked_compiling: bool
-    wrapped: dict[int, Value]
-    """The values of objects of the program, by id."""
-    looked_up: dict[tuple[int, str, int], Any]
-    """What classes define, by id of the class and name."""
-    tensors: dict[int, Any]
-    arrays: dict[int, Any]
-    storages: dict[int, Value]
-    unshared: dict[int, Any]
-    kept: list[Any]
-    lost: list[Value]
-    made_generators: WeakSet[Any]
-    raw_items: set[Source]
-    """Items of containers whose class says in Python how they are read."""
-    unread: list[Any]
-    """Constants that the frame was given, and that are guarded by their type alone where nothing reads them."""
-    draws: list[Returned]
-    """Random numbers that the frame draws before its graph, in this order."""
-    decoded: dict[int, Code]
-    specialised: list[Specialised]
+class EntryPoints(Protocol):
+    """What values ask of the evaluation that they are part of, and what needs kinds of values, which stand above this
+    file: model.py, calls.py and tracer.py have the one implementation."""
 
     # calls
-    def call(self, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
-    def call_method(
-        self, value: Value, name: str, args: list[Value], kwargs: dict[str, Value] | None = None
-    ) -> Value: ...
     def call_function(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
     def call_builtin(self, function: Callable[..., object], args: list[Value], kwargs: dict[str, Value]) -> Value: ...
     def inline(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
-    def python(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
     def host(self, function: Callable[[list[Value], dict[str, Value]], Value]) -> Value: ...
     def instantiate(self, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
     def make(self, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
@@ -425,27 +457,14 @@ class Tracer(Protocol):
     # exceptions
     def exception(self, cls: type, args: list[Value]) -> Value: ...
     def as_exception(self, value: Value) -> Value: ...
-    def raise_(self, cls: type, message: str, **facts: Value) -> NoReturn: ...
-    def raise_value(self, cls: type, args: list[Value]) -> NoReturn: ...
-    def handled(self) -> Value | None: ...
 
     # operators, truth, items, iteration
     def unary(self, symbol: str, value: Value) -> Value: ...
     def binary(self, symbol: str, left: Value, right: Value) -> Value: ...
     def compare(self, symbol: str, left: Value, right: Value) -> Value: ...
-    def truth(self, value: Value) -> bool: ...
-    def is_none(self, value: Value) -> bool: ...
     def is_same(self, left: Value, right: Value) -> bool: ...
     def same_or_equal(self, left: Value, right: Value) -> bool: ...
-    def contains(self, base: Value, item: Value) -> bool: ...
     def get_item(self, base: Value, key: Value) -> Value: ...
-    def set_item(self, base: Value, key: Value, value: Value | None) -> None: ...
-    def index(self, value: Value) -> int: ...
-    def index_or_none(self, value: Value) -> int | None: ...
-    def length(self, value: Value) -> Value: ...
-    def check_length(self, count: int) -> None: ...
-    def iterate(self, value: Value) -> Value: ...
-    def items(self, value: Value) -> list[Value]: ...
     def mapping_pairs(self, value: Value) -> list[tuple[Value, Value]]: ...
     def sequence_iterator(self, base: Value) -> Value: ...
     def indexing_iterator(self, base: Value) -> Value: ...
@@ -453,8 +472,6 @@ class Tracer(Protocol):
         self, items: list[Value], kind: type, base: Value, function: Callable[..., Any] = iter
     ) -> Value: ...
     def reversed_iterator(self, base: Any) -> Value: ...
-    def sequence_operation(self, left: Any, name: str, right: Value) -> Value: ...
-    def sorted(self, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]: ...
     def text_of(self, value: Value, how: str, spec: str = "") -> Value: ...
     def text_by(self, function: Callable[..., str], args: Sequence[Value]) -> Value | None: ...
     def printable(self, value: Value) -> Any: ...
@@ -462,35 +479,20 @@ class Tracer(Protocol):
     # numbers
     def computed(self, function: Callable[..., Any], *values: Value) -> Value: ...
     def on_numbers(self, function: Callable[..., Any], *values: Value) -> Value: ...
-    def number_now(self, value: Value) -> Any: ...
     def number_tensor(self, value: Any) -> Any: ...
-    def float_of(self, value: Value) -> Value: ...
     def from_sym(self, found: object) -> Value: ...
-    def specialise(self, value: Any, kind: type) -> Any: ...
-    def is_dynamic(self, source: Source, value: int | float) -> bool: ...
 
     # attributes and names
     def get_attr(self, value: Value, name: str) -> Value: ...
-    def attr_or_none(self, value: Value, name: str) -> Value | None: ...
     def look_up(self, cls: type, name: str, after: type | None = None) -> Any: ...
     def class_attribute(self, owner: type, name: str, found: object) -> Value: ...
-    def overrides(self, cls: type, *names: str) -> bool: ...
     def instance_dict(self, value: Any) -> Value: ...
     def namespace(self, space: dict[str, Any]) -> Namespace: ...
-    def cell(self, source: Source, given: CellType) -> Cell: ...
-    def load_local(self, frame: Frame, name: str) -> Value: ...
-    def bound_locals(self) -> dict[str, Value]: ...
-    def unbind(self, frame: Frame, name: str) -> None: ...
-    def is_bound(self, frame: Frame, name: str) -> bool: ...
-    def unread_local(self, frame: Frame, name: str) -> Value | None: ...
 
     # between values and objects
     def wrap(self, source: Source, given: object) -> Value: ...
     def wrap_tensor(self, source: Source, given: Tensor) -> Any: ...
     def from_python(self, value: object) -> Value: ...
-    def constant_of(self, value: Value) -> Any: ...
-    def real_of(self, value: Value) -> Any: ...
-    def lasting(self, value: Value) -> Any: ...
     def new_tuple(self, items: Sequence[Value]) -> Value: ...
     def new_list(self, items: Sequence[Value]) -> Value: ...
     def new_dict(self, items: dict[str, Value]) -> Value: ...
@@ -499,18 +501,328 @@ class Tracer(Protocol):
     def wrapped_again(self, wrapper: Any) -> tuple[Callable[..., Tensor], list[Value]]: ...
     def note_copy(self, base: Any, copy: Any) -> None: ...
 
-    # guards and sources
-    def guard(self, source: Source, condition: Condition, why: str, seen: str = "") -> None: ...
-    def known_source(self, value: object, fixed: bool = False, label: str = "") -> Known: ...
-
     # frames and places
-    @property
-    def generators(self) -> Sequence[Value]: ...
-    def make_frame(self, code: Code, globals: dict[str, Any], locals: dict[str, Value]) -> Frame: ...
-    def decode(self, code: CodeType) -> Code: ...
     def resume(self, frame: Frame) -> Value | None: ...
     def step(self, frame: Frame) -> None: ...
-    def inside_module(self, module: Any) -> AbstractContextManager[None]: ...
-    def checkpointed(self) -> AbstractContextManager[None]: ...
-    def here(self) -> str: ...
-    def user_stack(self) -> tuple[str, ...]: ...
+
+
+@dataclass(eq=False, repr=False)
+class Tracer(EntryPoints):
+    """The record of one evaluation of one frame, which values and rules are given: its state, and what needs no kind of
+    value."""
+
+    code: Code
+    given: InputFrame
+    config: Config
+    decoded: dict[int, Code]
+    """The bodies of inlined functions, by id of their code objects, which need not have a hash: an evaluation that
+    starts over gives them the ids they had."""
+    stop_at: int = 0
+    """The root step before which the graph is to end, if that is known."""
+    says_compiling: bool = True
+    may_leave_classes: bool = True
+    asked_compiling: bool = False
+    left_class: bool = False
+    """Whether the root frame has a class that is not made: what goes on after a break could not have it."""
+    name: str = field(init=False)
+    tape: Tape = field(init=False)
+    effects: Effects[Value] = field(init=False)
+    torch_state: TorchState[Value] = field(init=False)
+    state: GlobalStateData = field(init=False)
+    local_keys: tuple[DispatchKeySet, DispatchKeySet] = field(init=False)
+    """The dispatch keys that this thread adds to a tensor's, and leaves out, where the frame begins."""
+    guards: dict[tuple[Source, object], Guard] = field(default_factory=dict)
+    """By source and the key of the condition."""
+    frames: list[Frame] = field(default_factory=list)
+    modules: list[str] = field(default_factory=list)
+    """The paths of the modules that are being called."""
+    steps: int = 0
+    checkpoints: int = 0
+    """The calls of torch.utils.checkpoint so far."""
+    checkpoint: int = 0
+    """The outermost one that is being evaluated."""
+    wrapped: dict[int, Value] = field(default_factory=dict)
+    """The values of objects of the program, by id."""
+    looked_up: dict[tuple[int, str, int], Any] = field(default_factory=dict)
+    """What classes define, by id of the class and name."""
+    tensors: dict[int, Any] = field(default_factory=dict)
+    arrays: dict[int, Any] = field(default_factory=dict)
+    storages: dict[int, Value] = field(default_factory=dict)
+    unshared: dict[int, Any] = field(default_factory=dict)
+    kept: list[Any] = field(default_factory=list)
+    lost: list[Value] = field(default_factory=list)
+    made_generators: WeakSet[Any] = field(default_factory=WeakSet)
+    raw_items: set[Source] = field(default_factory=set)
+    """Items of containers whose class says in Python how they are read."""
+    unread: list[Any] = field(default_factory=list)
+    """Constants that the frame was given, and that are guarded by their type alone where nothing reads them."""
+    draws: list[Returned] = field(default_factory=list)
+    """Random numbers that the frame draws before its graph, in this order."""
+    specialised: list[Specialised] = field(default_factory=list)
+    _unbound: set[str] = field(default_factory=set)
+    root_cells: dict[str, Cell] = field(default_factory=dict)
+    _prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = field(default_factory=dict)
+    _labels: dict[int, Known] = field(default_factory=dict)
+    _names: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.name = self.given.id
+        self.state = global_state(self.given.devices)
+        self.local_keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+
+    def guard(self, source: Source, condition: Condition, why: str, seen: str = "") -> None:
+        """Rely on something; `why` says what for, `seen` what it is now where the condition does not."""
+        base = root(source)
+        if isinstance(base, Known) and (base.fixed or base is source and isinstance(condition, (IsObject, TypeIs))):
+            return
+        key = source, condition.key
+        if key in self.guards:
+            return
+        place = self.user_span()
+        self.guards[key] = Guard(
+            f"{self.name}.guard{len(self.guards)}",
+            source,
+            condition,
+            self.here(),
+            place,
+            why,
+            origins(),
+            seen,
+            self.steps - 1,
+        )
+
+    def known_source(self, value: object, fixed: bool = False, label: str = "") -> Known:
+        """A source for an object that is reached without going through the frame."""
+        if id(value) not in self._labels:
+            names = (getattr(value, attribute, None) for attribute in ("__qualname__", "__name__"))
+            base = label or next(filter(None, names), type(value).__name__)
+            count = self._names[str(base)] = self._names.get(str(base), 0) + 1
+            self._labels[id(value)] = Known(f"{base}" if count == 1 else f"{base}#{count}", value, fixed)
+            self.kept.append(value)
+        return self._labels[id(value)]
+
+    def here(self) -> str:
+        """The id of the instruction being evaluated."""
+        current = origins()
+        return current[0] if current else ""
+
+    def handled(self) -> Value | None:
+        """The exception that the program is handling."""
+        return next((f.handled[-1].error for f in reversed(self.frames) if f.handled), None)
+
+    def check_length(self, count: int) -> None:
+        if count > MAX_ITEMS:
+            unsupported(reasons.STEPS, f"an iterable of more than {MAX_ITEMS} items")
+
+    def user_span(self) -> Span | None:
+        """The innermost source position that is not inside torch or the standard library."""
+        first: Span | None = None
+        for frame in reversed(self.frames):
+            span = frame.code.instructions[max(0, frame.position - 1)].span
+            if span is not None and first is None:
+                first = span
+            if span is not None and not span.file.startswith((TORCH_DIR, STDLIB_DIR)):
+                return span
+        return first
+
+    def user_stack(self) -> tuple[str, ...]:
+        lines = []
+        for frame in self.frames:
+            span = frame.code.instructions[max(0, frame.position - 1)].span
+            lines.append(f"{span.id if span else frame.code.filename} in {frame.code.name}")
+        return tuple(lines)
+
+    def place(self) -> Place:
+        return Place(self.user_span(), self.modules[-1] if self.modules else "", self.steps - 1, self.checkpoint)
+
+    @contextmanager
+    def checkpointed(self) -> Iterator[None]:
+        """Around a call of torch.utils.checkpoint, whose values the backward computes again."""
+        self.checkpoints += 1
+        outer, self.checkpoint = self.checkpoint, self.checkpoint or self.checkpoints
+        try:
+            yield
+        finally:
+            self.checkpoint = outer
+
+    def decode(self, code: CodeType) -> Code:
+        """The body of a function to inline; each code object is decoded once and has instruction ids of its own."""
+        if id(code) not in self.decoded:
+            prefix = f"{self.name}/{code.co_name}.{len(self.decoded)}"
+            self.decoded[id(code)] = decode(code, prefix)
+        return self.decoded[id(code)]
+
+    def make_frame(self, code: Code, globals: dict[str, Any], locals: dict[str, Value]) -> Frame:
+        if id(code) not in self._prepared:
+            self._prepared[id(code)] = (code.index, handlers_by_position(code))
+        return Frame(code, globals, locals, *self._prepared[id(code)])
+
+    def cell(self, source: Source, given: CellType) -> Cell:
+        """The value of a real cell: one for each, whoever names it."""
+        found = self.wrapped.get(id(given))
+        if not isinstance(found, Cell):
+            found = self.wrapped[id(given)] = Cell(given=given, source=source)
+            for name, real in self.given.cells.items():
+                if real is given:
+                    found = self.wrapped[id(given)] = self.root_cells[name]
+            self.kept.append(given)
+        return found
+
+    def call_method(self, value: Value, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
+        return self.get_attr(value, name).call(self, args, kwargs or {})
+
+    def raise_value(self, cls: type, args: list[Value]) -> NoReturn:
+        raise Raised(self.exception(cls, args))
+
+    def raise_(self, cls: type, message: str, **facts: Value) -> NoReturn:
+        error = self.exception(cls, [])
+        error.method(self, "__init__", [self.from_python(message)], facts)
+        raise Raised(error)
+
+    def set_item(self, base: Value, key: Value, value: Value | None) -> None:
+        name = "__setitem__" if value is not None else "__delitem__"
+        if base.overrides(self, name):
+            base.special(self, name, [key, value] if value is not None else [key])
+            return
+        base.set_item(self, key, value)
+
+    def contains(self, base: Value, item: Value) -> bool:
+        if base.overrides(self, "__contains__"):
+            return base.special(self, "__contains__", [item]).truth(self)
+        return base.contains(self, item)
+
+    def length(self, value: Value) -> Value:
+        if value.overrides(self, "__len__"):
+            return value.special(self, "__len__", [])
+        return value.length(self)
+
+    def iterate(self, value: Value) -> Value:
+        """iter(value): a value with `next`, which Python too takes for an iterator."""
+        if value.overrides(self, "__iter__"):
+            return value.special(self, "__iter__", [])
+        return value.iterate(self)
+
+    def attr_or_none(self, value: Value, name: str) -> Value | None:
+        """None where reading the attribute raises AttributeError."""
+        try:
+            return self.get_attr(value, name)
+        except Raised as raised:
+            if issubclass(raised.value.python_type(), AttributeError):
+                return None
+            raise
+
+    def sorted(self, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
+        by = [item if key is None or key.is_none() else key.call(self, [item], {}) for item in items]
+        tracer = self
+
+        class Order:
+            def __init__(self, value: Value) -> None:
+                self.value = value
+
+            def __lt__(self, other: Order) -> bool:
+                return tracer.compare("<", self.value, other.value).truth(tracer)
+
+        order = sorted(
+            range(len(items)), key=lambda i: Order(by[i]), reverse=reverse is not None and reverse.truth(self)
+        )
+        return [items[i] for i in order]
+
+    def python(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a pure Python function now; what it raises is raised in the traced program."""
+        try:
+            return function(*args, **kwargs)
+        except (Raised, NotConstant):
+            raise
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+            StopIteration,
+            AssertionError,
+        ) as error:
+            raise Raised(
+                self.exception(
+                    type(error),
+                    [self.from_python(str(a) if isinstance(a, BaseException) else a) for a in error.args],
+                )
+            ) from None
+
+    def load_local(self, frame: Frame, name: str) -> Value:
+        found = self.bound_local(frame, name)
+        if found is None:
+            self.raise_(
+                UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
+            )
+        return found
+
+    def bound_local(self, frame: Frame, name: str) -> Value | None:
+        """A local of a frame; one of the root frame is read when it is first needed."""
+        found = self.unread_local(frame, name) or frame.locals.get(name)
+        if isinstance(found, Unread):
+            found = frame.locals[name] = self.wrap(found.source, found.given)
+        return found
+
+    def unread_local(self, frame: Frame, name: str) -> Unread | None:
+        """A local of the root frame that the program has not touched yet."""
+        is_here = frame is self.frames[0] and name in self.given.locals and name not in self._unbound
+        return Unread(Local(name), self.given.locals[name]) if is_here and name not in frame.locals else None
+
+    def is_bound(self, frame: Frame, name: str) -> bool:
+        return name in frame.locals or self.unread_local(frame, name) is not None
+
+    def bound_locals(self) -> dict[str, Value]:
+        """What locals() gives the function that asks."""
+        frame = self.frames[-1]
+        found: dict[str, Value] = {}
+        for name in (*frame.code.locals, *frame.code.cells, *frame.code.frees):
+            cell = frame.cells.get(name)
+            held = self.bound_local(frame, name) if cell is None else cell.load(self)
+            if held is not None and not name.startswith(HIDDEN):
+                found[name] = held
+        return found
+
+    def unbind(self, frame: Frame, name: str) -> None:
+        frame.locals.pop(name, None)
+        if frame is self.frames[0]:
+            self._unbound.add(name)
+
+    def is_dynamic(self, source: Source, value: int | float) -> bool:
+        """Whether a number of the program may change without another compile: an integer then gets a symbol, and a
+        float is computed with whatever its value. One that was seen to change is, and with dynamic=True any finite one.
+        """
+        if self.config.dynamic is False or isinstance(root(source), Known):
+            return False
+        all_are = bool(self.config.dynamic) and source.name not in self.given.history.sizes and math.isfinite(value)
+        return all_are or self.given.history.changes(source.name, 0, value)
+
+    @property
+    def generators(self) -> list[Any]:
+        """Those that Python would run once more, to close them, if it lost them now."""
+        return [each for each in self.made_generators if each.is_suspended]
+
+    @contextmanager
+    def inside_module(self, module: Value) -> Iterator[None]:
+        self.modules.append(module_path(module.source))
+        try:
+            yield
+        finally:
+            self.modules.pop()
+
+
+def module_path(source: Source | None) -> str:
+    """ "transformer.h.0.mlp" for L['self']._modules['transformer']...: the path as state_dict has it."""
+    parts: list[str] = []
+    while source is not None:
+        if isinstance(source, Item):
+            if isinstance(source.base, Attr) and source.base.attribute == "_modules":
+                parts.append(str(source.key))
+                source = source.base.base
+                continue
+            source = source.base
+        elif isinstance(source, Attr):
+            source = source.base
+        else:
+            break
+    return ".".join(reversed(parts))

@@ -38,12 +38,12 @@ class ClassValue(Value):
             if meta is MISSING:
                 hook = t.look_up(type(self.cls), "__getattr__")
                 if isinstance(hook, types.FunctionType):
-                    return t.call(t.from_python(hook), [self, Constant(name)], {})
+                    return t.from_python(hook).call(t, [self, Constant(name)], {})
                 t.raise_(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
             if isinstance(meta, types.FunctionType):
                 return t.bind(t.from_python(meta), self)
             if isinstance(meta, property):
-                return t.call(t.from_python(meta.fget), [self], {})
+                return t.from_python(meta.fget).call(t, [self], {})
             if not hasattr(type(meta), "__get__"):
                 return t.class_attribute(owner_of(type(self.cls), name), name, meta)
             value = t.python(getattr, self.cls, name)
@@ -82,23 +82,23 @@ class ClassValue(Value):
     def get_item(self, t: Tracer, key: Value) -> Value:
         hook = t.look_up(type(self.cls), "__getitem__")
         if isinstance(hook, types.FunctionType) and is_plain_enum(self.cls):
-            return t.from_python(t.python(lambda: self.cls[t.constant_of(key)]))  # type: ignore[index]
+            return t.from_python(t.python(lambda: self.cls[key.known(t)]))  # type: ignore[index]
         found = self.by_metaclass(t, "__getitem__", [key])
         if found is not None:
             return found
-        return t.from_python(t.python(lambda: self.cls[t.real_of(key)]))  # type: ignore[index]
+        return t.from_python(t.python(lambda: self.cls[key.live(t)]))  # type: ignore[index]
 
     def truth(self, t: Tracer) -> bool:
         names = (name for name in ("__bool__", "__len__") if t.look_up(type(self.cls), name) is not MISSING)
         found = self.by_metaclass(t, next(names, "__bool__"), [])
-        return True if found is None else t.truth(found)
+        return True if found is None else found.truth(t)
 
     def by_metaclass(self, t: Tracer, name: str, args: list[Value]) -> Value | None:
         """What a method of the class's own class does, where that is written in Python and no enumeration's."""
         hook = t.look_up(type(self.cls), name)
         if not isinstance(hook, types.FunctionType) or is_plain_enum(self.cls):
             return None
-        return checked(t, type(self.cls), name, t.call(t.from_python(hook), [self, *args], {}))
+        return checked(t, type(self.cls), name, t.from_python(hook).call(t, [self, *args], {}))
 
     def iterate(self, t: Tracer) -> Value:
         if is_plain_enum(self.cls):
@@ -114,13 +114,13 @@ class ClassValue(Value):
     def contains(self, t: Tracer, item: Value) -> bool:
         found = self.by_metaclass(t, "__contains__", [item])
         if found is not None:
-            return t.truth(found)
-        return bool(t.python(lambda: t.constant_of(item) in self.cls))  # type: ignore[operator]
+            return found.truth(t)
+        return bool(t.python(lambda: item.known(t) in self.cls))  # type: ignore[operator]
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "__call__":
             return t.make(self.cls, args, kwargs)
-        return t.from_python(t.python(getattr(self.cls, name), *map(t.real_of, args)))
+        return t.from_python(t.python(getattr(self.cls, name), *(each.live(t) for each in args)))
 
     def reconstruct(self, r: Reconstructor) -> None:
         r.constant(self.cls)
@@ -219,7 +219,7 @@ class PyModuleValue(Value):
             return t.from_python(t.python(getattr, self.module, name))
         hook = t.namespace(space).read(t, "__getattr__")
         if hook is not None:
-            return t.call(hook, [Constant(name)], {})
+            return hook.call(t, [Constant(name)], {})
         t.raise_(AttributeError, f"module '{self.module.__name__}' has no attribute '{name}'")
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
@@ -277,16 +277,16 @@ class NamespaceValue(Namespace):
         return t.builtin_method(self, name)
 
     def get_item(self, t: Tracer, key: Value) -> Value:
-        found = self.read(t, t.constant_of(key))
+        found = self.read(t, key.known(t))
         if found is None:
             t.raise_value(KeyError, [key])
         return found
 
     def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
-        self.write(t, t.constant_of(key), value)
+        self.write(t, key.known(t), value)
 
     def contains(self, t: Tracer, item: Value) -> bool:
-        return self.read(t, t.constant_of(item)) is not None
+        return self.read(t, item.known(t)) is not None
 
     def length(self, t: Tracer) -> Value:
         return self._whole(t).length(t)
@@ -314,7 +314,7 @@ class NamespaceValue(Namespace):
                 self.set_item(t, key, None)
                 return Constant(None)
             case (("get" | "setdefault" | "pop"), [key, *default]):
-                found = self.read(t, t.constant_of(key))
+                found = self.read(t, key.known(t))
                 if name == "pop" and found is not None:
                     self.set_item(t, key, None)
                 if found is None and name == "pop" and not default:
@@ -368,7 +368,7 @@ class SuperValue(Value):
             function = t.class_attribute(base, name, found)
             return function if is_class else t.bind(function, self.bound)
         if isinstance(found, property):
-            return t.call(t.from_python(found.fget), [self.bound], {})
+            return t.from_python(found.fget).call(t, [self.bound], {})
         if isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType)):
             return t.from_python(found) if is_class else t.builtin_method(self.bound, name, found)
         if isinstance(found, types.ClassMethodDescriptorType):

@@ -13,11 +13,20 @@ import numpy as np
 import torch
 import torch.nn.attention
 from torch import fx
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Equals, Has
-from explorer.compiler.capture.values.base import Raised, Reconstructor, Tracer, Value, lacks_to_set, type_name
+from explorer.compiler.capture.tape import first_line
+from explorer.compiler.capture.values.base import (
+    NotConstant,
+    Raised,
+    Reconstructor,
+    Tracer,
+    Value,
+    lacks_to_set,
+    type_name,
+)
 from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Contained, Source
@@ -98,6 +107,9 @@ class Constant(Value):
     def constant(self) -> Any:
         return self.value
 
+    def is_none(self) -> bool:
+        return self.value is None
+
     def truth(self, t: Tracer) -> bool:
         return bool(t.python(bool, self.value))
 
@@ -131,16 +143,16 @@ class Constant(Value):
         if isinstance(self._value, str) and name in ("format", "__mod__") and not kwargs:
             if made := t.text_by(getattr(str, name), [self, *args]):
                 return made
-        plain_of = t.printable if isinstance(self.value, str) and name in ("format", "__mod__") else t.constant_of
-        plain = [plain_of(a) for a in args]
-        named = {k: plain_of(v) for k, v in kwargs.items()}
+        is_printed = isinstance(self.value, str) and name in ("format", "__mod__")
+        plain = [t.printable(a) if is_printed else a.known(t) for a in args]
+        named = {k: t.printable(v) if is_printed else v.known(t) for k, v in kwargs.items()}
         return t.from_python(t.python(getattr(self.value, name), *plain, **named))
 
     def get_item(self, t: Tracer, key: Value) -> Value:
-        return t.from_python(t.python(lambda: self.value[t.constant_of(key)]))
+        return t.from_python(t.python(lambda: self.value[key.known(t)]))
 
     def contains(self, t: Tracer, item: Value) -> bool:
-        return bool(t.python(lambda: t.constant_of(item) in self.value))
+        return bool(t.python(lambda: item.known(t) in self.value))
 
     def length(self, t: Tracer) -> Value:
         return Constant(t.python(len, self.value))
@@ -165,11 +177,7 @@ def _to_join(t: Tracer, given: Value) -> Value:
         if not issubclass(raised.value.python_type(), TypeError):
             raise
         t.raise_(TypeError, "can only join an iterable")
-    return t.new_list(t.items(iterator))
-
-
-HIDDEN = "___"
-"""How the names of locals begin that compiled bytecode and continuations have for themselves."""
+    return t.new_list(iterator.unpack(t))
 
 
 class Null(Value):
@@ -185,17 +193,6 @@ class Null(Value):
 NULL = Null()
 
 
-class Unread(Value):
-    """A local of the root frame that the program has only given another name, so that nothing is assumed of it."""
-
-    def __init__(self, source: Source, given: object) -> None:
-        self.source: Source = source
-        self.given = given
-
-    def python_type(self) -> type:
-        return type(self.given)
-
-
 class TextValue(Constant):
     """A text that `function` makes of numbers which are not known. It is made anew in each call; once something asks
     what it is, the numbers are known, and guarded."""
@@ -207,7 +204,7 @@ class TextValue(Constant):
         t.unread.append(self)
 
     def _read(self, t: Tracer) -> None:
-        self._value = t.python(self.function, *map(t.constant_of, self.args))
+        self._value = t.python(self.function, *(each.known(t) for each in self.args))
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         return t.builtin_method(self, name, getattr(str, name)) if name in _TEXTS_OF_TEXT else super().get_attr(t, name)
@@ -262,19 +259,38 @@ class SizeValue(Value):
     def python_type(self) -> type:
         return _TYPES[type(self.sym)]
 
+    def specialise(self, t: Tracer, kind: type) -> Any:
+        """The number that it is for these inputs; guards on it."""
+        try:
+            found = kind(self.sym)
+        except GuardOnDataDependentSymNode as error:
+            unsupported(reasons.DATA_DEPENDENT_BRANCH if kind is bool else reasons.ITEM, first_line(error))
+        as_what = "a branch or a test" if kind is bool else "a Python number"
+        t.tape.note_shape_guards(f"it was needed as {as_what}, so the answer for these sizes was used")
+        return found
+
+    def known(self, t: Tracer) -> Any:
+        return self.specialise(t, self.python_type())
+
+    def lasting(self, t: Tracer) -> Any:
+        raise NotConstant(self)
+
+    def as_index(self, t: Tracer) -> int:
+        return int(self.specialise(t, int))
+
     def truth(self, t: Tracer) -> bool:
-        return bool(t.specialise(self, bool))
+        return bool(self.specialise(t, bool))
 
     def key(self) -> Any:
         return self.python_type()(self.sym)  # a number from here on: ShapeEnv guards on it
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         if not callable(getattr(self.python_type(), name, None)):
-            return t.get_attr(t.from_python(t.specialise(self, self.python_type())), name)
+            return t.get_attr(t.from_python(self.known(t)), name)
         return t.builtin_method(self, name)
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return t.from_python(t.specialise(self, self.python_type())).method(t, name, args, kwargs)
+        return t.from_python(self.known(t)).method(t, name, args, kwargs)
 
     def reconstruct(self, r: Reconstructor) -> None:
         r.size(self.sym)
@@ -338,7 +354,7 @@ class FloatValue(Value):
         return self.known(t)
 
     def truth(self, t: Tracer) -> bool:
-        return t.truth(t.computed(bool, self))
+        return t.computed(bool, self).truth(t)
 
     def key(self) -> Any:
         return self.known(self.asked)
@@ -353,3 +369,32 @@ class FloatValue(Value):
 
     def describe(self) -> str:
         return f"float {self.source.name}"
+
+
+def number_now(t: Tracer, value: Value) -> Any:
+    """A number as it is in this call, without a guard."""
+    if isinstance(value, FloatValue):
+        return value.value
+    return value.python_type()(t.tape.hint(value.sym.node.expr)) if isinstance(value, SizeValue) else value.constant()
+
+
+def origin_of(t: Tracer, value: Value) -> Any:
+    """Where a number comes from: a plain one, or its source; None for one that only the graph knows."""
+    if isinstance(value, FloatValue):
+        return value.source
+    if isinstance(value, SizeValue):
+        return None if isinstance(value, NumberValue) else t.tape.source_of(value.sym.node.expr)
+    return value.value if isinstance(value, Constant) and type(value.value) in (bool, int, float) else None
+
+
+def as_computed(t: Tracer, value: Value) -> Value:
+    """A symbolic float of sizes as one that Python computes; other values as they are."""
+    if not isinstance(value, SizeValue) or (source := origin_of(t, value)) is None or value.python_type() is not float:
+        return value
+    return FloatValue(number_now(t, value), source, t)
+
+
+def is_number(value: Value) -> bool:
+    if isinstance(value, Constant):
+        return isinstance(value.value, (int, float))
+    return isinstance(value, (SizeValue, FloatValue))

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.guards import Has
+from explorer.compiler.capture.guards import Has, IsObject
 from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
@@ -58,6 +58,11 @@ class FunctionValue(Value):
             raise NotConstant(self)
         return self.given
 
+    def lasting(self, t: Tracer) -> Any:
+        if self.given is not None and self.source is not None:
+            t.guard(self.source, IsObject(self.given), "what a library says of this function was used")
+        return self.real()
+
     def key(self) -> Any:
         self.compared = True
         return self.given if self.given is not None else self
@@ -66,7 +71,7 @@ class FunctionValue(Value):
         if self.given is None:
             return self.made_defaults
         found = t.get_attr(self, "__defaults__")
-        return t.items(found) if isinstance(found, SequenceValue) else []
+        return found.unpack(t) if isinstance(found, SequenceValue) else []
 
     def kwdefaults(self, t: Tracer) -> dict[str, Value]:
         if self.given is None:
@@ -178,7 +183,7 @@ class BoundMethod(Value):
         return self.function.get_attr(t, name)
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return t.call(self.function, [self.bound, *args], kwargs)
+        return self.function.call(t, [self.bound, *args], kwargs)
 
     def reconstruct(self, r: Reconstructor) -> None:
         given = self.function.given if isinstance(self.function, FunctionValue) else None
@@ -318,7 +323,7 @@ class PartialValue(ObjectValue):
         return super().get_attr(t, name)
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return t.call(self.function, [*self.args, *args], {**self.keywords.plain_items(t), **kwargs})
+        return self.function.call(t, [*self.args, *args], {**self.keywords.plain_items(t), **kwargs})
 
     def reconstruct(self, r: Reconstructor) -> None:
         named = {key.real(): each for key, each in self.keywords.entries.values()}
@@ -340,7 +345,7 @@ class CompiledValue(Value):
         return t.get_attr(self.function, name)
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return t.call(self.function, args, kwargs)
+        return self.function.call(t, args, kwargs)
 
     def reconstruct(self, r: Reconstructor) -> None:
         r.call_value(self.maker, [self.function], self.options)

@@ -100,7 +100,7 @@ class SequenceIterator(IteratorValue):
 
     def reconstruct(self, r: Reconstructor) -> None:
         base = self._nothing() if self.done else self.base
-        if r.t.overrides(base.python_type(), "__iter__"):
+        if base.overrides(r.t, "__iter__"):
             r.call(attribute_in_c(base.python_type(), "__iter__"), [base])
         else:
             r.value(base)
@@ -142,7 +142,7 @@ class DequeIterator(SequenceIterator):
     def reconstruct(self, r: Reconstructor) -> None:
         if self.turns != self.deque.turns or r.t.effects.is_changed(self.deque):
             unsupported(reasons.NOT_RECONSTRUCTED, "an iterator over a deque that changed")
-        if r.t.overrides(self.deque.cls, "__iter__"):
+        if self.deque.overrides(r.t, "__iter__"):
             super().reconstruct(r)
         else:
             r.call(self.python_type(), [self.deque, Constant(self.index)])
@@ -169,7 +169,7 @@ class TakenIterator(IteratorValue):
             return None
         if self.source is not None:
             t.effects.advance(self)
-        if self.base is not None and t.index(self.base.length(t)) != len(self.items):
+        if self.base is not None and self.base.length(t).as_index(t) != len(self.items):
             what = {"set": "Set changed size", "odi": "OrderedDict mutated"}
             said = what.get(self.of_type.__name__[:3], "dictionary changed size")
             t.raise_(RuntimeError, f"{said} during iteration")
@@ -182,7 +182,7 @@ class TakenIterator(IteratorValue):
 
     def reconstruct(self, r: Reconstructor) -> None:
         if self.base is not None:
-            resized = r.t.index(self.base.length(r.t)) != len(self.items)
+            resized = self.base.length(r.t).as_index(r.t) != len(self.items)
             if resized or r.t.effects.is_changed(getattr(self.base, "base", self.base)):
                 unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.of_type.__name__} over what changed its size")
         if self.made_by is None:
@@ -323,7 +323,7 @@ class MapIterator(IteratorValue):
             if item is None:
                 return None
             items.append(item)
-        return t.call(self.function, items, {})
+        return self.function.call(t, items, {})
 
     def reconstruct(self, r: Reconstructor) -> None:
         r.call(map, [self.function, *self.bases])
@@ -339,7 +339,7 @@ class FilterIterator(IteratorValue):
     def step(self, t: Tracer) -> Value | None:
         while (item := self.base.next(t)) is not None:
             is_identity = isinstance(self.function, Constant) and self.function.value is None
-            if t.truth(item if is_identity else t.call(self.function, [item], {})):
+            if (item if is_identity else self.function.call(t, [item], {})).truth(t):
                 return item
         return None
 
@@ -428,7 +428,7 @@ class CallableIterator(IteratorValue):
         if self.done:
             return None
         try:
-            found = t.call(self.function, [], {})
+            found = self.function.call(t, [], {})
         except Raised as raised:
             if not issubclass(raised.value.python_type(), StopIteration):
                 raise
@@ -487,7 +487,7 @@ class GeneratorValue(IteratorValue):
 
     def send(self, t: Tracer, value: Value) -> Value | None:
         t.effects.version += 1
-        if not self.started and not t.is_none(value):
+        if not self.started and not value.is_none():
             t.raise_(TypeError, "can't send non-None value to a just-started generator")
         if self.done:
             return None
@@ -596,7 +596,7 @@ class GeneratorValue(IteratorValue):
             else:
                 found = self.send(t, args[0] if args else Constant(None))
             if found is None:
-                is_something = self.frame.result is not None and not t.is_none(self.frame.result)
+                is_something = self.frame.result is not None and not self.frame.result.is_none()
                 t.raise_value(StopIteration, [self.returned] if is_something else [])
             return found
         return super().method(t, name, args, kwargs)

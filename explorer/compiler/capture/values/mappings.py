@@ -67,10 +67,15 @@ class DictValue(ObjectValue):
 
     def plain_items(self, t: Tracer) -> dict[Any, Value]:
         """Items by the Python objects of the keys. Breaks the graph where a key has none."""
-        return {t.constant_of(key): value for key, value in self.pairs(t)}
+        return {key.known(t): value for key, value in self.pairs(t)}
+
+    def known(self, t: Tracer) -> Any:
+        if self.cls not in (dict, collections.OrderedDict):
+            return super().known(t)
+        return self.cls((key.known(t), value.known(t)) for key, value in self.pairs(t))
 
     def truth(self, t: Tracer) -> bool:
-        if t.overrides(self.cls, "__bool__", "__len__"):
+        if self.overrides(t, "__bool__", "__len__"):
             return super().truth(t)
         self.read_all()
         return len(self.entries) > 0
@@ -97,14 +102,14 @@ class DictValue(ObjectValue):
         k = key.key()
         if self.has(t, k):
             return self.at(t, k)
-        if t.overrides(self.cls, "__missing__") and self.cls is not collections.Counter:
+        if self.overrides(t, "__missing__") and self.cls is not collections.Counter:
             return self.special(t, "__missing__", [key])
         return self.missing(t, key)
 
     def missing(self, t: Tracer, key: Value) -> Value:
         """What the class that is written in C has for a key that is not there."""
         if self.factory is not None and not (isinstance(self.factory, Constant) and self.factory.value is None):
-            made = t.call(self.factory, [], {})
+            made = self.factory.call(t, [], {})
             t.set_item(self, key, made)
             return made
         if issubclass(self.cls, collections.Counter):
@@ -214,7 +219,7 @@ def _dict_update(self: DictValue, t: Tracer, *others: Value, **kwargs: Value) ->
 def _dict_init(self: DictValue, t: Tracer, *others: Value, **kwargs: Value) -> None:
     if issubclass(self.cls, collections.defaultdict) and others:
         self.factory, *rest = others
-        if not t.is_none(self.factory) and t.look_up(self.factory.python_type(), "__call__") is MISSING:
+        if not self.factory.is_none() and t.look_up(self.factory.python_type(), "__call__") is MISSING:
             t.raise_(TypeError, "first argument must be callable or None")
         others = tuple(rest)
     _dict_update(self, t, *others, **kwargs)
@@ -246,7 +251,7 @@ def _dict_move(self: DictValue, t: Tracer, key: Value, last: Value | None = None
 def _dict_copy(self: DictValue, t: Tracer) -> Value:
     kinds = (collections.OrderedDict, collections.defaultdict, collections.Counter)
     if self.cls not in kinds and issubclass(self.cls, kinds):  # which ask the class for a new one
-        made = t.call(ClassValue(self.cls), [self.factory or Constant(None), self] if self.factory else [], {})
+        made = ClassValue(self.cls).call(t, [self.factory or Constant(None), self] if self.factory else [], {})
         if not self.factory:
             for key, value in self.pairs(t):
                 t.set_item(made, key, value)
@@ -318,7 +323,7 @@ class ProxyValue(DictValue):
         return self.mapping.has(t, k)
 
     def truth(self, t: Tracer) -> bool:
-        return t.truth(self.mapping)
+        return self.mapping.truth(t)
 
     def length(self, t: Tracer) -> Value:
         return t.length(self.mapping)
@@ -394,7 +399,7 @@ class _Attributes(MutableMapping[Any, list[Any]]):
 
     def __setitem__(self, name: object, entry: list[Any]) -> None:
         value = entry[1]
-        self.t.effects.set_attr(self.owner, self.t.constant_of(entry[0]), value)
+        self.t.effects.set_attr(self.owner, entry[0].known(self.t), value)
 
     def __delitem__(self, name: str) -> None:
         self.t.effects.set_attr(self.owner, name, DELETED)
@@ -420,7 +425,7 @@ class DictView(Value):
     def python_type(self) -> type:
         return type(self._empty())
 
-    def as_items(self, t: Tracer) -> list[Value]:
+    def unpack(self, t: Tracer) -> list[Value]:
         if self.kind == "keys":
             return self.base.keys()
         if self.kind == "values":
@@ -434,14 +439,14 @@ class DictView(Value):
         return Constant(len(self.base.entries))
 
     def iterate(self, t: Tracer) -> Value:
-        return t.taken_iterator(self.as_items(t), type(iter(self._empty())), self)
+        return t.taken_iterator(self.unpack(t), type(iter(self._empty())), self)
 
     def contains(self, t: Tracer, item: Value) -> bool:
         if self.kind == "keys":
             return item.key() in self.base.entries
         if self.kind == "items" and not (isinstance(item, TupleValue) and len(item.items) == 2):
             return False
-        return any(t.same_or_equal(other, item) for other in self.as_items(t))
+        return any(t.same_or_equal(other, item) for other in self.unpack(t))
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         found = getattr(self.python_type(), name, None)
@@ -453,7 +458,7 @@ class DictView(Value):
         if name == "__iter__":
             return self.iterate(t)
         if self.kind != "values":
-            return SetValue.of(self.as_items(t)).method(t, name, args, kwargs)
+            return SetValue.of(self.unpack(t)).method(t, name, args, kwargs)
         return super().method(t, name, args, kwargs)
 
     def reconstruct(self, r: Reconstructor) -> None:
@@ -490,6 +495,9 @@ class SetValue(ObjectValue):
             raise NotConstant(self)
         return frozenset(item.constant() for item in self.entries.values())
 
+    def known(self, t: Tracer) -> Any:
+        return self.cls(item.known(t) for item in self.ordered())
+
     def real(self) -> object:
         return self.cls(item.real() for item in self.entries.values())
 
@@ -497,7 +505,7 @@ class SetValue(ObjectValue):
         return frozenset(self.entries) if self.cls is frozenset else super().key()
 
     def truth(self, t: Tracer) -> bool:
-        if t.overrides(self.cls, "__bool__", "__len__"):
+        if self.overrides(t, "__bool__", "__len__"):
             return super().truth(t)
         return bool(self.entries)
 
@@ -520,7 +528,7 @@ class SetValue(ObjectValue):
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "__hash__" and self.cls is frozenset:
-            return Constant(hash(t.constant_of(self)))
+            return Constant(hash(self.known(t)))
         if name in _SET_CHANGES:
             t.effects.change(self)
             _SET_CHANGES[name](self, t, *args)
@@ -533,7 +541,7 @@ class SetValue(ObjectValue):
             del self.entries[first.key()]
             return first
         if name in _SET_OPERATIONS:
-            others = [SetValue.of(t.items(a)) for a in args]
+            others = [SetValue.of(a.unpack(t)) for a in args]
             result: Any = dict(self.entries)
             for other in others:
                 result = _SET_OPERATIONS[name](result, other.entries)
@@ -571,7 +579,7 @@ class SetValue(ObjectValue):
 
 def _set_update(self: SetValue, t: Tracer, *others: Value) -> None:
     for other in others:
-        for item in t.items(other):
+        for item in other.unpack(t):
             self.entries.setdefault(item.key(), item)
 
 
@@ -586,17 +594,17 @@ def _set_remove(self: SetValue, t: Tracer, item: Value) -> None:
 
 
 def _set_keep(self: SetValue, t: Tracer, other: Value) -> None:
-    kept = {item.key() for item in t.items(other)}
+    kept = {item.key() for item in other.unpack(t)}
     self.entries = {k: v for k, v in self.entries.items() if k in kept}
 
 
 def _set_drop(self: SetValue, t: Tracer, other: Value) -> None:
-    gone = {item.key() for item in t.items(other)}
+    gone = {item.key() for item in other.unpack(t)}
     self.entries = {k: v for k, v in self.entries.items() if k not in gone}
 
 
 def _set_flip(self: SetValue, t: Tracer, other: Value) -> None:
-    self.entries = _symmetric(self.entries, SetValue.of(t.items(other)).entries)
+    self.entries = _symmetric(self.entries, SetValue.of(other.unpack(t)).entries)
 
 
 def _symmetric(a: dict[object, Value], b: dict[object, Value]) -> dict[object, Value]:

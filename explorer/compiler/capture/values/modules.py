@@ -49,8 +49,8 @@ def _example(t: Tracer, value: Value) -> Any:
         given = value.given
         return given if given is not None else torch.zeros_like(value.fake, device=value.fake.device)
     if isinstance(value, (TupleValue, ListValue)):
-        return value.cls(_example(t, item) for item in t.items(value))
-    return t.real_of(value)
+        return value.cls(_example(t, item) for item in value.unpack(t))
+    return value.live(t)
 
 
 TABLES = ("_parameters", "_buffers", "_modules")
@@ -121,7 +121,7 @@ class ModuleValue(ObjectValue):
         if not self.is_plain(t):
             return self.special(t, "__call__", args, kwargs)
         with t.inside_module(self):
-            return t.call(self.get_attr(t, "forward"), args, kwargs)
+            return self.get_attr(t, "forward").call(t, args, kwargs)
 
     def is_plain(self, t: Tracer) -> bool:
         """Whether calling the module is calling its forward: no hooks, nothing overridden. Guards on that."""
@@ -150,7 +150,7 @@ class ModuleValue(ObjectValue):
     def get_item(self, t: Tracer, key: Value) -> Value:
         is_number = isinstance(key, (SizeValue, TensorValue))
         if self.cls in (torch.nn.ModuleList, torch.nn.Sequential) and is_number:
-            chosen = t.items(t.call_method(t.get_attr(self, "_modules"), "values", []))
+            chosen = t.call_method(t.get_attr(self, "_modules"), "values", []).unpack(t)
             return t.new_list(chosen).get_item(t, key)
         return self.special(t, "__getitem__", [key])
 
@@ -267,4 +267,4 @@ def _read(t: Tracer, source: Source, given: object, names: tuple[str, ...]) -> A
     """Attributes of an autocast that was made outside, guarded."""
     if not all(hasattr(given, name) for name in names):
         unsupported(reasons.OPERATION, "leaving a torch.autocast block that was not entered")
-    return tuple(t.constant_of(t.wrap(Attr(source, name), getattr(given, name))) for name in names)
+    return tuple(t.wrap(Attr(source, name), getattr(given, name)).known(t) for name in names)

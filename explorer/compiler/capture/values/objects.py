@@ -44,6 +44,8 @@ _LIBRARIES = _STEADY | frozenset(
 """Lists, since a program can set any attribute of any module: which ones programs leave alone is not to be seen."""
 
 
+_UNCHANGING = frozenset("re typing inspect types functools enum packaging.version datetime".split())
+"""Objects of these modules' classes do not change."""
 OPTREE = "torch._dynamo.polyfills.pytree"
 """Where torch has optree in Python. Its tree specs stand for those in C++, which the program is to see."""
 
@@ -88,7 +90,7 @@ def bound_attribute(t: Tracer, value: Value, cls: type, descriptor: object, name
     if isinstance(descriptor, property):
         if descriptor.fget is None:
             t.raise_(AttributeError, f"property '{name}' of '{cls.__name__}' object has no getter")
-        return t.call(t.from_python(descriptor.fget), [value], {})
+        return t.from_python(descriptor.fget).call(t, [value], {})
     if isinstance(descriptor, classmethod):
         return t.bind(t.from_python(descriptor.__func__), t.from_python(cls))
     if isinstance(descriptor, staticmethod):
@@ -98,8 +100,8 @@ def bound_attribute(t: Tracer, value: Value, cls: type, descriptor: object, name
     ):
         return t.builtin_method(value, name)
     if isinstance(descriptor, (functools.partialmethod,)):
-        return t.call(
-            t.from_python(functools.partial),
+        return t.from_python(functools.partial).call(
+            t,
             [t.bind(t.from_python(descriptor.func), value), *map(t.from_python, descriptor.args)],
             {k: t.from_python(v) for k, v in descriptor.keywords.items()},
         )
@@ -108,7 +110,7 @@ def bound_attribute(t: Tracer, value: Value, cls: type, descriptor: object, name
     getter = t.look_up(type(descriptor), "__get__")
     if isinstance(getter, types.FunctionType):
         bound = t.wrap(t.known_source(descriptor), descriptor)
-        return t.call(t.from_python(getter), [bound, value, t.from_python(cls)], {})
+        return t.from_python(getter).call(t, [bound, value, t.from_python(cls)], {})
     if getter is not MISSING and not isinstance(descriptor, (type, types.BuiltinFunctionType)):
         unsupported(reasons.ATTRIBUTE, f"{cls.__name__}.{name} is a {type(descriptor).__name__}")
     return t.class_attribute(owner_of(cls, name), name, descriptor)
@@ -131,7 +133,7 @@ class ProgramKey:
     def __init__(self, t: Tracer, value: ObjectValue) -> None:
         self.t = t
         self.value = value
-        self.number: int = t.constant_of(value.special(t, "__hash__", []))
+        self.number: int = value.special(t, "__hash__", []).known(t)
 
     def __hash__(self) -> int:
         return hash(self.number)
@@ -172,6 +174,23 @@ class ObjectValue(Value):
             raise NotConstant(self)
         return self.given
 
+    def known(self, t: Tracer) -> Any:
+        if type(self) is not ObjectValue:
+            return super().known(t)
+        try:
+            return self.lasting(t)
+        except NotConstant:
+            unsupported(reasons.OPERATION, f"{self.describe()} where a constant is needed")
+
+    def lasting(self, t: Tracer) -> Any:
+        if self.cls.__module__ not in _UNCHANGING or self.given is MISSING or self.source is None:
+            raise NotConstant(self)
+        t.guard(self.source, IsObject(self.given), "what a library says of this object was used")
+        return self.real()
+
+    def as_index(self, t: Tracer) -> int:
+        return self.special(t, "__index__", []).as_index(t)
+
     def key(self) -> Any:
         found = type_attribute(self.cls, "__hash__")
         if found is None:
@@ -189,20 +208,20 @@ class ObjectValue(Value):
         hook = t.look_up(self.cls, "__getattribute__")
         if isinstance(hook, types.FunctionType):
             try:
-                return t.call(t.from_python(hook), [self, Constant(name)], {})
+                return t.from_python(hook).call(t, [self, Constant(name)], {})
             except Raised as raised:
                 fallback = t.look_up(self.cls, "__getattr__")
                 if not (
                     issubclass(raised.value.python_type(), AttributeError) and isinstance(fallback, types.FunctionType)
                 ):
                     raise
-                return t.call(t.from_python(fallback), [self, Constant(name)], {})
+                return t.from_python(fallback).call(t, [self, Constant(name)], {})
         found = self.find(t, name)
         if found is not None:
             return found
         fallback = t.look_up(self.cls, "__getattr__")
         if isinstance(fallback, types.FunctionType):
-            return t.call(t.from_python(fallback), [self, Constant(name)], {})
+            return t.from_python(fallback).call(t, [self, Constant(name)], {})
         t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{name}'")
 
     def find(self, t: Tracer, name: str) -> Value | None:
@@ -258,7 +277,7 @@ class ObjectValue(Value):
         if isinstance(descriptor, functools.cached_property):
             own = self.own(t, name)
             if own is None:
-                own = t.call(t.from_python(descriptor.func), [self], {})
+                own = t.from_python(descriptor.func).call(t, [self], {})
                 t.effects.set_attr(self, name, own)
             return own
         if isinstance(descriptor, (types.MemberDescriptorType, types.GetSetDescriptorType)):
@@ -293,7 +312,7 @@ class ObjectValue(Value):
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
         hook = t.look_up(self.cls, "__setattr__" if value is not None else "__delattr__")
         if isinstance(hook, types.FunctionType):
-            t.call(t.from_python(hook), [self, Constant(name), *([value] if value is not None else [])], {})
+            t.from_python(hook).call(t, [self, Constant(name), *([value] if value is not None else [])], {})
             return
         self.assign(t, name, value)
 
@@ -304,15 +323,15 @@ class ObjectValue(Value):
             change = descriptor.fset if value is not None else descriptor.fdel
             if change is None:
                 t.raise_(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no setter")
-            t.call(t.from_python(change), [self, *([value] if value is not None else [])], {})
+            t.from_python(change).call(t, [self, *([value] if value is not None else [])], {})
             return
         setter = t.look_up(type(descriptor), "__set__") if descriptor is not MISSING else MISSING
         if isinstance(setter, types.FunctionType) and value is not None:
-            t.call(t.from_python(setter), [t.wrap(t.known_source(descriptor), descriptor), self, value], {})
+            t.from_python(setter).call(t, [t.wrap(t.known_source(descriptor), descriptor), self, value], {})
             return
         deleter = t.look_up(type(descriptor), "__delete__") if descriptor is not MISSING else MISSING
         if isinstance(deleter, types.FunctionType) and value is None:
-            t.call(t.from_python(deleter), [t.wrap(t.known_source(descriptor), descriptor), self], {})
+            t.from_python(deleter).call(t, [t.wrap(t.known_source(descriptor), descriptor), self], {})
             return
         if setter is not MISSING and not isinstance(descriptor, (types.MemberDescriptorType, types.FunctionType)):
             unsupported(reasons.ATTRIBUTE, f"setting {self.cls.__name__}.{name}, a {type(descriptor).__name__}")
@@ -336,14 +355,16 @@ class ObjectValue(Value):
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.special(t, "__call__", args, kwargs)
 
+    def overrides(self, t: Tracer, *names: str) -> bool:
+        return any(isinstance(t.look_up(self.cls, name), types.FunctionType) for name in names)
+
     def special(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
-        """Call a method that Python looks up on the type."""
         found = t.look_up(self.cls, name)
         if found is MISSING or found is None:
             lacks(t, self.cls, name, args[0] if args else None)
         if isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType)):
             return self.method(t, name, args, kwargs or {})
-        return checked(t, self.cls, name, t.call(self.bind(t, found, name), args, kwargs or {}))
+        return checked(t, self.cls, name, self.bind(t, found, name).call(t, args, kwargs or {}))
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         own = t.look_up(self.cls, name)
@@ -355,16 +376,16 @@ class ObjectValue(Value):
             case "__init__" | "__init_subclass__":
                 return Constant(None)
             case "__getattribute__":
-                wanted = t.constant_of(args[0])
+                wanted = args[0].known(t)
                 found = self.find(t, wanted)
                 if found is None:
                     t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{wanted}'")
                 return found
             case "__setattr__":
-                self.assign(t, t.constant_of(args[0]), args[1])
+                self.assign(t, args[0].known(t), args[1])
                 return Constant(None)
             case "__delattr__":
-                self.assign(t, t.constant_of(args[0]), None)
+                self.assign(t, args[0].known(t), None)
                 return Constant(None)
             case "__eq__":
                 return Constant(True) if args[0] is self else Constant(NotImplemented)
@@ -374,28 +395,28 @@ class ObjectValue(Value):
                 equal = self.special(t, "__eq__", args)
                 if isinstance(equal, Constant) and equal.value is NotImplemented:
                     return equal
-                return Constant(not t.truth(equal))
+                return Constant(not equal.truth(t))
             case "__hash__" if self.given is not MISSING and self.source is not None:
                 t.guard(self.source, IsObject(self.given), "its hash was used")
                 return Constant(own(self.given))
             case "__enter__" | "__exit__" if hasattr(self.given, name):
                 unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
             case "__repr__" | "__str__" | "__format__" if self.given is not MISSING and is_plain(self.given):
-                if own.__objclass__ is object and t.overrides(self.cls, "__repr__", "__str__"):
+                if own.__objclass__ is object and self.overrides(t, "__repr__", "__str__"):
                     unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
-                return Constant(own(self.given, *map(t.constant_of, args)))
+                return Constant(own(self.given, *(each.known(t) for each in args)))
         rule = t.rule_for(own)
         if rule is not None:
             return rule(t, [self, *args], kwargs)
         if self.cls.__module__ == "re" and not kwargs:
-            return t.from_python(t.python(getattr(t.lasting(self), name), *map(t.constant_of, args)))
+            return t.from_python(t.python(getattr(self.lasting(t), name), *(each.known(t) for each in args)))
         unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
 
     def truth(self, t: Tracer) -> bool:
         if t.look_up(self.cls, "__bool__") is not MISSING:
-            return t.truth(self.special(t, "__bool__", []))
+            return self.special(t, "__bool__", []).truth(t)
         if t.look_up(self.cls, "__len__") is not MISSING:
-            return t.truth(self.special(t, "__len__", []))
+            return self.special(t, "__len__", []).truth(t)
         return True
 
     def length(self, t: Tracer) -> Value:
@@ -426,7 +447,7 @@ class ObjectValue(Value):
 
     def contains(self, t: Tracer, item: Value) -> bool:
         if t.look_up(self.cls, "__contains__") is not MISSING:
-            return t.truth(self.special(t, "__contains__", [item]))
+            return self.special(t, "__contains__", [item]).truth(t)
         try:
             iterator = t.iterate(self)
         except Raised as raised:
@@ -557,11 +578,11 @@ def checked(t: Tracer, owner: type, name: str, found: Value) -> Value:
 def _length(t: Tracer, found: Value) -> Value:
     if not isinstance(found, Constant):
         if not issubclass(found.python_type(), int):
-            found = Constant(t.index(found))
-        elif t.truth(t.compare("<", found, Constant(0))):
+            found = Constant(found.as_index(t))
+        elif t.compare("<", found, Constant(0)).truth(t):
             t.raise_(ValueError, "__len__() should return >= 0")
     if isinstance(found, Constant):
-        number = t.index(found)
+        number = found.as_index(t)
         if number < 0:
             t.raise_(ValueError, "__len__() should return >= 0")
         if number > sys.maxsize:
@@ -592,14 +613,14 @@ class ExceptionValue(ObjectValue):
             unsupported(reasons.ATTRIBUTE, "the traceback of an exception, which only a real frame has")
         if name in _LINKS:
             return self.overlay.get(name) or self._link(t, name)
-        if name == "with_traceback" and not t.overrides(self.cls, name):
+        if name == "with_traceback" and not self.overrides(t, name):
             return t.host(lambda args, kwargs: self)
         return super().find(t, name)
 
     def kept_in_c(self, t: Tracer, name: str) -> Value:
         """What the class's constructor made of the arguments."""
         if issubclass(self.cls, BaseExceptionGroup):
-            return self.args[0] if name == "message" else t.new_tuple(t.items(self.args[1]))
+            return self.args[0] if name == "message" else t.new_tuple(self.args[1].unpack(t))
         if name in ("name", "obj"):
             if issubclass(self.cls, AttributeError) and sys.version_info >= (3, 12):
                 return super().kept_in_c(t, name)  # Python tells it of a failed assignment too
@@ -609,7 +630,7 @@ class ExceptionValue(ObjectValue):
     def _base(self, t: Tracer) -> BaseException:
         """An exception of Python's own class that this one derives from, with the same arguments."""
         base = next(b for b in self.cls.__mro__ if b.__module__ == "builtins")
-        made: BaseException = base(*map(t.constant_of, self.args))
+        made: BaseException = base(*(each.known(t) for each in self.args))
         return made
 
     def tell_traceback_is_read(self, t: Tracer) -> None:
@@ -649,7 +670,7 @@ class ExceptionValue(ObjectValue):
         if name == "__str__":
             return Constant(str(self._base(t)))
         if name == "__repr__":
-            return Constant(f"{self.cls.__name__}({', '.join(repr(t.constant_of(a)) for a in self.args)})")
+            return Constant(f"{self.cls.__name__}({', '.join(repr(a.known(t)) for a in self.args)})")
         return super().method(t, name, args, kwargs)
 
     def reconstruct(self, r: Reconstructor) -> None:
@@ -684,7 +705,7 @@ def class_made(t: Tracer, cls: type, args: list[Value]) -> type:
             held: Any = value.cls
             return held.__new__(held)
         is_sequence = issubclass(cls, BaseExceptionGroup) and issubclass(value.python_type(), (list, tuple))
-        return [stand_in(item) for item in t.items(value)] if is_sequence else t.constant_of(value)
+        return [stand_in(item) for item in value.unpack(t)] if is_sequence else value.known(t)
 
     return type(t.python(maker_of(cls), cls, *map(stand_in, args)))
 

@@ -49,7 +49,7 @@ def overriding(t: Tracer, values: Iterable[Value]) -> list[Value]:
     """The arguments that may answer a call, one of each class, in the order in which they are asked."""
     found: list[Value] = []
     for value in values:
-        parts = t.items(value) if isinstance(value, (TupleValue, ListValue)) else (value,)
+        parts = value.unpack(t) if isinstance(value, (TupleValue, ListValue)) else (value,)
         for part in parts:
             if isinstance(part, (Constant, TupleValue, ListValue)):
                 continue
@@ -75,7 +75,7 @@ def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: 
     if modes:
         mode, before = t.torch_state.modes.pop(), t.effects.version
         try:
-            found = t.call(t.get_attr(mode, "__torch_function__"), [*given, t.new_dict(kwargs)], {})
+            found = t.get_attr(mode, "__torch_function__").call(t, [*given, t.new_dict(kwargs)], {})
         finally:
             t.torch_state.modes.append(mode)
         if t.effects.version != before:
@@ -88,7 +88,7 @@ def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: 
     for value in asked:
         cls = value.python_type()
         owner = ClassValue(cls) if issubclass(cls, torch.Tensor) else value
-        found = t.call(t.get_attr(owner, "__torch_function__"), [*given, t.new_dict(kwargs)], {})
+        found = t.get_attr(owner, "__torch_function__").call(t, [*given, t.new_dict(kwargs)], {})
         if not _is_not_implemented(found):
             return found
     t.raise_(TypeError, f"no implementation found for {getattr(function, '__name__', function)}")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Unhashable, Value
-from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.constant import Constant, is_number
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue
 from explorer.core.classes import name_in_messages
 from explorer.ir.capture import Contained, Source
@@ -42,11 +42,11 @@ class SliceValue(Value):
         return t.builtin_method(self, name)
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return t.from_python(t.python(getattr(self.fixed(t), name), *(t.index(a) for a in args)))
+        return t.from_python(t.python(getattr(self.fixed(t), name), *(a.as_index(t) for a in args)))
 
     def fixed(self, t: Tracer) -> slice:
         """With every symbolic bound made a number."""
-        return slice(*(t.index_or_none(part) for part in self.parts))
+        return slice(*(part.as_index_or_none(t) for part in self.parts))
 
     def reconstruct(self, r: Reconstructor) -> None:
         for part in self.parts:
@@ -85,8 +85,23 @@ class SequenceValue(ObjectValue):
             raise NotConstant(self)
         return self.cls(*plain) if hasattr(self.cls, "_fields") else self.cls(plain)
 
+    def known(self, t: Tracer) -> Any:
+        if self.cls not in (tuple, list, torch.Size):
+            return super().known(t)
+        return self.cls(item.known(t) for item in self.unpack(t))
+
+    def lasting(self, t: Tracer) -> Any:
+        if self.cls not in (tuple, list):
+            return super().lasting(t)
+        return self.cls(item.lasting(t) for item in self.unpack(t))
+
+    def unpack(self, t: Tracer) -> list[Value]:
+        if self.overrides(t, "__iter__"):
+            return super().unpack(t)
+        return [self.at(t, i) for i in range(len(self.items))]
+
     def truth(self, t: Tracer) -> bool:
-        if t.overrides(self.cls, "__bool__", "__len__"):
+        if self.overrides(t, "__bool__", "__len__"):
             return super().truth(t)
         return len(self.items) > 0
 
@@ -117,7 +132,7 @@ class SequenceValue(ObjectValue):
         """What is given in brackets, if it is a slice; a deque takes none."""
         if self.builtin is collections.deque or key.python_type() is not slice:
             return None
-        return key.fixed(t) if isinstance(key, SliceValue) else t.constant_of(key)
+        return key.fixed(t) if isinstance(key, SliceValue) else key.known(t)
 
     @property
     def builtin(self) -> type:
@@ -131,10 +146,45 @@ class SequenceValue(ObjectValue):
             if self.builtin is collections.deque:
                 t.raise_(TypeError, f"sequence index must be integer, not '{name}'")
             t.raise_(TypeError, f"{self.builtin.__name__} indices must be integers or slices, not {name}")
-        return t.index(key)
+        return key.as_index(t)
 
     def like(self, items: list[Value]) -> Value:
         raise NotImplementedError
+
+    def operation(self, t: Tracer, name: str, right: Value) -> Value:
+        """+, * and the comparisons of lists and tuples."""
+        if name in ("__mul__", "__rmul__"):
+            return self.like(list(self.items) * right.as_index(t))
+        kinds = (list, tuple, collections.deque)
+        alike = any(issubclass(self.cls, kind) and issubclass(right.python_type(), kind) for kind in kinds)
+        if not isinstance(right, SequenceValue) or not alike:
+            return Constant(NotImplemented)
+        if name == "__add__":
+            items = [*self.items, *right.items]
+            if not isinstance(self, TupleValue):
+                return self.like(items)
+            kind = torch.Size if torch.Size in (self.cls, right.cls) else tuple
+            if kind is torch.Size:
+                types_of = (type(i.given) if isinstance(i, Lazy) else i.python_type() for i in items)
+                one_each = [1 if issubclass(each, int) else type(each.__name__, (), {})() for each in types_of]
+                t.python(torch.Size, one_each)
+            return TupleValue(items, kind)
+        if name in ("__eq__", "__ne__"):
+            alike = len(self.items) == len(right.items)
+            if alike or isinstance(self, TupleValue):  # tuples ask their items before their lengths
+                both = range(min(len(self.items), len(right.items)))
+                pairs = [(self.at(t, i), right.at(t, i)) for i in both]
+                if all(is_number(one) and is_number(other) for one, other in pairs):  # no sizes, where others decide
+                    known = [pair for pair in pairs if isinstance(pair[0], Constant) and isinstance(pair[1], Constant)]
+                    alike = alike and all(t.same_or_equal(*pair) for pair in known)
+                    pairs = pairs if alike else []
+                alike = all(t.same_or_equal(*pair) for pair in pairs) and alike
+            return Constant(alike == (name == "__eq__"))
+        symbol = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}[name]
+        for i in range(min(len(self.items), len(right.items))):
+            if not t.same_or_equal(self.at(t, i), right.at(t, i)):
+                return t.compare(symbol, self.at(t, i), right.at(t, i))
+        return t.compare(symbol, Constant(len(self.items)), Constant(len(right.items)))
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         match name:
@@ -145,24 +195,24 @@ class SequenceValue(ObjectValue):
             case "__iter__":
                 return t.sequence_iterator(self)
             case "__contains__":
-                return Constant(any(t.same_or_equal(item, args[0]) for item in t.items(self)))
+                return Constant(any(t.same_or_equal(item, args[0]) for item in self.unpack(t)))
             case "index":
-                items = t.items(self)
+                items = self.unpack(t)
                 first, end = ([_bound(t, each) for each in args[1:3]] + [0, len(items)][len(args) - 1 :])[:2]
                 for position in range(len(items))[first:end]:
                     if t.same_or_equal(items[position], args[0]):
                         return Constant(position)
                 if issubclass(self.cls, tuple):
                     t.raise_(ValueError, "tuple.index(x): x not in tuple")
-                text = t.constant_of(t.call(t.from_python(repr), [args[0]], {}))
+                text = t.from_python(repr).call(t, [args[0]], {}).known(t)
                 kind = "deque" if issubclass(self.cls, collections.deque) else "list"
                 t.raise_(ValueError, f"{text} is not in {kind}")
             case "count":
-                return Constant(sum(t.same_or_equal(item, args[0]) for item in t.items(self)))
+                return Constant(sum(t.same_or_equal(item, args[0]) for item in self.unpack(t)))
             case "__add__" | "__mul__" | "__rmul__" | "__eq__" | "__ne__" | "__lt__" | "__le__" | "__gt__" | "__ge__":
-                return t.sequence_operation(self, name, args[0])
+                return self.operation(t, name, args[0])
             case "__radd__" if isinstance(args[0], SequenceValue):  # torch.Size comes before the tuple it is added to
-                return t.sequence_operation(args[0], "__add__", self)
+                return args[0].operation(t, "__add__", self)
             case "__hash__":
                 return t.from_python(hash(self.key()))
         return super().method(t, name, args, kwargs)
@@ -172,7 +222,7 @@ def _bound(t: Tracer, value: Value) -> int:
     """A bound of sequence.index()."""
     if t.look_up(value.python_type(), "__index__") is MISSING:
         t.raise_(TypeError, "slice indices must be integers or have an __index__ method")
-    return t.index(value)
+    return value.as_index(t)
 
 
 class TupleValue(SequenceValue):
@@ -189,7 +239,7 @@ class TupleValue(SequenceValue):
 
     def _read(self) -> list[Value]:
         """All items, of a tuple that the frame found too."""
-        return self.items if self.asked is None else self.asked.items(self)
+        return self.items if self.asked is None else self.unpack(self.asked)
 
     def like(self, items: list[Value]) -> Value:
         return TupleValue(items, self.cls if self.cls is torch.Size else tuple)
@@ -201,17 +251,17 @@ class TupleValue(SequenceValue):
         if name == "_replace" and hasattr(self.cls, "_fields"):
             return t.host(lambda args, kwargs: self._replace(t, kwargs))
         if name == "_asdict" and hasattr(self.cls, "_fields"):
-            return t.host(lambda args, kwargs: t.new_dict(dict(zip(fields, t.items(self), strict=True))))
+            return t.host(lambda args, kwargs: t.new_dict(dict(zip(fields, self.unpack(t), strict=True))))
         return super().get_attr(t, name)
 
     def _replace(self, t: Tracer, changes: dict[str, Value]) -> Value:
         fields = self.cls._fields  # type: ignore[attr-defined]
-        return TupleValue([changes.get(f, item) for f, item in zip(fields, t.items(self), strict=True)], self.cls)
+        return TupleValue([changes.get(f, item) for f, item in zip(fields, self.unpack(t), strict=True)], self.cls)
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if self.cls is torch.Size and name == "numel":
             product: Value = Constant(1)
-            for item in t.items(self):
+            for item in self.unpack(t):
                 product = t.binary("*", product, item)
             return product
         return super().method(t, name, args, kwargs)
@@ -264,7 +314,7 @@ class ListValue(SequenceValue):
             elif t.look_up(value.python_type(), "__iter__") is MISSING:
                 t.python(self.items.__setitem__, part, None)  # raises
             else:
-                t.python(self.items.__setitem__, part, t.items(value))
+                t.python(self.items.__setitem__, part, value.unpack(t))
             return
         index = self.place(t, key)
         if not -len(self.items) <= index < len(self.items):
@@ -315,7 +365,7 @@ class ListValue(SequenceValue):
 
 
 def _pop(self: ListValue, t: Tracer, index: Value | None = None) -> Value:
-    at = t.index(index) if index is not None else -1
+    at = index.as_index(t) if index is not None else -1
     if not -len(self.items) <= at < len(self.items):
         kind = "an empty deque" if issubclass(self.cls, collections.deque) else "empty list"
         t.raise_(IndexError, f"pop from {kind}" if not self.items else "pop index out of range")
@@ -331,7 +381,7 @@ def _popleft(self: ListValue, t: Tracer) -> Value:
 
 
 def _remove(self: ListValue, t: Tracer, item: Value) -> None:
-    for position, other in enumerate(t.items(self)):
+    for position, other in enumerate(self.unpack(t)):
         if t.same_or_equal(other, item):
             del self.items[position]
             return
@@ -339,41 +389,41 @@ def _remove(self: ListValue, t: Tracer, item: Value) -> None:
 
 
 def _sort(self: ListValue, t: Tracer, key: Value | None = None, reverse: Value | None = None) -> None:
-    self.items[:] = t.sorted(t.items(self), key, reverse)
+    self.items[:] = t.sorted(self.unpack(t), key, reverse)
 
 
 def _iadd(self: ListValue, t: Tracer, items: Value) -> Value:
-    self.items.extend(t.items(items))
+    self.items.extend(items.unpack(t))
     return self
 
 
 def _extendleft(self: ListValue, t: Tracer, items: Value) -> None:
-    for item in t.items(items):
+    for item in items.unpack(t):
         self.items.insert(0, item)
 
 
 def _imul(self: ListValue, t: Tracer, count: Value) -> Value:
-    self.items[:] = self.items * t.index(count)
+    self.items[:] = self.items * count.as_index(t)
     return self
 
 
 def _rotate(self: ListValue, t: Tracer, n: Value | None = None) -> None:
     turned = collections.deque(self.items)
-    turned.rotate(t.index(n) if n is not None else 1)
+    turned.rotate(n.as_index(t) if n is not None else 1)
     self.items[:] = turned
 
 
 def _list_init(self: ListValue, t: Tracer, items: Value | None = None, maxlen: Value | None = None) -> None:
-    self.items[:] = t.items(items) if items is not None else []
+    self.items[:] = items.unpack(t) if items is not None else []
     if maxlen is not None:
-        self.maxlen = t.constant_of(maxlen)
+        self.maxlen = maxlen.known(t)
 
 
 _LIST_CHANGES: dict[str, Callable[..., Value | None]] = {
     "append": lambda self, t, item: self.items.append(item),
     "appendleft": lambda self, t, item: self.items.insert(0, item),
-    "insert": lambda self, t, index, item: self.items.insert(t.index(index), item),
-    "extend": lambda self, t, items: self.items.extend(t.items(items)),
+    "insert": lambda self, t, index, item: self.items.insert(index.as_index(t), item),
+    "extend": lambda self, t, items: self.items.extend(items.unpack(t)),
     "clear": lambda self, t: self.items.clear(),
     "reverse": lambda self, t: self.items.reverse(),
     "__setitem__": lambda self, t, key, value: ListValue.set_item(self, t, key, value),

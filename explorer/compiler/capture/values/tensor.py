@@ -28,7 +28,9 @@ from explorer.compiler.capture.values.constant import (
     IntOrFloat,
     NumberValue,
     SizeValue,
+    as_computed,
     is_unbacked,
+    number_now,
 )
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import DELETED, MISSING, bound_attribute, owner_of
@@ -132,6 +134,12 @@ class TensorValue(Value):
     def key(self) -> object:
         self.compared = True
         return self
+
+    def lasting(self, t: Tracer) -> Any:
+        raise NotConstant(self)
+
+    def as_index(self, t: Tracer) -> int:
+        return self.method(t, "__index__", [], {}).as_index(t)
 
     def truth(self, t: Tracer) -> bool:
         constant = getattr(self.fake, "constant", None)
@@ -255,7 +263,7 @@ class TensorValue(Value):
             t.effects.set_attr(self, name, value)
             return
         if name == "requires_grad" and isinstance(value, Constant) and value.value is self.fake.requires_grad:
-            if not value.value or t.truth(self.get_attr(t, "is_leaf")):
+            if not value.value or self.get_attr(t, "is_leaf").truth(t):
                 return
         if name == "data" and isinstance(value, TensorValue):
             if torch.is_inference_mode_enabled():  # functionalization loses what was written by an older `data`
@@ -276,13 +284,13 @@ class TensorValue(Value):
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "as_subclass":
-            return self.as_class(t, t.constant_of(args[0] if args else kwargs["cls"]))
+            return self.as_class(t, (args[0] if args else kwargs["cls"]).known(t))
         asks = t.torch_state.modes or self.cls not in PLAIN and overrides_torch(t, self.cls)
         if asks and hasattr(torch.Tensor, name):
             found = overridden(t, "call_method", name, [self, *args], kwargs)
             if found is not None:
                 return found
-        is_forced = name == "numpy" and not args and list(kwargs) == ["force"] and t.truth(kwargs["force"])
+        is_forced = name == "numpy" and not args and list(kwargs) == ["force"] and kwargs["force"].truth(t)
         if name in ("numpy", "__array__") and not args and not (is_forced or kwargs.keys() - {"force"}):
             return t.array_of_tensor(self)
         if is_forced:
@@ -303,7 +311,7 @@ class TensorValue(Value):
         if name in STORAGE:
             unsupported(reasons.UNTRACEABLE_CALL, f"tensor.{name}()")
         if name == "requires_grad_":
-            wanted = t.constant_of(args[0] if args else kwargs.get("requires_grad", Constant(True)))
+            wanted = (args[0] if args else kwargs.get("requires_grad", Constant(True))).known(t)
             if wanted is self.fake.requires_grad:
                 return self
             if self.given is not None:
@@ -327,8 +335,8 @@ class TensorValue(Value):
             return self._new(t, args, kwargs)
         if name == "new_tensor" and len(args) == 1 and not isinstance(args[0], TensorValue):
             facts: dict[str, Value] = {"dtype": Constant(self.fake.dtype), "device": Constant(self.fake.device)}
-            given = {key: value for key, value in kwargs.items() if not t.is_none(value)}
-            return t.call(t.from_python(torch.tensor), args, facts | given)
+            given = {key: value for key, value in kwargs.items() if not value.is_none()}
+            return t.from_python(torch.tensor).call(t, args, facts | given)
         if name == "type" and args and isinstance(found := getattr(args[0], "cls", None), type):
             args = [Constant(f"{found.__module__}.{found.__name__}"), *args[1:]]
         return graph_call(t, "call_method", name, [self, *args], kwargs)
@@ -349,7 +357,7 @@ class TensorValue(Value):
                 unsupported(reasons.UNTRACEABLE_CALL, "tensor.new() of a tensor of another type")
             return graph_call(t, "call_function", torch.ops.aten.alias.default, args, {})
         if len(args) == 1 and isinstance(args[0], TupleValue):
-            args = t.items(args[0])
+            args = args[0].unpack(t)
         return graph_call(t, "call_method", "new_empty", [self, TupleValue(args or [Constant(0)])], kwargs)
 
     def _read(self, t: Tracer, name: str) -> Value:
@@ -362,7 +370,7 @@ class TensorValue(Value):
         if name == "tolist":
             if self.fake.dim() == 0:
                 return self._read(t, "item")
-            return ListValue([row.method(t, "tolist", [], {}) for row in t.items(self)])
+            return ListValue([row.method(t, "tolist", [], {}) for row in self.unpack(t)])
         number = self.number_given(t) or graph_call(t, "call_method", "item", [self], {})
         kinds = {"__int__": torch.SymFloat, "__float__": torch.SymInt}
         if name in kinds and isinstance(number, SizeValue) and isinstance(number.sym, kinds[name]):
@@ -413,7 +421,7 @@ class TensorValue(Value):
         if (array := key.as_tensor(t)) is not None:
             return array
         if isinstance(key, TupleValue) and key.cls is tuple:
-            return TupleValue([self._index(t, item) for item in t.items(key)])
+            return TupleValue([self._index(t, item) for item in key.unpack(t)])
         if isinstance(key, SliceValue):
             bounds = (key.start, key.stop, key.step)
             if not any(isinstance(bound, TensorValue) for bound in bounds):
@@ -423,7 +431,7 @@ class TensorValue(Value):
         return key
 
     def get_item(self, t: Tracer, key: Value) -> Value:
-        indices = t.items(key) if isinstance(key, TupleValue) else [key]
+        indices = key.unpack(t) if isinstance(key, TupleValue) else [key]
         if t.tape.branches and all(isinstance(i, TensorValue) and i.fake.dim() == 0 for i in indices):
             return graph_call(t, "call_function", torch.ops.aten.index.Tensor, [self, ListValue(indices)], {})
         if isinstance(key, SizeValue) and key.python_type() is int and not is_unbacked(key.sym):
@@ -544,7 +552,7 @@ def to_graph(t: Tracer, value: Value) -> tuple[Any, Any]:
     if (number := value.number(t)) is not None:
         return number, number
     if isinstance(value, (TupleValue, ListValue)):
-        pairs = [to_graph(t, item) for item in t.items(value)]
+        pairs = [to_graph(t, item) for item in value.unpack(t)]
         if isinstance(value, ListValue):
             return [p[0] for p in pairs], [p[1] for p in pairs]
         return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
@@ -589,7 +597,7 @@ def _floats_as_tensors(
         if tensors[0] is not args[0] or not dtype.is_floating_point:
             return args
         largest = Constant(torch.finfo(torch.float32).max)
-        if not all(t.truth(t.compare("<=", t.computed(abs, a), largest)) for a in args if isinstance(a, FloatValue)):
+        if not all(t.compare("<=", t.computed(abs, a), largest).truth(t) for a in args if isinstance(a, FloatValue)):
             return args
         return [
             graph_call(t, "call_method", "to", [t.number_tensor(a), Constant(dtype)], {}) if isinstance(a, FloatValue)
@@ -598,7 +606,7 @@ def _floats_as_tensors(
     given: list[Value] = [t.number_tensor(a) if isinstance(a, FloatValue) else a for a in args]
     if isinstance(args[0], TensorValue) and (name[-1] == "_" or name in _IN_PLACE):
         return given
-    plain = tuple(t.number_now(a) if isinstance(a, FloatValue) else to_graph(t, a)[1] for a in args)
+    plain = tuple(number_now(t, a) if isinstance(a, FloatValue) else to_graph(t, a)[1] for a in args)
     expected = t.tape.call(kind, target, plain, {}).dtype
     if t.tape.call(kind, target, tuple(to_graph(t, a)[1] for a in given), {}).dtype is expected:
         return given
@@ -651,8 +659,8 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
     if kind == "call_function" and isinstance(target, types.FunctionType) and target in _METHODS:
         kind, target = "call_method", _METHODS[target]
     if any(isinstance(v, (FloatValue, SizeValue)) for v in (*args, *kwargs.values())):
-        args = [t.float_of(a) for a in args]
-        kwargs = {name: t.float_of(value) for name, value in kwargs.items()}
+        args = [as_computed(t, a) for a in args]
+        kwargs = {name: as_computed(t, value) for name, value in kwargs.items()}
         if any(isinstance(a, FloatValue) for a in args):
             args = _floats_as_tensors(t, kind, target, args, kwargs)
         if _converts_numbers(target) and (limits := narrowest([*args, *kwargs.values()])) is not None:
@@ -732,8 +740,8 @@ def _within(t: Tracer, value: Value, low: int, high: int) -> Value:
     """A number that is held to a range; one that is outside of it, to its value."""
     if not isinstance(value, SizeValue) or isinstance(value, NumberValue):
         return value
-    fits = t.truth(t.compare(">=", value, Constant(low))) and t.truth(t.compare("<=", value, Constant(high)))
-    return value if fits else Constant(t.constant_of(value))
+    fits = t.compare(">=", value, Constant(low)).truth(t) and t.compare("<=", value, Constant(high)).truth(t)
+    return value if fits else Constant(value.known(t))
 
 
 _OF_STORAGE = frozenset({"storage_offset"})
