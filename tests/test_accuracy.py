@@ -64,7 +64,7 @@ def test_sparse_results_are_compared_by_what_they_hold(layout: torch.layout) -> 
     assert not record.data.timing.accuracy.first_mismatch
 
 
-def test_nothing_but_rounding_is_held_against_its_group() -> None:
+def test_only_rounding_is_counted_against_its_group() -> None:
     """The gradient of a bias before a batch norm is zero in exact arithmetic: only its size can be compared."""
     weight, noise = torch.randn(8), 1e-9 * torch.randn(8)
     expected = {"output": torch.zeros(()), "gradient": {"weight": weight, "bias": noise}}
@@ -330,7 +330,7 @@ def test_numbers_in_printed_text_are_judged_as_numbers_of_results(ours: str, eag
     assert compare(*printed).ok is same
 
 
-def test_text_that_only_one_prints_or_that_goes_elsewhere_is_told() -> None:
+def test_text_that_only_one_prints_or_that_goes_elsewhere_is_reported() -> None:
     def told(ours: list[OutputLine], eager: list[OutputLine]) -> str:
         printed = [{"": Leaves((str(n), line) for n, line in enumerate(each))} for each in (ours, eager)]
         return compare(*printed).first_mismatch

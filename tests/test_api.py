@@ -608,7 +608,7 @@ def explored_or_watched(how: str) -> explorer.Record:
 
 
 @pytest.mark.parametrize("how", ("explorer explored", "stock explored", "explorer watched", "stock watched"))
-def test_what_a_backend_raises_is_told_with_its_type_its_text_and_its_line(how: str, tmp_path: Path) -> None:
+def test_what_a_backend_raises_is_reported_with_its_type_its_text_and_its_line(how: str, tmp_path: Path) -> None:
     record = explored_or_watched(how)
     (error,) = record.errors
     place = raising_backend.__code__.co_firstlineno + 1
@@ -622,7 +622,7 @@ def test_what_a_backend_raises_is_told_with_its_type_its_text_and_its_line(how: 
     assert (how == "explorer watched") or "raises in eager too" not in repr(record)
 
 
-def test_a_graph_of_a_backend_that_raises_as_it_runs_is_told() -> None:
+def test_a_graph_of_a_backend_that_raises_as_it_runs_is_reported() -> None:
     with explorer.watch(live=False) as log:
         result = explorer.compile(lambda x: x.sin() + 1, backend=backend_that_fails_later)(torch.zeros(3))
     assert torch.equal(result, torch.ones(3))

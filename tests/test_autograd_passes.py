@@ -260,7 +260,7 @@ def test_user_pass_that_breaks_the_graph() -> None:
 
 @pytest.mark.parametrize("call", ["topk(1)", "max(0)", "sort()", "svd()", "mm(x)", "unbind()", "split(2)", "exp()"])
 @pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
-def test_results_of_equal_calls_are_as_apart_as_in_eager(call: str, backend: str) -> None:
+def test_results_of_equal_calls_are_as_distinct_as_in_eager(call: str, backend: str) -> None:
     namespace: dict[str, Any] = {}
     exec(f"def program(x):\n    return *_parts(x.{call}), *_parts(x.{call}), *_parts(x.{call})[-1:]", namespace)
     namespace["_parts"] = lambda found: tuple(found) if isinstance(found, tuple) else (found,)

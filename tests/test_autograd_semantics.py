@@ -582,7 +582,7 @@ def test_training_steps_with_norm_and_dropout() -> None:
         torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
 
 
-def test_ambient_autocast() -> None:
+def test_outer_autocast() -> None:
     def run(wrap: Callable[..., Any]) -> list[Any]:
         torch.manual_seed(0)
         w, x = leaf(4, 4), plain(3, 4)

@@ -101,7 +101,7 @@ def test_tracing_draws_no_random_numbers_and_leaves_no_mode() -> None:
     assert torch.is_grad_enabled()
 
 
-def test_a_refusal_restores_every_mode() -> None:
+def test_an_unsupported_operator_restores_every_mode() -> None:
     gm = torch.fx.GraphModule({}, torch.fx.Graph())
     g = gm.graph
     x = g.placeholder("x")

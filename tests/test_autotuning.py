@@ -57,7 +57,7 @@ def watched() -> Record:
 
 
 @pytest.mark.parametrize("time", [0.25, float("inf")], ids=["the template is faster", "the template fails"])
-def test_candidates_times_and_the_winner_are_told_with_the_line(time: float) -> None:
+def test_candidates_times_and_the_winner_are_reported_with_the_line(time: float) -> None:
     with measured(time):
         record = watched()
     assert not [e for c in record.data.compiles for e in c.events if e.kind.startswith("Hook")]

@@ -32,7 +32,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_refusal_is_pythons(name: str) -> None:
+def test_an_error_is_pythons(name: str) -> None:
     def program(x: torch.Tensor) -> Any:
         try:
             found = CALLS[name]()

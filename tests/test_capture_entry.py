@@ -213,7 +213,7 @@ def test_nobody_watches_outside_calls_or_after_errors() -> None:
     assert len(captures.made) == 1
 
 
-def test_threads_are_apart() -> None:
+def test_threads_are_separate() -> None:
     fn, captures = compiled(affine)
     results: list[Any] = []
 

@@ -218,7 +218,7 @@ def test_replaced_methods_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(captures.made) == 2
 
 
-def test_aliased_inputs_compile_apart() -> None:
+def test_aliased_inputs_compile_separately() -> None:
     def add_in_place(x, y):
         x.add_(1)
         return x * y
@@ -298,7 +298,7 @@ def test_equal_sizes_share_a_symbol_and_are_guarded() -> None:
 @pytest.mark.parametrize(
     "asked", [lambda n: n == 6, lambda n: n * 2 == 12, lambda n: 6 == n, lambda n: n > 3, lambda n: n - 6 == 0]
 )
-def test_one_size_is_not_said_to_equal_another(asked: Callable[[int], bool]) -> None:
+def test_one_size_is_not_reported_to_equal_another(asked: Callable[[int], bool]) -> None:
     fn, captures = compiled(lambda x: x.sum() if asked(x.shape[0]) else x, dynamic=True)
     fn(torch.randn(6))
     shapes = [(g.condition, g.why) for g in captures.made[0].guards if isinstance(g.condition, ShapeHolds)]
@@ -462,7 +462,7 @@ DICTIONARIES = {
 
 
 @pytest.mark.parametrize("held", DICTIONARIES.values(), ids=DICTIONARIES)
-def test_a_check_of_keys_and_what_is_said_of_it_agree(held: tuple[dict[str, None], bool]) -> None:
+def test_a_check_of_keys_and_its_text_agree(held: tuple[dict[str, None], bool]) -> None:
     def read(x, layers):
         return x + len(list(layers))
 

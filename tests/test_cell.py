@@ -65,7 +65,7 @@ def test_a_bare_name_stands_for_what_assigned_it():
         ("async for x in y:\n  pass", "uses await"),
     ],
 )
-def test_what_there_is_nothing_to_explore_in_is_said(source, said):
+def test_what_there_is_nothing_to_explore_in_is_reported(source, said):
     found = planned(source)
     assert said in found.why_not
     assert not found.starts

@@ -33,7 +33,7 @@ def test_each_fact_of_the_environment_is_compared(name: str) -> None:
     assert f"{name}: {environment[name]} -> absent" in changed(environment=left)
 
 
-def test_settings_of_either_side_are_told() -> None:
+def test_settings_of_either_side_are_reported() -> None:
     before = sample()
     added = msgspec.structs.replace(before, config={**before.config, "torch inductor max_autotune": "True"})
     assert "setting torch inductor max_autotune: default -> True" in lines(before, added)

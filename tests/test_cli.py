@@ -54,7 +54,7 @@ def test_report_writes_a_page_beside_the_record(saved: Path) -> None:
     assert "scaled" in page.read_text()
 
 
-def test_report_writes_where_it_is_told(saved: Path, tmp_path: Path) -> None:
+def test_report_writes_to_the_path_it_is_given(saved: Path, tmp_path: Path) -> None:
     assert invoke("report", saved, "-o", tmp_path / "out.html").exit_code == 0
     assert (tmp_path / "out.html").exists()
 
@@ -71,7 +71,7 @@ def test_step_lists_what_a_query_finds(saved: Path) -> None:
     assert "expected one of op," in told(invoke("step", saved, "--find", "gurd:"))
 
 
-def test_step_goes_where_it_is_told(saved: Path) -> None:
+def test_step_goes_to_the_step_it_is_given(saved: Path) -> None:
     assert "f0, step 1 of 1" in invoke("step", saved, "--at", "1").stdout
     assert "no step 2" in told(invoke("step", saved, "--at", "2"))
     assert "expected one of f0" in told(invoke("step", saved, "--compile", "f9"))

@@ -444,7 +444,7 @@ def test_we_trace_through_stock():
     assert compiles(mine) == 1
 
 
-def test_functions_that_look_alike_are_apart():
+def test_functions_that_look_alike_are_separate():
     """Equal code objects of two modules: what is known of one says nothing about the other."""
     made = []
     for value in (1, 2, 3):

@@ -70,7 +70,7 @@ def explored(engine: str, *widths: int) -> CompileData:
 
 
 @pytest.mark.parametrize("engine", ["explorer", "stock"])
-def test_equal_layers_are_told_and_others_are_not(engine: str) -> None:
+def test_equal_layers_are_reported_and_others_are_not(engine: str) -> None:
     same = explored(engine, 8, 8, 8, 8)
     ((function, calls, nodes),) = compile_time.repeated(same)
     assert function == "Block.forward" and calls == 4 and nodes >= 4

@@ -41,7 +41,7 @@ def test_what_is_tried_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         continuations.check_program(continuations.in_a_loop)
 
 
-def test_names_tell_continuations_apart() -> None:
+def test_names_distinguish_continuations() -> None:
     """Code objects are kept by name: one name, one body."""
     seen: dict[str, tuple[tuple[str, ...], int]] = {}
     for function in continuations.PROGRAMS:

@@ -365,11 +365,11 @@ def test_what_graphs_ran_before_the_program_raises_does_not_count() -> None:
     assert judge(Program("", raising, ("R = f(t(3))",) * 2), "eager")[0] in ("same", "better")
 
 
-def test_steps_are_told_apart() -> None:
+def test_steps_are_distinguished() -> None:
     counts = Counts()
-    counts.compiled(test_steps_are_told_apart.__code__)
+    counts.compiled(test_steps_are_distinguished.__code__)
     counts.ended()
-    counts.compiled(test_steps_are_told_apart.__code__)
+    counts.compiled(test_steps_are_distinguished.__code__)
     counts.graphs = 3
     counts.ended()
     assert [(step.graphs, step.recompiles) for step in counts.steps()] == [(0, 0), (3, 1)]

@@ -63,7 +63,7 @@ def record_of(compiles: tuple[CompileData, ...]) -> RecordData:
     return msgspec.structs.replace(empty, compiles=compiles)
 
 
-def test_a_recording_is_told_with_why_no_earlier_one_fitted() -> None:
+def test_a_recording_is_reported_with_why_no_earlier_one_fitted() -> None:
     seen, x = watched(), torch.ones(4)
     cudagraphs.before_record(seen, (manager([]), [x], FUNCTION))
     old = recording(torch.ones(4), CheckInvariantStatus.StaticInputIdxMismatch)
@@ -82,7 +82,7 @@ def test_one_compiled_before_anybody_watched_is_left_out() -> None:
     assert seen.compiles == []
 
 
-def test_parts_of_a_schedule_that_cannot_be_recorded_are_told_with_their_operations() -> None:
+def test_parts_of_a_schedule_that_cannot_be_recorded_are_reported_with_their_operations() -> None:
     seen = watched()
     nodes = [SimpleNamespace(get_name=lambda n=n: f"op{n}", is_gpu=lambda n=n: n != 1) for n in range(3)]
     scheduler = SimpleNamespace(should_partition=lambda node: None if node.is_gpu() else "cpu ops")

@@ -57,12 +57,12 @@ OPERATORS = {name: defined(name, real, fake, **options) for name, (real, fake, o
 def test_what_torch_notes_of_an_operator_is_no_result_of_the_program() -> None:
     operator = defined("noted", doubled, torch.empty_like)
     record = explorer.explore(lambda x: operator(x + 1), time=False)(X)
-    (said,) = (part.said for part in record.data.glance if part.what == "accuracy")
+    (said,) = (part.text for part in record.data.glance if part.what == "accuracy")
     assert said == "equal to eager"
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_way_to_differ_is_told(name: str) -> None:
+def test_each_way_to_differ_is_reported(name: str) -> None:
     operator, said = OPERATORS[name], CASES[name][3]
     given = X.clone()
 

@@ -335,7 +335,7 @@ def held(x: torch.Tensor, sizes: dict[str, list[int]]) -> torch.Tensor:
     return pair[0] + 1
 
 
-def test_what_a_local_held_is_evaluated_by_its_path() -> None:
+def test_what_a_local_was_is_evaluated_by_its_path() -> None:
     record = explorer.explore(held, time=False)(torch.ones(4), {"first": [2, 3]})
     client = Client(Adapter(record.data))
     client.begin(line(held, 2))

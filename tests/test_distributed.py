@@ -46,7 +46,7 @@ def line_of(fn: Any, offset: int) -> str:
     return f"test_distributed.py:{fn.__code__.co_firstlineno + offset}"
 
 
-def test_each_collective_is_told_with_its_group_its_line_and_what_runs_meanwhile(processes: None) -> None:
+def test_each_collective_is_reported_with_its_group_its_line_and_what_runs_meanwhile(processes: None) -> None:
     with nothing_built():
         record = explorer.explore(exchange, engine="stock", time=False)(torch.ones(8, 2), torch.ones(8, 2))
     gather, reduce = record.collectives
@@ -86,7 +86,7 @@ def data_parallel(width: int) -> Record:
     return log.record
 
 
-def test_where_ddp_splits_is_told_with_the_parameters_and_lines_of_each_part(processes: None) -> None:
+def test_where_ddp_splits_is_reported_with_the_parameters_and_lines_of_each_part(processes: None) -> None:
     record = data_parallel(520)  # the second layer alone is 1.08 MB, and a part of 1 MiB is closed
     head, first, second = record.collectives.text().splitlines()
     assert "Net.forward: DDPOptimizer split the graph into 2 parts" in head and head.count("1.05 MB") == 2
@@ -111,7 +111,7 @@ def logged(tmp_path: Path, fn: Any) -> RecordData:
     return imported(tmp_path, in_frame("0/0", "inductor_post_grad_graph", printed))
 
 
-def test_ranks_that_call_other_collectives_are_told(processes: None, tmp_path: Path) -> None:
+def test_ranks_that_call_other_collectives_are_reported(processes: None, tmp_path: Path) -> None:
     def reduced(x: Tensor) -> Tensor:
         y = torch.ops._c10d_functional.all_reduce(x, "sum", "0")
         z = x + 1

@@ -259,7 +259,7 @@ def test_out_is_resized_as_in_eager(backend):
 
 
 @pytest.mark.parametrize("x", [torch.rand(3, 4).T, torch.rand(6).as_strided((2, 3), (1, 1)), torch.rand(3, 4)])
-def test_what_is_told_of_a_resized_out(x):
+def test_what_is_reported_of_a_resized_out(x):
     def sine(x):
         out = torch.tensor(0.75)
         torch.sin(x, out=out)

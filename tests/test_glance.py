@@ -26,7 +26,7 @@ def parts(record: data.RecordData, engine: str = "explorer") -> dict[str, PartDa
 
 def said(record: data.RecordData, what: str) -> tuple[str, str]:
     part = parts(record)[what]
-    return part.said, part.state
+    return part.text, part.state
 
 
 def clean() -> data.RecordData:
@@ -52,12 +52,12 @@ def test_each_part_leads_to_its_pane() -> None:
     assert {part.state for part in found.values()} == {"ok"}
     panes = {"timing", "schedule", "breaks", "guards", "recompiles", "memory", "timeline"}
     assert {part.pane for part in found.values()} == panes
-    assert found["speed"].said == "2x faster than eager (1.9 to 2.1)"
-    assert found["accuracy"].said == "equal to eager"
-    assert found["operations"].said == "1 operation became 1 kernel and 1 library call"
-    assert found["guards"].said == "4 guards (3 on the program's values, 1 on torch's state)"
-    assert found["memory"].said == "peak memory 2.05 kB (eager 4.1 kB)"
-    assert found["compile"].said == "compiled in 400 ms"
+    assert found["speed"].text == "2x faster than eager (1.9 to 2.1)"
+    assert found["accuracy"].text == "equal to eager"
+    assert found["operations"].text == "1 operation became 1 kernel and 1 library call"
+    assert found["guards"].text == "4 guards (3 on the program's values, 1 on torch's state)"
+    assert found["memory"].text == "peak memory 2.05 kB (eager 4.1 kB)"
+    assert found["compile"].text == "compiled in 400 ms"
 
 
 def test_what_is_wrong_comes_first() -> None:
@@ -67,7 +67,7 @@ def test_what_is_wrong_comes_first() -> None:
     assert glance.lines(sample())[0] == "! the program raises ValueError at scaled.py:3: it went wrong"
 
 
-def test_an_error_of_torch_is_told_by_what_the_operator_raised() -> None:
+def test_an_error_of_torch_is_reported_by_what_the_operator_raised() -> None:
     wrapped = "RuntimeError when making fake tensor call\n  Explanation: ...: got RuntimeError('sizes differ, 4 and 5')"
     error = replace(sample().errors[0], kind="TorchRuntimeError", message=wrapped)
     first = glance.lines(glance.with_glance(replace(sample(), errors=(error,))))[0]
@@ -81,21 +81,21 @@ def test_a_break_is_one_place_of_the_program() -> None:
         CompileData(f"f{n}", f"frame{n}", 0, 0.1, breaks=(BreakData(why, f"f{n}@2", span, (), ()),)) for n in range(2)
     ]
     found = parts(replace(clean(), compiles=tuple(frames)))["breaks"]
-    assert found.said == "1 graph break: call of print at step.py:4 (in 2 compiles)"
+    assert found.text == "1 graph break: call of print at step.py:4 (in 2 compiles)"
     assert (found.state, found.compile) == ("attention", "f1")
     more = [replace(frames[0].breaks[0], span=replace(span, line=line)) for line in range(5)]
     found = parts(replace(clean(), compiles=(replace(frames[0], breaks=tuple(more)),)))["breaks"]
-    assert found.said == "5 graph breaks: call of print at step.py:0; call of print at step.py:1 and 3 more"
+    assert found.text == "5 graph breaks: call of print at step.py:0; call of print at step.py:1 and 3 more"
 
 
-def test_a_break_without_a_line_is_not_told_by_a_number_of_the_recorder() -> None:
+def test_a_break_without_a_line_is_not_reported_by_a_number_of_the_recorder() -> None:
     broke = BreakData(WhyData("break.print", "call of print"), "f0@4", None, (), ())
     record = replace(sample(), compiles=(replace(sample().compiles[0], breaks=(broke,)),))
     (told,) = text.breaks(record)
     assert told.startswith("a line that is not known  call of print")
 
 
-def test_results_that_differ_are_said_to() -> None:
+def test_results_that_differ_are_reported_to() -> None:
     divergence = DivergenceData("f0", "forward", "aten.mul", "k0", 1.0, span=SpanData("/home/me/step.py", 12, 12))
     off = AccuracyData(0.03, 1.0, "output", "output", 3, divergence)
     assert said(accurate(off), "accuracy") == ("differs from eager by up to 0.03 in output at step.py:12", "wrong")
@@ -137,7 +137,7 @@ def test_speed_is_one_honest_sentence(eager: list[float], ours: list[float], exp
     first, second = record.timing.contestants
     timing = replace(record.timing, contestants=(first, replace(second, speed=speed(eager, ours))))
     found = parts(replace(record, timing=timing))["speed"]
-    assert expected in found.said and found.state == state
+    assert expected in found.text and found.state == state
 
 
 def test_what_was_not_done_is_not_claimed() -> None:
@@ -155,7 +155,7 @@ def test_what_was_not_done_is_not_claimed() -> None:
     assert said(served, "operations") == (same, "unknown")
     printed = repr(Record(served))
     assert "captured again, its code from a cache: " in printed and "0 kernels" not in printed
-    assert [part.said for part in glance.glance(empty())] == ["nothing was compiled"]
+    assert [part.text for part in glance.glance(empty())] == ["nothing was compiled"]
 
 
 @pytest.mark.parametrize("seconds", [False, 0.05])
@@ -164,7 +164,7 @@ def test_neither_speed_nor_results_are_claimed_of_code_that_did_not_run(seconds:
         pytest.skip("there is such a GPU here")
     record = explorer.explore(torch.relu, target="cuda:sm_90", time=seconds)(torch.ones(4))
     assert record.timing is None
-    told = [part.said for part in record.data.glance]
+    told = [part.text for part in record.data.glance]
     assert {"not timed", "not compared with eager"} <= set(told) and not any("peak memory" in each for each in told)
 
 
@@ -203,7 +203,7 @@ def test_a_graph_that_runs_eagerly_is_not_counted_as_python_between_graphs() -> 
     assert "between graphs" not in repr(record) and "timing was not asked for" in repr(record.eager)
 
 
-def test_times_of_graphs_alone_are_said_to_be() -> None:
+def test_times_of_graphs_alone_are_reported_to_be() -> None:
     def printing(x):
         print("once")
         return x + 1
@@ -238,7 +238,7 @@ def test_the_strip_has_its_parts_from_the_first_and_they_fill_in(engine: str) ->
     captured = replace(begun, compiles=(replace(clean().compiles[0], halves=()),))
     then = glance.glance(captured, whole=False)
     assert [(part.what, part.engine) for part in then] == [(part.what, part.engine) for part in first]
-    assert [part.said for part in then if part not in first] == ["captured 1 operation"]
+    assert [part.text for part in then if part not in first] == ["captured 1 operation"]
     assert {part.what for part in glance.glance(clean())} == {part.what for part in first}
 
 
@@ -259,7 +259,7 @@ def test_a_watched_program_has_the_times_of_its_calls_and_nothing_of_eager() -> 
 
 def test_every_view_begins_with_it(tmp_path: Path) -> None:
     record = explorer.explore(lambda x: torch.relu(x) * 2)(torch.ones(64))
-    sentences = [part.said for part in record.data.glance]
+    sentences = [part.text for part in record.data.glance]
     assert "2 operations became 1 kernel" in sentences
     for shown in (repr(record), record.text()):
         assert all(sentence in "\n".join(shown.splitlines()[1:5]) for sentence in sentences)
@@ -278,8 +278,8 @@ def test_two_engines_are_two_rows() -> None:
     ours, stock = parts(both), parts(both, "stock")
     assert list(ours) == list(stock)
     assert {part.compile for part in stock.values()} == {"s0"}
-    assert said(both, "accuracy")[0] == "equal to eager" and stock["accuracy"].said == "not compared with eager"
-    assert stock["compile"].said == "compiled in 400 ms (1 s of it watching)"
+    assert said(both, "accuracy")[0] == "equal to eager" and stock["accuracy"].text == "not compared with eager"
+    assert stock["compile"].text == "compiled in 400 ms (1 s of it watching)"
     rows = glance.lines(replace(both, glance=glance.glance(both)))
     assert [row.partition(":")[0] for row in rows] == ["explorer", "stock"]
 
@@ -348,12 +348,12 @@ def test_a_loop_that_goes_on_after_a_break_is_recompiled_for_its_position() -> N
         return [row.mean().item() for row in x.unbind(0)]
 
     record = explorer.explore(listed, time=False)(torch.randn(3, 4))
-    recompiled = parts(record.data)["recompiles"].said
+    recompiled = parts(record.data)["recompiles"].text
     assert "is at position 2 of 3, expected at position 1 of 3" in recompiled and "<tuple_iterator" not in recompiled
 
 
 @pytest.mark.parametrize("engine", ["explorer", "stock"])
-def test_what_fullgraph_refuses_is_the_break_and_nothing_is_said_of_what_never_was(engine: str) -> None:
+def test_what_fullgraph_refuses_is_the_break_and_nothing_else_is_reported(engine: str) -> None:
     def prints(x):
         y = x * 2
         print("between")

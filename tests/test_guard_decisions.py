@@ -274,7 +274,7 @@ def test_the_grammar(op: str, numbers: tuple[float, ...], expected: float) -> No
     assert relation(shape).holds is (expected if isinstance(expected, bool) else True)
 
 
-def test_one_part_may_settle_it() -> None:
+def test_one_part_may_decide_it() -> None:
     true = ExpressionData("==", (leaf("number", 1), leaf("number", 1)))
     unknown = ExpressionData("==", (leaf("size", 0, "L['y']"), leaf("number", 1)))
     assert relation(ExpressionData("or", (unknown, true))).holds is True

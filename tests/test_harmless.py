@@ -170,7 +170,7 @@ SPEAKING = {
 
 @pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
 @pytest.mark.parametrize("speaking", SPEAKING)
-def test_compiled_code_that_prints_other_text_than_eager_is_told(speaking: str, engine: dict[str, Any]) -> None:
+def test_compiled_code_that_prints_other_text_than_eager_is_reported(speaking: str, engine: dict[str, Any]) -> None:
     for asks, told in (("torch.compiler.is_compiling()", SPEAKING[speaking]), ("False", "")):
         space: dict[str, Any] = {"torch": torch, "sys": sys, "logging": logging, "warnings": warnings}
         exec(f"def body(x):\n mode = 'compiled' if {asks} else 'eager'\n {speaking}\n return x.tanh() + 1", space)
@@ -526,7 +526,7 @@ def test_a_module_is_left_as_its_eager_call_leaves_it(call: Callable[[nn.Module]
     assert not different(dict(called.state_dict()), dict(explored.state_dict()))
 
 
-def test_the_memory_of_a_program_that_profiles_itself_is_not_told() -> None:
+def test_the_memory_of_a_program_that_profiles_itself_is_not_reported() -> None:
     def profiled() -> torch.Tensor:
         with torch.autograd.profiler.profile():
             return torch.ones(3) + 1
@@ -638,7 +638,7 @@ class Ending:
 
 
 @pytest.mark.parametrize("listening", (heard, kept_inside))
-def test_what_others_left_is_not_told_of_a_call_that_collects_it(
+def test_what_others_left_is_not_reported_of_a_call_that_collects_it(
     listening: Callable[[], Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     left = tmp_path / "left"
@@ -651,7 +651,7 @@ def test_what_others_left_is_not_told_of_a_call_that_collects_it(
     assert not [each for each in gc.callbacks if each.__module__.startswith("explorer.")]
 
 
-def test_a_collection_at_any_moment_is_not_told(tmp_path: Path) -> None:
+def test_a_collection_at_any_moment_is_not_reported(tmp_path: Path) -> None:
     """Of the two that listen, none is without the other's knowledge of the collector."""
     with noted() as said:
         Ending(tmp_path / "left")
@@ -664,7 +664,7 @@ def test_a_collection_at_any_moment_is_not_told(tmp_path: Path) -> None:
     assert not said and "call os.remove" not in outside
 
 
-def test_what_the_call_itself_ends_is_told(tmp_path: Path) -> None:
+def test_what_the_call_itself_ends_is_reported(tmp_path: Path) -> None:
     ending = Ending(tmp_path / "left")
     ending.itself = None
     with noted() as said, heard() as outside:
@@ -672,7 +672,7 @@ def test_what_the_call_itself_ends_is_told(tmp_path: Path) -> None:
     assert outside == ["call os.remove"] and said == {"print"}
 
 
-def test_a_backward_that_raises_in_eager_is_told_and_not_raised() -> None:
+def test_a_backward_that_raises_in_eager_is_reported_and_not_raised() -> None:
     module, x = torch.nn.BatchNorm1d(3), torch.randn(4, 3)
 
     def body(x: torch.Tensor) -> torch.Tensor:

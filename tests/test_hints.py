@@ -24,7 +24,7 @@ def without_code(x: torch.Tensor) -> torch.Tensor:
     return torch.linalg.solve(x, x.sin())
 
 
-def test_an_operator_without_generated_code_is_told_with_its_line() -> None:
+def test_an_operator_without_generated_code_is_reported_with_its_line() -> None:
     record = explorer.explore(without_code, engine="stock", time=False)(torch.eye(3))
     (told,) = [line for line in record.hints.text().splitlines() if "solve" in line]
     line = without_code.__code__.co_firstlineno + 1
@@ -64,7 +64,7 @@ SAID = (
 )  # fmt: skip
 
 
-def test_each_hint_is_told_in_plain_words_and_an_unknown_one_as_it_is() -> None:
+def test_each_hint_is_reported_in_plain_words_and_an_unknown_one_as_it_is() -> None:
     base = sample()
     events = tuple(EventData("PerformanceHint", {"said": said, "at": "/a/step.py:7"}) for said in (*SAID, *SAID[-1:]))
     compile = msgspec.structs.replace(base.compiles[0], events=events)

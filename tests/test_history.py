@@ -43,13 +43,13 @@ CHANGES: dict[str, tuple[tuple[tuple[object, ...], ...], str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_changed_is_told_with_its_values_and_what_stops_it(name: str) -> None:
+def test_what_changed_is_reported_with_its_values_and_what_stops_it(name: str) -> None:
     calls, said, was, now = CHANGES[name]
     first, second = watched(scaled, *calls).data.history
     assert (first.first, first.made, first.changes) == (1, ("f0",), ())
     assert second.made == ("f0.1",)
     [change] = second.changes
-    assert (change.said, change.was, change.now) == (said, was, now)
+    assert (change.failure, change.was, change.now) == (said, was, now)
     assert change.of == "f0" and change.stops
 
 
@@ -77,7 +77,7 @@ def test_without_counted_calls_the_compiles_stand_alone() -> None:
     assert all(isinstance(row, ServedData) for row in alone.data.history)
 
 
-def test_a_compile_that_served_no_call_is_told_so() -> None:
+def test_a_compile_that_served_no_call_is_reported() -> None:
     record = watched(scaled, (A, 2), (B, 2), (A.double(), 2))
     [calls] = record.data.calls
     served = (calls.served[0], calls.served[2])
@@ -97,7 +97,7 @@ STOCKS = {
 
 
 @pytest.mark.parametrize("name", STOCKS)
-def test_of_stock_it_is_told_alike(name: str) -> None:
+def test_of_stock_it_is_reported_alike(name: str) -> None:
     first, second, said, stops = STOCKS[name]
     torch._dynamo.reset()
     step = torch.compile(lambda x, k: x * k, backend="eager")
@@ -105,7 +105,7 @@ def test_of_stock_it_is_told_alike(name: str) -> None:
         step(*first)
         step(*second)
     [change] = log.record.data.history[1].changes
-    assert change.said == said and stops in change.stops
+    assert change.failure == said and stops in change.stops
 
 
 class Scales:
@@ -118,7 +118,7 @@ def mixed(x: torch.Tensor, n: float, of: Scales) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("engine", ["explorer", "stock"])
-def test_all_that_changed_is_told_and_which_guard_failed_first(engine: str) -> None:
+def test_all_that_changed_is_reported_and_which_guard_failed_first(engine: str) -> None:
     torch._dynamo.reset()
     compiled = (
         torch.compile(mixed, backend="eager") if engine == "stock" else explorer.compile(mixed, backend="aot_eager")
@@ -131,20 +131,20 @@ def test_all_that_changed_is_told_and_which_guard_failed_first(engine: str) -> N
         compiled(B.double()[None], 3, of)
     record = log.record
     second, third = (row.changes for row in record.data.history[1:])
-    assert {each.said for each in second} == {
+    assert {each.failure for each in second} == {
         "x.size(0) is 5, expected 4", "n is 3, expected 2", "of.by['a'] is 3.0, expected 2.0",
     }  # fmt: skip
     assert [each.also for each in second] == [False, True, True]
     rank = "x.dim()" if engine == "stock" else "x.rank"
-    assert [(each.said, each.also) for each in third] == [
+    assert [(each.failure, each.also) for each in third] == [
         ("x.dtype is float64, expected float32", False), (f"{rank} is 2, expected 1", True),
     ]  # fmt: skip
     part = next(each for each in record.data.glance if each.what == "recompiles")
-    assert f"{second[0].said} (2 more changes)" in part.said and f"(also {third[1].said})" in part.said
-    assert f"; also {second[1].said} (" in lines(record.data, {})[2]
+    assert f"{second[0].failure} (2 more changes)" in part.text and f"(also {third[1].failure})" in part.text
+    assert f"; also {second[1].failure} (" in lines(record.data, {})[2]
 
 
-def test_what_did_not_change_or_may_is_not_told() -> None:
+def test_what_did_not_change_or_may_is_not_reported() -> None:
     """A size that the earlier compile takes as it is, zeros of both signs, and what reading it would run."""
     class Read:
         @property
@@ -162,13 +162,13 @@ def test_what_did_not_change_or_may_is_not_told() -> None:
         compiled(A, True, 0.0, Read())
         compiled(B, False, -0.0, Read())
     [change] = log.record.data.history[1].changes
-    assert change.said == "n is False, expected True" and not reads
+    assert change.failure == "n is False, expected True" and not reads
 
 
-def test_facts_of_one_tensor_that_change_together_are_told_one_by_one() -> None:
+def test_facts_of_one_tensor_that_change_together_are_reported_one_by_one() -> None:
     record = watched(scaled, (A, 2), (A.double().requires_grad_(), 2))
     _, second = record.data.history
-    assert [(change.said, change.was, change.now) for change in second.changes] == [
+    assert [(change.failure, change.was, change.now) for change in second.changes] == [
         ("x.dtype is float64, expected float32", "float32", "float64"),
         ("x.requires_grad is True, expected False", "False", "True"),
     ]

@@ -83,7 +83,7 @@ def test_a_log_without_an_end_is_cut(limit: str, tmp_path: Path, monkeypatch) ->
     assert sum(len(compile.stages) for compile in found.compiles) <= 20
 
 
-def test_texts_beyond_what_a_record_keeps_are_cut_and_told(tmp_path: Path, monkeypatch) -> None:
+def test_texts_beyond_what_a_record_keeps_are_cut_and_reported(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("explorer.records.logs.trace.MOST_TEXT", 3000)
     file = tmp_path / "long.log"
     payload = "".join(f"\tline {n}\n" for n in range(200))
@@ -204,7 +204,7 @@ def test_a_rank_that_cannot_be_one(rank: str, tmp_path: Path) -> None:
     assert found.data.missing == () and len(found) == 1
 
 
-def test_ranks_far_apart_are_told_as_ranges(tmp_path: Path) -> None:
+def test_ranks_far_apart_are_reported_as_ranges(tmp_path: Path) -> None:
     made = [Record(msgspec.structs.replace(empty(), environment={"rank": rank})) for rank in ("3", "999999")]
     assert "ranks 0 to 2, 4 to 999998 left no logs here" in Ranks.of(made).text()
 

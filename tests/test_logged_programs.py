@@ -142,7 +142,7 @@ def test_a_backward_after_a_reset_is_of_the_compile_before_it(logs):
     assert [half.name for half in by_id["s0#2"].halves] == ["inference"]
 
 
-def test_logs_of_several_processes_joined_are_told_apart(logs, tmp_path):
+def test_logs_of_several_processes_joined_are_distinguished(logs, tmp_path):
     names = ["recompiles", "resets", "branches_and_breaks"]
     joined = tmp_path / "joined.log"
     texts = [of(logs, name)[0].read_text() for name in names]
@@ -170,7 +170,7 @@ def test_what_torch_logs_prints_is_refused_in_one_sentence(tmp_path):
         read(file)
 
 
-def test_ranks_of_the_same_number_joined_are_told_apart(tmp_path):
+def test_ranks_of_the_same_number_joined_are_distinguished(tmp_path):
     ranks = sorted(LOGS.iterdir())
     texts = [gzip.decompress(each.read_bytes()).decode() for each in ranks]
     joined = tmp_path / "joined.log"

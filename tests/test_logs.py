@@ -395,7 +395,7 @@ def test_a_sound_log_is_not_called_damaged(change, tmp_path):
     assert not found.error and all(0 <= stage.started < 10 for stage in found.compiles[0].stages)
 
 
-def test_compiled_autograd_and_attempts_are_told_apart(tmp_path):
+def test_compiled_autograd_and_attempts_are_distinguished(tmp_path):
     tensor = {"id": 0, "dtype": "torch.float32", "device": "device(type='cpu')", "size": [2], "stride": [1]}
     about = {"frame_id": 1, "frame_compile_id": 0, "attempt": 0}
     told = [(kind, fields, {**about, "attempt": n}) for n in range(2) for kind, fields in
@@ -571,7 +571,7 @@ def test_what_is_a_process_s_own_is_no_difference(ranks):
     assert {each.kinds for each in ranked("twins", [record, twin]).compiles} == {("A", "A")}
 
 
-def test_graphs_of_the_same_name_are_told_apart(ranks):
+def test_graphs_of_the_same_name_are_distinguished(ranks):
     """In a log, forward and backward have a graph before and after post-grad passes each."""
     record = ranks.data.records[0]
     (compile,) = (each for each in record.compiles if each.id == "s0")

@@ -190,7 +190,7 @@ def test_shapes_with_equal_element_counts_match_in_groups(sizes: list[int], seed
 
 
 @pytest.mark.parametrize("cuts", [[64], [8, 64], [8, 12]])
-def test_an_axis_is_split_where_a_view_takes_it_apart(cuts: list[int]) -> None:
+def test_an_axis_is_split_where_a_view_splits_it(cuts: list[int]) -> None:
     x = torch.randn(3, 768 // cuts[-1] if len(cuts) == 1 else 12, cuts[-1])
 
     def fn(x: Tensor) -> Tensor:

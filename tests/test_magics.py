@@ -179,7 +179,7 @@ def test_a_return_outside_a_function_is_pythons(shell):
         ("%%explore\ny = await count(x)", ""),
     ],
 )
-def test_nothing_to_explore_is_said(shell, cell, said):
+def test_nothing_to_explore_is_reported(shell, cell, said):
     done = shell.run(cell)
     if said:
         assert done.success
@@ -276,7 +276,7 @@ def test_the_users_gradients_and_steps_are_those_of_one_run(shell):
     assert left[0][2] == left[1][2]
 
 
-def test_backward_of_an_earlier_cells_loss_is_said_and_runs(shell):
+def test_backward_of_an_earlier_cells_loss_is_reported_and_runs(shell):
     shell.run("m = torch.nn.Linear(4, 1)\nloss = m(x).sum()")
     done = shell.run("%%explore\nloss.backward()")
     assert done.success
@@ -460,7 +460,7 @@ def test_panes_are_named_in_the_outputs_metadata(shell):
         ("y = x", "statements below"),
     ],
 )
-def test_a_wrong_option_is_said_before_the_cell_runs(shell, line, said):
+def test_a_wrong_option_is_reported_before_the_cell_runs(shell, line, said):
     done = shell.run(f"%%explore {line}\ny = count(x)")
     assert not done.success
     assert said in done.error + done.out
@@ -644,7 +644,7 @@ def test_calls_of_what_the_cell_compiles_itself_are_calls(shell):
     rows = [(row.first, row.last, row.compiles, row.made) for row in done.record.history]
     assert rows == [(1, 1, ("f0",), ("f0",)), (2, 2, ("f0.1",), ("f0.1",)), (3, 3, ("f0.1",), ())]
     [change] = done.record.history[1].changes
-    assert (change.said, change.was, change.now) == ("x.size(0) is 5, expected 4", "4", "5")
+    assert (change.failure, change.was, change.now) == ("x.size(0) is 5, expected 4", "4", "5")
     assert "mark_dynamic(x, 0)" in change.stops
     printed = repr(shell.names["record"])
     assert re.search(r"call 2 +f0.1 +compiled again: x.size\(0\) is 5, expected 4 \(In\[\d+\]:\d\)", printed)

@@ -21,7 +21,7 @@ from records import sample
 
 
 @pytest.mark.parametrize("seed", range(80))
-def test_the_peak_is_that_of_looking_at_each_step(seed: int) -> None:
+def test_the_peak_is_that_of_each_step(seed: int) -> None:
     chosen = random.Random(seed)
     buffers: list[BufferData] = []
     owners: dict[str, str] = {}
@@ -55,7 +55,7 @@ def block(x, w):
     return (y.softmax(-1) + x[..., :1]).sum(0)
 
 
-def test_a_pane_is_told_of_files_by_name_and_of_files_of_one_name_by_path() -> None:
+def test_a_pane_is_reported_of_files_by_name_and_of_files_of_one_name_by_path() -> None:
     record = explorer.explore(block, time=0.05)(torch.randn(64, 16), torch.randn(16, 16, requires_grad=True)).data
 
     def told(record: RecordData) -> str:
@@ -174,7 +174,7 @@ class TwoLinear(torch.nn.Module):
         return self.down(torch.relu(self.up(x))).sum()
 
 
-def test_what_eager_keeps_is_told_by_line_and_module_beside_what_is_compiled() -> None:
+def test_what_eager_keeps_is_reported_by_line_and_module_beside_what_is_compiled() -> None:
     record = explorer.explore(TwoLinear(), time=0.05)(torch.randn(16, 8))
     (eager,) = (each for each in record.timing.contestants if each.name == "eager")
     place = f"{__file__}:{TwoLinear.forward.__code__.co_firstlineno + 1}"

@@ -44,7 +44,7 @@ def test_a_trace_takes_one_branch_for_all(branch):
     assert answers(branch, "torch.jit.trace")["as captured"] == "right"
     assert answers(branch, "torch.jit.trace")["other values"] == "wrong"
     assert "values" in branch["torch.jit.trace"].baked
-    assert any("TracerWarning" in said for said in branch["torch.jit.trace"].said)
+    assert any("TracerWarning" in said for said in branch["torch.jit.trace"].warnings)
 
 
 def test_a_script_keeps_both_branches(branch):
@@ -213,7 +213,7 @@ def test_texts_of_exporters_lead_to_the_lines_of_the_program(method):
 def test_what_a_method_writes_is_kept_with_it(capfd):
     found = compared("branch", ["torch.export"])["torch.export"]
     assert "data-dependent" in found.error and "torch.cond" in found.meaning
-    assert any("def forward" in said for said in found.said), "the graph so far, which export writes to standard error"
+    assert any("def forward" in each for each in found.warnings), "the graph, which export writes to standard error"
     assert capfd.readouterr().err == ""
 
 

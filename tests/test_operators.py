@@ -405,7 +405,7 @@ def outs_apart(x, out=None):
     return x + 1 if out is None else out.copy_(x)
 
 
-def test_samples_that_eager_does_not_settle():
+def test_samples_that_eager_does_not_determine():
     """Rounding that a run in float64 explains is right; where eager contradicts itself, that is told apart."""
     x, out = torch.randn(8), torch.zeros(8)
     told = Sample(outs_apart, (x,), {"out": out}, "out= dense")

@@ -267,7 +267,7 @@ def test_two_storages_over_the_same_memory(write, beside):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("apart", [True, False])
-def test_only_inputs_apart_are_handed_to_another_backend(apart):
+def test_only_separate_inputs_are_handed_to_another_backend(apart):
     """Which is told without an address: a fake tensor has none."""
     handed = []
 

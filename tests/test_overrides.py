@@ -440,7 +440,7 @@ torch.einsum("ij,kj->ik", x, x) | sum([x, x]) | max(x.sum(), x.mean()) | f"{x.dt
 
 @pytest.mark.parametrize("cls", [torch.Tensor, Plain], ids=lambda cls: cls.__name__)
 @pytest.mark.parametrize("expression", filter(None, map(str.strip, SEEN_BY_MODES.replace("\n", "|").split("|"))))
-def test_a_mode_is_told_of_the_same_calls(expression, cls):
+def test_a_mode_is_reported_of_the_same_calls(expression, cls):
     found = []
     for compile in (lambda function: function, explorer.compile):
         torch.manual_seed(0)

@@ -118,7 +118,7 @@ def outside(f: Callable[[torch.Tensor], Any], x: torch.Tensor, log: Watch) -> No
 
 @pytest.mark.parametrize("way", (explored, watched, outside))
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_a_program_raises_is_told_with_its_line(name: str, way: Callable[..., None], tmp_path: Path) -> None:
+def test_what_a_program_raises_is_reported_with_its_line(name: str, way: Callable[..., None], tmp_path: Path) -> None:
     space, place = made(name, tmp_path / "program.py")
     log = explorer.watch(live=False)
     with pytest.raises(BaseException) as caught:
@@ -128,7 +128,7 @@ def test_what_a_program_raises_is_told_with_its_line(name: str, way: Callable[..
 
 
 @pytest.mark.parametrize("name", ("in a nested function", "an end", "an interrupt", "in a backward", "without a text"))
-def test_what_a_script_raises_is_told_with_its_line(name: str, tmp_path: Path) -> None:
+def test_what_a_script_raises_is_reported_with_its_line(name: str, tmp_path: Path) -> None:
     last = "torch.compile(lambda x: x.sin(), backend='eager')(torch.ones(3)); f(torch.ones(3, 3))"
     space, _ = made(name, tmp_path / "program.py")
     with pytest.raises(BaseException) as caught:
@@ -149,7 +149,7 @@ def test_a_script_that_ends_well_has_no_error(code: str, tmp_path: Path) -> None
     assert not log.record.errors and not log.record.data.notes[:-1]
 
 
-def test_causes_are_told_with_their_lines(tmp_path: Path) -> None:
+def test_causes_are_reported_with_their_lines(tmp_path: Path) -> None:
     space, _ = made("chained", tmp_path / "program.py")
     log = explorer.watch(live=False)
     with pytest.raises(Exception, match="no element"), log:

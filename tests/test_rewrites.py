@@ -97,7 +97,7 @@ def test_rewrites_are_kept_in_a_file_and_walked_in_a_terminal(tmp_path: Path) ->
     assert found.exit_code == 0 and "constant folding" in found.stdout
 
 
-def test_a_pass_that_raises_is_told_as_the_persons() -> None:
+def test_a_pass_that_raises_is_reported_as_the_persons() -> None:
     def broken(module: torch.fx.GraphModule) -> None:
         raise KeyError("no such node")
 

@@ -51,7 +51,7 @@ def pointwise(name: str, source: str, size: int, *, shift: int = 0, op: str = "e
 
 
 @pytest.mark.parametrize("pair", REFUSED, ids=lambda pair: pair.code)
-def test_each_refusal_and_what_removing_its_obstacle_does(pair):
+def test_each_reason_against_fusion_and_what_removing_its_obstacle_does(pair):
     made, first, second = asked(pair.blocked)
     verdict = explain(made, first, second)
     assert (verdict.ok, verdict.why.code) == (False, pair.code)
@@ -75,7 +75,7 @@ def test_every_fusion_reason_has_a_case():
     assert {code for code in declared if code.startswith(("fuse.", "refuse."))} == shown - {CHAIN} | here
 
 
-def test_devices_are_kept_apart():
+def test_devices_are_kept_separate():
     loops = Loops(
         "f",
         (Buffer("x", layout(8), "input"),),
@@ -91,7 +91,7 @@ def test_fusion_can_be_switched_off():
     assert explain(made, *(op.id for op in made.dependencies.loops.operations)).why.code == reasons.DISABLED
 
 
-def test_a_pair_can_be_kept_apart_whatever_else_is_fused():
+def test_a_pair_can_be_kept_separate_whatever_else_is_fused():
     dependencies = DEPENDENCIES(lowered(lambda x: (y := x.exp(), z := y.sum(1), z + 1), torch.randn(4, 8))[0])
     ids = [op.id for op in dependencies.loops.operations]
     assert [kernel.ids for kernel in kernels(FUSE(dependencies))] == [tuple(ids)]
@@ -136,7 +136,7 @@ def crowd(x):
         (crowd, [(40, 3)]),
     ],
 )
-def test_every_two_kernels_have_one_reason_to_be_apart(fn, shapes):
+def test_every_two_kernels_have_one_reason_not_to_be_fused(fn, shapes):
     """Listed; or it is for all kernels between which none is listed, which then share nothing."""
     made = fused(fn, *(torch.randn(shape) for shape in shapes))
     home = {id: item.id for item in made.items for id in (item.ids if isinstance(item, FusedKernel) else (item.id,))}

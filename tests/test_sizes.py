@@ -321,7 +321,7 @@ def test_a_zero_has_a_sign(read: Callable[[Any], Any]) -> None:
         assert repr(compiled(torch.ones(2), k)[1]) == repr(program(torch.ones(2), k)[1])
 
 
-def test_shapes_that_numbers_tell_apart_hold_no_size():
+def test_shapes_that_numbers_distinguish_hold_no_size():
     compiles = []
 
     def backend(module, inputs):

@@ -109,7 +109,7 @@ def appended_to_meanwhile(x: torch.Tensor) -> torch.Tensor:
     return x + len(last)
 
 
-def test_what_an_instruction_changes_after_the_steps_inside_it_is_told() -> None:
+def test_what_an_instruction_changes_after_the_steps_inside_it_is_reported() -> None:
     (compile,) = explorer.explore(appended_to_meanwhile, time=False)(torch.ones(3)).data.compiles
     steps = replayed(compile)
     inside = {locals["parts"] for instruction, _, _, locals in steps if "more" in instruction and "parts" in locals}

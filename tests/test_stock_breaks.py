@@ -91,7 +91,7 @@ def test_a_fix_that_a_setting_makes_is_tried(name: str, setting: str) -> None:
     assert getattr(torch._dynamo.config, setting) == before
 
 
-def test_a_fix_that_leaves_out_what_is_logged_is_said_to() -> None:
+def test_a_fix_that_leaves_out_what_is_logged_is_reported_to() -> None:
     said, (whole,) = fixed("third_party_logging")
     assert not whole.breaks and "ignore_logging_functions" in said
     assert "but results differ from eager's: printed line 1: nothing instead of 'log " in said
@@ -112,7 +112,7 @@ def test_a_fix_that_takes_a_person_stays_untried() -> None:
     assert said.startswith("Fix (not tried): ") and not compiles
 
 
-def test_a_fix_that_does_not_help_is_said_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fix_that_does_not_help_is_reported_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
     useless = Fix("set verbose", {"verbose": True})
     monkeypatch.setattr(breaks, "fix_of", lambda found, statement: useless)
     said, compiles = fixed("branch_on_data")
@@ -242,7 +242,7 @@ def test_a_size_that_only_a_run_tells_loses_nothing() -> None:
     assert not [event for compile in record.data.compiles for event in compile.events if event.kind == "HookFailed"]
 
 
-def test_a_message_is_taken_apart() -> None:
+def test_a_message_is_parsed() -> None:
     message = (
         "Graph break under GenericContextWrappingVariable\n  Explanation: Attempted\n    on two lines.\n"
         "  Hint: Move it.\n  Hint: Or\n    not.\n\n  Developer debug context: managers: [x]\n\n"

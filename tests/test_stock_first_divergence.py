@@ -137,7 +137,7 @@ def counting(x: Tensor, w: Tensor) -> Tensor:
     return x @ w * CALLS[0]
 
 
-def test_a_program_that_gives_something_else_each_time_is_said_to() -> None:
+def test_a_program_that_gives_something_else_each_time_is_reported_to() -> None:
     first = found(counting, *inputs())
     assert first is not None and not first.node
     assert "eager differs from itself when called again" in first.detail
@@ -244,7 +244,7 @@ def test_what_is_computed_beside_random_numbers_is_compared() -> None:
     assert lines(first) == line_of(both, "dropout") and first is not None and first.node == "aten.tanh"
 
 
-def test_a_compile_that_fails_is_said_to() -> None:
+def test_a_compile_that_fails_is_reported_to() -> None:
     def backend(module: fx.GraphModule, inputs: Any) -> Any:
         raise RuntimeError("this backend fails")
 
@@ -290,7 +290,7 @@ def test_random_numbers_are_not_looked_into_unasked() -> None:
     assert first is not None and "other random numbers than eager" in first.detail
 
 
-def test_random_numbers_are_told_of_a_function_that_is_not_called_again() -> None:
+def test_random_numbers_are_reported_of_a_function_that_is_not_called_again() -> None:
     seen = []
 
     def program(x: torch.Tensor) -> torch.Tensor:

@@ -205,7 +205,7 @@ AMBIENT: list[tuple[str, Callable[[], Any]]] = [
 
 
 @pytest.mark.parametrize(("words", "world"), AMBIENT)
-def test_guards_about_torch_are_told_apart(words: str, world: Callable[[], Any]) -> None:
+def test_guards_about_torch_are_distinguished(words: str, world: Callable[[], Any]) -> None:
     found = [guard for guard in guards_of(plain, (2, True, "s", X), {}) if guard.of_torch]
     assert any(guard.words.startswith(words) for guard in found)
     with counted(plain, {}) as (compiled, compiles):

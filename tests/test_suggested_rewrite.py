@@ -129,7 +129,7 @@ def test_nothing_is_suggested_where_both_sides_cannot_be_computed(fn: Callable[.
     assert set(rewrites(fn)) == {()}
 
 
-def test_it_is_printed_and_on_the_page_and_said_not_to_have_run() -> None:
+def test_it_is_printed_and_on_the_page_and_reported_as_not_run() -> None:
     record = explorer.explore(assigns, time=False)(torch.ones(2, 4))
     for text in (str(record.breaks), html.page(record.data)):
         assert "rite instead (computes both sides; not tried: fixes=True does)" in text

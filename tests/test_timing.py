@@ -42,20 +42,20 @@ def test_a_ratio_is_given_only_where_it_is_no_noise() -> None:
     draw = random.Random(1)
     noisy = [draw.lognormvariate(0, 1) for _ in range(20)]
     noisier = speed(noisy, [draw.lognormvariate(0, 1) for _ in range(20)])
-    assert noisier.times is None and "too noisy to compare with eager" in noisier.said
+    assert noisier.times is None and "too noisy to compare with eager" in noisier.text
     alike = [1 + draw.random() / 50 for _ in range(20)], [1 + draw.random() / 50 for _ in range(20)]
-    assert "as fast as eager (" in speed(*alike).said
-    assert speed([3.0] * 6, [1.0] * 6).said == "3x faster than eager (3 to 3)"
-    assert speed([1.0] * 6, [250.0] * 6).said == "250x slower than eager (250 to 250)"
-    assert speed([2184.0] * 6, [2.0] * 6).said == "1,100x faster than eager (1,100 to 1,100)"
+    assert "as fast as eager (" in speed(*alike).text
+    assert speed([3.0] * 6, [1.0] * 6).text == "3x faster than eager (3 to 3)"
+    assert speed([1.0] * 6, [250.0] * 6).text == "250x slower than eager (250 to 250)"
+    assert speed([2184.0] * 6, [2.0] * 6).text == "1,100x faster than eager (1,100 to 1,100)"
     torn = speed([30.0] * 9 + [210.0] * 12, [60.0] * 9 + [90.0] * 3 + [420.0] * 9)
     assert torn.times is None, "most pairs say slower, and the medians faster"
     busy = speed([300.0] * 6, [0.1, 0.2, 1.0, 5.0, 30.0, 40.0])
     assert busy.times is None and busy.low is not None and busy.low > 1
-    assert busy.said.startswith("faster than eager, too noisy to say by how much (7.5 to 3,000 times its speed)")
+    assert busy.text.startswith("faster than eager, too noisy to say by how much (7.5 to 3,000 times its speed)")
     assert speed([0.1] * 6, [0.1, 0.2, 1.0, 5.0, 30.0, 40.0]).times is None
     few = speed([3.0] * 3, [1.0] * 3)
-    assert few.times is None and "too few samples" in few.said
+    assert few.times is None and "too few samples" in few.text
 
 
 def test_the_ratio_of_a_record_is_from_its_samples() -> None:
@@ -63,7 +63,7 @@ def test_the_ratio_of_a_record_is_from_its_samples() -> None:
     assert record.timing is not None
     eager, ours = record.timing.contestants
     assert eager.speed is None and ours.speed == speed(eager.samples, ours.samples)
-    assert ours.speed.said in repr(record)
+    assert ours.speed.text in repr(record)
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def test_where_a_call_is_not_measured_kernels_stand_end_to_end(record: Record) -
     assert whole == pytest.approx(medians) and without.launches.text() == ""
 
 
-def test_gaps_are_told_longest_first(record: Record) -> None:
+def test_gaps_are_reported_longest_first(record: Record) -> None:
     launches = (LaunchData("f0", "fw", "k0", 5e-6, 2e-6), LaunchData("f0", "fw", "call0, k1", 17e-6, 3e-6))
     one = msgspec.structs.replace(record.timing.contestants[1], call=CallData(21e-6, launches))
     times = msgspec.structs.replace(record.timing, contestants=(one,))

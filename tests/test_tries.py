@@ -52,9 +52,9 @@ def test_a_pair_that_saves_nothing_is_put_off_and_asked_again() -> None:
     assert "put off" in tries.text(0) and TOGETHER in tries.text(1)
 
 
-def test_operations_are_told_by_what_they_compute_and_their_line() -> None:
+def test_operations_are_reported_by_what_they_compute_and_their_line() -> None:
     record = explorer.explore(lambda x: (y := x.exp(), y.flip(0) * 2, y.flip(0) * 3), time=False)(torch.randn(8, 4))
-    line = f"line {test_operations_are_told_by_what_they_compute_and_their_line.__code__.co_firstlineno + 1}"
+    line = f"line {test_operations_are_reported_by_what_they_compute_and_their_line.__code__.co_firstlineno + 1}"
     told = str(record.schedule)
     assert f"k0: exp ({line})" in told and f"not fused: exp ({line}) with mul ({line}, buf" in told
     assert f"mul ({line}, buf1), mul ({line}, buf2), with flip inlined" in told and "[buf1, buf2]" in told

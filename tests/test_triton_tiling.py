@@ -50,7 +50,7 @@ HELD: list[tuple[Callable[..., Any], tuple[int, int], bool, str]] = [
 
 
 @pytest.mark.parametrize(("fn", "shape", "held", "why"), HELD, ids=[f"{h[0].__name__}-{h[1]}" for h in HELD])
-def test_which_rows_are_held(fn: Callable[..., Any], shape: tuple[int, int], held: bool, why: str) -> None:
+def test_which_rows_stay_in_registers(fn: Callable[..., Any], shape: tuple[int, int], held: bool, why: str) -> None:
     assert holds_rows(kernels(fn, torch.empty(shape))[0]) is held, why
 
 

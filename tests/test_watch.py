@@ -226,7 +226,7 @@ def test_the_body_runs_once_a_call_and_nothing_is_left_behind() -> None:
     assert log.record.calls[0].count == 3
 
 
-def test_a_function_compiled_before_is_timed_and_said_to_be() -> None:
+def test_a_function_compiled_before_is_timed_and_reported_as_such() -> None:
     compiled = torch.compile(lambda x: x.sin(), backend="eager")
     compiled(X)
     with explorer.watch() as log:
@@ -245,7 +245,7 @@ class Keyed(torch.nn.Module):
         return x + self.key
 
 
-def test_a_call_that_other_calls_compiled_for_is_not_said_to_be_older() -> None:
+def test_a_call_that_other_calls_compiled_for_is_not_reported_to_be_older() -> None:
     """Two modules of one class share what is compiled; past the limit of recompiles nothing is."""
     with torch._dynamo.config.patch(recompile_limit=2), explorer.watch() as log:
         for key in (1, 1, 2, 3, 4):
@@ -298,7 +298,7 @@ def test_what_another_thread_compiles_meanwhile_is_no_graph_of_the_frame() -> No
     assert list(frames_of_graphs((msgspec.structs.replace(mine, id="graph"), around))) == ["graph"]
 
 
-def test_graphs_are_told_with_the_call_that_ran_them_and_compiles_with_the_call_that_made_them() -> None:
+def test_graphs_are_reported_with_the_call_that_ran_them_and_compiles_with_the_call_that_made_them() -> None:
     """Compiled functions that call compiled functions, one that raises while it is compiled again, one that breaks."""
     inner = explorer.compile(torch.nn.ReLU())
 
@@ -350,7 +350,7 @@ def test_only_one_watch_at_a_time() -> None:
         log.__enter__()
 
 
-def test_an_exploration_inside_a_watch_is_apart() -> None:
+def test_an_exploration_inside_a_watch_is_separate() -> None:
     with explorer.watch() as log:
         record = explorer.explore(attribute, engine="stock", stock={"backend": "eager"}, time=False)(X, None)
     assert record.graphs
@@ -553,7 +553,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("name", FAILURES)
 @pytest.mark.parametrize("how", ["explored", "watched"])
-def test_an_error_is_told_whole_with_the_users_line(name: str, how: str) -> None:
+def test_an_error_is_reported_whole_with_the_users_line(name: str, how: str) -> None:
     function, given, arguments, words, has_line = FAILURES[name]
     x = given() if callable(given) and not isinstance(given, torch.Tensor) else given
     wanted = {"backend": "eager", **arguments}
@@ -600,7 +600,7 @@ def test_a_failed_exploration_says_that_the_program_raises_in_eager_too(
     assert "The program raises in eager too" in record.text()
 
 
-def test_an_error_of_the_compiler_alone_is_told_from_the_programs() -> None:
+def test_an_error_of_the_compiler_is_distinguished_from_the_programs() -> None:
     record = explorer.explore(prints, engine="stock", stock={"backend": "eager", "fullgraph": True}, time=False)(X)
     assert record.data.error
     assert "The program does not raise in eager." in repr(record)
@@ -629,7 +629,7 @@ def test_a_disabled_function_is_explored_as_torch_compile_takes_it(disable: Any)
     assert not record.errors
 
 
-def test_a_frame_that_is_left_to_python_is_said_to_run_eagerly() -> None:
+def test_a_frame_that_is_left_to_python_is_reported_to_run_eagerly() -> None:
     compiled = torch.compile(loop_break, backend="eager")
     with explorer.watch() as log:
         compiled(X, None)
@@ -774,7 +774,7 @@ NEVER: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", NEVER)
-def test_a_continuation_that_was_never_compiled_is_told_with_why(name: str) -> None:
+def test_a_continuation_that_was_never_compiled_is_reported_with_why(name: str) -> None:
     fn, why, engines = NEVER[name]
     for engine in engines:
         torch._dynamo.reset()

@@ -23,6 +23,8 @@ ONCE_USED = re.compile(
     re.IGNORECASE,
 )
 """Of the words that were replaced, those that are no plain English where they could stand."""
+NO_NAMES = re.compile(r"(?<![a-zA-Z])(told|said|held)(?![a-z])|(Told|Said|Held)(?![a-z])")
+"""Words that do not say in a name what is told, said or held."""
 
 
 def commands() -> dict[str, str]:
@@ -67,17 +69,21 @@ def texts(path: Path) -> Iterator[str]:
 
 
 def names(path: Path) -> Iterator[str]:
-    """The file's own name, and those of its functions and classes."""
+    """The file's own name, and those of its functions, classes and fields."""
     yield path.stem
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
+        if isinstance(node, ast.ClassDef):
+            yield from (each.target.id for each in node.body
+                        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name))  # fmt: skip
 
 
 def test_texts_and_names_of_the_package() -> None:
     assert len(SOURCES) > 100
     assert [(path.name, text) for path in SOURCES for text in texts(path) if ONCE_USED.search(text)] == []
-    assert [(path.name, name) for path in SOURCES for name in names(path) if ONCE_USED.search(name)] == []
+    found = [(path.name, name) for path in SOURCES for name in names(path)]
+    assert [each for each in found if ONCE_USED.search(each[1]) or NO_NAMES.search(each[1])] == []
 
 
 def test_texts_of_the_viewer() -> None:
@@ -93,6 +99,13 @@ def test_texts_of_the_viewer() -> None:
 def test_pages(page: str) -> None:
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     assert ONCE_USED.findall(text) == []
+
+
+def test_functions_and_types_of_the_viewer() -> None:
+    files = sorted((ROOT / "extension" / "src").rglob("*.ts"))
+    declared = re.compile(r"\b(?:function\*?|interface|class|type) (\w+)")
+    found = [(file.name, name) for file in files for name in declared.findall(file.read_text(encoding="utf-8"))]
+    assert len(found) > 1000 and [each for each in found if NO_NAMES.search(each[1])] == []
 
 
 def test_a_class_name_has_one_meaning() -> None:

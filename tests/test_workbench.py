@@ -254,7 +254,7 @@ def test_an_error_in_a_rule_names_it_and_the_program_runs() -> None:
     assert fallback.detail == "decomposition aten.softplus.default (broken) at fx.softplus: KeyError: 'missing'"
 
 
-def test_a_rule_that_uses_what_it_is_for_is_told_so() -> None:
+def test_a_rule_that_uses_what_it_is_for_is_reported() -> None:
     with explorer.workbench(decompositions={aten.softplus.default: lambda x, *_: F.softplus(x)}):
         torch.testing.assert_close(explorer.compile(soft)(X), soft(X))
         fallback = explored(soft, X).compiles[0].fallback
@@ -297,7 +297,7 @@ def test_stock_s_entries_are_compiled_with_the_built_in_rules() -> None:
         torch.testing.assert_close(compiled(X), soft(X))
 
 
-def test_a_library_call_is_not_said_to_be_the_work_of_a_lowering_that_declined() -> None:
+def test_a_library_call_is_not_reported_to_be_the_work_of_a_lowering_that_declined() -> None:
     with explorer.workbench(lowerings={aten.softplus.default: lambda *_: None}):
         compile = explored(soft, X).compiles[0]
     assert not compile.rules and "extern" in {op.kind for op in compile.halves[0].operations}

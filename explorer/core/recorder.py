@@ -49,7 +49,7 @@ class CompileRun:
 
 
 @dataclass
-class Room:
+class EventRoom:
     """Room for `left` more events of one kind in a compile."""
 
     run: CompileRun
@@ -114,7 +114,7 @@ class Recorder:
         self._progress = progress
         self.told = 0.0
         self.calls = calls
-        self._rooms: dict[tuple[int, str], Room] = {}
+        self._rooms: dict[tuple[int, str], EventRoom] = {}
 
     @contextmanager
     def compile(self, id: str, title: str) -> Iterator[CompileRun]:
@@ -177,10 +177,10 @@ class Recorder:
         if room.takes():
             room.run.events.append(event)
 
-    def room(self, kind: str, cap: int) -> Room:
+    def room(self, kind: str, cap: int) -> EventRoom:
         """The room that the innermost open compile has for this kind of events, `cap` at first."""
         owner = self._owner()
-        return self._rooms.setdefault((id(owner), kind), Room(owner, kind, cap))
+        return self._rooms.setdefault((id(owner), kind), EventRoom(owner, kind, cap))
 
     @property
     def compiling(self) -> bool:
@@ -238,7 +238,7 @@ def compile_scope(id: str, title: str) -> Iterator[None]:
         yield
 
 
-def room(kind: str, cap: int) -> Room | None:
+def room(kind: str, cap: int) -> EventRoom | None:
     """The room for events that are frequent and costly to describe; None where nobody records."""
     current = recorder()
     return None if current is None else current.room(kind, cap)

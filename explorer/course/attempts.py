@@ -37,7 +37,7 @@ class AttemptLine(msgspec.Struct, frozen=True, omit_defaults=True):
     name: Text = ""
     ok: bool = False
     step: Text = ""
-    said: Text = ""
+    message: Text = msgspec.field(default="", name="said")
     seconds: float = 0.0
     scores: dict[Text, float] = {}
     hints: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)] = 0

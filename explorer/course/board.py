@@ -52,8 +52,8 @@ def checks_of(found: Iterable[Found]) -> Checks:
 def commonest(checks: Checks, puzzle: str) -> list[Found]:
     """The first checks of those who failed a puzzle at first in the most common way."""
     first = [tried[0] for (_, id), tried in checks.items() if id == puzzle and not tried[0].line.ok]
-    said = Counter(each.line.said for each in first).most_common(1)
-    return [each for each in first if each.line.said == said[0][0]]
+    said = Counter(each.line.message for each in first).most_common(1)
+    return [each for each in first if each.line.message == said[0][0]]
 
 
 def examples(found: list[Found], board: Path) -> dict[str, str]:
@@ -127,7 +127,7 @@ def _puzzles(checks: Checks, seen: list[str], links: Mapping[str, str]) -> str:
         yield f"<th>{escape(id)}: {escape(PUZZLES[id].title)}"
         yield _cell(f"{len(minutes)} of {len(tried)}")
         yield _cell(f"{median(minutes):.0f} min" if minutes else "")
-        said = f"{common[0].line.said} ({count(len(common), 'time')})" if common else ""
+        said = f"{common[0].line.message} ({count(len(common), 'time')})" if common else ""
         link = f' <a href="{escape(links[id], quote=True)}">Open its record</a>' if id in links else ""
         yield _cell(said) + link
 

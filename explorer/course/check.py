@@ -17,7 +17,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 
     puzzle: str
     ok: bool
-    said: str
+    message: str
     step: str = ""
     scores: tuple[str, ...] = ()
     figures: dict[str, float] = {}
@@ -28,8 +28,8 @@ class CheckResult(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.ok:
-            return "\n  ".join((f"✓ {self.puzzle}: {self.said}", *self.scores))
-        return f"✗ {self.puzzle} {FAILS[self.step]}: {self.said}"
+            return "\n  ".join((f"✓ {self.puzzle}: {self.message}", *self.scores))
+        return f"✗ {self.puzzle} {FAILS[self.step]}: {self.message}"
 
 
 def checked(
@@ -43,7 +43,7 @@ def checked(
         answer.names = puzzle.define(source)
         scores = puzzle.check(answer) or puzzle.length(source)
     except Failure as failed:
-        verdict = CheckResult(puzzle.id, False, failed.said, failed.step)
+        verdict = CheckResult(puzzle.id, False, failed.message, failed.step)
     except Exception as error:
         said = f"{type(error).__name__}: {explained(error, answer.names)}"
         verdict = CheckResult(puzzle.id, False, said, answer.step)
@@ -61,6 +61,6 @@ def _opened(verdict: CheckResult, show: Show, place: Path) -> CheckResult:
         record, at = show()
     except Exception as error:  # what is recorded is the answer's, and may raise
         said = next(iter(str(error).splitlines()), "")
-        why = f"{verdict.said}\n(no record can be shown: {type(error).__name__}: {said})"
-        return msgspec.structs.replace(verdict, said=why)
+        why = f"{verdict.message}\n(no record can be shown: {type(error).__name__}: {said})"
+        return msgspec.structs.replace(verdict, message=why)
     return msgspec.structs.replace(verdict, record=str(record.save(place)), at=at)

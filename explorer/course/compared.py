@@ -72,10 +72,10 @@ def position(yours: object, right: object, *, loose: float = 0.0) -> str:
     if not isinstance(yours, torch.Tensor):
         return f"yours gives a {type(yours).__name__}, eager a tensor"
     if yours.shape != right.shape or yours.dtype != right.dtype:
-        def said(x: torch.Tensor) -> str:
+        def shown(x: torch.Tensor) -> str:
             return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
 
-        return f"yours gives {said(yours)}, eager {said(right)}"
+        return f"yours gives {shown(yours)}, eager {shown(right)}"
     rtol, atol = (1e-3, 1e-3) if right.dtype in (torch.float16, torch.bfloat16) else (2e-5, 1e-6)
     near = torch.isclose(yours.double(), right.double(), rtol=rtol + loose, atol=atol + loose, equal_nan=True)
     if bool(near.all()):

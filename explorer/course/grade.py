@@ -24,7 +24,7 @@ class Graded(msgspec.Struct, frozen=True):
     points: float
     of: int
     step: str
-    said: str
+    message: str = msgspec.field(name="said")
     figures: dict[str, float]
 
 
@@ -71,4 +71,4 @@ def graded(notebook: Path, seed: int | None = None) -> tuple[Graded, ...]:
 def _graded(verdict: CheckResult) -> Graded:
     passed = len(STEPS) if verdict.ok else STEPS.index(verdict.step)
     points = round(POINTS * passed / len(STEPS), 1)
-    return Graded(verdict.puzzle, verdict.ok, points, POINTS, verdict.step, verdict.said, verdict.figures)
+    return Graded(verdict.puzzle, verdict.ok, points, POINTS, verdict.step, verdict.message, verdict.figures)

@@ -78,7 +78,7 @@ class CourseMagics(Magics):
         verdict = check(puzzle.id, cell)
         first = verdict.record and not self.attempts.count("check", puzzle.id)
         self.attempts.add(
-            "check", puzzle.id, ok=verdict.ok, step=verdict.step, said=verdict.said[:10_000],
+            "check", puzzle.id, ok=verdict.ok, step=verdict.step, message=verdict.message[:10_000],
             seconds=round(verdict.seconds, 2), scores=verdict.figures, hints=self.attempts.count("hint", puzzle.id),
             record=self.attempts.keep(puzzle.id, verdict.record) if first else "", place=verdict.at,
         )  # fmt: skip
@@ -92,7 +92,7 @@ class CourseMagics(Magics):
             return
         self.right.discard(puzzle.id)
         show(verdict)
-        more = "\n" if "\n" in verdict.said else "   "
+        more = "\n" if "\n" in verdict.message else "   "
         raise NotYet(f"{verdict}{more}(%hint {puzzle.id} helps)")
 
     @line_magic

@@ -60,7 +60,7 @@ def check(
     verdict = _verdict(id, place, server.ask(asked), seconds, memory)
     made = place / "verdict.json"
     if not made.exists() and verdict.step != "defined":  # once more, up to where it ended: for the record that shows it
-        server.ask({**asked, "until": _read(place / "step"), "said": verdict.said})
+        server.ask({**asked, "until": _read(place / "step"), "said": verdict.message})
         if made.exists():
             return msgspec.structs.replace(_verdict(id, place, 0, seconds, memory), printed=verdict.printed)
     return verdict

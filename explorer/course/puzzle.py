@@ -40,9 +40,9 @@ Show = Callable[[], tuple[Record, str]]
 class Failure(Exception):
     """A step of a check failed."""
 
-    def __init__(self, step: str, said: str) -> None:
-        super().__init__(said)
-        self.step, self.said = step, said
+    def __init__(self, step: str, message: str) -> None:
+        super().__init__(message)
+        self.step, self.message = step, message
 
 
 @dataclass(frozen=True)

@@ -702,7 +702,7 @@ class Contained:
 @dataclass(eq=False)
 class EvaluatorSteps:
     """Instructions about to be evaluated, and what the frame holds then, in columns: an object for each step would take
-    as long as all else that is done for it. The stack of step i is `held[ends[i - 1] : ends[i]]`, `nodes[i]` how many
+    as long as all else that is done for it. The stack of step i is `stacks[ends[i - 1] : ends[i]]`, `nodes[i]` how many
     nodes the graph has then, placeholders not counted. Steps between which no local changed share their `locals`."""
 
     CAP: ClassVar[int] = 50_000
@@ -713,7 +713,7 @@ class EvaluatorSteps:
     instructions: list[str] = field(default_factory=list)
     activations: list[Activation] = field(default_factory=list)
     nodes: list[int] = field(default_factory=list)
-    held: list[ValueDescription | Contained] = field(default_factory=list)
+    stacks: list[ValueDescription | Contained] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     locals: list[Mapping[str, ValueDescription | Contained]] = field(default_factory=list)
     begun: list[float] = field(default_factory=list)

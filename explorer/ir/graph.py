@@ -48,7 +48,7 @@ class NodeInfo:
     """Of an input: by how much the program's writes raise its version, where that is known."""
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """What the node is for, and whose rule made it."""
         return "; ".join(filter(None, (self.about, with_your(self.rule) if self.rule else "")))
 
@@ -331,5 +331,5 @@ def _argument(value: object) -> str:
 
 def _aside(facts: NodeInfo) -> str:
     place = facts.span.id.rpartition("/")[2] if facts.span else ""
-    aside = " | ".join(part for part in (facts.said, place, facts.module) if part)
+    aside = " | ".join(part for part in (facts.description, place, facts.module) if part)
     return f"  # {aside}" if aside else ""

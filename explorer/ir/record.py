@@ -855,9 +855,9 @@ class CallsData(Data, frozen=True):
 
 class SpeedData(Data, frozen=True):
     """How many times as fast as eager: the ratio of the medians, which is `times`, and an interval from `low` to `high`
-    that holds the true one with 95 % confidence. `times` is None where noise hides it, and `said` says so."""
+    that holds the true one with 95 % confidence. `times` is None where noise hides it, as the text says."""
 
-    said: str
+    text: str = msgspec.field(name="said")
     times: float | None = None
     low: float | None = None
     high: float | None = None
@@ -986,11 +986,11 @@ class ReasonData(Data, frozen=True):
 
 
 class ChangeData(Data, frozen=True):
-    """What made a function compile again: `said` is the guard `guard` of the compile `of` that failed, in words; `was`
-    and `now` what it expected and got, where these are values. `span` is the line that made the guard, and `stops` what
+    """What made a function compile again: the guard `guard` of the compile `of` that failed, in words; `was` and `now`
+    what it expected and got, where these are values. `span` is the line that made the guard, and `stops` what
     keeps it from failing ("" where nothing is known to). `also`: the check stopped at another one, before this."""
 
-    said: str
+    failure: str = msgspec.field(name="said")
     was: str = ""
     now: str = ""
     of: str = ""
@@ -1029,7 +1029,7 @@ class PartData(Data, frozen=True):
     it is; "" where it is of the whole."""
 
     what: str
-    said: str
+    text: str = msgspec.field(name="said")
     state: str
     pane: str
     compile: str = ""

@@ -326,7 +326,7 @@ def beside(theirs: StockRun, first: Observed | CompileRaised | None, captured: C
     measured = untimed(found) if ran else None
     seconds: Mapping[str, to_record.Seconds] = {}
     guards: GuardCosts = {}
-    memory: Held = {}
+    memory: LiveBytes = {}
     if budget and found and timed.measurable:
         recorder = ours.recorder if ours is not None and ours.ran else None
         measured = measure(entrants, found, recorder, budget, progress, timed)
@@ -342,7 +342,7 @@ def beside(theirs: StockRun, first: Observed | CompileRaised | None, captured: C
                     sum(sum(half.values()) for each in seconds.values() for half in each.values())
                 )
     own = () if first is None else compiles_of(first.recorder, measured.kernels if measured else {})
-    own = with_live_bytes(own, measured.held, measured.again) if measured else own
+    own = with_live_bytes(own, measured.live, measured.recompute) if measured else own
     if ours is not None:
         own = with_written(own, ours.written)
         notes += ours.notes
@@ -570,25 +570,23 @@ def with_guard_costs(compiles: tuple[data.CompileData, ...], costs: GuardCosts) 
     return tuple(map(of, compiles))
 
 
-Held = Mapping[str, Mapping[str, tuple[int, ...]]]
-"""What each half of each compile held at each step of its schedule, in bytes."""
-
-
-Again = Mapping[str, Mapping[str, float]]
+LiveBytes = Mapping[str, Mapping[str, tuple[int, ...]]]
+"""The memory in use of each half of each compile at each step of its schedule, in bytes."""
+RecomputeSeconds = Mapping[str, Mapping[str, float]]
 """The seconds that each value which a compile keeps for the backward takes to compute again, by ids."""
 
 
 def with_live_bytes(
-    compiles: tuple[data.CompileData, ...], held: Held, again: Again = MappingProxyType({})
+    compiles: tuple[data.CompileData, ...], live: LiveBytes, recompute: RecomputeSeconds = MappingProxyType({})
 ) -> tuple[data.CompileData, ...]:
     def half(compile: data.CompileData, each: data.HalfData) -> data.HalfData:
-        found = held.get(compile.id, {}).get(each.name, ())
+        found = live.get(compile.id, {}).get(each.name, ())
         if each.memory is None or not found:
             return each
         return msgspec.structs.replace(each, memory=msgspec.structs.replace(each.memory, measured=found))
 
     def saved(compile: data.CompileData, each: data.SavedData) -> data.SavedData:
-        return msgspec.structs.replace(each, seconds=again.get(compile.id, {}).get(each.id))
+        return msgspec.structs.replace(each, seconds=recompute.get(compile.id, {}).get(each.id))
 
     return tuple(
         msgspec.structs.replace(
@@ -602,14 +600,14 @@ def with_live_bytes(
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured: times of whole calls, and of the kernels and guards of each compile by its id, the memory that
-    it held, and what computing again takes."""
+    """What was measured: times of whole calls, and of the kernels and guards of each compile by its id, its
+    memory in use, and how long recomputing takes."""
 
     timing: data.TimingData
     kernels: Mapping[str, to_record.Seconds]
     guards: GuardCosts = field(default_factory=dict)
-    held: Held = field(default_factory=dict)
-    again: Again = field(default_factory=dict)
+    live: LiveBytes = field(default_factory=dict)
+    recompute: RecomputeSeconds = field(default_factory=dict)
 
     def with_overhead(self, spent: float) -> Measured:
         """With what a call of stock takes outside its kernels, which took `spent` seconds."""
@@ -631,7 +629,7 @@ def contents(
     """Record data of everything that `recorder` saw; `error` is what the call raised."""
     compiles = compiles_of(recorder, measured.kernels if measured else {})
     if measured:
-        compiles = with_live_bytes(with_guard_costs(compiles, measured.guards), measured.held, measured.again)
+        compiles = with_live_bytes(with_guard_costs(compiles, measured.guards), measured.live, measured.recompute)
     said = "" if error is None else whole_text(error)
     timing = measured.timing if measured else None
     lines = config.edit.source.lines
@@ -698,7 +696,7 @@ def measure(
     progress.on_phase("timing single kernels")
     times = samples["eager"].seconds
     with put_back():
-        kernels, memory, anew, failures = profiles(recorder) if recorder is not None else ({}, {}, {}, [])
+        kernels, memory, recompute, failures = profiles(recorder) if recorder is not None else ({}, {}, {}, [])
     median = samples["explorer"].median if recorder is not None else 0.0
     spent = sum(sum(half.values()) for halves in kernels.values() for half in halves.values())
     with put_back():
@@ -727,7 +725,7 @@ def measure(
         graphs_alone=isinstance(trial, GraphTrial),
     )
     progress.on_phase("timing guards")
-    made = Measured(timing, kernels, costs_of({} if recorder is None else roots_of(recorder)), memory, anew)
+    made = Measured(timing, kernels, costs_of({} if recorder is None else roots_of(recorder)), memory, recompute)
     return made.with_call("explorer", launched)
 
 
@@ -767,11 +765,11 @@ def untimed(accuracy: Mapping[str, Comparison]) -> Measured:
     return Measured(data.TimingData((), accuracy=exact[0] if exact else None, stock_accuracy=stock), {})
 
 
-def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], Held, Again, list[str]]:
-    """Seconds of each kernel and library call of each compile, the memory that each half held, what computing again
+def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], LiveBytes, RecomputeSeconds, list[str]]:
+    """Seconds of each kernel and library call of each compile, the memory in use of each half, how long recomputing
     takes, and what could not be measured with the reason."""
     found: dict[str, to_record.Seconds] = {}
-    again: dict[str, dict[str, float]] = {}
+    recompute: dict[str, dict[str, float]] = {}
     memory: dict[str, dict[str, tuple[int, ...]]] = {}
     failures = []
     for run in recorder.compiles:
@@ -796,9 +794,9 @@ def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], Held, Ag
                 halves[name] = profile(half.program, inputs)
                 if parts is not None and half.program is not forward[0]:
                     what = "computing again"
-                    again[run.id] = recomputed(parts, forward[1], inputs)
+                    recompute[run.id] = recomputed(parts, forward[1], inputs)
             except Exception as error:  # made-up inputs may be outside what an operator takes
                 failures.append(f"no times of {what} in {run.id} {name}: {to_record.error(error)}")
         if halves:
             found[run.id] = halves
-    return found, memory, again, failures
+    return found, memory, recompute, failures

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { beginning, between, held, moved, showing, whole, zoomed } from "../src/viewer/panes/graphs/camera";
+import { beginning, between, clamped, moved, showing, whole, zoomed } from "../src/viewer/panes/graphs/camera";
 
 const view = { width: 800, height: 600 };
 
@@ -35,11 +35,11 @@ test("a small drawing is shown whole and no larger than life, a long one from it
 
 test("the drawing cannot be lost out of view", () => {
   const drawing = { width: 1000, height: 1000 };
-  const far = held({ x: 1e6, y: -1e6, scale: 1 }, drawing, view);
+  const far = clamped({ x: 1e6, y: -1e6, scale: 1 }, drawing, view);
   assert.ok(far.x < 1000 && far.y + view.height > 0);
   const inside = { x: 10, y: 20, scale: 1 };
-  assert.deepEqual(held(inside, drawing, view), inside);
-  const tiny = held({ x: 50, y: 50, scale: 0.02 }, { width: 10, height: 10 }, view);
+  assert.deepEqual(clamped(inside, drawing, view), inside);
+  const tiny = clamped({ x: 50, y: 50, scale: 0.02 }, { width: 10, height: 10 }, view);
   assert.ok(Number.isFinite(tiny.x) && Number.isFinite(tiny.y));
 });
 

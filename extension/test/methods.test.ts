@@ -6,10 +6,10 @@ import { Links } from "../src/viewer/links";
 import type { MethodData, MethodsData, VerdictData } from "../src/viewer/methods/data";
 import { MethodsData as kind } from "../src/viewer/methods/kinds";
 import { programLines, sourceRows, textRows } from "../src/viewer/methods/program";
-import { firstShown, outcome, summary, told } from "../src/viewer/methods/verdicts";
+import { firstShown, outcome, summary, verdictText } from "../src/viewer/methods/verdicts";
 import { Palette } from "../src/viewer/palette";
 import type { RankCompileData, RanksData } from "../src/viewer/ranks/data";
-import { absentText, missingText, partingText, resultText } from "../src/viewer/ranks/words";
+import { absentText, missingText, divergenceText, resultText } from "../src/viewer/ranks/words";
 import { fitting, readRecord } from "../src/viewer/read";
 
 const FILE = "/tmp/gate.py";
@@ -39,8 +39,8 @@ test("what is shown first is a method that is wrong beside one that is right", (
 });
 
 test("verdicts in words", () => {
-  assert.equal(told(verdict("", "right", { recompiled: true })), "✓ right, recompiled");
-  assert.equal(told(verdict("", "wrong")), "✗ wrong");
+  assert.equal(verdictText(verdict("", "right", { recompiled: true })), "✓ right, recompiled");
+  assert.equal(verdictText(verdict("", "wrong")), "✗ wrong");
   assert.equal(outcome(refused), "– refused: Unsupported: no");
   assert.equal(outcome({ name: "", how: "", missing: "not installed: onnx" }), "not installed: onnx");
   assert.equal(summary(data.methods[2] as MethodData), "1 wrong, 1 right · baked in: values · 8.26 us a call · captured in 20.7 ms");
@@ -77,7 +77,7 @@ test("ranks in words", () => {
   const compile: RankCompileData = { title: "step", ids: ["s0", null, "s0"], seconds: [1.5, null, 0.02], kinds: ["A", "", "B"], partings: [{ rank: 2, what: "inputs", line: 1, before: "a", after: "b" }] };
   assert.deepEqual([0, 1, 2].map(rank => resultText(compile, rank)), ["A 1.50 s", "–", "B 20.0 ms"]);
   const rank = (name: string) => ({ name, number: null, compiles: 1, recompiles: 0, graphs: 1, breaks: 0, guards: 0, seconds: 1 });
-  assert.equal(partingText((compile.partings ?? [])[0]!, [rank("rank 0"), rank("rank 1"), rank("rank 3")]), "rank 3: inputs, line 1");
+  assert.equal(divergenceText((compile.partings ?? [])[0]!, [rank("rank 0"), rank("rank 1"), rank("rank 3")]), "rank 3: inputs, line 1");
   assert.equal(absentText(compile, [rank("rank 0"), rank("rank 1"), rank("rank 3")]), "not compiled on rank 1");
   assert.equal(absentText({ ...compile, kinds: ["A"] }, [rank("rank 0")]), "");
   const ranks: RanksData = { version: 1, title: "", records: [], ranks: [], compiles: [] };

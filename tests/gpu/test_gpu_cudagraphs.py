@@ -65,7 +65,7 @@ def test_a_graph_that_writes_its_input_runs_without_and_says_why() -> None:
     assert "to avoid this: write to a new tensor" in text
 
 
-def test_a_part_on_the_cpu_is_told_with_its_operations() -> None:
+def test_a_part_on_the_cpu_is_reported_with_its_operations() -> None:
     def f(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return torch.relu(x) + 1, torch.sin(y) * 2
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from time import perf_counter
 
 from explorer.compiler.capture.values.base import Frame, Seen, Shown, Tracer, Value
-from explorer.core.recorder import Room
+from explorer.core.recorder import EventRoom
 from explorer.ir.capture import Activation, EvaluatorSteps
 
 
 class StepRecorder:
     """Records the steps of one evaluation. What a frame holds is told and not kept, since the program may lose it."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: EventRoom) -> None:
         self.room = room
         self.steps = EvaluatorSteps()
         room.run.events.append(self.steps)
@@ -35,7 +35,7 @@ class StepRecorder:
         bindings = frame.locals
         if frame.cells:
             bindings = bindings | {name: c.contents for name, c in frame.cells.items() if c.contents is not None}
-        locals = {name: value.description or self._told(value) for name, value in bindings.items()}
+        locals = {name: value.description or self._shown(value) for name, value in bindings.items()}
         if locals != seen.locals:
             seen.locals = locals
         steps = self.steps
@@ -45,11 +45,11 @@ class StepRecorder:
         steps.activations.append(seen.activation)
         steps.nodes.append(t.tape.nodes)
         steps.locals.append(seen.locals)
-        steps.held += [value.description or self._told(value) for value in frame.stack]
-        steps.ends.append(len(steps.held))
+        steps.stacks += [value.description or self._shown(value) for value in frame.stack]
+        steps.ends.append(len(steps.stacks))
 
-    def _told(self, value: Value) -> Shown:
+    def _shown(self, value: Value) -> Shown:
         """What it is now, asked once between two changes of anything."""
-        if value.told is None or value.told[0] is not self._since:
-            value.told = self._since, value.shown()
-        return value.told[1]
+        if value.last_shown is None or value.last_shown[0] is not self._since:
+            value.last_shown = self._since, value.shown()
+        return value.last_shown[1]

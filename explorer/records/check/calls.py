@@ -90,7 +90,7 @@ class RepeatedCalls:
     _process: Process = field(default_factory=Process.now)
     _process_after: Process | None = None
     _warned: Warned = field(default_factory=warned_already)
-    _said: OutputKinds = field(default_factory=OutputKinds)
+    _outputs: OutputKinds = field(default_factory=OutputKinds)
     _outside: list[str] | None = None
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ class RepeatedCalls:
             stack.callback(self._look)
             if self.leave == "unchanged":
                 stack.enter_context(hushed())
-            self._said = stack.enter_context(noted(self._warned))
+            self._outputs = stack.enter_context(noted(self._warned))
             self._outside = stack.enter_context(heard() if self.leave == "called" else kept_inside())
             yield
 
@@ -130,7 +130,7 @@ class RepeatedCalls:
         self._process_after = Process.now()
         self._changed = self.before.changed()
         settings = () if self._process_after.same_settings(self._process) else ("it changes a setting of the process",)
-        self.effects = (*(SAID[kind] for kind in sorted(self._said)), *self._python_changes(), *settings)
+        self.effects = (*(SAID[kind] for kind in sorted(self._outputs)), *self._python_changes(), *settings)
         self.steady = all(
             isinstance(each, Memory) or isinstance(each, Description) and each.same_but_written()
             for each in self._changed
@@ -174,7 +174,7 @@ class RepeatedCalls:
     @property
     def printed(self) -> list[OutputLine]:
         """What the real call printed, logged and warned of."""
-        return self._said.lines()
+        return self._outputs.lines()
 
     @contextmanager
     def behind(self) -> Iterator[OutputKinds]:
@@ -271,7 +271,7 @@ class RepeatedCalls:
             "inputs."
         )
         times = {1: "once", 2: "twice"}.get(self.made, f"{self.made} times")
-        said = [kind for kind in ("print", "log", "warn") if kind in self._said]
+        said = [kind for kind in ("print", "log", "warn") if kind in self._outputs]
         seen = "once" if self.leave == "called" else "not at all"
         shown = f", and what it {said[0]}s is shown {seen}" if said else ""
         return (

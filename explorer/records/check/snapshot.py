@@ -79,14 +79,14 @@ class Items(SavedBinding):
 
     owner: object
     path: str
-    held: dict[Any, Any]
+    contents: dict[Any, Any]
 
     def __post_init__(self) -> None:
-        self._kind: Any = OrderedDict if isinstance(self.held, OrderedDict) else dict
+        self._kind: Any = OrderedDict if isinstance(self.contents, OrderedDict) else dict
         self._keys, self._values = self._now()
 
     def _now(self) -> tuple[list[Any], list[Any]]:
-        return list(self._kind.keys(self.held)), list(self._kind.values(self.held))
+        return list(self._kind.keys(self.contents)), list(self._kind.values(self.contents))
 
     def changed(self) -> bool:
         keys, values = self._now()
@@ -95,14 +95,14 @@ class Items(SavedBinding):
     def put(self) -> None:
         keys, _ = self._now()
         if not _all_alike(keys, self._keys):
-            self._kind.clear(self.held)
+            self._kind.clear(self.contents)
         for key, value in zip(self._keys, self._values, strict=True):
-            if self._kind.get(self.held, key, isolate.ABSENT) is not value:
-                self._kind.__setitem__(self.held, key, value)
+            if self._kind.get(self.contents, key, isolate.ABSENT) is not value:
+                self._kind.__setitem__(self.contents, key, value)
 
     def written(self) -> Mapping[str, object]:
-        if any(not isinstance(key, isolate.PLAIN) for key in self._now()[0]) or self.held is self.owner:
-            return {self.path: self.held}
+        if any(not isinstance(key, isolate.PLAIN) for key in self._now()[0]) or self.contents is self.owner:
+            return {self.path: self.contents}
         before = dict(zip(self._keys, self._values, strict=True))
         now = dict(zip(*self._now(), strict=True))
         absent = isolate.ABSENT

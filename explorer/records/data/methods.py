@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from explorer.ir.record import Data, SourceData, TextData, Whole
 
 METHODS_VERSION = 2
@@ -76,7 +78,7 @@ class MethodData(Data, frozen=True):
     baked: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     verdicts: tuple[VerdictData, ...] = ()
-    said: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = msgspec.field(default=(), name="said")
     """Warnings that its users see while it captures."""
     error: str = ""
     meaning: str = ""

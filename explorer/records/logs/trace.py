@@ -1,4 +1,4 @@
-"""Records from a TORCH_TRACE log, one for each process: what stock torch.compile told of each compile.
+"""Records from a TORCH_TRACE log, one for each process: what stock torch.compile logged of each compile.
 
 Everything in the log is in the record: what has a place of its own goes there, and the rest is a stage's text.
 """
@@ -46,7 +46,7 @@ LAST = GRAPHS["inductor_post_grad_graph"][0]
 
 
 MOST_DAMAGE = 1000
-"""Places that could not be read that are told one by one."""
+"""Places that could not be read that are reported one by one."""
 
 MOST_PROCESSES = 1000
 """In one log."""
@@ -91,17 +91,17 @@ class LoggedCompile(CollectedCompile):
     goes_on: bool = False
     """The frame runs eagerly if compiling it fails, though torch tells of no graph break: it tells of one where it goes
     on eagerly, and where it raises (with fullgraph=True, say) of none."""
-    told: Counter[str] = field(default_factory=Counter)
+    counted: Counter[str] = field(default_factory=Counter)
 
     def again(self, attempt: int) -> None:
-        """Torch began the compile over: what it had told of its inputs comes again."""
+        """Torch began the compile over: what it had logged of its inputs comes again."""
         if attempt > self.attempt:
             self.attempt = attempt
             self.inputs, self.symbols, self.tensors = [], [], {}
 
     def event(self, kind: str, fields: Mapping[str, str]) -> None:
-        self.told[kind] += 1
-        if self.told[kind] > MOST_EVENTS:
+        self.counted[kind] += 1
+        if self.counted[kind] > MOST_EVENTS:
             self.left_out[kind] += 1
         else:
             self.events.append(data.EventData(kind, dict(fields)))
@@ -307,8 +307,8 @@ class Reader:
         self._seen(entry).tensors[found.id] = found
 
     def _source(self, entry: LogEntry) -> None:
-        seen, told = self._seen(entry), msgspec.convert(entry.fields, log_entries.Source)
-        facts = seen.tensors[told.id]
+        seen, logged = self._seen(entry), msgspec.convert(entry.fields, log_entries.Source)
+        facts = seen.tensors[logged.id]
         tensor = data.TensorFactsData(
             dtype=facts.dtype.removeprefix("torch."),
             device=re.sub(r"device\(type='([^']*)'(?:, index=(\d+))?\)", _device, facts.device),
@@ -316,7 +316,7 @@ class Reader:
             strides=tuple(each if isinstance(each, int) else None for each in facts.stride or ()),
             requires_grad=facts.requires_grad,
         )
-        seen.inputs.append(data.InputData(told.source, "tensor", tensor=tensor))
+        seen.inputs.append(data.InputData(logged.source, "tensor", tensor=tensor))
 
     def _guards(self, entry: LogEntry) -> None:
         seen = self._seen(entry)
@@ -342,15 +342,15 @@ class Reader:
         self._keep(entry, "graph break")
 
     def _symbol(self, entry: LogEntry) -> None:
-        told = msgspec.convert(entry.fields, log_entries.LoggedSymbol)
-        value = str(told.val)
-        why = "; ".join(self._stack(told.user_stack or ()))
+        logged = msgspec.convert(entry.fields, log_entries.LoggedSymbol)
+        value = str(logged.val)
+        why = "; ".join(self._stack(logged.user_stack or ()))
         self._seen(entry).symbols.append(
             data.SymbolData(
-                told.symbol,
+                logged.symbol,
                 int(value) if re.fullmatch(r"-?[0-9]{1,15}", value) else None,
-                told.source,
-                told.vr,
+                logged.source,
+                logged.vr,
                 "dynamic",
                 f"made at {why}" if why else "",
             )
@@ -395,18 +395,18 @@ class Reader:
         self._keep(entry)
 
     def _metrics(self, entry: LogEntry) -> None:
-        seen, told = self._seen(entry), msgspec.convert(entry.fields, log_entries.Metrics)
-        if told.fail_reason and not seen.error:
-            seen.error = f"{told.fail_type or 'failed'}: {told.fail_reason}"
-        seen.goes_on = LIMIT in seen.error or SUPPRESSED in told.dynamo_config
-        if told.cudagraph_skip_reason:
-            seen.event("CudagraphSkipped", {"why": told.cudagraph_skip_reason})
-        if told.recompile_reason and not seen.recompiles:
-            self._because(seen, [told.recompile_reason])
-        if told.guard_latency_us is not None:
-            seen.event("GuardsTimed", {"microseconds a check": f"{told.guard_latency_us:g}"})
-        versions = {"torch": told.pytorch_version, "Python": told.python_version, "Triton": told.triton_version,
-                    "CUDA": told.cuda_version}  # fmt: skip
+        seen, logged = self._seen(entry), msgspec.convert(entry.fields, log_entries.Metrics)
+        if logged.fail_reason and not seen.error:
+            seen.error = f"{logged.fail_type or 'failed'}: {logged.fail_reason}"
+        seen.goes_on = LIMIT in seen.error or SUPPRESSED in logged.dynamo_config
+        if logged.cudagraph_skip_reason:
+            seen.event("CudagraphSkipped", {"why": logged.cudagraph_skip_reason})
+        if logged.recompile_reason and not seen.recompiles:
+            self._because(seen, [logged.recompile_reason])
+        if logged.guard_latency_us is not None:
+            seen.event("GuardsTimed", {"microseconds a check": f"{logged.guard_latency_us:g}"})
+        versions = {"torch": logged.pytorch_version, "Python": logged.python_version, "Triton": logged.triton_version,
+                    "CUDA": logged.cuda_version}  # fmt: skip
         for name, version in versions.items():
             if version:
                 self._environment.setdefault(name, version)
@@ -443,35 +443,35 @@ class Reader:
 
     def _phase(self, entry: LogEntry) -> None:
         """A span of the compile's time: its beginning and its end are entries of their own."""
-        told = msgspec.json.decode(entry.payload, type=log_entries.Phase)
-        if told.ph == "B" and told.name in BEGINNINGS:
-            self._begins(entry, told.name)
-        elif told.ph == "B" and told.name == BACKWARD and self._waiting.get(entry.compile):
+        phase = msgspec.json.decode(entry.payload, type=log_entries.Phase)
+        if phase.ph == "B" and phase.name in BEGINNINGS:
+            self._begins(entry, phase.name)
+        elif phase.ph == "B" and phase.name == BACKWARD and self._waiting.get(entry.compile):
             self._backward[entry.compile] = self._waiting[entry.compile].pop()
-        seen, at = self._seen(entry), told.ts / 1e6
-        match told.ph:
+        seen, at = self._seen(entry), phase.ts / 1e6
+        match phase.ph:
             case "B":
-                seen.open.setdefault(told.name, []).append((at, seen.depth))
+                seen.open.setdefault(phase.name, []).append((at, seen.depth))
                 seen.depth = min(seen.depth + 1, 99)
-            case "E" if seen.open.get(told.name):
-                began, depth = seen.open[told.name].pop()
+            case "E" if seen.open.get(phase.name):
+                began, depth = seen.open[phase.name].pop()
                 seen.depth = max(0, seen.depth - 1)
                 seconds = max(0.0, at - began)
                 started = entry.seconds - seconds
                 seen.started = min(seen.started, started)
-                seen.stages.append(data.StageData(f"{seen.id}/{len(seen.stages)}", told.name, started, seconds, depth))
+                seen.stages.append(data.StageData(f"{seen.id}/{len(seen.stages)}", phase.name, started, seconds, depth))
                 for name in ("cudagraph_skip_reason",):
-                    if told.args.get(name):
-                        seen.event("CudagraphSkipped", {"why": _text(told.args[name])[:KEYS]})
-                if isinstance(stats := told.args.get("autotune_choices_stats"), str):
-                    seen.event("Autotuned", autotuned(told, stats, seconds))
+                    if phase.args.get(name):
+                        seen.event("CudagraphSkipped", {"why": _text(phase.args[name])[:KEYS]})
+                if isinstance(stats := phase.args.get("autotune_choices_stats"), str):
+                    seen.event("Autotuned", autotuned(phase, stats, seconds))
             case _:
-                fields = {key: _text(value)[:KEYS] for key, value in told.args.items()}
-                seen.event(told.name, {"category": told.ph, **fields})
+                fields = {key: _text(value)[:KEYS] for key, value in phase.args.items()}
+                seen.event(phase.name, {"category": phase.ph, **fields})
 
     def _version(self, entry: LogEntry) -> None:
-        told = msgspec.json.decode(entry.payload, type=log_entries.Version)
-        self._environment["torch"] = told.pytorch_version
+        logged = msgspec.json.decode(entry.payload, type=log_entries.Version)
+        self._environment["torch"] = logged.pytorch_version
         self._keep(entry)
 
     # ------------------------------------------------------------------------------------------------- the record
@@ -523,17 +523,17 @@ def cache_fields(name: str, found: log_entries.Cached) -> dict[str, str]:
     return {"cache": cache, **{name: text[:KEYS] for name, text in fields.items() if text}}
 
 
-def autotuned(told: log_entries.Phase, stats: str, seconds: float) -> dict[str, str]:
+def autotuned(logged: log_entries.Phase, stats: str, seconds: float) -> dict[str, str]:
     """What a log has of one operation: how many candidates, and the fastest one, of Triton too."""
     found = msgspec.json.decode(stats, type=log_entries.Choices)
     best = [(found.best_time, found.best_kernel, found.best_kernel_desc)]
     best += [(found.best_triton_time, found.best_triton_kernel, found.best_triton_kernel_desc)]
-    dtypes, shapes = (_text(told.args.get(f"autotune_{name}", "")).split(", ") for name in ("dtypes", "shape"))
+    dtypes, shapes = (_text(logged.args.get(f"autotune_{name}", "")).split(", ") for name in ("dtypes", "shape"))
     inputs = (f"{dtype.removeprefix('torch.')}[{shape}]" for dtype, shape in zip(dtypes, shapes, strict=False))
     known = ((time, f"{kernel} {about}".rstrip()) for time, kernel, about in best if kernel and time is not None)
     lines = (f"{time / 1e3:.3e} {said}" for time, said in known)
     return {
-        "operation": told.name.removesuffix("_template_autotuning"), "inputs": ", ".join(inputs)[:KEYS],
+        "operation": logged.name.removesuffix("_template_autotuning"), "inputs": ", ".join(inputs)[:KEYS],
         "candidates": "\n".join(line[:KEYS] for line in lines), "count": str(found.num_choices),
         "seconds": f"{seconds:.6f}", "fastest": found.best_kernel[:KEYS],
     }  # fmt: skip

@@ -331,7 +331,7 @@ def tried_on(method: Method, fn: Callable[..., object], tried: Sequence[Variant]
     except Exception as error:  # whatever a method refuses with is what its users see
         text = _shortened(f"{type(error).__name__}: {_unstyled(str(error)).strip()}")
         return MethodData(
-            method.name, method.how, said=tuple(said), error=text, meaning=meaning(method.name, text)
+            method.name, method.how, warnings=tuple(said), error=text, meaning=meaning(method.name, text)
         ), None
     seconds = time.perf_counter() - started
     control, sizes = captured.control(), captured.sizes()

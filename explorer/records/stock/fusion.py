@@ -292,7 +292,7 @@ class Fusing:
     def __init__(self) -> None:
         self.refused: dict[tuple[str, str], str] = {}
         self.allowed: set[tuple[str, str]] = set()
-        self.said: dict[tuple[str, str], str] = {}
+        self.reasons: dict[tuple[str, str], str] = {}
         self.scores: dict[tuple[str, str], float] = {}
         self.asking: list[list[str]] = []
         self.fused: list[data.FusionData] = []
@@ -350,7 +350,7 @@ def around_why(seen: Observation, call: Call) -> Iterator[None]:
         if half.fusing.asking:
             half.fusing.asking[-1].append(said)
         else:
-            half.fusing.said[spoken.name1, spoken.name2] = said
+            half.fusing.reasons[spoken.name1, spoken.name2] = said
     yield
 
 
@@ -414,8 +414,8 @@ def _verdict(fusing: Fusing, pair: StockPair, touching: bool) -> data.WhyData:
         return made(NO_KERNEL, " and ".join(map(part_of, parts)))
     first, second = pair.first.get_name(), pair.second.get_name()
     for key in ((first, second), (second, first)):
-        if key in fusing.said:
-            return why(pair, fusing.said[key])
+        if key in fusing.reasons:
+            return why(pair, fusing.reasons[key])
         if key in fusing.refused:
             return why(pair, fusing.refused[key])
     if pair.first.is_extern() or pair.second.is_extern():

@@ -128,23 +128,23 @@ Sighted = tuple[Shown, int]
 
 
 @dataclass
-class _Seen:
+class _SeenActivation:
     """An activation, its number in the record, and what its last step saw. `root` is the evaluation that it is of."""
 
     number: int
     root: ir.Activation
     stack: list[Sighted] = field(default_factory=list)
-    told: Mapping[str, Shown] = field(default_factory=dict)
+    bindings: Mapping[str, Shown] = field(default_factory=dict)
     locals: dict[str, Sighted] = field(default_factory=dict)
 
 
 def steps(events: Iterable[object]) -> RecordedSteps:
     """The steps, each with what changed in its activation since the last one there."""
     made = RecordedSteps()
-    entered: dict[ir.Activation, _Seen] = {}
+    entered: dict[ir.Activation, _SeenActivation] = {}
     first: dict[int, tuple[ir.Activation, int]] = {}
 
-    def seen_at(activation: ir.Activation) -> _Seen:
+    def seen_at(activation: ir.Activation) -> _SeenActivation:
         if activation not in entered:
             if activation.caller is None:
                 made.numbers.clear()
@@ -152,7 +152,7 @@ def steps(events: Iterable[object]) -> RecordedSteps:
             else:
                 outer = seen_at(activation.caller)
                 caller, depth, root = outer.number, made.activations[outer.number].depth + 1, outer.root
-            entered[activation] = _Seen(len(made.activations), root)
+            entered[activation] = _SeenActivation(len(made.activations), root)
             made.activations.append(data.ActivationData(activation.function, depth, caller))
         return entered[activation]
 
@@ -164,7 +164,7 @@ def steps(events: Iterable[object]) -> RecordedSteps:
             first[key], since = (root, number), number
         return shown, since
 
-    def held(shown: Shown, root: ir.Activation) -> int:
+    def contained(shown: Shown, root: ir.Activation) -> int:
         """Something in a container, which is first in sight before step 0 where that is unknown."""
         evaluation, since = first.get(id(shown), (None, 0))
         return value(shown, since if evaluation is root else 0, root)
@@ -173,7 +173,7 @@ def steps(events: Iterable[object]) -> RecordedSteps:
         items: tuple[tuple[str, int], ...] = ()
         if isinstance(shown, ir.Contained):
             items = tuple(
-                (str(key) if isinstance(key, int) else key.text, held(each, root)) for key, each in shown.items
+                (str(key) if isinstance(key, int) else key.text, contained(each, root)) for key, each in shown.items
             )
         return made.values.setdefault((shown.text, made.at(since - 1), items), len(made.values))
 
@@ -182,14 +182,14 @@ def steps(events: Iterable[object]) -> RecordedSteps:
         for at, (number, activation, end) in enumerate(zip(steps.numbers, steps.activations, steps.ends, strict=True)):
             seen = seen_at(activation)
             root, before, locals = seen.root, seen.stack, seen.locals
-            seen.stack = [sighted(each, root, number) for each in steps.held[start:end]]
+            seen.stack = [sighted(each, root, number) for each in steps.stacks[start:end]]
             kept = next((i for i, (a, b) in enumerate(zip(before, seen.stack, strict=False)) if a != b), None)
             if kept is None:
                 kept = min(len(before), len(seen.stack))
             changed = {}
-            if steps.locals[at] is not seen.told:
-                seen.told = steps.locals[at]
-                seen.locals = {name: sighted(each, root, number) for name, each in seen.told.items()}
+            if steps.locals[at] is not seen.bindings:
+                seen.bindings = steps.locals[at]
+                seen.locals = {name: sighted(each, root, number) for name, each in seen.bindings.items()}
             pushed = tuple(value(*each, root) for each in seen.stack[kept:])
             if seen.locals is not locals:
                 changed = {n: value(*each, root) for n, each in seen.locals.items() if locals.get(n) != each}

@@ -75,7 +75,7 @@ def graph(artifact: Graph) -> data.GraphData:
         nodes.append(
             data.NodeData(
                 facts.id, node.name, node.op, target_name(node), facts.type or describe(facts.value),
-                tuple(ids[n] for n in node.all_input_nodes), facts.origins, facts.module, facts.said,
+                tuple(ids[n] for n in node.all_input_nodes), facts.origins, facts.module, facts.description,
                 tensor_bytes(facts.value), span(facts.span),
             )
         )  # fmt: skip

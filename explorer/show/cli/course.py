@@ -55,7 +55,7 @@ def check_command(notebook: Path, as_json: bool, seed: int | None) -> None:
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:
         for each in found:
-            mark, why = ("✓", "") if each.ok else ("✗", f"  {each.step}: {each.said}")
+            mark, why = ("✓", "") if each.ok else ("✗", f"  {each.step}: {each.message}")
             click.echo(visible(f"{mark} {each.puzzle:<14}{each.points:>5g} of {each.of}{why}"))
     if not all(each.ok for each in found):
         raise click.exceptions.Exit(1)

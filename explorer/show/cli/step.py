@@ -22,7 +22,7 @@ def step(record: Record, compile: str, at: int | None, query: str | None, what: 
     Raises ValueError for what the record does not have, and for what is no query."""
     console: SafeConsole = wide_enough()
 
-    def told(text: str) -> None:
+    def echo(text: str) -> None:
         console.print(Text(text), soft_wrap=True)
 
     found: Sequence[Queried[Any, Any]] = getattr(record, what)
@@ -33,15 +33,15 @@ def step(record: Record, compile: str, at: int | None, query: str | None, what: 
         raise ValueError(f"{compile} has no steps; expected one of {', '.join(each.title() for each in found)}")
     if at is not None and at >= len(chosen):
         raise ValueError(f"{chosen.title()} has steps 0 to {len(chosen) - 1}, and no step {at}")
-    walk = Walk(chosen, told, at or 0)
+    walk = Walk(chosen, echo, at or 0)
     if query is not None:
         return 0 if walk.listed(query) else 1
     if at is not None:
-        told(chosen.text(at))
+        echo(chosen.text(at))
         return 0
-    told("\n".join(each.summary() for each in found))
-    told(manual(chosen))
-    told(chosen.text(0))
+    echo("\n".join(each.summary() for each in found))
+    echo(manual(chosen))
+    echo(chosen.text(0))
     for line in sys.stdin:
         if not walk.do(line.strip()):
             break

@@ -50,7 +50,7 @@ def answers(before: RecordData, after: RecordData) -> list[str]:
     """What the two answer differently, whichever engine each is of."""
     one = before.engine == after.engine
     old, new = (
-        {(part.engine if one else "", part.what): part.said for part in record.glance} for record in (before, after)
+        {(part.engine if one else "", part.what): part.text for part in record.glance} for record in (before, after)
     )
     keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
     return [f"{' '.join(filter(None, key))}: {old.get(key, 'none')} -> {new.get(key, 'none')}" for key in keys]
@@ -79,14 +79,14 @@ def _made(before: RecordData, after: RecordData) -> list[str]:
 def _apart(what: str, old: Counter[str], new: Counter[str]) -> list[str]:
     """How many each has, with those that the other lacks."""
 
-    def told(all: Counter[str], alone: Counter[str]) -> str:
+    def counted(all: Counter[str], alone: Counter[str]) -> str:
         names = ", ".join(alone.elements())
         return f"{all.total()} (only here: {names})" if names else f"{all.total()}"
 
     if not old and not new:
         return []
     same = f"{what}: {old.total()}, the same"
-    return [same if old == new else f"{what}: {told(old, old - new)} -> {told(new, new - old)}"]
+    return [same if old == new else f"{what}: {counted(old, old - new)} -> {counted(new, new - old)}"]
 
 
 def _called(compile: CompileData, *stages: str) -> Counter[str]:

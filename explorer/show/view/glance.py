@@ -117,8 +117,8 @@ def lines(record: RecordData) -> list[str]:
     for engine in dict.fromkeys(part.engine for part in parts):
         named = f"{engine}: " if several and engine else ""
         row = [part for part in parts if part.engine == engine]
-        found += [f"! {named}{part.said}" for part in row if part.state in FIRST]
-        calm = "; ".join(part.said for part in row if part.state not in FIRST)
+        found += [f"! {named}{part.text}" for part in row if part.state in FIRST]
+        calm = "; ".join(part.text for part in row if part.state not in FIRST)
         found += [named + calm] if calm else []
     return found
 
@@ -198,7 +198,7 @@ def counted_guards(guards: Sequence[GuardData]) -> str:
 def _speed(ours: SamplesData | None, timing: TimingData | None) -> tuple[str, str]:
     if ours is None or ours.speed is None:
         return "not timed", "unknown"
-    said = ("graphs only: " if timing is not None and timing.graphs_alone else "") + ours.speed.said
+    said = ("graphs only: " if timing is not None and timing.graphs_alone else "") + ours.speed.text
     if ours.speed.times is None:
         return said, "unknown"
     return said, "attention" if ours.speed.high is not None and ours.speed.high < 1 else "ok"
@@ -317,10 +317,10 @@ def _recompiles(served: list[data.ServedData], compiles: list[CompileData]) -> t
 
 def _with_others(changes: Sequence[ChangeData]) -> str:
     """At which guard the check stopped, and what else changed."""
-    also = [each.said for each in takewhile(lambda each: each.also, changes[1:])]
+    also = [each.failure for each in takewhile(lambda each: each.also, changes[1:])]
     if len(also) > 1:
-        return f"{changes[0].said} ({len(also)} more changes)"
-    return changes[0].said + (f" (also {also[0]})" if also else "")
+        return f"{changes[0].failure} ({len(also)} more changes)"
+    return changes[0].failure + (f" (also {also[0]})" if also else "")
 
 
 def _name(title: str) -> str:

@@ -67,7 +67,7 @@ def _line(row: ServedData, files: Names, hows: Mapping[str, tuple[str, str]]) ->
     if not row.changes:
         why = "the first call" if row.first <= 1 else "reached for the first time"
         return f"{shown}{how}{more}: {why}"
-    whys = [f"{'also ' * each.also}{each.said}{place(each.span, files)}" for each in row.changes[:NAMED]]
+    whys = [f"{'also ' * each.also}{each.failure}{place(each.span, files)}" for each in row.changes[:NAMED]]
     unnamed = len(row.changes) - NAMED
     whys += [count(unnamed, "more change")] if unnamed > 0 else []
     return f"{shown}{how} again{more}: {'; '.join(whys)}"

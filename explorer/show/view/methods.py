@@ -50,7 +50,7 @@ def text(data: MethodsData) -> str:
             detail = f"  {verdict.detail}" if verdict.detail else ""
             lines.append(f"  {verdict.input}: {answer(verdict)}{detail}")
         lines += [f"  control flow: {method.control}", f"  sizes: {method.sizes}", f"  saved: {method.saved}"]
-        lines += [f"  it warned: {said.splitlines()[0]}" for said in method.said]
+        lines += [f"  it warned: {each.splitlines()[0]}" for each in method.warnings]
     return "\n".join(lines)
 
 
@@ -128,7 +128,7 @@ def _method(method: MethodData) -> str:
     parts += [f"<p><b>{escape(v.input)}</b>: {escape(v.detail)}</p>" for v in method.verdicts if v.detail]
     parts += [f"<pre>{escape(method.error)}</pre>"] if method.error else []
     parts += [f"<p>Baked in: {escape(', '.join(method.baked))}</p>"] if method.baked else []
-    parts += [f"<p>It warned: {escape(said)}</p>" for said in method.said]
+    parts += [f"<p>It warned: {escape(each)}</p>" for each in method.warnings]
     parts += [_view(view) for view in method.views]
     return f"<details><summary>{escape(method.name)}</summary>{''.join(parts)}</details>"
 

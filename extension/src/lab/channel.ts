@@ -6,17 +6,17 @@ import type { Dispose } from "../viewer/signal";
 
 export function Channel() {
   const listeners = new Set<(message: ToPage) => void>();
-  let said: ToPage[] = [];
+  let sent: ToPage[] = [];
 
   function listen(listener: (message: ToPage) => void): Dispose {
-    said.forEach(listener);
+    sent.forEach(listener);
     listeners.add(listener);
     return () => listeners.delete(listener);
   }
 
   function hear(message: ToPage): void {
-    if (message.type === "record" || message.type === "done") said = [];
-    else if (message.type !== "kept" && message.type !== "made") said.push(message);
+    if (message.type === "record" || message.type === "done") sent = [];
+    else if (message.type !== "kept" && message.type !== "made") sent.push(message);
     listeners.forEach(listener => listener(message));
   }
 

@@ -54,13 +54,13 @@ export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, pal
       const answer = await InputDialog.getItem({ title: `What came before ${after.title}?`, items: names, label: "Record" });
       const before = others[names.indexOf(answer.value ?? "")]?.record;
       if (!answer.button.accept || !before) return;
-      const beside = new DiffPanel(panel.context.path);
+      const diffPanel = new DiffPanel(panel.context.path);
       try {
-        beside.display(await opened(before), after);
+        diffPanel.display(await opened(before), after);
       } catch (error) {
-        beside.refuse(error);
+        diffPanel.refuse(error);
       }
-      openTab(app, beside, `${before.title} → ${after.title}`);
+      openTab(app, diffPanel, `${before.title} → ${after.title}`);
     },
   });
   commands.addCommand(COMMAND.report, {

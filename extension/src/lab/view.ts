@@ -61,8 +61,8 @@ abstract class View extends Widget {
     this.#refused = true;
     this.unmount();
     this.#sized.disconnect();
-    const said = error instanceof Error ? error.message : String(error);
-    fill(this.#box, h("p.ex-lab-refusal", { role: "alert" }, `The record cannot be shown. ${said}`));
+    const message = error instanceof Error ? error.message : String(error);
+    fill(this.#box, h("p.ex-lab-refusal", { role: "alert" }, `The record cannot be shown. ${message}`));
   }
 
   override dispose(): void {

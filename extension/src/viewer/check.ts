@@ -135,7 +135,7 @@ function kept(value: { readonly [name: string]: unknown }, names: readonly strin
     if (given === undefined && !(name in required)) continue;
     const before = misfits.length;
     const taken = (typeof checks === "function" ? checks : checks[name]!)(given, misfits);
-    if (misfits.length > before) placed(misfits, before, `.${name}`);
+    if (misfits.length > before) prefixPaths(misfits, before, `.${name}`);
     if (taken === given && taken !== undefined) continue;
     fitting ??= { ...value };
     if (taken === undefined) delete fitting[name];
@@ -149,14 +149,14 @@ function each(value: readonly unknown[], most: number, checks: Check | readonly 
   for (let n = 0; n < most; n++) {
     const before = misfits.length;
     const taken = (typeof checks === "function" ? checks : checks[n]!)(value[n], misfits);
-    if (misfits.length > before) placed(misfits, before, `[${n}]`);
+    if (misfits.length > before) prefixPaths(misfits, before, `[${n}]`);
     if (taken !== value[n]) (fitting ??= [...value])[n] = taken;
   }
   return fitting ?? value;
 }
 
 /** Those from `first` on are inside of `step`. */
-function placed(misfits: Misfit[], first: number, step: string): void {
+function prefixPaths(misfits: Misfit[], first: number, step: string): void {
   for (const misfit of misfits.slice(first)) misfit.path = step + misfit.path;
 }
 

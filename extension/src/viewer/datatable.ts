@@ -114,9 +114,9 @@ export function DataTable<Row>(
     const shown = rows.slice(0, limit);
     linked.clear();
     rowOf = new Map();
-    const held = placeOfFocus(body);
+    const focusPlace = placeOfFocus(body);
     fill(body, ...shown.map(row => rowElement(row)));
-    held?.();
+    focusPlace?.();
     fill(more);
     if (shown.length < rows.length) {
       const open = () => {

@@ -16,7 +16,7 @@ export function Edits(model: Model, live: Readable<Live | null>) {
   /** Since the program was explored. */
   const changes = new Signal<EditChanges>({});
   /** What came of the last change: what is other than before, or (failed) why it could not be compiled. */
-  const said = new Signal<{ readonly text: string; readonly failed?: boolean }>({ text: "" });
+  const note = new Signal<{ readonly text: string; readonly failed?: boolean }>({ text: "" });
   /** The record of the program as it was explored, while that of a change is shown. */
   const before = new Signal<RecordData | null>(null);
   let run = "";
@@ -42,7 +42,7 @@ export function Edits(model: Model, live: Readable<Live | null>) {
   function send(time = false): void {
     clearTimeout(timer);
     run = `edit ${Math.random()}`;
-    said.value = { text: time ? "Running…" : "Compiling…" };
+    note.value = { text: time ? "Running…" : "Compiling…" };
     live.value?.send({ type: "edit", run: run, ...changes.value, time });
   }
 
@@ -56,14 +56,14 @@ export function Edits(model: Model, live: Readable<Live | null>) {
     else if (message.type === "edited") {
       before.value ??= model.record.value;
       model.record.value = message.record;
-      if (message.run === run) said.value = { text: message.changes.join("\n") || "Compiled: the summary is the same." };
+      if (message.run === run) note.value = { text: message.changes.join("\n") || "Compiled: the summary is the same." };
     } else if (message.type === "done" && message.run === run) {
-      if (message.error) said.value = { text: message.error, failed: true };
-      else if (!before.value) said.value = { text: "" };
+      if (message.error) note.value = { text: message.error, failed: true };
+      else if (!before.value) note.value = { text: "" };
     }
   }
 
-  return { changes, said, before, end, change, send, undo };
+  return { changes, note, before, end, change, send, undo };
 }
 
 export type Edits = ReturnType<typeof Edits>;

@@ -31,8 +31,8 @@ export function glance(parts: readonly PartData[], lead: (part: PartData) => voi
 }
 
 function shown(part: PartData, lead: (part: PartData) => void, short: boolean): HTMLElement {
-  const said = signed(part);
-  const made = button("ex-link ex-part", short ? said.replace(/ \([^()]*\)/g, "") : said, () => lead(part), { title: said });
+  const partText = signed(part);
+  const made = button("ex-link ex-part", short ? partText.replace(/ \([^()]*\)/g, "") : partText, () => lead(part), { title: partText });
   made.style.color = `var(${own(LOOKS, part.state)?.[1] ?? "--ex-fg2"})`;
   return made;
 }

@@ -125,8 +125,8 @@ export function Grid(parent: HTMLElement, name: string, laid: Signal<Layout>, pa
       return panes.open(kind, tab, panel);
     } catch (error) {
       console.error(error);
-      const said = error instanceof Error ? error.message : String(error);
-      fill(panel, h("p.ex-hint", { role: "alert" }, `${kind.title} could not be shown: ${said}. This is a bug in the viewer; the record is intact.`));
+      const message = error instanceof Error ? error.message : String(error);
+      fill(panel, h("p.ex-hint", { role: "alert" }, `${kind.title} could not be shown: ${message}. This is a bug in the viewer; the record is intact.`));
       return { reveal: () => false, exports: () => [], dispose: () => undefined };
     }
   }

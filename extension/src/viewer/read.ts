@@ -28,12 +28,12 @@ export function fitting<T>(value: unknown, what: string, list: string, version: 
   const misfits: Misfit[] = [];
   const fits = check(value, misfits) as T | undefined;
   const more = misfits.length > MOST_TOLD ? `; and ${misfits.length - MOST_TOLD} more` : "";
-  const damage = misfits.slice(0, MOST_TOLD).map(said).join("; ") + more;
+  const damage = misfits.slice(0, MOST_TOLD).map(misfitText).join("; ") + more;
   if (fits === undefined) throw new Error(`It is damaged: ${damage}.`);
   return [fits, damage];
 }
 
-function said({ path, found, wanted }: Misfit): string {
+function misfitText({ path, found, wanted }: Misfit): string {
   const place = cut(path.slice(1), 120);
   return found === undefined ? `${place} is missing` : `${place} is ${shown(found)}, and should be ${wanted}`;
 }

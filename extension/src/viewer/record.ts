@@ -356,7 +356,7 @@ export interface CallsData {
 }
 
 /** How many times as fast as eager: the ratio of the medians, which is `times`, and an interval from `low` to `high`
- * that holds the true one with 95 % confidence. `times` is None where noise hides it, and `said` says so. */
+ * that holds the true one with 95 % confidence. `times` is None where noise hides it, as the text says. */
 export interface SpeedData {
   readonly said: string; readonly times?: number | null; readonly low?: number | null; readonly high?: number | null;
 }
@@ -429,8 +429,8 @@ export interface ReasonData {
   readonly code: string; readonly title: string; readonly meaning: string; readonly hint: string;
 }
 
-/** What made a function compile again: `said` is the guard `guard` of the compile `of` that failed, in words; `was`
- * and `now` what it expected and got, where these are values. `span` is the line that made the guard, and `stops` what
+/** What made a function compile again: the guard `guard` of the compile `of` that failed, in words; `was` and `now`
+ * what it expected and got, where these are values. `span` is the line that made the guard, and `stops` what
  * keeps it from failing ("" where nothing is known to). `also`: the check stopped at another one, before this. */
 export interface ChangeData {
   readonly said: string; readonly was?: string; readonly now?: string; readonly of?: string; readonly guard?: string;

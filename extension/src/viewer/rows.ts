@@ -10,11 +10,11 @@ type Linking = Pick<Model, "links" | "palette" | "files">;
 /** The rows of a text of a compile: what each line is about, its source line's colour, and why it has none (said once
  * for a run of lines of the same reason). */
 export function rowsOf(text: TextData | null | undefined, compile: CompileData, model: Linking, numbered = false): TextRow[] {
-  let said: string | undefined;
+  let lastNote: string | undefined;
   return (text?.lines ?? []).map((line, n) => {
     const row = rowOf(line, compile, model, numbered ? String(n + 1) : undefined);
-    const repeated = row.note !== undefined && row.note === said;
-    said = row.note;
+    const repeated = row.note !== undefined && row.note === lastNote;
+    lastNote = row.note;
     return repeated ? { ...row, note: undefined } : row;
   });
 }
@@ -24,8 +24,8 @@ function rowOf([line, id, origins]: LineData, compile: CompileData, model: Linki
   const causes = (origins ?? []).map(origin => key(compile.id, origin));
   const own = id ? key(compile.id, id) : null;
   const colour = own ? model.palette.value.of(own) : model.palette.value.ofAll(causes);
-  const told = (origins ?? []).filter(origin => syntheticReason(origin) === null);
-  const stands = own ? [own] : told.map(origin => key(compile.id, origin));
+  const realOrigins = (origins ?? []).filter(origin => syntheticReason(origin) === null);
+  const stands = own ? [own] : realOrigins.map(origin => key(compile.id, origin));
   if (colour !== null || (!own && causes.length === 0)) return { text, stands, colour, number };
   const links = model.links.value;
   const reasons = new Set((own ? [own] : causes).flatMap(each => links.synthetic(each)));

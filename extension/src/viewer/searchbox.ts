@@ -18,8 +18,8 @@ export function SearchBox(name: string, record: Readable<RecordData>, chosen: (e
     "aria-expanded": "false", "aria-controls": `${name}-found`, "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
   });
   const list = h("div.ex-found", { id: `${name}-found`, role: "listbox", popover: "manual", "aria-label": "Found" });
-  const said = h("span.ex-hidden", { role: "status" });
-  const element = h("div.ex-searchbox", input, list, said);
+  const announced = h("span.ex-hidden", { role: "status" });
+  const element = h("div.ex-searchbox", input, list, announced);
   const unwatch = record.watch(() => (search = null));
   on(input, "input", () => show(record.value));
   on(input, "focus", () => show(record.value));
@@ -51,7 +51,7 @@ export function SearchBox(name: string, record: Readable<RecordData>, chosen: (e
       return h("div", { role: "group", "aria-label": head }, h("div.ex-hit-head", { "aria-hidden": "true" }, head), ...rows);
     });
     const total = sum(groups, group => group.found);
-    said.textContent = total === 0 ? "Nothing found" : count(total, "hit");
+    announced.textContent = total === 0 ? "Nothing found" : count(total, "hit");
     const nothing = h("div.ex-hint", { role: "option", "aria-disabled": "true", "aria-selected": "false" }, `Nothing in this record contains “${query}”.`);
     fill(list, ...(total === 0 ? [nothing] : shown));
     shownOptions = options;

@@ -161,8 +161,8 @@ export function Shell(root: HTMLElement, model: Model, host: Host, kinds: readon
   /** What is asked in a pane beside what it draws, as Python answers it. */
   function answers(kind: PaneKind): HTMLElement {
     const element = h("div.ex-answers");
-    const told = new Derived([model.record], () => JSON.stringify(model.record.value.answers?.filter(each => each.pane === kind.id) ?? []));
-    disposers.push(told.watch(() => fill(element, ...(JSON.parse(told.value) as AnswerData[]).map(({ title, lines }) =>
+    const answersKey = new Derived([model.record], () => JSON.stringify(model.record.value.answers?.filter(each => each.pane === kind.id) ?? []));
+    disposers.push(answersKey.watch(() => fill(element, ...(JSON.parse(answersKey.value) as AnswerData[]).map(({ title, lines }) =>
       h("details", h("summary", title), h("pre", { tabindex: 0 }, ...lines.map(line => h("div", line))))))));
     return element;
   }

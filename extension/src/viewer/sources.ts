@@ -74,7 +74,7 @@ export function FileNames(sources: readonly Pick<SourceData, "file" | "name">[])
   const paths = files.filter(file => !own.has(file) && !cells.includes(file));
   for (const [file, name] of own) {
     names.set(file, name);
-    for (const said of [file, shortFile(file)]) if (said && said.length <= LONGEST_PATH) called.set(said, name);
+    for (const path of [file, shortFile(file)]) if (path && path.length <= LONGEST_PATH) called.set(path, name);
   }
   const known = [...called.keys()].map(each => each.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   const inLines = known.length ? new RegExp(`(?:${known.join("|")})(?=:\\d)`, "g") : null;
@@ -180,9 +180,9 @@ export function breaksByLine(compiles: readonly CompileData[]): Map<Key, string[
     for (const { span, why } of compile.breaks ?? []) {
       if (!span) continue;
       const line = `|${span.file}:${span.line}`;
-      const said = `${why.title}${why.detail ? `: ${why.detail}` : ""}`;
+      const reason = `${why.title}${why.detail ? `: ${why.detail}` : ""}`;
       const known = entry(found, line, () => []);
-      if (!known.includes(said)) known.push(said);
+      if (!known.includes(reason)) known.push(reason);
     }
   }
   return found;

@@ -85,12 +85,12 @@ export function StageList(
     if (stage.error) notes.push("✗ failed");
     else if (stage.same_as) notes.push("= unchanged");
     else if (change) notes.push(`+${change.added} −${change.removed}${change.altered ? ` ~${change.altered}` : ""}`);
-    const spoken = change && !stage.same_as ? `${change.added} nodes added, ${change.removed} removed, ${change.altered} altered` : "";
+    const changeText = change && !stage.same_as ? `${change.added} nodes added, ${change.removed} removed, ${change.altered} altered` : "";
     const style = `--ex-part: ${((100 * stage.seconds) / total).toFixed(1)}%; padding-left: ${1.25 + stage.depth * 0.75}rem`;
     return h(
       "div", {
         role: "option", class: `ex-stage${stage.error ? " ex-failed" : ""}${stage.same_as ? " ex-same" : ""}`, style,
-        id: optionId(stage), "data-stage": stage.id, title: phrase([stage.name, stage.error || spoken], ": "),
+        id: optionId(stage), "data-stage": stage.id, title: phrase([stage.name, stage.error || changeText], ": "),
         onclick: () => select(stage, true),
       },
       h("span.ex-stage-name", stage.name),

@@ -24,10 +24,10 @@ export function notesOf(record: RecordData, of = "this record"): HTMLElement[] {
 export function Status(context: Context, follower: Follower) {
   const element = h("div.ex-status");
   const activityBox = h("div.ex-activity");
-  const spoken = h("span.ex-hidden", { role: "status" });
+  const announced = h("span.ex-hidden", { role: "status" });
   const noticeBox = h("div.ex-notices");
   let timer: ReturnType<typeof setInterval> | undefined;
-  element.append(activityBox, noticeBox, spoken);
+  element.append(activityBox, noticeBox, announced);
   const dispose = ends(
     () => clearInterval(timer),
     follower.activity.watch(follow),
@@ -37,7 +37,7 @@ export function Status(context: Context, follower: Follower) {
   function follow(activity: Activity | null): void {
     clearInterval(timer);
     activityBox.hidden = activity === null;
-    spoken.textContent = activity ? doing(activity) : "";
+    announced.textContent = activity ? doing(activity) : "";
     if (!activity) return;
     const elapsed = h("span.ex-elapsed");
     const live = context.host.live.value;
@@ -56,8 +56,8 @@ export function Status(context: Context, follower: Follower) {
     const ended = follower.ended.value?.error;
     if (ended) add("failed", `It did not finish: ${ended}`, "What had been recorded by then is shown. Run the cell again for the rest.");
     const failed = compile?.stages?.find(each => each.error);
-    const told = record.glance?.some(each => each.what === "error" && each.compile === compile?.id);
-    if (compile?.error && !told) add("failed", `The compile of ${compile.called || compile.title} ${compile.raises ? "raises" : "failed"}.`, compile.error.split("\n", 1)[0] ?? "");
+    const errorShown = record.glance?.some(each => each.what === "error" && each.compile === compile?.id);
+    if (compile?.error && !errorShown) add("failed", `The compile of ${compile.called || compile.title} ${compile.raises ? "raises" : "failed"}.`, compile.error.split("\n", 1)[0] ?? "");
     else if (failed) add("failed", `Stage ${failed.name} failed.`, failed.error ?? "");
     const fallback = compile?.fallback;
     if (fallback) {

@@ -72,7 +72,7 @@ export function chainInWords(links: Links, what: Key, files: FileNames): { cause
   const reasons = causes.map(each => syntheticReason(parts(each).id)).filter(reason => reason !== null);
   const named = causes.filter(each => syntheticReason(parts(each).id) === null);
   const more = named.length > MOST_NAMED ? ` and ${named.length - MOST_NAMED} more` : "";
-  const told = named.slice(0, MOST_NAMED).map(each => `← ${nameOf(each, files)}`).join(" ") + more;
+  const originsText = named.slice(0, MOST_NAMED).map(each => `← ${nameOf(each, files)}`).join(" ") + more;
   const without = reasons.length && !named.some(each => parts(each).compile === "") ? `no source line: ${[...new Set(reasons)].join(", ")}` : "";
   const effects = links.became(what);
   const found = KINDS.map(() => ({ some: 0, shared: 0 }));
@@ -84,7 +84,7 @@ export function chainInWords(links: Links, what: Key, files: FileNames): { cause
     if (!direct) of.shared++;
   }
   const became = found.map(({ some, shared }, n) => (some ? count(some, KINDS[n]![1]) + (shared ? ` (${shared === some ? "" : `${shared} `}shared)` : "") : ""));
-  return { causes: phrase([told, without], "  "), effects: effects.length ? `→ ${phrase(became, ", ") || count(effects.length, "effect")}` : "" };
+  return { causes: phrase([originsText, without], "  "), effects: effects.length ? `→ ${phrase(became, ", ") || count(effects.length, "effect")}` : "" };
 }
 
 /** What people count, by its ids. */

@@ -31,7 +31,7 @@ export type StepFacts<T> = { readonly [key: string]: (of: T, at: number) => Step
 
 /** Keys work inside of `pane`; `kept` is the breakpoint. */
 export function Walk(pane: HTMLElement, kept: Signal<string>, of: Walked) {
-  const told = h("output.ex-step-told");
+  const stepText = h("output.ex-step-told");
   const by = new Signal("");
   const chosen = h("span");
   const map = svg("svg.ex-ticks", { preserveAspectRatio: "none" });
@@ -39,7 +39,7 @@ export function Walk(pane: HTMLElement, kept: Signal<string>, of: Walked) {
   let hits: readonly number[] = [];
   let wrong = "";
   let lastStep = -1;
-  let noteSaid = "";
+  let lastNote = "";
   let standing = -1;
   let shown: () => void = () => undefined;
   const moves: Moves = { i: ["", of.name.toLowerCase()], ...of.moves, c: ["/", "breakpoint"] };
@@ -54,7 +54,7 @@ export function Walk(pane: HTMLElement, kept: Signal<string>, of: Walked) {
   const element = h(
     "div.ex-walk", { role: "group", "aria-label": `${of.name}s` },
     tool("◀", "Back ( [ )", () => step(true)), h("div.ex-slider", slider, map),
-    tool("▶", "Forward ( ] )", () => step(false)), told, chosen, queryField,
+    tool("▶", "Forward ( ] )", () => step(false)), stepText, chosen, queryField,
   );
   on(pane, "keydown", event => {
     const { key } = event;
@@ -69,7 +69,7 @@ export function Walk(pane: HTMLElement, kept: Signal<string>, of: Walked) {
   /** There are other steps, up to `last`; `note` is what is to be said of them. */
   function show(last: number, note = ""): void {
     lastStep = last;
-    noteSaid = note;
+    lastNote = note;
     element.hidden = last < 0;
     slider.max = String(Math.max(0, last));
     marks = of.marks?.() ?? Object.fromEntries(Object.values(moves).flatMap(([to]) => {
@@ -122,7 +122,7 @@ export function Walk(pane: HTMLElement, kept: Signal<string>, of: Walked) {
     slider.value = String(Math.max(0, standing));
     const now = standing < 0 ? count(lastStep + 1, of.name.toLowerCase()) : `step ${standing} of ${lastStep}`;
     aria(slider, "valuetext", now);
-    told.textContent = phrase([now, noteSaid, wrong || (/\W$/.test(by.value) && count(hits.length, "hit"))], "; ");
+    stepText.textContent = phrase([now, lastNote, wrong || (/\W$/.test(by.value) && count(hits.length, "hit"))], "; ");
   }
 
   return {

@@ -110,8 +110,8 @@ class Value:
     """What it is called where steps tell of it: a container is told of at many."""
     sight: object = None
     """What stands for it in steps where it changes."""
-    told: tuple[object, Shown] | None = None
-    """What the last step told of it, and what that step shares with those after which nothing changed."""
+    last_shown: tuple[object, Shown] | None = None
+    """What the last step kept of it, and what that step shares with those after which nothing changed."""
     compared = False
     """Whether the trace relies on which object it is: another input that was another object has to be one again."""
 

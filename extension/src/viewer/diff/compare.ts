@@ -98,7 +98,7 @@ function stateOf(old: CompileData | undefined, before: StageData | undefined, fr
   if (before.error !== after.error) return "changed";
   if (old.engine !== fresh.engine) {
     const [mine, theirs] = [called(old, before), called(fresh, after)];
-    return !mine || !theirs ? "other" : apart(mine, theirs)[2] ? "alike" : "changed";
+    return !mine || !theirs ? "other" : differing(mine, theirs)[2] ? "alike" : "changed";
   }
   if (one.length === other.length && one.every((text, n) => text === other[n])) return "same";
   return renamedDiff(one, other).alike ? "renamed" : "changed";
@@ -115,20 +115,20 @@ function called(compile: CompileData, stage: StageData | undefined): string[] | 
 }
 
 /** How many each has, with those that the other lacks; and whether both have the same. */
-function apart(one: readonly string[], other: readonly string[]): [one: string, other: string, same: boolean] {
+function differing(one: readonly string[], other: readonly string[]): [one: string, other: string, same: boolean] {
   const left = [...other];
   const only = one.filter(each => {
     const at = left.indexOf(each);
     if (at >= 0) left.splice(at, 1);
     return at < 0;
   });
-  const told = (all: readonly string[], alone: readonly string[]) => `${all.length}${alone.length ? `; only here: ${alone.join(", ")}` : ""}`;
-  return [told(one, only), told(other, left), !only.length && !left.length];
+  const countText = (all: readonly string[], alone: readonly string[]) => `${all.length}${alone.length ? `; only here: ${alone.join(", ")}` : ""}`;
+  return [countText(one, only), countText(other, left), !only.length && !left.length];
 }
 
 /** What two compilers made of one function. */
 function ofEngines(old: CompileData, fresh: CompileData): ChangedFact[] {
-  const row = (name: string, of: (compile: CompileData) => readonly string[]): ChangedFact => [name, ...apart(of(old), of(fresh))].slice(0, 3) as unknown as ChangedFact;
+  const row = (name: string, of: (compile: CompileData) => readonly string[]): ChangedFact => [name, ...differing(of(old), of(fresh))].slice(0, 3) as unknown as ChangedFact;
   const graph = (name: string) => (compile: CompileData) => called(compile, compile.stages?.find(each => (own(ROLES, each.name) ?? each.name) === name && artifact(compile, each).graph)) ?? [];
   const plain = (id: string) => id.replace(/^\w+\.|_\d+$/g, "");
   const groups = (kind: string) => (compile: CompileData) => (compile.halves ?? []).flatMap(half => {
@@ -178,10 +178,10 @@ export function facts(before: RecordData, after: RecordData, engines?: readonly 
   const versions = [...new Set([...Object.keys(before.environment), ...Object.keys(after.environment)])].filter(name => before.environment[name] !== after.environment[name]);
   const parts = [before, after].map(({ glance = [] }, n) => glance.filter(each => !engines || !each.engine || each.engine === (engines[n] ?? "explorer")));
   const named = (part: PartData) => phrase([part.what, !engines && part.engine], " of ");
-  const said = (name: string) => parts.map(each => each.filter(part => named(part) === name).map(signed).join("; "));
+  const signedText = (name: string) => parts.map(each => each.filter(part => named(part) === name).map(signed).join("; "));
   return [
     ...(engines && pair?.before && pair.after ? ofEngines(pair.before, pair.after) : []),
-    ...[...new Set(parts.flat().map(named))].map(name => [name, ...said(name)] as unknown as ChangedFact),
+    ...[...new Set(parts.flat().map(named))].map(name => [name, ...signedText(name)] as unknown as ChangedFact),
     both("engine", record => record.engine), both("target", record => record.target),
     ...settings.map(name => both(`setting ${name}`, record => record.config[name] ?? "absent")),
     ...versions.map(name => both(name, record => record.environment[name] ?? "absent")),

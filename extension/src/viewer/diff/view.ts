@@ -134,8 +134,8 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
     const [old, fresh] = [rowsOn(0, before, stage), rowsOn(1, after, stage)];
     const columns = aligned(old, fresh, wishes.folded.value);
     const lines = `${count(columns.removed, "line")} went, ${count(columns.added, "line")} came`;
-    const said: { readonly [state: string]: string } = { same: "the same on both sides", renamed: "the same except for names and line numbers", idle: `changes nothing on either side; before it, ${lines}` };
-    heading.textContent = `${stage.id}: ${said[stage.state] ?? lines}`;
+    const stateTexts: { readonly [state: string]: string } = { same: "the same on both sides", renamed: "the same except for names and line numbers", idle: `changes nothing on either side; before it, ${lines}` };
+    heading.textContent = `${stage.id}: ${stateTexts[stage.state] ?? lines}`;
     if (split()) {
       starts = columns.starts;
       const made = ([[0, columns.before], [1, columns.after]] as const).map(([which, rows]) => column(sides[which], rows, stage));
@@ -202,6 +202,6 @@ export type DiffView = ReturnType<typeof DiffView>;
 const differs = ({ state }: StagePair): boolean => !["same", "renamed", "idle", "alike", "other"].includes(state);
 
 function side(version: Version, links: Links, lines: readonly string[]): DiffSide {
-  const held = new Signal(links);
-  return { ...version, model: { links: held, palette: new Signal(Palette(links, lines)), files: new Signal(comparable(version.record)) }, selection: Selection(held) };
+  const linking = new Signal(links);
+  return { ...version, model: { links: linking, palette: new Signal(Palette(links, lines)), files: new Signal(comparable(version.record)) }, selection: Selection(linking) };
 }

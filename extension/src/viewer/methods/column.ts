@@ -13,7 +13,7 @@ import { TextView } from "../textview";
 import type { MethodData, MethodsData, OperationCallData, TriedInputData } from "./data";
 import { operationTable } from "./operations";
 import { textRows } from "./program";
-import { EAGER, outcome, summary, times, told, verdictOn } from "./verdicts";
+import { EAGER, outcome, summary, times, verdictText, verdictOn } from "./verdicts";
 
 const ABOUT = "About";
 const OPERATIONS = "Operations";
@@ -117,7 +117,7 @@ export function MethodColumn(method: MethodData, shared: Shared, close: () => vo
     const rows = facts.filter(([, what]) => what).flatMap(([name, what]) => [h("dt", name), h("dd", what)]);
     return [h(
       "section", { class: `ex-card ex-m-card-${verdict.answer.replace(" ", "-")}`, "data-input": input.name, tabindex: -1 },
-      h("h3", `${told(verdict)}: ${input.name}`), h("dl.ex-facts", ...rows),
+      h("h3", `${verdictText(verdict)}: ${input.name}`), h("dl.ex-facts", ...rows),
     )];
   }
 

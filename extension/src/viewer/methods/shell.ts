@@ -113,8 +113,8 @@ export function MethodsShell(root: HTMLElement, data: MethodsData, host: Host, d
 export type MethodsShell = ReturnType<typeof MethodsShell>;
 
 function verdictsPart(table: DataTable<MethodData>, timing: string): HTMLElement {
-  const said = h("p.ex-hint", timing ? `${LEGEND} Times: ${timing}.` : LEGEND);
-  return h("div.ex-cell.ex-m-verdicts", h("div.ex-m-scroll", { tabindex: 0, role: "region", "aria-label": "Verdicts" }, table.element, said));
+  const hint = h("p.ex-hint", timing ? `${LEGEND} Times: ${timing}.` : LEGEND);
+  return h("div.ex-cell.ex-m-verdicts", h("div.ex-m-scroll", { tabindex: 0, role: "region", "aria-label": "Verdicts" }, table.element, hint));
 }
 
 function programColumn(shared: Shared): readonly [HTMLElement, TextView] {
@@ -122,6 +122,6 @@ function programColumn(shared: Shared): readonly [HTMLElement, TextView] {
   const text = h("div.ex-body-text");
   const view = TextView(text, shared);
   view.show({ rows: sourceRows(data, model.palette.value), language: "python", label: "The program" });
-  const said = data.sources.length ? "Hover over a line, or pin it by a click, to see what each method made of it." : "Its source is not known.";
-  return [h("section.ex-column", { "aria-label": "The program" }, h("div.ex-bar", h("h2", "Program")), h("div.ex-facts-line", said), text), view];
+  const sourceHint = data.sources.length ? "Hover over a line, or pin it by a click, to see what each method made of it." : "Its source is not known.";
+  return [h("section.ex-column", { "aria-label": "The program" }, h("div.ex-bar", h("h2", "Program")), h("div.ex-facts-line", sourceHint), text), view];
 }

@@ -13,7 +13,7 @@ const ORDER: readonly Answer[] = ["wrong", "refused", "not run", "right"];
 
 export const LEGEND = "✓ same result as eager; ✗ a different result without an error; – an error. “recompiled”: it noticed that its program does not fit the input, and compiled again.";
 
-export function told({ answer, recompiled }: VerdictData): string {
+export function verdictText({ answer, recompiled }: VerdictData): string {
   return `${SIGNS[answer]} ${answer}${recompiled ? ", recompiled" : ""}`;
 }
 
@@ -84,7 +84,7 @@ export function verdictTable(data: MethodsData, selection: Selection, choices: C
 /** A method without a program says so once, under the first input. */
 function cellText(method: MethodData, input: TriedInputData, n: number): string {
   const verdict = verdictOn(method, input);
-  return verdict ? told(verdict) : n === 0 ? outcome(method) : "";
+  return verdict ? verdictText(verdict) : n === 0 ? outcome(method) : "";
 }
 
 function cell(method: MethodData, input: TriedInputData, n: number, choices: Choices): Node | string {

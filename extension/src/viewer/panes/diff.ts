@@ -16,7 +16,7 @@ export function diff(into: HTMLElement, context: Context): Pane {
   const name = `ex-diff${++opened}`;
   const other = h("select.ex-select", { "aria-label": "Compare with" });
   const from = h("label", "From ", other);
-  const said = h("span");
+  const headline = h("span");
   const body = h("div.ex-body-text");
   /** Records from files. */
   let loaded: Version[] = [];
@@ -27,7 +27,7 @@ export function diff(into: HTMLElement, context: Context): Pane {
   const exports = () => view?.exports() ?? [];
   const file = h("input.ex-hidden", { type: "file", accept: ".json,.gz", "aria-label": "A record's file", tabindex: -1 });
   const open = button("ex-button", "Open a record…", () => file.click());
-  into.append(h("div.ex-pane", h("div.ex-bar", from, said, open, file), body));
+  into.append(h("div.ex-pane", h("div.ex-bar", from, headline, open, file), body));
   const wishes = { mode: context.setting<string>("mode", into.clientWidth < 700 ? "unified" : "split"), folded: context.setting<boolean>("folded", false) };
   on(other, "change", () => {
     chosen = other.value;
@@ -51,7 +51,7 @@ export function diff(into: HTMLElement, context: Context): Pane {
       compare({ name: `${record.title} (${file.name})`, record });
       render();
     } catch (error) {
-      said.textContent = `${file.name} could not be opened: ${error instanceof Error ? error.message : String(error)}`;
+      headline.textContent = `${file.name} could not be opened: ${error instanceof Error ? error.message : String(error)}`;
     }
   }
 
@@ -77,11 +77,11 @@ export function diff(into: HTMLElement, context: Context): Pane {
     view = null;
     const [, version, compile] = choices.find(([label]) => label === chosen) ?? [];
     if (!own || !version || !compile) {
-      said.textContent = own ? "This record has one compile: open another record to compare it with." : "There is no compile yet.";
+      headline.textContent = own ? "This record has one compile: open another record to compare it with." : "There is no compile yet.";
       fill(body);
       return;
     }
-    said.textContent = `to ${compileName(own)}`;
+    headline.textContent = `to ${compileName(own)}`;
     const [before, after] = [named(version, compile), named({ name: record.title, record }, own)];
     view = DiffView(name, before, after, { before: compile, after: own }, wishes);
     fill(body, view.element);

@@ -8,7 +8,7 @@ import { onChange } from "../signal";
 export function editor(context: Context): { readonly element: HTMLElement; readonly dispose: () => void } {
   const { abilities, edits, host } = context;
   const element = h("section.ex-edit", { "aria-label": "Edit" });
-  const said = h("pre.ex-said", { role: "status" });
+  const message = h("pre.ex-said", { role: "status" });
   let shown = "";
   const render = () => {
     const { functions = [], passes, no_edit: why } = abilities.value ?? {};
@@ -54,13 +54,13 @@ export function editor(context: Context): { readonly element: HTMLElement; reado
     fill(element,
       which, text,
       h("div.ex-actions", sizes, h("label.ex-check", fuse, "Fuse"), menuButton("Passes that run", "Passes", items), button("ex-action", "Run and time", () => edits.send(true)), undo, button("ex-link", "Difference", () => context.show("diff", null))),
-      said,
+      message,
     );
   };
   const tell = () => {
-    said.textContent = edits.said.value.text;
-    said.classList.toggle("ex-no", !!edits.said.value.failed);
+    message.textContent = edits.note.value.text;
+    message.classList.toggle("ex-no", !!edits.note.value.failed);
   };
-  const disposers = [abilities.watch(render), onChange(host.live, render), edits.said.watch(tell)];
+  const disposers = [abilities.watch(render), onChange(host.live, render), edits.note.watch(tell)];
   return { element, dispose: () => disposers.forEach(dispose => dispose()) };
 }

@@ -9,10 +9,10 @@ import { at } from "./breaks";
 
 export function recompiles(into: HTMLElement, context: Context): Pane {
   const compile = (id: string) => h("span", button("ex-link", id, () => (context.compile.value = id)), " ");
-  const said = (of: ChangeData) => (of.also ? "also " : "") + of.said;
+  const changeText = (of: ChangeData) => (of.also ? "also " : "") + of.said;
   const place = ({ span }: ChangeData) => (span ? ` at ${context.model.files.value.place(span.file, span.line)}` : "");
   const change = (of: ChangeData) => h(
-    "div.ex-expression", h("div", said(of), ...at(context, of.span), " ", of.guard ? button("ex-link", "guard", () => context.show("guards", key(of.of ?? "", of.guard ?? ""))) : ""),
+    "div.ex-expression", h("div", changeText(of), ...at(context, of.span), " ", of.guard ? button("ex-link", "guard", () => context.show("guards", key(of.of ?? "", of.guard ?? ""))) : ""),
     of.stops ? h("div.ex-how", `To stop it: ${of.stops}`) : "",
   );
   const first = (row: ServedData) => (!row.made?.length ? "" : row.first > 1 ? "reached for the first time" : "first call");
@@ -25,7 +25,7 @@ export function recompiles(into: HTMLElement, context: Context): Pane {
     },
     {
       name: "Because",
-      text: row => row.changes?.map(of => `${said(of)}${place(of)}${of.stops ? ` (to stop it: ${of.stops})` : ""}`).join("; ") || first(row),
+      text: row => row.changes?.map(of => `${changeText(of)}${place(of)}${of.stops ? ` (to stop it: ${of.stops})` : ""}`).join("; ") || first(row),
       cell: row => (row.changes?.length ? h("div", ...row.changes.map(change)) : first(row)),
     },
   ];

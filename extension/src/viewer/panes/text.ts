@@ -55,7 +55,7 @@ export function text(into: HTMLElement, context: Context): Pane {
     const stage = compile?.stages?.find(each => each.id === context.stage.value);
     const made = compile && stage ? artifact(compile, stage) : undefined;
     const before = compile && made ? stageBefore(compile, made) : undefined;
-    heading.textContent = compile && stage ? said(compile, stage, made) : "";
+    heading.textContent = compile && stage ? changeText(compile, stage, made) : "";
     toggle.hidden = !before?.body;
     box.checked = changes.value;
     rows = compile && made ? rowsOf(made.body, compile, context.model) : [];
@@ -93,7 +93,7 @@ function find(compile: CompileData, query: string): number[] | string {
   }, compile.rewrites ?? []);
 }
 
-function said(compile: CompileData, stage: StageData, made: StageData | undefined): string {
+function changeText(compile: CompileData, stage: StageData, made: StageData | undefined): string {
   const name = `${compile.id}: ${stage.name}`;
   return made && made !== stage ? `${name} changed nothing: this is the text of ${made.name}` : name;
 }

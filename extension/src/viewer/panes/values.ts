@@ -20,7 +20,7 @@ export function values(into: HTMLElement, context: Context): Pane {
   const table = DataTable<WrittenData>("What kernels wrote", [
     { name: "Step", numeric: true, text: row => `${written().indexOf(row)}` },
     codes("Kernel", row => row.kernel), codes("Node", row => row.node ?? ""),
-    { name: "Beside eager", text: said }, { name: "Ours", text: row => row.ours }, { name: "Eager", text: row => row.eager ?? "" },
+    { name: "Beside eager", text: writtenText }, { name: "Ours", text: row => row.ours }, { name: "Eager", text: row => row.eager ?? "" },
   ], context.selection, { keys: row => [keyOf(row), key(context.compile.value, row.kernel)], look: row => (row.differs || row.nonfinite ? "ex-no" : "ex-yes") });
   const nothing = h("div.ex-empty", h("p", "No call was run kernel by kernel: explore it with values=True (%%explore --values)."));
   const pane = h("div.ex-pane");
@@ -74,7 +74,7 @@ export function values(into: HTMLElement, context: Context): Pane {
     const fact = (name: string, text = "") => (text ? [h("dt", name), h("dd", h("code", text))] : []);
     fill(card,
       h("div", go("code", row.kernel), ` writes ${row.buffer}`, ...(row.node ? [": the value of ", go("graphs", row.node)] : [])),
-      h("div", h("strong", said(row)), ...(row.began ? [". In eager this begins with ", go("graphs", row.began)] : [])),
+      h("div", h("strong", writtenText(row)), ...(row.began ? [". In eager this begins with ", go("graphs", row.began)] : [])),
       h("dl.ex-facts.ex-beside", ...fact("Ours", row.ours), ...fact("Eager", row.eager)),
     );
   }
@@ -88,7 +88,7 @@ const FACTS: StepFacts<WrittenData> = {
   step: (_, at) => at, error: row => row.error, nonfinite: row => row.nonfinite ?? 0,
 };
 
-function said({ node, differs, error, nonfinite }: WrittenData): string {
+function writtenText({ node, differs, error, nonfinite }: WrittenData): string {
   const off = typeof error === "number" && error ? ` (off by up to ${writtenError(error)})` : "";
   return phrase([
     nonfinite && `${count(nonfinite, "element")} NaN or infinite`,

@@ -14,7 +14,7 @@ import { Selection } from "../selection";
 import { ends, Signal } from "../signal";
 import { divided } from "../split";
 import type { RankCompileData, RankData, RanksData } from "./data";
-import { absentText, LEGEND, missingText, partingText, resultText } from "./words";
+import { absentText, LEGEND, missingText, divergenceText, resultText } from "./words";
 
 /** `damage` says what of the data was of the wrong kind and is left out. */
 export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damage = "") {
@@ -51,8 +51,8 @@ export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damag
   /** Opens on the first compile that differs. */
   function first(): void {
     const found = data.compiles.find(each => each.partings?.length);
-    const parting = found?.partings?.[0];
-    if (found && parting) show(found.kinds.findIndex(Boolean), parting.rank, found);
+    const divergence = found?.partings?.[0];
+    if (found && divergence) show(found.kinds.findIndex(Boolean), divergence.rank, found);
     else show(0, Math.min(1, data.ranks.length - 1));
   }
 
@@ -85,9 +85,9 @@ export function RanksShell(root: HTMLElement, data: RanksData, host: Host, damag
         name: rank.name, text: each => resultText(each, n), order: each => each.seconds[n] ?? null, title: "Letter: group of identical results. Time: compile time",
       })),
       {
-        name: "where they first differ", text: each => [absentText(each, ranks), ...(each.partings ?? []).map(one => partingText(one, ranks))].filter(Boolean).join("; "),
+        name: "where they first differ", text: each => [absentText(each, ranks), ...(each.partings ?? []).map(one => divergenceText(one, ranks))].filter(Boolean).join("; "),
         cell: each => h("span", absentText(each, ranks), ...(each.partings ?? []).map(one =>
-          h("span.ex-r-parting", button("ex-reason", partingText(one, ranks), () => show(each.kinds.findIndex(Boolean), one.rank, each)),
+          h("span.ex-r-parting", button("ex-reason", divergenceText(one, ranks), () => show(each.kinds.findIndex(Boolean), one.rank, each)),
             h("code", `− ${one.before}`), h("code", `+ ${one.after}`), one.also?.length ? `and in ${one.also.join(", ")}` : ""))),
       },
     ];

@@ -10,7 +10,7 @@ export function resultText(compile: RankCompileData, rank: number): string {
   return kind ? `${kind} ${spent == null ? "" : seconds(spent)}`.trim() : "–";
 }
 
-export function partingText({ rank, what, line }: RankDivergenceData, ranks: readonly RankData[]): string {
+export function divergenceText({ rank, what, line }: RankDivergenceData, ranks: readonly RankData[]): string {
   return `${ranks[rank]?.name ?? `rank ${rank}`}: ${what}, line ${line}`;
 }
 

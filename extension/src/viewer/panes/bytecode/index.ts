@@ -8,7 +8,7 @@ import type { BreakData, CodeData, CompileData, ValueData } from "../../record";
 import { TextView } from "../../textview";
 import { type Moves, Walk } from "../../walk";
 import { listing, meaning, spanned, stackEffect } from "./listing";
-import { type Added, added, aligned, byLine, find, type Instructions, instructions, marks, said, type EvaluatorState, stateAt, stepChanges, stepOf } from "./steps";
+import { type Added, added, aligned, byLine, find, type Instructions, instructions, marks, valueText, type EvaluatorState, stateAt, stepChanges, stepOf } from "./steps";
 import { ends } from "../../signal";
 
 const ROLES: { readonly [role: string]: string } = {
@@ -199,13 +199,13 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
   }
 
   function stateTables(compile: CompileData, state: EvaluatorState): HTMLElement {
-    const words = said(compile);
+    const words = valueText(compile);
     const value = (of: ValueData, path: string, below = Infinity): (Node | string)[] => {
       const [, step = -1, items = []] = of;
       // A value holds earlier ones: a page that says otherwise would not end.
-      const held = items.filter(([, at]) => at < below && compile.values?.[at]).slice(0, LISTED);
-      if (!held.length) return [words(of), ...from(step)];
-      const inside = h("details", { open: open.has(path) }, h("summary", words(of)), h("ul.ex-list", ...(step < 0 ? [] : [h("li", "made", ...from(step))]), ...held.map(([name, at]) => h("li", `${name}: `, ...value(compile.values![at]!, `${path}.${name}`, at)))));
+      const valued = items.filter(([, at]) => at < below && compile.values?.[at]).slice(0, LISTED);
+      if (!valued.length) return [words(of), ...from(step)];
+      const inside = h("details", { open: open.has(path) }, h("summary", words(of)), h("ul.ex-list", ...(step < 0 ? [] : [h("li", "made", ...from(step))]), ...valued.map(([name, at]) => h("li", `${name}: `, ...value(compile.values![at]!, `${path}.${name}`, at)))));
       on(inside, "toggle", () => (inside.open ? open.add(path) : open.delete(path)));
       return [inside];
     };

@@ -23,24 +23,24 @@ export interface EvaluatorState {
 /** What a step added to what the capture makes; `id` is the element's. */
 export type Added = readonly [step: number, kind: string, text: string, id?: string];
 
-interface Held {
+interface FrameContents {
   readonly stack: ValueData[];
   readonly locals: Map<string, ValueData>;
 }
 
 /** The state before each step, of the function that it is in. The same objects change from step to step. */
-function* replayed({ trace: steps = [], values = [] }: CompileData): Generator<Held> {
-  const frames = new Map<number, Held>();
+function* replayed({ trace: steps = [], values = [] }: CompileData): Generator<FrameContents> {
+  const frames = new Map<number, FrameContents>();
   const value = (at: number): ValueData => values[at] ?? ["?"];
   for (const [, activation, , kept = 0, pushed = [], changed = {}] of steps) {
-    const held = entry(frames, activation, (): Held => ({ stack: [], locals: new Map() }));
-    held.stack.splice(kept);
-    for (const each of pushed) held.stack.push(value(each));
+    const state = entry(frames, activation, (): FrameContents => ({ stack: [], locals: new Map() }));
+    state.stack.splice(kept);
+    for (const each of pushed) state.stack.push(value(each));
     for (const [name, bound] of Object.entries(changed)) {
-      if (bound < 0) held.locals.delete(name);
-      else held.locals.set(name, value(bound));
+      if (bound < 0) state.locals.delete(name);
+      else state.locals.set(name, value(bound));
     }
-    yield held;
+    yield state;
   }
 }
 
@@ -78,7 +78,7 @@ export function stepOf(steps: readonly StepData[], instruction: string, from: nu
 const captured = ({ stages }: CompileData): readonly NodeData[] => stages?.find(each => each.graph)?.graph?.nodes ?? [];
 
 /** A value in words, a tensor of our graph with its type. Dynamo renames nodes later, so a name says little. */
-export function said(compile: CompileData): (value: ValueData) => string {
+export function valueText(compile: CompileData): (value: ValueData) => string {
   const sources = new Map(compile.inputs?.map(({ name, source }) => [name, ` of ${source}`]));
   const types = new Map(captured(compile).map(({ name, type }) => [`tensor ${name}`, `: ${type}${sources.get(name) ?? ""}`]));
   return ([text]) => text + (types.get(text) ?? "");
@@ -149,8 +149,8 @@ export function stepChanges(before: CompileData, after: CompileData): string[] {
   for (const [compile, by] of [[before, -1], [after, 1]] as const) {
     const at = places(compile);
     for (const [step, kind, text] of added(compile)) {
-      const said = `${kind} in ${at[step]?.slice(0, 2).join("")}: ${text}`;
-      if (text) left.set(said, (left.get(said) ?? 0) + by);
+      const label = `${kind} in ${at[step]?.slice(0, 2).join("")}: ${text}`;
+      if (text) left.set(label, (left.get(label) ?? 0) + by);
     }
   }
   return [...left].flatMap(([said, many]) => Array<string>(Math.abs(many)).fill(`${many < 0 ? "−" : "+"} ${said}`)).sort((a, b) => (a.slice(2) < b.slice(2) ? -1 : 1));
@@ -163,10 +163,10 @@ export function find(compile: CompileData, codes: Instructions, files: FileNames
   const attempts = activations.map(each => (begun += each.depth ? 0 : 1));
   const did = new Map<number, Added[]>();
   for (const each of added(compile)) entry(did, each[0], () => []).push(each);
-  const typed = said(compile);
+  const typed = valueText(compile);
   const code = (at: number) => codes.get(steps[at]![0]);
   const entered = (at: number) => activations[steps[at]![1]];
-  const facts: { [key: string]: StepFacts<Held>[string] } = {
+  const facts: { [key: string]: StepFacts<FrameContents>[string] } = {
     op: (_, at) => code(at) && `${code(at)!.op} ${code(at)!.arg}`, function: (_, at) => entered(at)?.function,
     top: held => held.stack.slice(-1).map(typed), stack: held => held.stack.map(typed),
     local: held => [...held.locals].map(([name, value]) => `${name} = ${typed(value)}`),

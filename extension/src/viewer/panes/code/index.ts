@@ -120,8 +120,8 @@ export function code(into: HTMLElement, context: Context): Pane {
     const label = `${own(KINDS, spot.kind) ?? spot.kind} of ${spot.unit.label}`;
     const remarks = spot.unit.kernel?.remarks ?? {};
     const rows = rowsOf(text, compile, context.model, true).map((row, n) => {
-      const said = own(remarks, text?.lines[n]?.[1] ?? "");
-      if (said) return { ...row, note: said };
+      const remark = own(remarks, text?.lines[n]?.[1] ?? "");
+      if (remark) return { ...row, note: remark };
       return mnemonics && inIntel.value && spot.kind === "asm" ? { ...row, text: intel(row.text, mnemonics) } : row;
     });
     view.show({ rows, language: text?.language ?? "text", label });
@@ -151,15 +151,15 @@ export function code(into: HTMLElement, context: Context): Pane {
       ? [kernel.bytes && `${bytes(kernel.bytes)} moved`, kernel.flops && scaled(kernel.flops, "FLOP"), kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a call`]
       : [];
     const lines: HTMLElement[] = [h("span", phrase([half.target, ...measured, ...facts.slice(loops.length && 1)], " · "))];
-    const told = loops.map(({ axis, kind, size, tile = 0 }) => `${kind} ${axis} < ${size}${tile > 1 ? ` in tiles of ${tile}` : ""}`);
-    if (told.length) lines.push(h("details", h("summary", `Loops: ${told.join("; ")}`), ...facts.slice(0, 1)));
+    const loopTexts = loops.map(({ axis, kind, size, tile = 0 }) => `${kind} ${axis} < ${size}${tile > 1 ? ` in tiles of ${tile}` : ""}`);
+    if (loopTexts.length) lines.push(h("details", h("summary", `Loops: ${loopTexts.join("; ")}`), ...facts.slice(0, 1)));
     if (half.runs === false) lines.push(h("strong.ex-warned-text", "⚠ not run on this machine"));
     if (kernel) {
-      const said = h("pre");
-      const tell = (text: string) => (said.textContent = text);
+      const output = h("pre");
+      const tell = (text: string) => (output.textContent = text);
       const ask = () => void made(context.host, `throughput("${kernel.id}")`, "throughput", shownCompile, kernel.id).then(tell, (error: Error) => tell(error.message));
       lines.push(button("ex-link", "Save as a program", () => context.save(programOf(kernel))));
-      if (kernel.lowered?.["asm"]) lines.push(button("ex-link", "Throughput", ask), said);
+      if (kernel.lowered?.["asm"]) lines.push(button("ex-link", "Throughput", ask), output);
     }
     return lines;
   }

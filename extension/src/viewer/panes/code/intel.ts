@@ -14,8 +14,8 @@ export function intel(line: string, known: { readonly [name: string]: MnemonicDa
   if (!name) return line;
   const [, other] = own(known, name) ?? [];
   const [written = name, ...size] = other && !(name === "movq" && operands?.includes("mm")) ? other.split(" ") : [name, ...(other?.split(" ").slice(1) ?? [])];
-  const told = operands?.split(/,\s*(?![^()]*\))/).reverse().map(each => operand(each, size.join(" "))).join(", ");
-  return `${indent}${prefix}${written}${space}${told}${comment}`;
+  const operandText = operands?.split(/,\s*(?![^()]*\))/).reverse().map(each => operand(each, size.join(" "))).join(", ");
+  return `${indent}${prefix}${written}${space}${operandText}${comment}`;
 }
 
 function operand(text: string, size: string): string {
@@ -25,6 +25,6 @@ function operand(text: string, size: string): string {
     return bare.replace(/^\$(?=-?(0x[\da-f]+|\d+)$)/i, "").replace(/^\$/, "OFFSET FLAT:");
   }
   const terms = [base?.slice(1), index && index.slice(1) + (scale === "1" ? "" : `*${scale}`), offset === "0" ? "" : offset];
-  const told = star ? "QWORD PTR " : size && `${size} `;
-  return `${told}${segment.slice(1)}[${terms.filter(Boolean).join("+").replace("+-", "-")}]${rest.replace(/%/g, "")}`;
+  const sizeText = star ? "QWORD PTR " : size && `${size} `;
+  return `${sizeText}${segment.slice(1)}[${terms.filter(Boolean).join("+").replace("+-", "-")}]${rest.replace(/%/g, "")}`;
 }

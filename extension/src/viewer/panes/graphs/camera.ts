@@ -41,14 +41,14 @@ export function zoomed(camera: Camera, px: number, py: number, factor: number): 
 }
 
 /** The whole drawing in view, never larger than life. */
-export const whole = (drawing: Extent, view: Extent): Camera => placed(drawing, view, fitting(drawing, view));
+export const whole = (drawing: Extent, view: Extent): Camera => centered(drawing, view, fitting(drawing, view));
 
 /** The whole drawing where it can be read so; else its upper part, readable, with most of what is there in view. */
 export function beginning(drawing: Extent, view: Extent, boxes: readonly Rectangle[]): Camera {
   const all = fitting(drawing, view);
-  if (all >= READABLE / 2) return placed(drawing, view, all);
+  if (all >= READABLE / 2) return centered(drawing, view, all);
   const scale = Math.min(Math.max((view.width - 2 * MARGIN) / drawing.width, READABLE), 1);
-  const middle = placed(drawing, view, scale);
+  const middle = centered(drawing, view, scale);
   const seen = view.width / scale;
   const room = MARGIN / scale;
   const upper = boxes.filter(box => box.y < view.height / scale).map(box => box.x + box.width / 2);
@@ -62,14 +62,14 @@ function fitting(drawing: Extent, view: Extent): number {
 }
 
 /** Centred from side to side; from the top where it is higher than the view. */
-function placed(drawing: Extent, view: Extent, scale: number): Camera {
+function centered(drawing: Extent, view: Extent, scale: number): Camera {
   const x = (drawing.width - view.width / scale) / 2;
   const y = drawing.height * scale + 2 * MARGIN > view.height ? -MARGIN / scale : (drawing.height - view.height / scale) / 2;
   return { x, y, scale };
 }
 
 /** The camera nearest to this one that has some of the drawing in view. */
-export function held(camera: Camera, drawing: Extent, view: Extent): Camera {
+export function clamped(camera: Camera, drawing: Extent, view: Extent): Camera {
   const along = (at: number, size: number, seen: number) => {
     const kept = Math.min(KEPT / camera.scale, size, seen);
     return Math.min(Math.max(at, kept - seen), size - kept);

@@ -3,7 +3,7 @@
 import { because } from "../../because";
 import { button, fill, h, tool } from "../../dom";
 import type { Context } from "../../pane";
-import { type NodeFact, told } from "./facts";
+import { type NodeFact, describe } from "./facts";
 import type { DrawnItem } from "./scene";
 
 export function Card(context: Context, closable: (() => void) | null) {
@@ -13,7 +13,7 @@ export function Card(context: Context, closable: (() => void) | null) {
   function show(mark: DrawnItem | null): void {
     element.hidden = mark === null;
     if (!mark) return;
-    const { title, meaning, facts } = told(mark, context.model);
+    const { title, meaning, facts } = describe(mark, context.model);
     const guessed = mark.key === null ? undefined : context.model.links.value.inferred(mark.key);
     const close = closable && tool("×", "Close", closable);
     fill(element,

@@ -4,7 +4,7 @@ import { aria, h, on, taken, tool } from "../../dom";
 import type { Key } from "../../element";
 import { sum } from "../../gather";
 import { ends } from "../../signal";
-import { beginning, between, type Camera, type Extent, held, moved, type Rectangle, showing, whole, zoomed } from "./camera";
+import { beginning, between, type Camera, type Extent, clamped, moved, type Rectangle, showing, whole, zoomed } from "./camera";
 import { Colours, type Lit, paintCanvas } from "./canvas";
 import { gestures } from "./gestures";
 import type { Item } from "./groups";
@@ -35,7 +35,7 @@ const EMPTY: Scene = { parts: [], marks: [], lines: [], ties: [], width: 0, heig
 /** `name` begins the ids of its elements. */
 export function Drawing(name: string, hooks: Hooks) {
   const canvas = h("canvas.ex-g-canvas", { "aria-hidden": "true" });
-  const said = h("div.ex-hidden", { "aria-live": "polite" });
+  const announced = h("div.ex-hidden", { "aria-live": "polite" });
   const scale = h("span.ex-g-scale");
   let shownScene = EMPTY;
   let eye: Camera = { x: 0, y: 0, scale: 1 };
@@ -65,7 +65,7 @@ export function Drawing(name: string, hooks: Hooks) {
       tabindex: 0, role: "application", "aria-roledescription": "graph",
       "aria-label": "Graph. Arrow keys walk along edges, Enter opens and closes groups, Backspace closes the group around, plus and minus zoom, 0 fits, Shift and arrows move.",
     },
-    canvas, layers.element, minimap.element, controls, said,
+    canvas, layers.element, minimap.element, controls, announced,
   );
   const colours = Colours(element);
   const observer = new ResizeObserver(resized);
@@ -114,7 +114,7 @@ export function Drawing(name: string, hooks: Hooks) {
   /** Marks one box as the one that is at hand; null for none. */
   function setCurrent(mark: DrawnItem | null): void {
     atHand = mark;
-    said.textContent = mark?.spoken ?? "";
+    announced.textContent = mark?.spoken ?? "";
     relight();
     nameAtHand();
   }
@@ -181,7 +181,7 @@ export function Drawing(name: string, hooks: Hooks) {
   }
 
   function moveTo(camera: Camera): void {
-    eye = held(camera, shownScene, extent);
+    eye = clamped(camera, shownScene, extent);
     draw();
   }
 

@@ -20,7 +20,7 @@ export interface NodeFact {
   readonly why?: WhyData;
 }
 
-export interface Told {
+export interface Description {
   readonly title: string;
   readonly meaning: string;
   readonly facts: readonly NodeFact[];
@@ -28,11 +28,11 @@ export interface Told {
 
 const MOST = 600;
 
-export function told(mark: DrawnItem, model: Model): Told {
-  return mark.item.kind === "leaf" ? nodeTold(mark, mark.item.vertex, model) : groupTold(mark, mark.item);
+export function describe(mark: DrawnItem, model: Model): Description {
+  return mark.item.kind === "leaf" ? describeNode(mark, mark.item.vertex, model) : describeGroup(mark, mark.item);
 }
 
-function nodeTold(mark: DrawnItem, vertex: number, model: Model): Told {
+function describeNode(mark: DrawnItem, vertex: number, model: Model): Description {
   const { part } = mark;
   const node = mark.node!;
   const { data } = node;
@@ -82,7 +82,7 @@ function changed(part: ScenePart, vertex: number, node: StateNode): string[] {
   return old && old !== node ? differences(old, node) : [];
 }
 
-function groupTold(mark: DrawnItem, group: Group): Told {
+function describeGroup(mark: DrawnItem, group: Group): Description {
   const { part } = mark;
   const { subject, view } = part;
   const state = subject.state(view);

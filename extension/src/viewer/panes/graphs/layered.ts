@@ -122,7 +122,7 @@ function roundabout(
 ): number[] {
   const bottom = y[from.box]! + boxes[from.box]!.height;
   const [start, end] = [x[from.box]! + from.at, x[to.box]! + to.at];
-  const [startSide, endSide] = [beside(boxes[from.box]!) + x[from.box]!, beside(boxes[to.box]!) + x[to.box]!];
+  const [startSide, endSide] = [spacing(boxes[from.box]!) + x[from.box]!, spacing(boxes[to.box]!) + x[to.box]!];
   const up: number[] = [];
   for (let n = points.length - 2; n >= 0; n -= 2) up.push(points[n]!, points[n + 1]!);
   return [
@@ -131,7 +131,7 @@ function roundabout(
   ];
 }
 
-const beside = (box: Box): number => box.width + ROUND;
+const spacing = (box: Box): number => box.width + ROUND;
 
 /** The edges, those that close a cycle turned round. Edges from a box to itself are left out. */
 function oriented(boxes: readonly Box[], nets: readonly Net[]): Arc[] {
@@ -156,7 +156,7 @@ function oriented(boxes: readonly Box[], nets: readonly Net[]): Arc[] {
       }
       const met = state[arc.to.box];
       const turned = () => ({
-        ...arc, back: true, from: { box: arc.to.box, at: beside(boxes[arc.to.box]!) }, to: { box: top.box, at: beside(boxes[top.box]!) },
+        ...arc, back: true, from: { box: arc.to.box, at: spacing(boxes[arc.to.box]!) }, to: { box: top.box, at: spacing(boxes[top.box]!) },
       });
       arcs.push(met === 1 ? turned() : arc);
       if (met === 0) {

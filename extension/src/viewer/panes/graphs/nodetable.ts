@@ -49,9 +49,9 @@ export function NodeTable(selection: Selection, chosen: (vertex: number) => void
       codes("Target", row => (data(row).op === "placeholder" ? "" : data(row).target)),
     ];
     if (changes.size) {
-      const said = (sign: Sign | undefined) => (sign ? `${GLYPHS[sign]} ${sign}` : "");
+      const signText = (sign: Sign | undefined) => (sign ? `${GLYPHS[sign]} ${sign}` : "");
       columns.unshift({
-        name: "Pass", text: row => said(changes.get(row.vertex)), order: row => changes.get(row.vertex) ?? null, title: Object.values(SIGNS).join(", "),
+        name: "Pass", text: row => signText(changes.get(row.vertex)), order: row => changes.get(row.vertex) ?? null, title: Object.values(SIGNS).join(", "),
       });
     }
     if (view.kind !== "eager") {

@@ -29,7 +29,7 @@ import { type GraphView, WHAT } from "./views";
 let made = 0;
 
 export function graphs(into: HTMLElement, context: Context): Pane {
-  const said = h("div.ex-g-said", { role: "status" });
+  const statusLine = h("div.ex-g-said", { role: "status" });
   const legend = h("div.ex-g-legend", { role: "group", "aria-label": "Legend", tabindex: 0 });
   const empty = h("div.ex-empty", { role: "note" });
   let reading: Reading | null = null;
@@ -43,7 +43,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   let ownPin: Key | null = null;
   const openIn = (subject: Subject, view: GraphView): Set<Group> => openings.of(subject, view, settings.by.value);
   const eagerView = (): GraphView | undefined => reading?.eager;
-  const tell = (text: string) => (said.textContent = text);
+  const tell = (text: string) => (statusLine.textContent = text);
   const settings = settingsOf(context);
   const toolbar = Toolbar(settings, choose, openAll, nextChange);
   const drawing = Drawing(`ex-g${++made}`, { hovered, chosen, walked, toggled, left });
@@ -58,7 +58,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   const list = KeptList(context, id => reveal(key(context.compile.value, id)));
   const bodies = { drawing: drawing.element, table: h("div.ex-g-scroll", { tabindex: 0, "aria-label": "Nodes" }, table.table.element), text };
   const body = h("div.ex-g-body", h("div.ex-g-main", ...Object.values(bodies)), list.element);
-  into.append(h("div.ex-pane.ex-graphs", toolbar.element, said, empty, body, legend));
+  into.append(h("div.ex-pane.ex-graphs", toolbar.element, statusLine, empty, body, legend));
   const textView = TextView(text, context, true);
   const { by, colouring, changes, kept, beside, legend: wantsLegend } = settings;
   const dispose = ends(
@@ -376,14 +376,14 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   function describe(): void {
     const view = looked;
     if (!view) return;
-    const did = view.before && settings.changes.value ? `. Against ${view.before.title}: ${told(view)}` : "";
+    const did = view.before && settings.changes.value ? `. Against ${view.before.title}: ${viewText(view)}` : "";
     const instead = tooLarge && settings.shown.value === "drawing" ? `Too large to draw: ${tooLarge}. Here is the table. ` : "";
     const subject = subjectOf(view);
     const soFar = subject.step < 0 ? "" : `${subject.state(view).nodes.size} of `;
     tell(`${instead}${soFar}${count(view.graph.nodes.length, "node")}${soFar && `, up to step ${subject.step} (Escape: all)`}: ${WHAT[view.kind]}${did}`);
   }
 
-  function told(view: GraphView): string {
+  function viewText(view: GraphView): string {
     const counts = new Map<string, number>();
     for (const sign of subjectOf(view).changesOf(view).values()) counts.set(sign, (counts.get(sign) ?? 0) + 1);
     return (["added", "removed", "changed"] as const).flatMap(sign => (counts.has(sign) ? [`${counts.get(sign)} ${sign}`] : [])).join(", ") || "nothing changed";

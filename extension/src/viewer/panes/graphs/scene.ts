@@ -179,8 +179,8 @@ export const FATES: { readonly [fate: string]: string } = {
 };
 
 export function countsText(counts: { readonly [sign in Sign]: number }): string {
-  const said = [counts.added && `+${counts.added}`, counts.removed && `−${counts.removed}`, counts.changed && `~${counts.changed}`];
-  return phrase(said, " ");
+  const parts = [counts.added && `+${counts.added}`, counts.removed && `−${counts.removed}`, counts.changed && `~${counts.changed}`];
+  return phrase(parts, " ");
 }
 
 const at = (part: ScenePart, { x, y, width, height }: Shape): Rectangle => ({ x: x + part.x, y: y + part.y, width, height });

@@ -43,7 +43,7 @@ export function spread(vertices: readonly LayerVertex[], segments: readonly Segm
     const both = round >= ROUNDS - 4;
     const down = round % 2 === 0;
     const sides = both ? [above, below] : [down ? above : below];
-    for (const members of down ? layers : upwards) settle(members, x, sides, null, 0, room);
+    for (const members of down ? layers : upwards) leastSquares(members, x, sides, null, 0, room);
   }
   const trunks = trunksOf(vertices, segments);
   const straight = new Float64Array(vertices.length).fill(NaN);
@@ -52,10 +52,10 @@ export function spread(vertices: readonly LayerVertex[], segments: readonly Segm
       const mean = sum(trunk, vertex => x[vertex]!) / trunk.length;
       for (const vertex of trunk) straight[vertex] = mean;
     }
-    for (const members of round % 2 === 0 ? layers : upwards) settle(members, x, [above, below], straight, STIFF * STIFFER ** round, room);
+    for (const members of round % 2 === 0 ? layers : upwards) leastSquares(members, x, [above, below], straight, STIFF * STIFFER ** round, room);
   }
   straighten(vertices, segments, weight, layers, x, room);
-  gather(vertices, segments, layers, x, room);
+  joinPieces(vertices, segments, layers, x, room);
   const least = vertices.reduce((found, vertex, n) => Math.min(found, x[n]! - vertex.width / 2), Infinity);
   return Array.from(x, at => Math.round(at - least));
 }
@@ -91,7 +91,7 @@ function weigh(upper: LayerVertex, lower: LayerVertex): number {
 
 /** The places in one layer with the least weighted square distance from the wanted ones that keep order and room:
  * isotonic regression by pooling adjacent violators. What has a place in `straight` wants to stand there. */
-function settle(
+function leastSquares(
   members: readonly number[], x: Float64Array, sides: readonly Adjacency[], straight: Float64Array | null, stiff: number,
   room: (left: number, right: number) => number,
 ): void {
@@ -156,7 +156,7 @@ function trunksOf(vertices: readonly LayerVertex[], segments: readonly Segment[]
 }
 
 /** Moves what is joined to nothing else towards the largest piece, so that no empty space is left between. */
-function gather(
+function joinPieces(
   vertices: readonly LayerVertex[], segments: readonly Segment[], layers: readonly (readonly number[])[], x: Float64Array,
   room: (left: number, right: number) => number,
 ): void {
@@ -172,9 +172,9 @@ function gather(
     let free = Infinity;
     for (const members of layers) {
       members.forEach((vertex, n) => {
-        const beside = off < 0 ? members[n + 1] : members[n - 1];
-        if (piece[vertex] !== each || beside === undefined || piece[beside] === each) return;
-        free = Math.min(free, off < 0 ? x[beside]! - room(vertex, beside) - x[vertex]! : x[vertex]! - room(beside, vertex) - x[beside]!);
+        const neighbour = off < 0 ? members[n + 1] : members[n - 1];
+        if (piece[vertex] !== each || neighbour === undefined || piece[neighbour] === each) return;
+        free = Math.min(free, off < 0 ? x[neighbour]! - room(vertex, neighbour) - x[vertex]! : x[vertex]! - room(neighbour, vertex) - x[neighbour]!);
       });
     }
     if (free <= 0 || !Number.isFinite(free)) continue;

@@ -55,8 +55,8 @@ export function holds(expression: ExpressionData, lookup: Lookup): boolean {
       case "==": return number(0).compare(number(1)) === 0;
       case "!=": return number(0).compare(number(1)) !== 0;
       case "not": return !truth(0);
-      case "and": return settled(given.map((_, at) => () => truth(at)), false);
-      case "or": return settled(given.map((_, at) => () => truth(at)), true);
+      case "and": return anyOrAll(given.map((_, at) => () => truth(at)), false);
+      case "or": return anyOrAll(given.map((_, at) => () => truth(at)), true);
       case "if": return evaluate(argument(truth(0) ? 1 : 2), depth + 1);
       case "?": throw new Undecided(`this page cannot compute ${of.text || "a part of it"}`);
       default: throw new Undecided(`this page does not know the operator “${of.op}”`);
@@ -67,7 +67,7 @@ export function holds(expression: ExpressionData, lookup: Lookup): boolean {
 }
 
 /** "or" (`by` true) or "and" (`by` false): one part may settle it although another cannot be told. */
-function settled(parts: readonly (() => boolean)[], by: boolean): boolean {
+function anyOrAll(parts: readonly (() => boolean)[], by: boolean): boolean {
   let unknown: Undecided | null = null;
   for (const part of parts) {
     try {

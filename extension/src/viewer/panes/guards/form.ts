@@ -60,9 +60,9 @@ function group(seen: InputData, isChanged: (source: string) => boolean, changes:
       element.classList.toggle("ex-changed", isChanged(seen.source));
       back.hidden = !isChanged(seen.source);
     };
-    const told = phrase([seen.role && seen.role !== "argument" ? seen.role : "", seen.same_as ? `the same object as ${seen.same_as}` : ""], ", ");
+    const roleText = phrase([seen.role && seen.role !== "argument" ? seen.role : "", seen.same_as ? `the same object as ${seen.same_as}` : ""], ", ");
     fill(element,
-      h("legend", h("code", seen.source), told ? h("span.ex-count", ` ${told}`) : null),
+      h("legend", h("code", seen.source), roleText ? h("span.ex-count", ` ${roleText}`) : null),
       h("div.ex-fields", ...labelled("kind", kind), ...fieldsOf(input, send)), back,
     );
     mark();

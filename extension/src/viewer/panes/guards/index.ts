@@ -26,9 +26,9 @@ export function guards(into: HTMLElement, context: Context): Pane {
   const empty = h("div.ex-empty");
   let seen: ReadonlyMap<string, InputData> = new Map();
   let changed = new Map<string, InputData>();
-  let stateGiven: GlobalStateData | null = null;
+  let ownState: GlobalStateData | null = null;
   let shown: CompileData | undefined;
-  const described = (): Call => ({ inputs: new Map([...seen, ...changed]), state: stateGiven });
+  const described = (): Call => ({ inputs: new Map([...seen, ...changed]), state: ownState });
   const placeOf = ({ span }: GuardData): string => span ? context.model.files.value.place(span.file, span.line) : "";
   const filters = {
     outcomes: context.setting<readonly string[]>("outcomes", []),
@@ -97,7 +97,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
 
   function resetAll(): void {
     changed = new Map();
-    stateGiven = shown?.guards?.find(each => each.state)?.state ?? null;
+    ownState = shown?.guards?.find(each => each.state)?.state ?? null;
     showForm();
     decideAll();
   }
@@ -105,13 +105,13 @@ export function guards(into: HTMLElement, context: Context): Pane {
   function showForm(): void {
     const inputs = [...seen.values()].sort((a, b) => interest(a) - interest(b));
     const open = inputs.filter(each => interest(each) < 2).length;
-    fill(fields, form(inputs, open, stateGiven, source => changed.has(source), {
+    fill(fields, form(inputs, open, ownState, source => changed.has(source), {
       input: input => {
         changed.set(input.source, input);
         decideAll();
       },
       state: state => {
-        stateGiven = state;
+        ownState = state;
         decideAll();
       },
       reset: source => {
@@ -126,7 +126,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
     if (!compile) return;
     const call = described();
     const all = decide(compile.guards ?? [], call);
-    fill(answer, ...told(outlook(context.model.record.value, compile, call), compile));
+    fill(answer, ...describe(outlook(context.model.record.value, compile, call), compile));
     showTable(all);
   }
 
@@ -135,10 +135,10 @@ export function guards(into: HTMLElement, context: Context): Pane {
     const passes = (chosen: readonly string[], id: string) => chosen.length === 0 || chosen.includes(id);
     const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
     const place = ({ guard }: Decision) => (guard.of_torch ? 2 : guard.source.startsWith("L[") ? 0 : 1);
-    const said = ({ guard, how }: Decision) => `${guard.words ?? ""} ${guard.expression} ${guard.why} ${placeOf(guard)} ${guard.cause ?? ""} ${how.join(" ")}`.toLowerCase();
+    const guardText = ({ guard, how }: Decision) => `${guard.words ?? ""} ${guard.expression} ${guard.why} ${placeOf(guard)} ${guard.cause ?? ""} ${how.join(" ")}`.toLowerCase();
     const rows = all
       .filter(each => passes(outcomes.value, each.outcome) && passes(properties.value, each.guard.property) && passes(owners.value, owner(each.guard)))
-      .filter(each => asked.every(word => said(each).includes(word)))
+      .filter(each => asked.every(word => guardText(each).includes(word)))
       .sort((a, b) => Number(b.outcome === "fails") - Number(a.outcome === "fails") || place(a) - place(b));
     outcomeFacets.show(facetsOf(all, each => each.outcome, each => MARKS[each.outcome]));
     ownerFacets.show(all.some(each => each.guard.of_torch) ? facetsOf(all, each => owner(each.guard), each => owner(each.guard)) : []);
@@ -165,11 +165,11 @@ export function guards(into: HTMLElement, context: Context): Pane {
       },
       {
         name: "Guard", order: each => each.guard.expression,
-        text: ({ guard, how }) => phrase([guard.words, guard.expression, ...how, seenBeside(guard), guard.why], "; "),
+        text: ({ guard, how }) => phrase([guard.words, guard.expression, ...how, observedText(guard), guard.why], "; "),
         cell: ({ guard, outcome, how }) => h(
           "div.ex-expression", ...(guard.words ? [h("div", guard.words)] : []), h("code", guard.expression),
           ...(outcome === "holds" ? [] : how.map(each => h("div", { class: outcome === "fails" ? "ex-how ex-fails" : "ex-how" }, each))),
-          ...[seenBeside(guard), guard.why].filter(Boolean).map(each => h("div.ex-how", each)),
+          ...[observedText(guard), guard.why].filter(Boolean).map(each => h("div.ex-how", each)),
         ),
       },
       { name: "Kind", text: each => each.guard.property.replace("_", " "), order: each => each.guard.property },
@@ -191,7 +191,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
     return button("ex-reason", instruction ? `${instruction.op} ${instruction.arg}`.trim() : guard.cause, open, { title: guard.cause });
   }
 
-  function told({ candidates, accepts, dynamic, refused }: Outlook, compile: CompileData): HTMLElement[] {
+  function describe({ candidates, accepts, dynamic, refused }: Outlook, compile: CompileData): HTMLElement[] {
     const failing = (of: readonly Decision[]) => of.filter(each => each.outcome === "fails").length;
     const open = (of: readonly Decision[]) => of.filter(each => each.outcome === "undecided").length;
     const own = candidates.find(each => each.compile === compile);
@@ -199,25 +199,25 @@ export function guards(into: HTMLElement, context: Context): Pane {
     const headline = accepts
       ? (accepts === compile ? `The code of ${compile.id} would run` : `No recompile: ${accepts.id}, another compile of this frame, accepts it`)
       : refused ? "It would run eagerly" : "It would be recompiled";
-    const said: string[] = [];
+    const sentences: string[] = [];
     const always = context.model.record.value.config["dynamic"] === "True";
     if (accepts) {
-      if (undecided > 0) said.push(`${count(undecided, "guard")} of ${accepts.id} cannot be evaluated from the values given; ${undecided === 1 ? "it" : "they"} held when it was made.`);
+      if (undecided > 0) sentences.push(`${count(undecided, "guard")} of ${accepts.id} cannot be evaluated from the values given; ${undecided === 1 ? "it" : "they"} held when it was made.`);
     } else if (refused) {
-      said.push(`${refused[0]?.toUpperCase()}${refused.slice(1)}.`);
+      sentences.push(`${refused[0]?.toUpperCase()}${refused.slice(1)}.`);
     } else if (dynamic.length > 0) {
-      said.push(`Dynamic in the new code: ${dynamic.join(", ")} (${always ? "dynamic=True" : "sizes that changed once become dynamic"}).`);
+      sentences.push(`Dynamic in the new code: ${dynamic.join(", ")} (${always ? "dynamic=True" : "sizes that changed once become dynamic"}).`);
     } else {
-      said.push("No size becomes dynamic: the values that differ are constants in each compile.");
+      sentences.push("No size becomes dynamic: the values that differ are constants in each compile.");
     }
-    if (own && own.compile !== accepts) said.push(`${count(failing(own.decisions), "guard")} of ${compile.id} would fail; all are listed below.`);
+    if (own && own.compile !== accepts) sentences.push(`${count(failing(own.decisions), "guard")} of ${compile.id} would fail; all are listed below.`);
     const others = candidates.length > 1
       ? [h("ul.ex-list", ...candidates.map(each => h(
           "li", button("ex-link", each.compile.id, () => (context.compile.value = each.compile.id)),
           `: ${failing(each.decisions) ? `${count(failing(each.decisions), "guard")} would fail` : "none would fail"}${open(each.decisions) ? `, ${open(each.decisions)} not decided here` : ""}`,
         )))]
       : [];
-    return [h("p", { class: accepts ? "ex-yes" : "ex-no" }, h("strong", headline)), ...said.map(each => h("p", each)), ...others];
+    return [h("p", { class: accepts ? "ex-yes" : "ex-no" }, h("strong", headline)), ...sentences.map(each => h("p", each)), ...others];
   }
 
   return { reveal, exports, dispose };
@@ -226,7 +226,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
 const owner = (guard: GuardData): string => (guard.of_torch ? "torch itself" : "the program");
 
 /** What the value was at capture, where the guard itself does not say it. */
-function seenBeside(guard: GuardData): string {
+function observedText(guard: GuardData): string {
   return guard.seen && !guard.expression.includes(guard.seen) ? `at capture: ${guard.seen}` : "";
 }
 

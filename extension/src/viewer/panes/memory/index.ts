@@ -21,7 +21,7 @@ import { named } from "../schedule/named";
 const MOST_DRAWN = 1000;
 
 export function memory(into: HTMLElement, context: Context): Pane {
-  const said = h("p.ex-say");
+  const headline = h("p.ex-say");
   const legendBelow = legend();
   const empty = h("div.ex-empty");
   const keyOf = (id: string): Key => key(context.compile.value, id);
@@ -33,7 +33,7 @@ export function memory(into: HTMLElement, context: Context): Pane {
   const lives = Picture("Memory in use, and what lives where", table, context.selection, context.setting<Presentation>("shown", "drawing"), undefined, choice.element);
   const pool = Picture("The pool, to scale", slots, context.selection, context.setting<Presentation>("pool", "drawing"));
   const kept = KeptList(context);
-  lives.element.insertBefore(said, lives.element.children[1] ?? null);
+  lives.element.insertBefore(headline, lives.element.children[1] ?? null);
   lives.element.append(legendBelow);
   const body = h("div.ex-pad", lives.element, pool.element, kept.element);
   into.append(empty, body);
@@ -66,7 +66,7 @@ export function memory(into: HTMLElement, context: Context): Pane {
     kept.show(looked.compile);
     kept.element.hidden = !looked.compile.saved?.length;
     if (!half.memory) {
-      said.textContent = `The record has no memory plan of ${half.name}.`;
+      headline.textContent = `The record has no memory plan of ${half.name}.`;
       lives.table.show(made, columns.filter(each => ["Value", "Buffer", "Type", "A buffer because"].includes(each.name)));
       lives.show(() => null, false);
       pool.element.hidden = legendBelow.hidden = true;
@@ -75,7 +75,7 @@ export function memory(into: HTMLElement, context: Context): Pane {
     legendBelow.hidden = false;
     const plan = planOf(half);
     const few = made.length <= MOST_DRAWN;
-    fill(said, ...summary(half, plan), few ? "" : " Too many to draw.");
+    fill(headline, ...summary(half, plan), few ? "" : " Too many to draw.");
     lives.table.show((half.buffers ?? []).filter(each => each.where), columns);
     lives.show((width, linked) => drawLives(half, plan, looked.compile.id, called, width, linked), plan.places.length > 0 && few);
     const pooled = plan.places.filter(each => each.kind === "pool").flatMap(each => each.lives);
@@ -88,13 +88,13 @@ export function memory(into: HTMLElement, context: Context): Pane {
     const found = half.memory;
     if (!found) return [];
     const { peak_before: before, peak_after: after, pool } = found;
-    const said = [`Peak ${bytes(after)} (${bytes(before)} without reuse).`];
-    if (pool > 0) said.push(` The pool of ${bytes(pool)} is one allocation, held for the whole call${after > before ? ": it raises the peak, but saves allocations" : ""}.`);
-    if (plan.measured.length > 0) said.push(` One run held ${bytes(Math.max(...plan.measured))} at most (dotted).`);
-    if (plan.registers.length > 0) said.push(` ${count(plan.registers.length, "buffer")} only in registers: see the table.`);
+    const sentences = [`Peak ${bytes(after)} (${bytes(before)} without reuse).`];
+    if (pool > 0) sentences.push(` The pool of ${bytes(pool)} is one allocation, held for the whole call${after > before ? ": it raises the peak, but saves allocations" : ""}.`);
+    if (plan.measured.length > 0) sentences.push(` One run held ${bytes(Math.max(...plan.measured))} at most (dotted).`);
+    if (plan.registers.length > 0) sentences.push(` ${count(plan.registers.length, "buffer")} only in registers: see the table.`);
     const drawn = [Math.max(0, ...plan.before), Math.max(0, ...plan.after)];
-    if (drawn[0] !== before || drawn[1] !== after) said.push(` (Drawn by the sizes in the record, which give ${bytes(drawn[0] ?? 0)} and ${bytes(drawn[1] ?? 0)}.)`);
-    return said;
+    if (drawn[0] !== before || drawn[1] !== after) sentences.push(` (Drawn by the sizes in the record, which give ${bytes(drawn[0] ?? 0)} and ${bytes(drawn[1] ?? 0)}.)`);
+    return sentences;
   }
 
   function columnsOf(half: HalfData): TableColumn<BufferData>[] {

@@ -45,9 +45,9 @@ function drawBox(
   const kind = item.kind === "extern" ? "library call" : "kernel";
   const axes = phrase([item.outer, item.inner ? `reduces ${item.inner}` : ""], ", ");
   const time = spent(item.id);
-  const told = time === null ? "" : seconds(time);
-  const space = width - 16 - textWidth(item.id, 12) - 12 - textWidth(told);
-  const name = phrase([`${kind} ${item.id}`, axes, told, `runs ${item.operations.join(", ")}`], "; ");
+  const timeText = time === null ? "" : seconds(time);
+  const space = width - 16 - textWidth(item.id, 12) - 12 - textWidth(timeText);
+  const name = phrase([`${kind} ${item.id}`, axes, timeText, `runs ${item.operations.join(", ")}`], "; ");
   const chips = box.chips.map(chip => {
     const operation = mark(
       `operation ${chip.id}: ${chip.text}`, "ex-op",
@@ -66,7 +66,7 @@ function drawBox(
     svg("rect.ex-step-box", { x: 1, y: box.y + 1, width, height: box.height, rx: 4 }),
     svg("text.ex-step-name", { x: 9, y: box.y + 16 }, item.id),
     svg("text.ex-tick", { x: 15 + textWidth(item.id, 12), y: box.y + 16 }, fitted(item.kind === "extern" ? "library call" : axes, space)),
-    svg("text.ex-step-time", { x: width - 7, y: box.y + 16, "text-anchor": "end" }, told),
+    svg("text.ex-step-time", { x: width - 7, y: box.y + 16, "text-anchor": "end" }, timeText),
     bar, more,
   );
   return svg("g", linked.add(group, key(compile, item.id), ...item.operations.map(id => key(compile, id))), ...chips);

@@ -202,11 +202,11 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     pairSelects[0].value = first;
     pairSelects[1].value = second;
     const asked = pairs && first && second ? pairs.explain(first, second) : null;
-    fill(answer, ...(asked ? [...told(asked), forbid(asked.together)] : []));
+    fill(answer, ...(asked ? [...describe(asked), forbid(asked.together)] : []));
     markPicked(picture.element);
   }
 
-  function told({ together, headline, statements }: Explanation): HTMLElement[] {
+  function describe({ together, headline, statements }: Explanation): HTMLElement[] {
     const standing = { recorded: "", inferred: "follows from the record", unknown: "not in the record" };
     return [
       h("p", { class: together ? "ex-yes" : "ex-no" }, h("strong", headline)),

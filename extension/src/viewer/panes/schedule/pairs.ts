@@ -26,41 +26,41 @@ export function Pairs(half: HalfData, named: (id: string) => string) {
     const [one, other] = [homes.get(first), homes.get(second)];
     if (!one || !other) {
       const missing = one ? second : first;
-      return apart("Not in this schedule", [{ standing: "inferred", text: `No step of the schedule runs ${missing}.` }]);
+      return notFused("Not in this schedule", [{ standing: "inferred", text: `No step of the schedule runs ${missing}.` }]);
     }
     if (first === second) return { together: true, headline: "The same operation", statements: [] };
-    return one === other ? whyTogether(first, second, one) : whyApart(first, second, one, other);
+    return one === other ? whyTogether(first, second, one) : whyNotFused(first, second, one, other);
   }
 
   function whyTogether(first: string, second: string, item: ItemData): Explanation {
     const headline = `Fused, in ${item.id}`;
     const own = verdict(first, second);
-    if (own) return { together: true, headline, statements: [verdictSaid(own)] };
+    if (own) return { together: true, headline, statements: [verdictText(own)] };
     const path = joined(first, second, new Set(item.operations));
     if (path) {
       const text = "Not fused directly: fusions with others brought them into one kernel.";
-      return { together: true, headline, statements: [{ standing: "inferred", text }, ...path.map(each => verdictSaid(each))] };
+      return { together: true, headline, statements: [{ standing: "inferred", text }, ...path.map(each => verdictText(each))] };
     }
     const text = `Both are in ${item.id}, and the record holds no verdict that joined them.`;
     return { together: true, headline, statements: [{ standing: "unknown", text }] };
   }
 
-  function whyApart(first: string, second: string, one: ItemData, other: ItemData): Explanation {
+  function whyNotFused(first: string, second: string, one: ItemData, other: ItemData): Explanation {
     const headline = `Not fused: in ${one.id} and ${other.id}`;
     const own = verdict(first, second);
-    if (own) return apart(headline, [verdictSaid(own)]);
+    if (own) return notFused(headline, [verdictText(own)]);
     const excluded = [one, other].flatMap(each => (each.why ? [recorded(`${each.id} with any other:`, each.why)] : []));
-    if (excluded.length > 0) return apart(headline, excluded);
+    if (excluded.length > 0) return notFused(headline, excluded);
     const between = fusions.filter(each => links(each, one, other));
     if (between.length > 0) {
       const text = "Not tried with each other; their kernels were, through:";
-      return apart(headline, [{ standing: "inferred", text }, ...between.map(each => verdictSaid(each))]);
+      return notFused(headline, [{ standing: "inferred", text }, ...between.map(each => verdictText(each))]);
     }
-    if (otherwise) return apart(headline, [recorded(`${one.id} with ${other.id}:`, otherwise)]);
-    return apart(headline, [{ standing: "unknown", text: `The record holds no verdict on ${one.id} and ${other.id}.` }]);
+    if (otherwise) return notFused(headline, [recorded(`${one.id} with ${other.id}:`, otherwise)]);
+    return notFused(headline, [{ standing: "unknown", text: `The record holds no verdict on ${one.id} and ${other.id}.` }]);
   }
 
-  function verdictSaid({ first, second, why }: FusionData): Statement {
+  function verdictText({ first, second, why }: FusionData): Statement {
     return recorded(`${named(first)} with ${named(second)}:`, why.detail ? { ...why, detail: why.detail.replace(/\w+/g, named) } : why);
   }
 
@@ -95,6 +95,6 @@ export type Pairs = ReturnType<typeof Pairs>;
 
 const recorded = (text: string, why: WhyData): Statement => ({ standing: "recorded", text, why });
 
-function apart(headline: string, statements: readonly Statement[]): Explanation {
+function notFused(headline: string, statements: readonly Statement[]): Explanation {
   return { together: false, headline, statements };
 }

@@ -26,7 +26,7 @@ const LOOKS: { readonly [part in PipelinePart]: { readonly look: string; readonl
 export function timeline(into: HTMLElement, context: Context): Pane {
   const zoom = new Signal<readonly [number, number] | null>(null);
   const roving = Roving();
-  const said = h("p.ex-say");
+  const headline = h("p.ex-say");
   const whole = button("ex-action", "Whole", () => (zoom.value = null));
   const empty = h("div.ex-empty", h("p", "Nothing was compiled yet."));
   let marks = new Map<SVGElement, Span>();
@@ -48,7 +48,7 @@ export function timeline(into: HTMLElement, context: Context): Pane {
     "Compile time", table, context.selection, context.setting<Presentation>("shown", "drawing"), undefined,
     whole, h("label.ex-check", waiting, "with the time between compiles"),
   );
-  picture.element.insertBefore(said, picture.element.children[1] ?? null);
+  picture.element.insertBefore(headline, picture.element.children[1] ?? null);
   picture.element.append(legend());
   const body = h("div.ex-pad", picture.element);
   into.append(empty, body);
@@ -79,7 +79,7 @@ export function timeline(into: HTMLElement, context: Context): Pane {
     body.hidden = found.spans.length === 0;
     if (found.spans.length === 0) return;
     whole.hidden = zoom.value === null;
-    said.textContent = summary(found);
+    headline.textContent = summary(found);
     picture.table.show(tableOf(record));
     picture.show(width => draw(found, width));
     showCurrent();
@@ -159,11 +159,11 @@ export function timeline(into: HTMLElement, context: Context): Pane {
     const { busy } = timelineOf(context.model.record.value);
     const at = (moment: number) => (waits.value ? moment : compilingBefore(busy, moment));
     const [from, to] = [at(span.from), at(span.from + span.seconds)];
-    if (to > from) zoomBeside(span, [from, to]);
+    if (to > from) zoomAndFocus(span, [from, to]);
   }
 
   /** What was focused is focused again in the drawing that is made anew. */
-  function zoomBeside(span: Span, to: readonly [number, number] | null): void {
+  function zoomAndFocus(span: Span, to: readonly [number, number] | null): void {
     zoom.value = to;
     const same = (each: Span) => each.compile === span.compile && each.stage === span.stage;
     [...marks].find(([, each]) => same(each))?.[0].focus();
@@ -175,7 +175,7 @@ export function timeline(into: HTMLElement, context: Context): Pane {
     if (!mark || !span || event.altKey || event.ctrlKey || event.metaKey) return;
     if (event.key === "Enter" || event.key === " ") look(span);
     else if (event.key === "z") zoomTo(span);
-    else if (event.key === "Escape" && zoom.value) zoomBeside(span, null);
+    else if (event.key === "Escape" && zoom.value) zoomAndFocus(span, null);
     else if (!roving.key(event, mark)) return;
     taken(event);
   }

@@ -55,8 +55,8 @@ export function timing(into: HTMLElement, context: Context): Pane {
     all = !all;
     showKernels();
   });
-  const beside = (...parts: readonly HTMLElement[]) => h("div.ex-two", ...parts);
-  into.append(h("div.ex-pad", beside(strips.element, accuracyPart), runPart, retime.element, beside(bars.element, roofline.element)));
+  const twoColumns = (...parts: readonly HTMLElement[]) => h("div.ex-two", ...parts);
+  into.append(h("div.ex-pad", twoColumns(strips.element, accuracyPart), runPart, retime.element, twoColumns(bars.element, roofline.element)));
   let leave: Dispose = () => undefined;
   const dispose = ends(
     model.record.watch(record => {
@@ -194,7 +194,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
     const overhead = record.timing?.overhead ?? null;
     const total = timed.reduce((sum, each) => sum + (each.seconds ?? 0), 0);
     bars.element.hidden = costs.length === 0;
-    kernelsSay.textContent = saidOfKernels(record, costs);
+    kernelsSay.textContent = kernelsText(record, costs);
     bars.table.show(costs, costColumns(record, total));
     bars.show((width, linked) => drawBars({ costs, overhead, machine, all: all }, width, linked), timed.length > 0);
     more.hidden = timed.length <= 26;
@@ -209,13 +209,13 @@ export function timing(into: HTMLElement, context: Context): Pane {
     if (!machine || points.length === 0) return;
     const moving = costs.filter(each => each.kind === "kernel" && each.flops === 0 && each.seconds !== null).length;
     const above = points.filter(each => each.at.share > 1).length;
-    const said = [
+    const sentences = [
       `Roof: bandwidth of a large copy and FLOP/s of a float32 matrix product, measured on ${machine.name}.`,
       moving ? `${count(moving, "kernel only moves bytes and has", "kernels only move bytes and have")} no place here.` : "",
       costs.some(each => each.kind === "call") ? "Library calls are not shown: their memory traffic is not counted." : "",
       above ? `${count(above, "kernel lies", "kernels lie")} above the roof: what ${above === 1 ? "it reads" : "they read"} was probably in a cache, which is faster than memory.` : "",
     ];
-    roofSay.textContent = phrase(said, " ");
+    roofSay.textContent = phrase(sentences, " ");
     roofline.table.show(costs.filter(each => each.kind === "kernel" && performance(each, machine) !== null), costColumns(record, 0).filter(each => each.name !== "Share"));
     roofline.show((width, linked) => drawRoofline(costs, machine, width, linked));
   }
@@ -242,7 +242,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
   return { reveal, exports, dispose };
 }
 
-function saidOfKernels(record: RecordData, costs: readonly Cost[]): string {
+function kernelsText(record: RecordData, costs: readonly Cost[]): string {
   const timed = costs.filter(each => each.seconds !== null);
   if (timed.length === 0) {
     const elsewhere = record.compiles.some(each => each.halves?.some(half => half.runs === false));

@@ -22,14 +22,14 @@ export function RetimeForm(made: () => string, asks: Asks) {
   const inputs: { readonly of: Dim; readonly slider: HTMLInputElement; readonly number: HTMLInputElement }[] = [];
   const total = h("span.ex-count");
   /** What was told last: sizes that were chosen stay where the same is told again. */
-  let lastSaid = "";
+  let lastState = "";
   let running: TimedRun | undefined;
 
   /** What the kernel can do: null where it has not said, or where there is none. */
   function show(abilities: Abilities | null, connected: boolean): void {
-    const said = JSON.stringify([abilities, connected]);
-    if (said === lastSaid) return;
-    lastSaid = said;
+    const state = JSON.stringify([abilities, connected]);
+    if (state === lastState) return;
+    lastState = state;
     inputs.length = 0;
     const title = h("header", h("h2", "Time again"));
     if (!connected) {
