@@ -55,6 +55,17 @@ def test_what_the_help_of_panes_names_in_torch_exists() -> None:
     assert len(named) > 4 and not sorted(path for path in named if not (Path(torch.__file__).parent / path).exists())
 
 
+def test_the_help_of_panes_explains_no_term_of_the_glossary() -> None:
+    def phrases(text: str) -> set[tuple[str, ...]]:
+        words = re.findall("[a-z]+", text.lower())
+        return {tuple(words[at : at + 5]) for at in range(len(words) - 4)}
+
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    repeated = [(name, term) for name, pane in PANES.items() for term, meaning in rows
+                if phrases(meaning) & phrases(pane.text)]  # fmt: skip
+    assert len(rows) > 60 and repeated == []
+
+
 MOST_ANY = {"compiler": 680, "core": 20, "course": 135, "ir": 90, "records": 520, "show": 65}
 
 
