@@ -25,10 +25,10 @@ from explorer.records.stock.hook import is_watched
 from explorer.records.watching import Watch
 from explorer.show.notebook.cell import Plan, plan
 from explorer.show.notebook.comparing import ComparingMagics
-from explorer.show.notebook.debugger import Debugging
 from explorer.show.notebook.instrument import Instrument, Watched, mark
 from explorer.show.notebook.live import REPEATED, Live, WhenCompiled
 from explorer.show.notebook.session import Ahead, Options, Session
+from explorer.show.view.dap import Debugging
 from explorer.show.view.panes import PANES
 from explorer.show.view.queries import WAYS, Queried
 
