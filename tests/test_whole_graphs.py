@@ -475,3 +475,50 @@ def test_optimizers_that_stock_has_wrapped_before():
     before = linear.weight.detach().clone()
     explorer.compile(optimizer.step, fullgraph=True, backend="aot_eager")()
     assert not torch.equal(before, linear.weight)
+
+
+def counting(c, other=None):
+    def count():
+        nonlocal c
+        c = c + 1
+        return c
+
+    def read():
+        return c, other
+
+    return count, read
+
+
+def never_filled():
+    if False:
+        held = 1
+    return lambda: held
+
+
+def of_an_empty_cell(x, count, read):
+    try:
+        return never_filled().__closure__[0].cell_contents
+    except ValueError as error:
+        return str(error), x * 2
+
+
+CLOSURES = {
+    "value": lambda x, count, read: x * count.__closure__[0].cell_contents,
+    "after a write": lambda x, count, read: (x * count(), *(f.__closure__[0].cell_contents for f in (count, read))),
+    "one cell": lambda x, count, read: (x * 2, count.__closure__[0] is read.__closure__[0], len(read.__closure__)),
+    "one tuple": lambda x, count, read: (x * 2, count.__closure__ is count.__closure__),
+    "none": lambda x, count, read: (x * 2, never_filled.__closure__),
+    "in a loop": lambda x, count, read: (x, [c.cell_contents for c in read.__closure__], read.__code__.co_freevars),
+    "empty": of_an_empty_cell,
+}
+
+
+@pytest.mark.parametrize("name", CLOSURES)
+def test_what_a_function_closes_over(name):
+    compiled = explorer.compile(CLOSURES[name], backend="aot_eager", fullgraph=name != "empty")
+    for held in (1, 2, 1.5, 7, torch.ones(3)):
+        found = []
+        for call in (CLOSURES[name], compiled):
+            count, read = counting(held)
+            found.append(str((call(torch.ones(3), count, read), read(), count())))
+        assert found[0] == found[1]

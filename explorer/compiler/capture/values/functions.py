@@ -104,7 +104,7 @@ class FunctionValue(Value):
                 t.raise_(AttributeError, f"'function' object has no attribute '{name}'")
             if name == "__code__":
                 return t.wrap(t.known_source(found, fixed=True), found)
-            if name in ("__dict__", "__closure__"):
+            if name == "__dict__":
                 unsupported(reasons.ATTRIBUTE, f"function.{name}")
             if name == "__globals__":
                 return t.namespace(self.globals)
