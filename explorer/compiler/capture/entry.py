@@ -491,6 +491,10 @@ _OWN = frozenset(
 ) | {ORIGINAL}
 
 
+# Stock breaks at a call, and does not trace how this class passes on what it is asked for.
+OptimizedModule.__call__._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+
 def _same(module: torch.nn.Module) -> torch.nn.Module:
     """Unpickling gives the original: what compiled it does not travel."""
     return module
