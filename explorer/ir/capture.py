@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 import torch
 
@@ -680,8 +681,7 @@ class Activation:
     caller: Activation | None
 
 
-@dataclass(slots=True, eq=False)
-class ValueDescription:
+class ValueDescription(msgspec.Struct, eq=False):
     """A value that does not change, as all steps tell of it, also those before it was read. `shared`: it stands for all
     that is like it, so that no step made it."""
 
