@@ -598,3 +598,22 @@ def test_operators_that_return_their_input_return_it(shape: tuple[int, ...], inf
         with torch.inference_mode(inference):
             found = explorer.compile(f, backend="eager")(torch.ones(shape), call)
             assert found == f(torch.ones(shape), call), name
+
+
+@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize("bits", [lambda x: torch._neg_view(x.real), torch.conj, lambda x: torch._neg_view(x).conj()])
+def test_operators_that_return_their_input_resolve_its_bits_as_eager_does(bits: Any, inference: bool) -> None:
+    """In inference mode the kernel of dropout gets a copy without them."""
+
+    def f(a, call):
+        result = call(a)
+        return result is a, result.is_neg(), result.is_conj(), result.is_inference(), result * 2
+
+    x = bits(torch.complex(torch.ones(2, 3), torch.ones(2, 3)))
+    calls = {"nothing dropped": lambda a: F.dropout(a, 0.0), **RETURN_THEIR_INPUT}
+    for name in calls.keys() - {"dropout", "aten.dropout", "alpha_dropout", "to"}:
+        call = calls[name]
+        with torch.inference_mode(inference):
+            found, expected = explorer.compile(f, backend="eager")(x, call), f(x, call)
+        assert found[:-1] == expected[:-1], name
+        assert torch.equal(found[-1], expected[-1]), name

@@ -252,3 +252,23 @@ def test_what_dropout_is_given(dropout, p, training):
         return x + 1
 
     agrees(function, torch.ones(3))
+
+
+NORMS = {
+    "batch_norm": lambda x: F.batch_norm(x, torch.zeros(3), torch.ones(3)),
+    "batch_norm that trains": lambda x: F.batch_norm(x, None, None, training=True),
+    "instance_norm": lambda x: F.instance_norm(x, torch.zeros(3), torch.ones(3), use_input_stats=False),
+}
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 3), (2, 3)], ids=str)
+@pytest.mark.parametrize("norm", NORMS)
+def test_norms_of_a_tensor_that_may_have_no_channels(norm, shape):
+    """Torch reads the size of a dimension that is not there, which may end the process where sizes are symbols."""
+    results = []
+    for function in (explorer.compile(NORMS[norm], dynamic=True), NORMS[norm]):
+        try:
+            results.append(function(torch.ones(shape)).tolist())
+        except (IndexError, RuntimeError, ValueError) as error:
+            results.append(type(error))
+    assert results[0] == results[1]

@@ -47,6 +47,8 @@ INDEXING = frozenset(
     getitem setitem""".split()
 )
 """Operators whose rules for fake tensors leave checks of shapes to the kernel; an index of zeros is a valid one."""
+LEAST_RANK = {"batch_norm": 2, "instance_norm": 2}
+"""Operators that do not check the rank of their first input: a smaller one ends the process if sizes are symbols."""
 PLAIN = (
     bool, int, float, complex, str, types.NoneType, types.EllipsisType, torch.dtype, torch.device, torch.layout,
     torch.memory_format,
@@ -110,6 +112,12 @@ def refused(target: object, args: tuple[object, ...], kwargs: Mapping[str, objec
         return said
     expected = tuple(tuple(_number(n, hint, most) for n in tensor.shape) for tensor in tensors_in(result))
     return "" if sizes in (None, expected) else f"gives sizes {sizes}, its rule for fake tensors {expected}"
+
+
+def lacks_dimensions(target: object, given: Sequence[torch.Tensor]) -> str:
+    """What is wrong with the rank of an operator's first input, of those that do not check it; "" where nothing is."""
+    least = LEAST_RANK.get(_name(target), 0)
+    return f"takes {least} dimensions or more, got {given[0].dim()}" if given and given[0].dim() < least else ""
 
 
 class Operators(TorchDispatchMode):

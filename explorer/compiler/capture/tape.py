@@ -329,6 +329,8 @@ class Tape:
     def _call(self, kind: str, target: Any, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         function = target if kind == "call_function" else _method(target)
         given = checks.tensors_in((*args, *kwargs.values()))
+        if problem := checks.lacks_dimensions(target, given):
+            unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {problem}")
         tensors = [each for each in given if isinstance(each, fake_tensor.FakeTensor) and each.layout is torch.strided]
         before = [version(each) for each in tensors]
         outs = [

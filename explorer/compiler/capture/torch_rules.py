@@ -390,6 +390,9 @@ def _dropout(function: object, t: Tracer, args: list[Value], kwargs: dict[str, V
             share = p.known(t)
             empty = any(isinstance(size, int) and size == 0 for size in x.fake.shape)
             if share == 0 or 0 < share <= 1 and (empty or not said):
+                if t.tape.inference and (x.fake.is_neg() or x.fake.is_conj()):  # then eager gives a copy without them
+                    x = graph_call(t, "call_method", "resolve_neg", [x], {})
+                    return graph_call(t, "call_method", "resolve_conj", [x], {})
                 return x
     return graph_call(t, "call_function", function, args, kwargs)
 
