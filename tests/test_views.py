@@ -327,3 +327,37 @@ def test_a_view_taken_without_grad_requires_grad_as_its_base_does(taken, dynamic
             results = call(make())
             found.append([(y.requires_grad, y.is_leaf, y._is_view(), y.tolist()) for y in results])
         assert found[0] == found[1]
+
+
+FILLED = {
+    "fill_": lambda x: x.fill_(3),
+    "zero_": lambda x: x.zero_(),
+    "an item": lambda x: x.__setitem__(slice(None), 5),
+    "copy_": lambda x: x.copy_(torch.tensor(7.0)),
+}
+FOLDED = {
+    "windows": lambda: torch.arange(6.0).unfold(0, 3, 1),
+    "one row": lambda: torch.arange(3.0).expand(4, 3),
+    "diagonals": lambda: torch.arange(9.0).as_strided((3, 3), (2, 1)),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("place", FOLDED)
+@pytest.mark.parametrize("fill", FILLED)
+def test_what_is_read_before_elements_that_share_memory_are_filled(fill, place, dynamic):
+    """In one loop a point would read what another has filled already."""
+
+    def fn(x):
+        before = x - 1
+        FILLED[fill](x)
+        return before, x * 2
+
+    found = []
+    for each in (explorer.compile(fn, dynamic=dynamic), fn):
+        x = FOLDED[place]()
+        try:
+            found.append([value.tolist() for value in (*each(x), x)])
+        except RuntimeError as error:  # of copy_ into repeated rows
+            found.append(str(error))
+    assert found[0] == found[1]

@@ -15,7 +15,7 @@ from explorer.compiler.schedule.kernels import private
 from explorer.core.reasons import Verdict, Why
 from explorer.core.rules import RuleTable
 from explorer.ir.index import hint, points
-from explorer.ir.loops import Axis, Loop, storages
+from explorer.ir.loops import Axis, Layout, Loop, storages
 from explorer.ir.schedule import Dependencies
 
 
@@ -31,6 +31,8 @@ class Facts:
         owners = [owner for name, owner in self.storage.items() if owner != name]
         self.updated = frozenset(owners)
         """Storages that more than one buffer name stands for."""
+        self.folded = {self.storage[name] for name, buffer in loops.buffers.items() if self._may_fold(buffer.layout)}
+        """Storages in which two points may lie on one element."""
         self.bytes = {
             name: hint(buffer.layout.numel, self.hints) * buffer.layout.dtype.itemsize
             for name, buffer in loops.buffers.items()
@@ -38,6 +40,15 @@ class Facts:
         self.itemsize = {name: buffer.layout.dtype.itemsize for name, buffer in loops.buffers.items()}
         self.apart = dependencies.apart
         self.position = {operation.id: at for at, operation in enumerate(loops.operations)}
+
+    def _may_fold(self, layout: Layout) -> bool:
+        reached = 0
+        dimensions = zip(layout.stride, layout.size, strict=True)
+        for step, n in sorted((hint(step, self.hints), hint(n, self.hints)) for step, n in dimensions):
+            if n > 1 and step <= reached:
+                return True
+            reached += step * (n - 1)
+        return False
 
     def moved(self, group: Group, access: GroupAccess) -> int:
         """Bytes that a access moves over the whole kernel, each element counted once."""
@@ -180,6 +191,8 @@ def _hazard(a: Group, b: Group, links: Sequence[Link], facts: Facts) -> Why | No
             return Why(reasons.SCATTER, names)
         if len(writers) == 2:
             return Why(reasons.MUTATION, f"{names} write to one storage")
+        if facts.storage[one[1].element.buffer] in facts.folded:
+            return Why(reasons.MUTATION, f"{names} writes elements that several points share")
     return None
 
 
