@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import enum
+import functools
 import itertools
 import operator
 import types
-from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -599,3 +600,38 @@ def test_a_module_with_items_alone_is_iterated_by_position() -> None:
         return x * 2, list(module)
 
     assert explorer.compile(fn, fullgraph=True, backend="eager")(torch.ones(2))[1] == fn(torch.ones(2))[1] == [0, 1, 2]
+
+
+MADE_INSIDE: dict[str, Callable[[Any], Any]] = {
+    "partial": lambda x: functools.partial(torch.mul, x),
+    "partial of a partial": lambda x: functools.partial(attributes_on(functools.partial(torch.mul, x), x), 2),
+    "OrderedDict": lambda x: OrderedDict(a=x),
+    "Counter": lambda x: Counter("aab"),
+    "a class of a set": lambda x: Numbers([1, 2]),
+}
+
+
+class Numbers(set[int]):
+    pass
+
+
+def attributes_on(made: Any, x: torch.Tensor) -> Any:
+    made.first, made.second, made.tensor, made.itself = 1, 2, x, [made]
+    made.first = 3
+    del made.second
+    return made
+
+
+@pytest.mark.parametrize("kind", MADE_INSIDE)
+def test_attributes_of_what_is_made_inside_are_returned(kind: str) -> None:
+    def function(x: torch.Tensor) -> tuple[Any, torch.Tensor]:
+        return attributes_on(MADE_INSIDE[kind](x), x), x * 2
+
+    def seen(made: Any) -> tuple[Any, ...]:
+        function = getattr(made, "func", None)
+        kept = made.first, hasattr(made, "second"), made.tensor.tolist(), made.itself[0] is made, list(vars(made))
+        return (*kept, seen(function) if isinstance(function, functools.partial) else function is torch.mul)
+
+    x = torch.ones(2)
+    compiled = explorer.compile(function, backend="eager", fullgraph=True)
+    assert [seen(compiled(x)[0]) for _ in range(2)] == [seen(function(x)[0])] * 2

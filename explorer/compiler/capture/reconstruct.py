@@ -235,13 +235,18 @@ class Reconstruction:
         """Push an instance made while tracing: `contents` go to the __new__ of its base, and it is filled without
         calling what its class overrides."""
         self.call(maker_of(value.cls), [ClassValue(value.cls), *contents])
+        self.filled(value, isinstance(value, (DictValue, ListValue)) or isinstance(value, SetValue) and not contents)
+
+    def filled(self, value: ObjectValue, empty: bool = False) -> None:
+        """Give the object just made, on the stack, the attributes that the program has set and, where it is `empty`,
+        its items."""
         name = self.store_new(value)
 
         def load() -> None:
             self.emit("LOAD_FAST", name)
 
-        if isinstance(value, (DictValue, ListValue)) or isinstance(value, SetValue) and not contents:
-            value.refill(self, load)
+        if empty:
+            value.refill(self, load)  # type: ignore[attr-defined]
         for attribute, held in value.overlay.items():
             if held is not DELETED:
                 own = attribute_in_c(value.cls, "__setattr__")

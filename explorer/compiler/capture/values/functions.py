@@ -328,6 +328,7 @@ class PartialValue(ObjectValue):
     def reconstruct(self, r: Reconstructor) -> None:
         named = {key.real(): each for key, each in self.keywords.entries.values()}
         r.call(functools.partial, [self.function, *self.args], named)
+        r.filled(self)
 
 
 class CompiledValue(Value):

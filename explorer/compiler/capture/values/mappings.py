@@ -151,6 +151,7 @@ class DictValue(ObjectValue):
             r.emit("BUILD_MAP", len(self.entries))
         elif self.cls in (collections.OrderedDict, collections.Counter):
             r.call(self.cls, [self.as_plain()])
+            r.filled(self)
         elif self.cls is collections.defaultdict:
             r.call(self.cls, [self.factory or Constant(None), self.as_plain()])
         else:
