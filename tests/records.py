@@ -250,7 +250,7 @@ def sample() -> RecordData:
                          SpeedData("2x faster than eager (1.9 to 2.1)", 2.0, 1.9, 2.1),
                          CallData(1.1e-5, (LaunchData("f0", "forward", "k1", 2e-6, 4e-6),))),
              SamplesData("stock", 1.5e-5, 1e-6, (1.5e-5,), 31.0, "warm 0.2 s", None,
-                         SpeedData("too noisy to compare with eager (0.5 to 2 times its speed)", None, 0.5, 2.0))),
+                         SpeedData("too noisy to compare with eager (2x slower to 2x faster)", None, 0.5, 2.0))),
             3e-6, MachineData("a processor", 2e10, 1e11),
             AccuracyData(1e-6, 1e-7, "output", "aten.mul", 3, divergence), "rounds of each in turn",
         ),

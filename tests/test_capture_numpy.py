@@ -493,3 +493,27 @@ def test_a_tensor_beside_an_array_lies_as_numpy_lays_it_out(turned: str) -> None
 
     ours, eager = explorer.compile(function)(x, a), function(x, a)
     assert [each.stride() for each in ours] == [each.stride() for each in eager]
+
+
+ORDERED: dict[str, Callable[[Any], Any]] = {
+    "a branch": lambda a: 1 if a.sum() > 4 else 2,
+    "each element": lambda a: a > 1,
+    "the largest": lambda a: a.max(),
+    "sorted": lambda a: np.sort(a),
+}
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("order", ORDERED)
+def test_complex_numbers_have_an_order_in_numpy_alone(order: str, written: bool) -> None:
+    """A graph that fails after it has written its input could not be left to eager."""
+
+    def function(x: Any) -> Any:
+        a = x.numpy()
+        if written:
+            a += 1
+        return ORDERED[order](a), x * 2
+
+    given = [torch.tensor([1 + 2j, 3 - 1j, 1 + 1j]) for _ in range(2)]
+    check_same(explorer.compile(function)(given[0]), function(given[1]))
+    assert torch.equal(*given)

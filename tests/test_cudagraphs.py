@@ -70,9 +70,10 @@ def test_a_recording_is_reported_with_why_no_earlier_one_fitted() -> None:
     fits = recording(x, CheckInvariantStatus.SUCCESS)
     cudagraphs.before_record(seen, (manager([old, fits]), [x], FUNCTION))
     head, first, again, helps = shown(seen).splitlines()
-    assert head == "s0 f: recorded 2 CUDA graphs, 1 of them as no earlier recording fitted:"
-    assert first == "  inference of inputs (4,): the first of its kind"
-    assert "again: static input data pointer changed. input name: primals_1" in again and "train.py:7" in again
+    assert head == "s0 f: recorded 2 CUDA graphs, 1 of them because no earlier recording fitted:"
+    assert first == "  inference of inputs (4,): the first recording"
+    assert "recorded again, since static input data pointer changed. input name: primals_1" in again
+    assert "train.py:7" in again
     assert "mark_static_address" in helps
 
 

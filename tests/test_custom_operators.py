@@ -42,10 +42,10 @@ def added(x: Tensor) -> None:
 
 CASES = {
     "right": (doubled, torch.empty_like, {}, ""),
-    "shape": (doubled, lambda x: x.new_empty(4, 3), {}, r"the shape of the output is \(3, 4\), by .* \(4, 3\)"),
+    "shape": (doubled, lambda x: x.new_empty(4, 3), {}, r"the shape of the output is \(3, 4\), .* \(4, 3\)"),
     "dtype": (doubled, lambda x: x.new_empty(3, 4).half(), {}, "the dtype of the output is torch.float32"),
-    "strides": (turned, torch.empty_like, {}, r"the strides of the output are \(1, 3\), by the fake .* \(4, 1\)"),
-    "alias": (doubled, lambda x: x, {}, "has memory of its own, by the fake implementation it shares memory with"),
+    "strides": (turned, torch.empty_like, {}, r"the strides of the output are \(1, 3\), the fake .* \(4, 1\)"),
+    "alias": (doubled, lambda x: x, {}, "has memory of its own, the fake implementation says that it shares memory"),
     "writes": (wrote, torch.empty_like, {}, "writes to x, and mutates_args does not name it"),
     "mutates": (added, lambda x: None, {"mutates_args": ("x",)}, ""),
     "raises": (doubled, lambda x: x.missing, {}, "the fake implementation raises AttributeError"),

@@ -57,7 +57,7 @@ def test_each_part_leads_to_its_pane() -> None:
     assert found["operations"].text == "1 operation became 1 kernel and 1 library call"
     assert found["guards"].text == "4 guards (3 on the program's values, 1 on torch's state)"
     assert found["memory"].text == "peak memory 2.05 kB (eager 4.1 kB)"
-    assert found["compile"].text == "compiled in 400 ms"
+    assert found["compile"].text == "compiled in 300 ms (first call 400 ms)"
 
 
 def test_what_is_wrong_comes_first() -> None:
@@ -209,7 +209,7 @@ def test_times_of_graphs_alone_are_reported_to_be() -> None:
         return x + 1
 
     record = explorer.explore(printing, time=0.05)(torch.ones(4))
-    assert said(record.data, "speed")[0].startswith("graphs only: ")
+    assert said(record.data, "speed")[0].startswith("graphs alone: ")
     assert " in the graphs of a call" in repr(record.timing) and " us a call" not in repr(record.timing)
 
 
@@ -253,7 +253,7 @@ def test_a_watched_program_has_the_times_of_its_calls_and_nothing_of_eager() -> 
     assert state == "unknown"
     recompiled = "<lambda> was recompiled once: n is 3.0, expected 2"
     assert said(log.record.data, "recompiles") == (recompiled, "attention")
-    unasked = "not compared with eager, which a watched program does not run"
+    unasked = "not compared with eager: watching runs nothing a second time"
     assert said(log.record.data, "accuracy") == (unasked, "unknown")
 
 
@@ -279,7 +279,7 @@ def test_two_engines_are_two_rows() -> None:
     assert list(ours) == list(stock)
     assert {part.compile for part in stock.values()} == {"s0"}
     assert said(both, "accuracy")[0] == "equal to eager" and stock["accuracy"].text == "not compared with eager"
-    assert stock["compile"].text == "compiled in 400 ms (1 s of it watching)"
+    assert stock["compile"].text == "compiled in 300 ms (first call 400 ms, 1 s of it watching)"
     rows = glance.lines(replace(both, glance=glance.glance(both)))
     assert [row.partition(":")[0] for row in rows] == ["explorer", "stock"]
 

@@ -36,7 +36,7 @@ def watched(fn: Callable[..., Any], *calls: tuple[Any, ...]) -> Record:
 def test_one_recording_serves_calls_with_other_tensors() -> None:
     record = watched(lambda x: torch.relu(x) + 1, *((torch.randn(64, device="cuda"),) for _ in range(4)))
     text = record.cudagraphs.text()
-    assert "recorded 1 CUDA graph:" in text and "inference of inputs (64,): the first of its kind" in text
+    assert "recorded 1 CUDA graph:" in text and "inference of inputs (64,): the first recording" in text
     assert "no CUDA graph" not in text
 
 
@@ -51,8 +51,8 @@ def test_a_weight_that_moves_is_recorded_again_with_why() -> None:
             torch.compiler.cudagraph_mark_step_begin()
             compiled(x)
     text = log.record.cudagraphs.text()
-    assert "recorded 2 CUDA graphs, 1 of them as no earlier recording fitted" in text
-    assert "again: static input data pointer changed" in text and "mark_static_address" in text
+    assert "recorded 2 CUDA graphs, 1 of them because no earlier recording fitted" in text
+    assert "recorded again, since static input data pointer changed" in text and "mark_static_address" in text
 
 
 def test_a_graph_that_writes_its_input_runs_without_and_says_why() -> None:

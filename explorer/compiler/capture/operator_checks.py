@@ -136,13 +136,14 @@ class Operators(TorchDispatchMode):
 
 
 def may_run(target: object) -> bool:
-    """Whether it is an operator of torch that can be tried: no private one, which may check nothing."""
+    """Whether it is an operator of torch, or of NumPy on tensors, that can be tried: no private one, which may check
+    nothing."""
     if isinstance(target, (OpOverload, OpOverloadPacket)):
         return str(target).startswith("aten.") and not str(target).startswith("aten._")
     if isinstance(target, HigherOrderOperator):
         return False
     name, module = _name(target), getattr(target, "__module__", None) or "torch"
-    if not isinstance(target, str) and module.partition(".")[0] not in ("torch", "_operator"):
+    if not isinstance(target, str) and module.partition(".")[0] not in ("torch", "_operator", "numpy"):
         return False
     return not name.startswith("_") or name.startswith("__") or module == "torch.nn.functional"
 

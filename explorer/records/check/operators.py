@@ -124,17 +124,17 @@ def _differences(real: object, fake: object, tensors: list[torch.Tensor], fakes:
         where = "the output" if len(ours) == 1 else f"output {place}"
         if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
             if type(one) is not type(other):
-                yield f"{where} is a {type(one).__name__}, by the fake implementation a {type(other).__name__}"
+                yield f"{where} is a {type(one).__name__}, that of the fake implementation a {type(other).__name__}"
             continue
         for what, of in FACTS.items():
             with suppress(RuntimeError, NotImplementedError):  # sparse ones have no strides, say
                 if of(one) != of(other):
                     are = "are" if what.endswith("s") else "is"
-                    yield f"{what} of {where} {are} {of(one)}, by the fake implementation {of(other)}"
+                    yield f"{what} of {where} {are} {of(one)}, the fake implementation says {of(other)}"
         a, b = _alias(one, tensors), _alias(other, fakes)
         if a != b:
             said = [f"shares memory with input {n}" if n is not None else "has memory of its own" for n in (a, b)]
-            yield f"{where} {said[0]}, by the fake implementation it {said[1]}"
+            yield f"{where} {said[0]}, the fake implementation says that it {said[1]}"
 
 
 def _strides(tensor: torch.Tensor) -> tuple[int, ...]:

@@ -66,7 +66,8 @@ def speed(eager: Sequence[float], other: Sequence[float]) -> SpeedData:
         return SpeedData(said, times, low, high)
     if high <= AS_FAST * low:
         return SpeedData(f"as fast as eager ({between})", times, low, high)
-    said = f"too noisy to compare with eager ({between} times its speed); run again on an idle machine"
+    slowest = f"{_short(1 / low)}x slower"
+    said = f"too noisy to compare with eager ({slowest} to {_short(high)}x faster); run again on an idle machine"
     return SpeedData(said, None, low, high)
 
 

@@ -45,7 +45,7 @@ def _asked(record: RecordData) -> Iterator[tuple[str, str, Iterable[str]]]:
     yield "code", "What did autotuning measure and take?", autotuning.lines(record)
     yield "code", "How was it built?", builds(record.compiles)
     yield "graphs", "Which collectives are called, and where does DDP split the graph?", distributed.lines(record)
-    yield "graphs", "Do custom operators agree with their fakes?", operator_checks(record.operators)
+    yield "graphs", "Do custom operators agree with their fake implementations?", operator_checks(record.operators)
 
 
 def builds(compiles: Iterable[CompileData]) -> Iterator[str]:

@@ -52,13 +52,13 @@ def _of(compile: CompileData) -> Iterator[str]:
     recorded = [event.fields for event in compile.events if event.kind == "CudagraphRecorded"]
     if recorded:
         again = sum(bool(fields.get("again")) for fields in recorded)
-        because = f", {again} of them as no earlier recording fitted" if again else ""
+        because = f", {again} of them because no earlier recording fitted" if again else ""
         yield f"{whose}: recorded {count(len(recorded), 'CUDA graph')}{because}:"
     elif any(event.kind == "CudagraphUsed" for event in compile.events) and not skipped(compile):
         yield f"{whose}: replayed as CUDA graphs; recordings are listed for programs under explorer.watch()"
     for fields in recorded[:SHOWN]:
         after = f", after graph {fields['after']}" if fields.get("after") else ""
-        said = f"again: {fields['again']}" if fields.get("again") else "the first of its kind"
+        said = f"recorded again, since {fields['again']}" if fields.get("again") else "the first recording"
         yield f"  {fields.get('mode', '')} of inputs {fields.get('inputs', '')}{after}: {said}"
         yield from (f"    to avoid this: {helps}" for part, helps in HINTS if part in fields.get("again", ""))
     if len(recorded) > SHOWN:

@@ -165,7 +165,7 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
         return  # an error says what came of it, and no other answer is known
     yield part("speed", *(_watched(watched) if ours is None and watched else _speed(ours, timing)), "timing")
     found = next((each for each in exact if each is not None and each.engine == engine), None)
-    unasked = ("not compared with eager, which a watched program does not run", "unknown")
+    unasked = ("not compared with eager: watching runs nothing a second time", "unknown")
     yield part("accuracy", *(unasked if found is None and watched else _accuracy(found, names)), "timing")
     yield part("operations", *_made(compiles))
     for each in compiles:
@@ -183,9 +183,11 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
         more = eager is not None and eager.peak is not None and ours.peak > MORE_MEMORY * eager.peak
         beside = f" (eager {amount(eager.peak, 'B')})" if eager is not None and eager.peak is not None else ""
         yield part("memory", f"peak memory {amount(ours.peak, 'B')}{beside}", "attention" if more else "ok", "memory")
-    took = ours.compile_seconds if ours is not None else None
-    took = sum(compile.seconds for compile in compiles) if took is None else took
-    note = f" ({ours.note})" if ours is not None and ours.note else ""
+    first = ours.compile_seconds if ours is not None else None
+    inside = [f"first call {duration(first)}"] if first is not None else []
+    inside += [ours.note] if ours is not None and ours.note else []
+    note = f" ({', '.join(inside)})" if inside else ""
+    took = sum(compile.seconds for compile in compiles)
     yield part("compile", f"compiled in {duration(took)}{note}", "ok", "timeline")
 
 
@@ -198,7 +200,7 @@ def counted_guards(guards: Sequence[GuardData]) -> str:
 def _speed(ours: SamplesData | None, timing: TimingData | None) -> tuple[str, str]:
     if ours is None or ours.speed is None:
         return "not timed", "unknown"
-    said = ("graphs only: " if timing is not None and timing.graphs_alone else "") + ours.speed.text
+    said = ("graphs alone: " if timing is not None and timing.graphs_alone else "") + ours.speed.text
     if ours.speed.times is None:
         return said, "unknown"
     return said, "attention" if ours.speed.high is not None and ours.speed.high < 1 else "ok"

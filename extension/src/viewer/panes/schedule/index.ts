@@ -157,13 +157,13 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     return [
       figure("#", item => (order.get(item.id) ?? 0) + 1),
       codes("Step", item => item.id),
-      { name: "Runs", text: runs },
+      { name: "Operations", text: runs },
       { name: "Over", text: item => phrase([item.outer, item.inner], " × ") },
       { name: "Reads", text: item => outside(item, "reads") },
       { name: "Writes", text: item => outside(item, "writes") },
       { name: "Kept in registers", text: item => (item.internal ?? []).join(", ") },
       figure("Moves", item => kernels.get(item.id)?.bytes, bytes),
-      figure("Takes", item => secondsOf(half, item.id), seconds),
+      figure("Time", item => secondsOf(half, item.id), seconds),
     ];
   }
 

@@ -227,8 +227,8 @@ export function timing(into: HTMLElement, context: Context): Pane {
     const columns: TableColumn<Cost>[] = [
       codes("Kernel", each => each.id),
       { name: "Of", text: each => `${each.compile} ${each.half}`.trim(), order: each => `${each.compile} ${each.half}` },
-      { name: "Runs", text: each => each.runs },
-      { name: "Takes", numeric: true, text: each => (each.seconds === null ? "not timed" : seconds(each.seconds)), order: each => each.seconds },
+      { name: "Operations", text: each => each.runs },
+      { name: "Time", numeric: true, text: each => (each.seconds === null ? "not timed" : seconds(each.seconds)), order: each => each.seconds },
       figure("Share", each => (each.seconds === null || total === 0 ? null : each.seconds / total), percent),
       figure("Moves", each => each.bytes, bytes),
       figure("Bandwidth", each => rate(each.bytes, each.seconds), value => scaled(value, "B/s")),
