@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import itertools
 import sys
@@ -14,8 +15,10 @@ import pytest
 import torch
 from torch import nn
 
+import explorer
 from capturing import compiled
 from explorer.compiler.capture.guards import Checks, Has, IsEmpty, KeysAre, LengthIs, ShapeHolds
+from explorer.core.recorder import Recorder, recording
 from explorer.ir.capture import Guard
 from explorer.ir.description import described, global_state
 from explorer.records.to_record.capture import guard_data
@@ -566,3 +569,29 @@ def test_checks_are_made_in_the_order_in_which_they_are_walked(monkeypatch: pyte
     for depth in range(1, max(map(len, made))):
         whole = [path[:depth] for path in made if len(path) >= depth]
         assert len(list(itertools.groupby(whole))) == len(set(whole))  # each object's guards, and its parts', together
+
+
+class Key:
+    asked = 0
+
+    def __repr__(self) -> str:
+        Key.asked += 1
+        return "a key"
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_no_text_of_a_guard_runs_the_programs_code(recorded: bool) -> None:
+    keys = Key(), Key()
+    by_key = {keys[0]: torch.ones(2), (keys[1], 2): torch.ones(2)}
+
+    def fn(x):
+        for each in by_key.values():
+            each.mul_(1.5)
+        return x + by_key[keys[0]] + (keys[1] in by_key)
+
+    with recording(Recorder()) if recorded else contextlib.nullcontext():
+        call = explorer.compile(fn, backend="eager")
+        call(torch.ones(2))
+        del by_key[keys[1], 2]
+        call(torch.ones(2))
+    assert Key.asked == 0

@@ -83,8 +83,16 @@ class Item:
 
     @property
     def name(self) -> str:
-        key = f"<{type(self.key).__name__}>" if isinstance(self.key, torch.Tensor) else repr(self.key)
-        return f"{self.base.name}[{key}]"
+        return f"{self.base.name}[{key_text(self.key)}]"
+
+
+def key_text(key: object) -> str:
+    """A key as source code has it; of a class whose `__repr__` is the program's, which is not to run, its name."""
+    if type(key) is tuple:
+        return f"({', '.join(map(key_text, key))}{',' * (len(key) == 1)})"
+    asked = type(key).__repr__
+    runs = isinstance(asked, types.FunctionType) and asked.__module__.partition(".")[0] not in sys.stdlib_module_names
+    return f"<{type(key).__name__}>" if runs or isinstance(key, torch.Tensor) else repr(key)
 
 
 @dataclass(frozen=True, slots=True)

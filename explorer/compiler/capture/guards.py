@@ -43,6 +43,7 @@ from explorer.ir.capture import (
     Wording,
     as_tensor,
     item_of,
+    key_text,
     read,
     share_no_memory,
     short,
@@ -245,14 +246,14 @@ class KeysAre(Condition):
         plain = tuple(map(constant, self.keys)) if all(map(is_plain, self.keys)) else None
         keys = _listed(self.keys)
         words = f"the keys of {name} are {keys}"
-        return Wording(f"tuple({name}) == {self.keys!r}", "==", keys, words, data={"keys": plain})
+        return Wording(f"tuple({name}) == {key_text(self.keys)}", "==", keys, words, data={"keys": plain})
 
     def difference(self, value: object) -> str:
         found = tuple(keys_of(value))
         alike = len(found) == len(self.keys) and all(map(is_same_key, found, self.keys))
         if alike and all(type(key) is type(other) for key, other in zip(found, self.keys, strict=True)):
             return ""
-        return f"keys are {_listed(found) if isinstance(value, dict) else short(value)}, expected {self.keys!r}"
+        return f"keys are {_listed(found) if isinstance(value, dict) else short(value)}, expected {key_text(self.keys)}"
 
     def install(self, checks: Checks, source: Source, text: str) -> None:
         checks.build.check(checks.manager(source), self._holds, text)
@@ -301,15 +302,16 @@ class Has(Condition):
     def shown(self, name: str) -> Wording:
         owner = {"attribute": f"vars({name})", "slot": f"dir({name})"}.get(self.where, name)
         relation, key = f"{'has' if self.present else 'lacks'} {self.where}", shortened(self.name)
+        text = f"{key_text(self.name)} {'in' if self.present else 'not in'} {owner}"
         return Wording(
-            f"{self.name!r} {'in' if self.present else 'not in'} {owner}", relation, key, f"{name} {relation} {key}",
+            text, relation, key, f"{name} {relation} {key}",
             "there" if self.present else "not there", {"keys": (constant(self.name),) if is_plain(self.name) else None},
         )  # fmt: skip
 
     def difference(self, value: Any) -> str:
         held = value if self.where == "key" else instance_dict(value)
         found = self.name in held if held is not None and self.where != "slot" else hasattr(value, self.name)
-        return "" if found == self.present else f"{'has' if found else 'lacks'} {self.name!r}"
+        return "" if found == self.present else f"{'has' if found else 'lacks'} {key_text(self.name)}"
 
     def install(self, checks: Checks, source: Source, text: str) -> None:
         manager, value = checks.manager(source), checks.value(source)
