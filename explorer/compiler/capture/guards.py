@@ -545,7 +545,8 @@ def failures(guards: Iterable[Guard], frame: InputFrame, said: str = "") -> list
         try:
             how = guard.condition.failure(guard.source, frame)
         except Exception as error:  # the program's own code may run, as it does in the C++ check
-            unreadable.append((guard, f"cannot be read: {type(error).__name__}: {error}"))
+            about = key_text(error.args[0]) if isinstance(error, KeyError) and error.args else error
+            unreadable.append((guard, f"cannot be read: {type(error).__name__}: {about}"))
             continue
         if how:
             found.append((guard, how))
