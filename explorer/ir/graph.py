@@ -104,6 +104,16 @@ def version(tensor: torch.Tensor) -> int | None:
         return None
 
 
+Versions = Iterable[tuple[torch.Tensor, int | None]]
+
+
+def set_versions(versions: Versions) -> None:
+    """Make these the versions of the tensors, where they are counted."""
+    counted = [(tensor, count) for tensor, count in versions if count is not None]
+    if counted:
+        torch._C._autograd._unsafe_set_version_counter(*zip(*counted, strict=True))
+
+
 def is_refused(tensor: torch.Tensor) -> bool:
     """Whether autograd refuses to use it: one of several views that an operator made, or one made without grad, whose
     base has been written since."""

@@ -24,7 +24,7 @@ from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import count
 from explorer.ir import joint
-from explorer.ir.graph import Graph, info, version
+from explorer.ir.graph import Graph, info, set_versions, version
 
 aten = torch.ops.aten
 DETACH, DATA, ALIAS = (
@@ -213,12 +213,6 @@ def extent(value: Tensor) -> tuple[int, int]:
 
 
 Values = Sequence[Any]
-_set_versions: Any = torch._C._autograd._unsafe_set_version_counter
-
-
-def set_versions(versions: Sequence[tuple[Tensor, int]]) -> None:
-    if versions:
-        _set_versions(*zip(*versions, strict=True))
 
 
 class Writing:
@@ -447,12 +441,12 @@ def counting_writes(captured: Graph, call: Callable[..., object], written: Seque
     or fewer. Of what is not `written` by name, statistics may be; they require no grad."""
     facts = [info(node) for node in captured.inputs]
     may = {i for i, each in enumerate(facts) if isinstance(each.value, Tensor) and not each.value.requires_grad}
-    told = [(i, count) for i in sorted(may.union(written)) if (count := facts[i].writes) is not None]
-    if not told:
+    growing = [(i, count) for i in sorted(may.union(written)) if (count := facts[i].writes) is not None]
+    if not growing:
         return call
 
     def run(*inputs: Any) -> object:
-        before = [(inputs[i], version(inputs[i]), count) for i, count in told]
+        before = [(inputs[i], version(inputs[i]), count) for i, count in growing]
         results = call(*inputs)
         set_versions([(tensor, at + count) for tensor, at, count in before if at is not None])
         return results

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from explorer.compiler.autograd.aliases import Returning, Writing, overlaps, set_versions, unviewed
+from explorer.compiler.autograd.aliases import Returning, Writing, overlaps, unviewed
 from explorer.compiler.autograd.backward import Backward
 from explorer.compiler.autograd.grad_functions import Routes
 from explorer.core.text import Line, Text, count
-from explorer.ir.graph import Graph, info
+from explorer.ir.graph import Graph, info, set_versions
 from explorer.ir.joint import Halves, Partitioned, Traced, placeholder_line
 from explorer.ir.program import Compiled, Program
 

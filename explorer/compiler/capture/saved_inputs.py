@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from explorer.compiler.capture.hook import unwatched
-from explorer.ir.graph import is_refused, version
+from explorer.ir.graph import is_refused, set_versions, version
 from explorer.ir.settings import generators, set_generators
 
 _autograd: Any = torch._C._autograd
@@ -43,13 +43,12 @@ class Before:
             return self.counted and self.versions == list(map(version, self.tensors))
         if any(recorded(tensor) is not made_by for tensor, _, _, made_by in self.kept):
             return False
-        for (tensor, alias, storage, _), version_before in zip(self.kept, self.versions, strict=True):
+        for tensor, alias, storage, _ in self.kept:
             with torch.no_grad():
                 if _place(tensor) != _place(alias):
                     tensor.data = alias
                 _bytes(alias.untyped_storage())[: storage.nbytes()].copy_(_bytes(storage))
-            if version_before is not None:
-                _autograd._unsafe_set_version_counter((tensor,), (version_before,))
+        set_versions(zip(self.tensors, self.versions, strict=True))
         return True
 
 

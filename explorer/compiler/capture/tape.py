@@ -34,7 +34,18 @@ from explorer.core.origin import Origins, origins
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.bytecode import Span
 from explorer.ir.capture import Computed, Input, Inside, Returned, Size, Source, Stride
-from explorer.ir.graph import INFO, Graph, as_given, info, is_refused, restamp, stamp, version
+from explorer.ir.graph import (
+    INFO,
+    Graph,
+    Versions,
+    as_given,
+    info,
+    is_refused,
+    restamp,
+    set_versions,
+    stamp,
+    version,
+)
 from explorer.ir.sizes import Operation, Relations, computed, is_whole
 
 _INT64 = torch.iinfo(torch.int64)
@@ -668,15 +679,6 @@ class Tape:
             if isinstance(before := self._versions.get(given.source), int):
                 restamp(node, writes=self.fakes[given.source]._version - before)
         return Graph(self.name, self.graph, self.mode, dict(self.modules), self.grad_enabled)
-
-
-Versions = Sequence[tuple[torch.Tensor, int | None]]
-
-
-def set_versions(known: Versions) -> None:
-    counted = [(tensor, count) for tensor, count in known if count is not None]
-    if counted:
-        torch._C._autograd._unsafe_set_version_counter(*zip(*counted, strict=True))
 
 
 def as_made(tensor: torch.Tensor) -> Any:

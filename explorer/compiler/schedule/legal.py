@@ -14,7 +14,7 @@ from explorer.compiler.schedule.iteration_space import Link, align, merge, side_
 from explorer.compiler.schedule.kernels import private
 from explorer.core.reasons import Verdict, Why
 from explorer.core.rules import RuleTable
-from explorer.ir.index import hint, points
+from explorer.ir.index import hint, points, span
 from explorer.ir.loops import Axis, Layout, Loop, storages
 from explorer.ir.schedule import Dependencies
 
@@ -42,13 +42,8 @@ class Facts:
         self.position = {operation.id: at for at, operation in enumerate(loops.operations)}
 
     def _may_fold(self, layout: Layout) -> bool:
-        reached = 0
-        dimensions = zip(layout.stride, layout.size, strict=True)
-        for step, n in sorted((hint(step, self.hints), hint(n, self.hints)) for step, n in dimensions):
-            if n > 1 and step <= reached:
-                return True
-            reached += step * (n - 1)
-        return False
+        size, stride = ([hint(n, self.hints) for n in each] for each in (layout.size, layout.stride))
+        return span(size, stride) is None
 
     def moved(self, group: Group, access: GroupAccess) -> int:
         """Bytes that a access moves over the whole kernel, each element counted once."""
