@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { Browser, Page } from "playwright-core";
+import type { Browser, Locator, Page } from "playwright-core";
 import { faults } from "./axe";
 import { launch, Visit } from "./browser";
 import { openLab, openNotebook, printed, runCell, theme, viewerOf } from "./lab";
@@ -167,6 +167,14 @@ test("what is typed is compiled, and shown in each pane beside what was there", 
   await visit.end();
 });
 
+/** The text of the cell that a break's rewrite is put into, which follows the two of the notebook. */
+async function putIntoNewCell(page: Page, card: Locator): Promise<string> {
+  await card.getByRole("button", { name: "Put it into a new cell" }).click();
+  const made = page.locator('.jp-Cell[data-windowed-list-index="2"] .jp-InputArea .cm-content');
+  await made.waitFor();
+  return made.innerText();
+}
+
 test("a branch that breaks the graph comes with a rewrite that was tried, and goes into a new cell", async () => {
   server.notebook(
     "breaks.ipynb",
@@ -184,10 +192,7 @@ test("a branch that breaks the graph comes with a rewrite that was tried, and go
   assert.ok(!before?.includes("torch.where") && before?.includes("sin"));
   assert.ok(after?.startsWith("With the rewrite") && after.includes("where"));
   await visit.picture("rewrite-light");
-  await card.getByRole("button", { name: "Put it into a new cell" }).click();
-  const made = page.locator('.jp-Cell[data-windowed-list-index="2"] .jp-InputArea .cm-content');
-  await made.waitFor();
-  assert.equal(await made.innerText(), "def clipped(v):\n    v = v.sin()  # first\n    v = torch.where(v.sum() > 0, v.relu(), v)\n    return v * 2");
+  assert.equal(await putIntoNewCell(page, card), "def clipped(v):\n    v = v.sin()  # first\n    v = torch.where(v.sum() > 0, v.relu(), v)\n    return v * 2");
   assert.deepEqual(visit.errors, []);
   await visit.end();
 });
@@ -202,11 +207,8 @@ test("the rewrite of a method goes into a new cell with the line that puts it in
   const visit = await ran("method.ipynb");
   const { page } = visit;
   const breaks = await openPane(await viewerOf(page, CELL), "breaks");
-  await breaks.locator(".ex-card").first().getByRole("button", { name: "Put it into a new cell" }).click();
-  const made = page.locator('.jp-Cell[data-windowed-list-index="2"] .jp-InputArea .cm-content');
-  await made.waitFor();
   assert.equal(
-    (await made.innerText()).replace(/\n+/g, "\n"),
+    (await putIntoNewCell(page, breaks.locator(".ex-card").first())).replace(/\n+/g, "\n"),
     "def forward(self, v):\n    v = torch.where(v.sum() > 0, v.relu(), v)\n    return v * 2\nNet.forward = forward",
   );
   for (const cell of [2, 3]) await runCell(page, cell);
