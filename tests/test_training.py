@@ -1238,3 +1238,19 @@ def test_gradients_that_are_no_numbers_reach_the_chosen_elements_alone(name: str
             result.backward(torch.full_like(result, tangent))
             found.append((result.tolist(), leaf.grad.tolist(), leaf.grad.stride()))
         assert str(found[0]) == str(found[1])
+
+
+def test_the_second_run_for_a_graph_of_gradients_is_not_captured(monkeypatch):
+    begun = []
+    compiling = pipeline.compile_graph
+    monkeypatch.setattr(pipeline, "compile_graph", lambda graph, *rest: begun.append(graph) or compiling(graph, *rest))
+
+    def penalty(x):
+        (found,) = torch.autograd.grad((x.sin() * x).sum(), x, create_graph=True)
+        return (found**2).sum()
+
+    x = T(4)
+    explorer.compile(penalty)(x).backward()
+    assert len(begun) == 2
+    (expected,) = torch.autograd.grad(penalty(x), x)
+    torch.testing.assert_close(x.grad, expected)

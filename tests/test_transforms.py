@@ -146,3 +146,24 @@ def test_a_compiled_function_inside_a_transform_runs_eagerly():
         torch.testing.assert_close(grad(lambda y: compiled(y).sum())(x), x.cos())
         torch.testing.assert_close(jvp(compiled, (x,), (x,))[1], x * x.cos())
         torch.testing.assert_close(compiled(x), x.sin())
+
+
+def with_a_number_read(x):
+    return vjp(lambda y: y * round(float(x.sum()), 1), x)[1](x)[0]
+
+
+def between(x):
+    _, back = vjp(torch.sin, x)
+    print(end="")
+    return back(x)[0] * 2
+
+
+@pytest.mark.parametrize("function", [with_a_number_read, between])
+def test_a_gradient_for_what_the_graph_did_not_make_is_eagers(function):
+    same(function, torch.tensor([0.5, 0.75, 1.25]), fullgraph=False)
+
+
+def test_a_pullback_that_is_given_runs_eagerly():
+    x = torch.randn(3)
+    _, back = vjp(torch.sin, x)
+    torch.testing.assert_close(explorer.compile(lambda back, y: back(y)[0] + y)(back, x), x * x.cos() + x)

@@ -22,7 +22,7 @@ from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.modules import CONTEXTS, ContextValue
 from explorer.compiler.capture.values.objects import ObjectValue
-from explorer.compiler.capture.values.tensor import graph_call
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Returned
 from explorer.ir.settings import SETTINGS, functorch, saved_hooks
@@ -49,7 +49,7 @@ _OPERATIONS = _functions(
     "_wrap_for_grad _unwrap_for_grad _add_batch_dim _remove_batch_dim _make_dual _unpack_dual _unwrap_batched "
     "unwrap_if_dead get_unwrapped is_batchedtensor is_gradtrackingtensor is_functorch_wrapped_tensor "
     "is_functionaltensor maybe_get_level maybe_get_bdim _wrap_functional_tensor _unwrap_functional_tensor "
-    "_assert_wrapped_functional _propagate_functional_input_mutation reshape_dim_into reshape_dim_outof _autograd_grad"
+    "_assert_wrapped_functional _propagate_functional_input_mutation reshape_dim_into reshape_dim_outof"
 )
 
 
@@ -67,6 +67,15 @@ def _level(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Val
 @each(*_OPERATIONS)
 def _operation(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """An operation on tensors of a level."""
+    return graph_call(t, "call_function", function, args, kwargs)
+
+
+@each(eager_transforms._autograd_grad)
+def _gradients(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Gradients for tensors that this graph made: what leads from others to the results is in no graph."""
+    wanted = [each.fake for each in args[1].unpack(t) if isinstance(each, TensorValue)]
+    if any(fake is given for fake in wanted for given in t.tape.fakes.values()):
+        unsupported(reasons.AUTOGRAD_CALL, "a gradient for a tensor from before the graph")
     return graph_call(t, "call_function", function, args, kwargs)
 
 
