@@ -126,8 +126,8 @@ def test_results_that_differ_are_reported_to() -> None:
 @pytest.mark.parametrize(
     "eager, ours, expected, state",
     [
-        ([2.0] * 6, [4.0] * 6, "2x slower than eager (2 to 2)", "attention"),
-        ([1.0] * 6, [1.0] * 6, "as fast as eager (1 to 1)", "ok"),
+        ([2.0] * 6, [4.0] * 6, "2.0x slower than eager (2.0 to 2.0)", "attention"),
+        ([1.0] * 6, [1.0] * 6, "as fast as eager (1.00 to 1.00)", "ok"),
         ([1.0, 9.0] * 6, [1.0, 9.0] * 3 + [9.0, 1.0] * 3, "on an idle machine", "unknown"),
     ],
 )

@@ -34,7 +34,7 @@ from effects import BY_NAME, PARTS, Made, Runs, made, script
 from explorer.records.check import accuracy, captured
 from explorer.records.check.isolate import ASKING, ASKS, HARMFUL_BUILTINS, NotIsolated, reached
 from explorer.records.check.names import tensors_reached
-from explorer.records.check.process import heard, kept_inside, noted, put_back
+from explorer.records.check.process import heard, noted, put_back
 from explorer.records.check.profile import peak_bytes
 from explorer.records.check.snapshot import Snapshot
 
@@ -295,12 +295,12 @@ def test_a_function_that_only_asks_changes_nothing(module: str, name: str, tmp_p
     (tmp_path / "file").write_text("text")
     given = ((), (1,), (str(tmp_path),), (str(tmp_path / "file"),), (1, 1), (str(tmp_path), 1), ("HOME",), ("a", "b"))
     before = of_the_process()
-    with heard() as outside, noted() as said, warnings.catch_warnings():
+    with heard(refuses=False) as outside, noted() as said, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for arguments in given:
             with contextlib.suppress(Exception):
                 asked(*arguments)
-    assert not outside and not said
+    assert not outside.actions and not said
     assert of_the_process() == before
     assert [each.name for each in tmp_path.iterdir()] == ["file"] and (tmp_path / "file").read_text() == "text"
     space: dict[str, Any] = {"asked": asked}
@@ -602,7 +602,7 @@ def test_what_listens_for_files_is_no_frame_that_anybody_compiles() -> None:
         os.listdir(".")
         return y * 2
 
-    with heard():
+    with heard(refuses=False):
         listing(torch.ones(2))
     torch._dynamo.reset()
     before = torch._dynamo.utils.counters["frames"]["total"]
@@ -637,16 +637,16 @@ class Ending:
         print("ended")
 
 
-@pytest.mark.parametrize("listening", (heard, kept_inside))
+@pytest.mark.parametrize("refuses", (False, True))
 def test_what_others_left_is_not_reported_of_a_call_that_collects_it(
-    listening: Callable[[], Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    refuses: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     left = tmp_path / "left"
     Ending(left)
-    with noted() as said, listening() as outside:
+    with noted() as said, heard(refuses) as outside:
         gc.collect()
     assert not left.exists()
-    assert not outside and not said
+    assert not outside.actions and not said
     assert "ended" in capsys.readouterr().out
     assert not [each for each in gc.callbacks if each.__module__.startswith("explorer.")]
 
@@ -656,20 +656,20 @@ def test_a_collection_at_any_moment_is_not_reported(tmp_path: Path) -> None:
     with noted() as said:
         Ending(tmp_path / "left")
         gc.collect()
-        with heard() as outside:
+        with heard(refuses=False) as outside:
             Ending(tmp_path / "right")
             gc.collect()
         Ending(tmp_path / "left")
         gc.collect()
-    assert not said and "call os.remove" not in outside
+    assert not said and "call os.remove" not in outside.actions
 
 
 def test_what_the_call_itself_ends_is_reported(tmp_path: Path) -> None:
     ending = Ending(tmp_path / "left")
     ending.itself = None
-    with noted() as said, heard() as outside:
+    with noted() as said, heard(refuses=False) as outside:
         del ending
-    assert outside == ["call os.remove"] and said == {"print"}
+    assert outside.actions == ["call os.remove"] and said == {"print"}
 
 
 def test_a_backward_that_raises_in_eager_is_reported_and_not_raised() -> None:
@@ -692,6 +692,18 @@ def test_what_the_call_computes_and_keeps_has_no_gradient_to_compare() -> None:
     assert timing is not None and timing.accuracy is not None and not timing.accuracy.first_mismatch
 
 
+@pytest.mark.parametrize("compiler", ["explorer.compile", "torch.compile"])
+def test_what_the_first_compile_of_a_process_sets_is_no_setting_of_the_program(compiler: str) -> None:
+    program = f"""
+import torch, explorer
+inner = {compiler}(lambda x, n: x * n)
+record = explorer.explore(lambda: inner(torch.ones(3), 2), time=0.02)()
+assert not any("a setting" in note for note in record.data.notes), record.data.notes
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert not done.returncode, done.stderr
+
+
 def test_the_settings_of_a_logger_that_the_call_makes_are_noticed() -> None:
     name = f"made by a call {os.getpid()}"
 
@@ -702,5 +714,5 @@ def test_the_settings_of_a_logger_that_the_call_makes_are_noticed() -> None:
     with Runs("body") as runs:
         record = explorer.explore(body, time=SECONDS, leave="unchanged")(torch.ones(2))
     assert runs.count <= 3
-    assert any("it changes a setting of the process" in note for note in record.data.notes)
+    assert any(f"it changes a setting: the logger {name}" in note for note in record.data.notes)
     assert logging.getLogger(name).level == logging.NOTSET

@@ -23,7 +23,7 @@ from torch import nn
 
 from explorer.records.check import isolate
 from explorer.records.check.isolate import NotIsolated, reached, undone
-from explorer.records.check.process import Outside, kept_inside
+from explorer.records.check.process import Outside, heard
 from explorer.records.check.trial import COPIES, Repetition, Trial, check_memory, unnoticed
 
 SETTINGS = {"scale": 2.0}
@@ -428,13 +428,13 @@ def test_other_threads_still_print(capsys):
 )
 def test_what_would_leave_the_process_is_stopped_before_it_happens(tmp_path, act, said):
     target = tmp_path / "made"
-    with pytest.raises(Outside, match=said), kept_inside():
+    with pytest.raises(Outside, match=said), heard(refuses=True):
         act(str(target))
     assert not target.exists()
 
 
 def test_reading_is_let_through_and_so_is_everything_outside(tmp_path):
-    with kept_inside():
+    with heard(refuses=True):
         assert Path(__file__).read_text()
         thread = threading.Thread(target=lambda: (tmp_path / "by another thread").write_text("x"))
         thread.start()
@@ -448,7 +448,7 @@ def test_python_may_keep_the_bytecode_of_what_is_imported(tmp_path, monkeypatch)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(sys, "pycache_prefix", None)
-    with kept_inside():
+    with heard(refuses=True):
         assert importlib.import_module("imported_once").value == 3
     assert list((tmp_path / "__pycache__").iterdir())
     del sys.modules["imported_once"]
@@ -458,7 +458,7 @@ def test_a_compile_inside_may_build(tmp_path, monkeypatch):
     import explorer
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with kept_inside():
+    with heard(refuses=True):
         record = explorer.explore(lambda x: torch.relu(x) * 3.25, time=False)(torch.randn(7))
     assert record.kernels
     assert not any(compile.error for compile in record.data.compiles)

@@ -45,7 +45,7 @@ def test_a_ratio_is_given_only_where_it_is_no_noise() -> None:
     assert noisier.times is None and "too noisy to compare with eager" in noisier.text
     alike = [1 + draw.random() / 50 for _ in range(20)], [1 + draw.random() / 50 for _ in range(20)]
     assert "as fast as eager (" in speed(*alike).text
-    assert speed([3.0] * 6, [1.0] * 6).text == "3x faster than eager (3 to 3)"
+    assert speed([3.0] * 6, [1.0] * 6).text == "3.0x faster than eager (3.0 to 3.0)"
     assert speed([1.0] * 6, [250.0] * 6).text == "250x slower than eager (250 to 250)"
     assert speed([2184.0] * 6, [2.0] * 6).text == "1,100x faster than eager (1,100 to 1,100)"
     torn = speed([30.0] * 9 + [210.0] * 12, [60.0] * 9 + [90.0] * 3 + [420.0] * 9)

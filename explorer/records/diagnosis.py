@@ -262,6 +262,7 @@ def user_line(text: str) -> data.SpanData | None:
 
 _CONTINUATION = re.compile(r"^resume_in_(\w{1,200}?)_at_\d.*")
 TOLD_BEFORE = "included in the time of another entry"
+PROFILED = ", made under torch's profiler"
 NOT_RUN = "it did not run in the call that was measured"
 
 
@@ -351,7 +352,7 @@ def timed(
         calls = [f"{f'call {call.number}' if call.number else 'a call'} of {call.function}" for call, _ in some]
         return msgspec.structs.replace(
             each, seconds=sum(share.seconds for share in shares), calls=sum(share.calls for share in shares),
-            measured=" and ".join(dict.fromkeys(calls)),
+            measured=" and ".join(dict.fromkeys(calls)) + PROFILED,
         )  # fmt: skip
 
     return tuple(map(measured, found)) if outside else tuple(found)

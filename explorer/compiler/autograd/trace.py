@@ -505,7 +505,7 @@ class JointTracer:
         for index in indices:
             source, target = inputs[index].node, self.placeholders[index]
             with origin(*info(source).origins):
-                copied = self.graph.call_function(aten.copy_.default, (target, source))
+                copied = self.graph.create_node("call_function", aten.copy_.default, (target, source), name="copy_")
                 self.tape.stamp(copied, info(target).value, about=f"input {target.name} takes its new value")
 
     # Refusals.

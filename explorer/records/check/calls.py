@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -19,13 +20,13 @@ from explorer.records.check.isolate import NotIsolated, Objects, TracedInto, rea
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import (
+    Heard,
     OutputKinds,
     OutputLine,
     Process,
     Warned,
     heard,
     hushed,
-    kept_inside,
     noted,
     warned_already,
 )
@@ -91,7 +92,7 @@ class RepeatedCalls:
     _process_after: Process | None = None
     _warned: Warned = field(default_factory=warned_already)
     _outputs: OutputKinds = field(default_factory=OutputKinds)
-    _outside: list[str] | None = None
+    _heard: Heard = field(default_factory=partial(Heard, refuses=False))
 
     def __post_init__(self) -> None:
         try:
@@ -121,7 +122,7 @@ class RepeatedCalls:
             if self.leave == "unchanged":
                 stack.enter_context(hushed())
             self._outputs = stack.enter_context(noted(self._warned))
-            self._outside = stack.enter_context(heard() if self.leave == "called" else kept_inside())
+            self._heard = stack.enter_context(heard(refuses=self.leave == "unchanged"))
             yield
 
     def _look(self) -> None:
@@ -129,15 +130,16 @@ class RepeatedCalls:
         assert self.before is not None
         self._process_after = Process.now()
         self._changed = self.before.changed()
-        settings = () if self._process_after.same_settings(self._process) else ("it changes a setting of the process",)
+        changed = self._process_after.changed_since(self._process, self._heard.compilers_variables)
+        settings = (f"it changes a setting: {each}" for each in changed)
         self.effects = (*(SAID[kind] for kind in sorted(self._outputs)), *self._python_changes(), *settings)
         self.steady = all(
             isinstance(each, Memory) or isinstance(each, Description) and each.same_but_written()
             for each in self._changed
         )
         stuck = (each for each in self._changed if isinstance(each, Description) and not each.can_be_put)
-        if self._outside:
-            self.once = f"calling it again would {self._outside[0]} again"
+        if self._heard.actions:
+            self.once = f"calling it again would {self._heard.actions[0]} again"
         elif (first := next(stuck, None)) is not None:
             self.once = f"it changed how gradients flow to {first.path}, which cannot be restored"
         try:
@@ -184,7 +186,7 @@ class RepeatedCalls:
             if self.ended:
                 self._process_after = Process.now()
                 self.after = Snapshot(self.before.state.now())
-            with undone(self.restore), hushed(self._warned) as said, kept_inside():
+            with undone(self.restore), hushed(self._warned) as said, heard(refuses=True):
                 yield said
 
     def _python_changes(self) -> Iterator[str]:

@@ -14,14 +14,14 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import product, takewhile
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import torch
@@ -211,30 +211,25 @@ _watched = threading.local()
 _installed = threading.Lock()
 
 
-@contextmanager
-def kept_inside() -> Iterator[None]:
-    """Inside, in this thread, raises Outside before the program writes a file, starts a process or connects to
-    something. What compilers do for themselves is let through."""
-    with _hearing(True):
-        yield
+@dataclass
+class Heard:
+    """What a call did outside of the process, and which environment variables a compiler set in it."""
+
+    refuses: bool
+    actions: list[str] = field(default_factory=list)
+    compilers_variables: set[str] = field(default_factory=set)
 
 
 @contextmanager
-def heard() -> Iterator[list[str]]:
-    """Inside, in this thread, what the program writes, starts or connects to is let through, and noted."""
-    noted: list[str] = []
-    with _hearing(noted):
-        yield noted
-
-
-@contextmanager
-def _hearing(now: bool | list[str]) -> Iterator[None]:
+def heard(refuses: bool) -> Iterator[Heard]:
+    """Inside, in this thread, notes before the program writes a file, starts a process or connects to something, or
+    raises Outside if it `refuses`. What compilers do for themselves is let through."""
     _install()
-    before = getattr(_watched, "now", False)
+    before = getattr(_watched, "now", None)
+    _watched.now = now = Heard(refuses)
     with _collections_counted():
-        _watched.now = now
         try:
-            yield
+            yield now
         finally:
             _watched.now = before
 
@@ -264,25 +259,27 @@ def _install() -> None:
 
 def _hear(event: str, arguments: tuple[object, ...], watched: threading.local = _watched) -> None:
     """`watched` is bound here, since the hook is called when the interpreter has let go of this module."""
-    now = getattr(watched, "now", False)
-    if now is False or event != "open" and not event.startswith(EVENTS):
+    now: Heard | None = getattr(watched, "now", None)
+    if now is None or event != "open" and not event.startswith(EVENTS):
         return
     if getattr(watched, "collecting", False):
         return
     if event == "open" and not _writes(*arguments[:3]):
         return
-    if event in ("os.putenv", "os.unsetenv") and sys._getframe(1).f_code in ENVIRONMENT:
-        return  # a setting, which is put back
-    watched.now = False  # what follows may be announced itself
+    watched.now = None  # what follows may be announced itself
     try:
         asked = _asked_by_compiler(sys._getframe(1))
     finally:
         watched.now = now
+    if event in ("os.putenv", "os.unsetenv") and sys._getframe(1).f_code in ENVIRONMENT:
+        if asked:
+            now.compilers_variables.add(os.fsdecode(arguments[0]))  # type: ignore[arg-type]
+        return  # a setting, which is put back
     if not asked:
         what = f"open {arguments[0]!r} for writing" if event == "open" else f"call {event}"
-        if now is True:
+        if now.refuses:
             raise Outside(f"it would {what} once more")
-        now.append(what)
+        now.actions.append(what)
 
 
 def _writes(path: object, mode: object, flags: object) -> bool:
@@ -327,41 +324,54 @@ def _setting_value(get: Callable[[], object]) -> object:
         return UNTOLD
 
 
-Setting = tuple[Callable[[], Any], Callable[[Any], None]]
+class ProcessSetting(NamedTuple):
+    name: str
+    get: Callable[[], Any]
+    put: Callable[[Any], None]
 
 
-def _going_on() -> Iterator[Setting]:
+def _going_on() -> Iterator[ProcessSetting]:
     """What each call draws from: random numbers, and the keys of hooks, under which they are found in a module."""
-    yield random.getstate, random.setstate
-    yield numpy.random.get_state, numpy.random.set_state
-    yield torch.get_rng_state, torch.set_rng_state
+    yield ProcessSetting("random", random.getstate, random.setstate)
+    yield ProcessSetting("numpy.random", numpy.random.get_state, numpy.random.set_state)
+    yield ProcessSetting("torch.random", torch.get_rng_state, torch.set_rng_state)
     if torch.cuda.is_initialized():
-        yield torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all
-    yield lambda: RemovableHandle.next_id, lambda value: setattr(RemovableHandle, "next_id", value)
+        yield ProcessSetting("torch.cuda.random", torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all)
+    next_hook = partial(getattr, RemovableHandle, "next_id")
+    yield ProcessSetting("hooks", next_hook, partial(setattr, RemovableHandle, "next_id"))
 
 
-def _switches() -> Iterator[Setting]:
-    yield torch.is_grad_enabled, torch._C._set_grad_enabled
-    yield torch.get_default_dtype, torch.set_default_dtype
-    yield torch.get_num_threads, torch.set_num_threads  # setting it takes a while, even to what it was
-    yield _deterministic, lambda value: torch.use_deterministic_algorithms(value[0], warn_only=value[1])
-    yield torch.is_anomaly_enabled, torch.set_anomaly_enabled
-    yield torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
-    yield torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled
+def _switches() -> Iterator[ProcessSetting]:
+    yield ProcessSetting("torch.set_grad_enabled", torch.is_grad_enabled, torch._C._set_grad_enabled)
+    yield ProcessSetting("torch.set_default_dtype", torch.get_default_dtype, torch.set_default_dtype)
+    # setting it takes a while, even to what it was
+    yield ProcessSetting("torch.set_num_threads", torch.get_num_threads, torch.set_num_threads)
+    yield ProcessSetting("torch.use_deterministic_algorithms", _deterministic, _put_deterministic)
+    yield ProcessSetting("torch.set_anomaly_enabled", torch.is_anomaly_enabled, torch.set_anomaly_enabled)
+    precision = torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
+    yield ProcessSetting("torch.set_float32_matmul_precision", *precision)
+    cached = torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled
+    yield ProcessSetting("torch.set_autocast_cache_enabled", *cached)
     for device in ("cpu", "cuda"):
-        yield partial(torch.is_autocast_enabled, device), partial(torch.set_autocast_enabled, device)
-        yield partial(torch.get_autocast_dtype, device), partial(torch.set_autocast_dtype, device)
+        for name in ("enabled", "dtype"):
+            get, put = getattr(torch, f"{'is' if name == 'enabled' else 'get'}_autocast_{name}"), f"set_autocast_{name}"
+            yield ProcessSetting(f"torch.{put} of {device}", partial(get, device), partial(getattr(torch, put), device))
     yield from _backends()
-    yield _default_device, torch.set_default_device
-    yield _printing, lambda value: torch.set_printoptions(**value)
-    yield torch.is_warn_always_enabled, torch.set_warn_always
-    yield numpy.geterr, lambda value: (numpy.seterr(**value), None)[1]
-    yield numpy.get_printoptions, lambda value: numpy.set_printoptions(**value)
-    yield numpy.geterrcall, lambda value: (numpy.seterrcall(value), None)[1]
-    yield numpy.getbufsize, lambda value: (numpy.setbufsize(value), None)[1]
-    yield _decimal, lambda value: decimal.setcontext(value[0])
-    yield lambda: dict(os.environ), _put_environment
-    yield lambda: logging.root.manager.disable, lambda value: setattr(logging.root.manager, "disable", value)
+    yield ProcessSetting("torch.set_default_device", _default_device, torch.set_default_device)
+    yield ProcessSetting("torch.set_printoptions", _printing, lambda value: torch.set_printoptions(**value))
+    yield ProcessSetting("torch.set_warn_always", torch.is_warn_always_enabled, torch.set_warn_always)
+    yield ProcessSetting("numpy.seterr", numpy.geterr, lambda value: (numpy.seterr(**value), None)[1])
+    printing = numpy.get_printoptions, lambda value: numpy.set_printoptions(**value)
+    yield ProcessSetting("numpy.set_printoptions", *printing)
+    yield ProcessSetting("numpy.seterrcall", numpy.geterrcall, lambda value: (numpy.seterrcall(value), None)[1])
+    yield ProcessSetting("numpy.setbufsize", numpy.getbufsize, lambda value: (numpy.setbufsize(value), None)[1])
+    yield ProcessSetting("decimal.setcontext", _decimal, lambda value: decimal.setcontext(value[0]))
+    manager = logging.root.manager
+    yield ProcessSetting("logging.disable", partial(getattr, manager, "disable"), partial(setattr, manager, "disable"))
+
+
+def _put_deterministic(value: tuple[bool, bool]) -> None:
+    torch.use_deterministic_algorithms(value[0], warn_only=value[1])
 
 
 def _put_environment(value: dict[str, str]) -> None:
@@ -373,10 +383,10 @@ def _put_environment(value: dict[str, str]) -> None:
 
 
 @cache
-def _backends() -> tuple[Setting, ...]:
+def _backends() -> tuple[ProcessSetting, ...]:
     """What torch gets and sets by functions of like names, as torch.backends does: switches and names, or several."""
     c: Any = torch._C
-    found: list[Setting] = []
+    found: list[ProcessSetting] = []
     for name in sorted(each.removeprefix("_set_") for each in dir(c) if each.startswith("_set_")):
         put = getattr(c, f"_set_{name}")
         get = next((getattr(c, f"{asks}{name}") for asks in ASKED if hasattr(c, f"{asks}{name}")), None)
@@ -386,15 +396,16 @@ def _backends() -> tuple[Setting, ...]:
             value = get()
         except (TypeError, RuntimeError):  # it takes arguments, or is for a machine that is not here
             continue
-        if isinstance(value, tuple):
-            found.append((get, partial(_unpacked, put)))
-        elif value is not None:
-            found.append((get, put))
+        if value is not None:
+            puts = partial(_unpacked, put) if isinstance(value, tuple) else put
+            found.append(ProcessSetting(f"torch's {name}", get, puts))
     flags = torch.backends.cuda
     for name in ("flash", "math", "mem_efficient", "cudnn"):
-        found.append((getattr(flags, f"{name}_sdp_enabled"), getattr(flags, f"enable_{name}_sdp")))
+        put = getattr(flags, f"enable_{name}_sdp")
+        found.append(ProcessSetting(f"torch.backends.cuda.{put.__name__}", getattr(flags, f"{name}_sdp_enabled"), put))
     for each in PRECISIONS:
-        found.append((partial(c._get_fp32_precision_getter, *each), partial(c._set_fp32_precision_setter, *each)))
+        get, put = partial(c._get_fp32_precision_getter, *each), partial(c._set_fp32_precision_setter, *each)
+        found.append(ProcessSetting(f"fp32_precision of {' '.join(each)}", get, put))
     return tuple(found)
 
 
@@ -436,12 +447,13 @@ def _default_device() -> torch.device | None:
     return None if context is None else context.device
 
 
-def _python() -> Iterator[Setting]:
-    yield _loggers, _put_loggers
-    yield lambda: list(warnings.filters), _put_filters
-    yield _warned, _put_warned
+def _python() -> Iterator[ProcessSetting]:
+    yield ProcessSetting("os.environ", lambda: dict(os.environ), _put_environment)
+    yield ProcessSetting("logging", _loggers, _put_loggers)
+    yield ProcessSetting("warnings", lambda: list(warnings.filters), _put_filters)
+    yield ProcessSetting("warnings", _warned, _put_warned)
     context = decimal.getcontext()
-    yield context.copy, partial(put_decimal, context)
+    yield ProcessSetting("decimal", context.copy, partial(put_decimal, context))
 
 
 def _loggers() -> dict[logging.Logger, tuple[Any, ...]]:
@@ -454,6 +466,12 @@ def _loggers() -> dict[logging.Logger, tuple[Any, ...]]:
 
 UNSET_LOGGER: tuple[Any, ...] = (logging.NOTSET, True, False, [], [])
 """The settings of a logger that was just made."""
+
+
+def _without_lazy(settings: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Without torch's handler of its structured trace: where nothing is traced, the first compile removes it."""
+    *others, handlers, filters = settings
+    return (*others, [each for each in handlers if each is not torch._logging._internal.LOG_TRACE_HANDLER], filters)
 
 
 def _put_loggers(value: dict[logging.Logger, tuple[Any, ...]]) -> None:
@@ -503,30 +521,36 @@ def _put_warned(value: dict[str, dict[object, object] | None]) -> None:
 class Process:
     """The settings as they were."""
 
-    values: tuple[tuple[Callable[[], object], Callable[[object], None], object], ...]
-    switches: tuple[object, ...]
+    values: tuple[tuple[ProcessSetting, object], ...]
+    switches: dict[str, object]
+    """The values of those that only the program changes, by the name of what sets them."""
     loggers: dict[logging.Logger, tuple[Any, ...]]
+    environment: dict[str, str]
 
     @classmethod
     def now(cls) -> Process:
         switches = tuple(_switches())
-        known = tuple((get, put, _setting_value(get)) for get, put in (*switches, *_going_on(), *_python()))
-        return cls(known, (*(value for *_, value in known[: len(switches)]), _filters()), _loggers())
+        known = tuple((each, _setting_value(each.get)) for each in (*switches, *_going_on(), *_python()))
+        values = {each.name: value for each, value in known[: len(switches)]}
+        return cls(known, {**values, "warnings.filters": _filters()}, _loggers(), dict(os.environ))
 
-    def same_settings(self, before: Process) -> bool:
-        """Whether the program changed none since. What an import adds is no setting of the program."""
-        loggers = all(
-            before.loggers.get(each, UNSET_LOGGER) == settings
+    def changed_since(self, before: Process, compilers_variables: Set[str]) -> tuple[str, ...]:
+        """The settings that the program changed: what an import adds is none, nor what a compiler set."""
+        names = {name for name, _ in self.environment.items() ^ before.environment.items()} - compilers_variables
+        loggers = (
+            f"the logger {each.name}"
             for each, settings in self.loggers.items()
-            if each in before.loggers or is_users_module(each.name)
+            if (each in before.loggers or is_users_module(each.name))
+            and _without_lazy(settings) != _without_lazy(before.loggers.get(each, UNSET_LOGGER))
         )
-        return loggers and repr(self.switches) == repr(before.switches)
+        switches = (name for name, value in self.switches.items() if repr(value) != repr(before.switches.get(name)))
+        return (*switches, *(f"os.environ[{name!r}]" for name in sorted(names)), *loggers)
 
     def put(self) -> None:
-        for get, put, value in self.values:
-            now = _setting_value(get)
+        for each, value in self.values:
+            now = _setting_value(each.get)
             if value is not UNTOLD and (isinstance(now, (torch.Tensor, tuple, list)) or repr(now) != repr(value)):
-                put(value)
+                each.put(value)
 
 
 @contextmanager

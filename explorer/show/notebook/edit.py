@@ -10,7 +10,7 @@ from explorer.compiler.config import Config
 from explorer.core.files import cell_name
 from explorer.core.recorder import Progress
 from explorer.ir.edit import RERUN, EditableFunction, EditedSource, EditRefused, edited, parsed
-from explorer.records.check.process import kept_inside
+from explorer.records.check.process import heard
 from explorer.records.check.trial import Repetition, unnoticed
 from explorer.records.editing import Called, ExploredProgram
 from explorer.records.exploration import Asked, exploration
@@ -77,7 +77,7 @@ def repeated(trial: Repetition | None, engine: str, why_not: str) -> Any:
         if trial is None or why_not or len(args) != len(trial.state.args):
             raise EditRefused(f"it is not run here: {why_not or 'it reads names that were not copied'}; {RERUN}")
         places = trial.state.copied() if trial.state.places else trial.state
-        with unnoticed(), kept_inside(), places.in_place():
+        with unnoticed(), heard(refuses=True), places.in_place():
             return exploration(replace(trial, fn=call), Asked(config, name, engine, progress=progress))
 
     return again

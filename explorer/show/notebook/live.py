@@ -26,7 +26,7 @@ from explorer.ir import record as data
 from explorer.ir.edit import EditRefused
 from explorer.records.check.accuracy import against_eager
 from explorer.records.check.isolate import NotIsolated
-from explorer.records.check.process import Outside, kept_inside
+from explorer.records.check.process import Outside, heard
 from explorer.records.check.trial import Repetition, unnoticed
 from explorer.records.editing import UNCHANGED
 from explorer.records.exploration import SECONDS_OF_TIMING, Entrant, measure
@@ -76,7 +76,7 @@ class Retiming:
         """Eager and ours with these sizes, compiled anew where need be. Raises ValueError for sizes that cannot be, and
         what the call raises for them."""
         recorder = Recorder(progress)
-        with torch.set_grad_enabled(self.grad_mode), unnoticed(), kept_inside():
+        with torch.set_grad_enabled(self.grad_mode), unnoticed(), heard(refuses=True):
             trial = self.resized(shapes)
             if self.compiled is None:
                 self.compiled = optimize(trial.fn, self.config, compile_frame)

@@ -25,7 +25,7 @@ from explorer.core.recorder import Recorder, compile_scope, recording
 from explorer.ir import record as data
 from explorer.ir.capture import InputFrame
 from explorer.records.check.isolate import NotIsolated
-from explorer.records.check.process import Outside, kept_inside
+from explorer.records.check.process import Outside, heard
 from explorer.records.check.trial import Repetition, unnoticed
 from explorer.records.exploration import Asked, contents, exploration, with_rewrites
 from explorer.show.notebook.cell import FUNCTION, function
@@ -130,7 +130,7 @@ class Session:
             self.notes.append(f"Not timed, since the cell's own run took {self.took:.0f} s; --time times it.")
         try:
             places = state.copied() if state.places else state
-            with unnoticed(), kept_inside(), places.in_place():
+            with unnoticed(), heard(refuses=True), places.in_place():
                 asked = Asked(
                     self.config, self.title, self.options.engine,
                     time=self.took <= LONG if timed is None else timed,

@@ -73,5 +73,6 @@ def speed(eager: Sequence[float], other: Sequence[float]) -> SpeedData:
 
 def _short(number: float) -> str:
     """Two digits of it, three around 1, and never a power of ten."""
-    rounded = float(f"{number:.{3 if 0.5 < number < 2 else 2}g}")
-    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"
+    digits = 3 if 0.5 < number < 2 else 2
+    rounded = float(f"{number:.{digits}g}")
+    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:#.{digits}g}"

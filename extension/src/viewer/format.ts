@@ -4,7 +4,8 @@ const PREFIXES = [[1, ""], [1e-3, "m"], [1e-6, "u"], [1e-9, "n"]] as const;
 
 /** Seconds with a unit that suits: "1.32 s", "41.7 ms", "0.93 us". */
 export function seconds(value: number): string {
-  const [scale, prefix] = PREFIXES.find(([least]) => Math.abs(value) >= least) ?? (value === 0 ? [1, ""] : [1e-9, "n"]);
+  if (!value) return "0 s";
+  const [scale, prefix] = PREFIXES.find(([least]) => Math.abs(value) >= least) ?? [1e-9, "n"];
   return `${three(value / scale)} ${prefix}s`;
 }
 
