@@ -461,13 +461,14 @@ AFTER_ASSERTIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("name", AFTER_ASSERTIONS)
-def test_what_a_failed_assertion_rules_out_is_not_done(name: str) -> None:
+def test_what_a_failed_assertion_rules_out_is_not_done(name: str, whole: bool) -> None:
     def function(x: Any, w: Any) -> Any:
         return assert_then(x, lambda: AFTER_ASSERTIONS[name](x, w)), w * 2
 
     seen = []
-    for fn in (explorer.compile(function), function):
+    for fn in (explorer.compile(function, fullgraph=whole), function):
         for x in (torch.ones(3), -torch.ones(3), torch.ones(3)):
             torch.manual_seed(0)
             random.seed(0)

@@ -6,6 +6,7 @@ import io
 import math
 import random
 import re
+import traceback
 import typing
 import weakref
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+import asserting
 import explorer
 from capturing import Captures
 from explorer.compiler.capture import FullGraphError, optimize
@@ -522,3 +524,31 @@ def test_what_a_function_closes_over(name):
             count, read = counting(held)
             found.append(str((call(torch.ones(3), count, read), read(), count())))
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("function", asserting.BEFORE_EFFECTS)
+def test_a_false_assertion_leaves_what_eager_leaves(function, whole):
+    compiled = explorer.compile(function, fullgraph=whole)
+    for sign in (1, -1, 1):
+        seen = []
+        for run in (function, compiled):
+            torch.manual_seed(0)
+            random.seed(0)
+            x, y, held = torch.tensor([1.0, 2.0, 3.0 * sign]) * sign, torch.ones(3), asserting.Counter()
+            try:
+                result = run(x, y, held)
+            except AssertionError as error:
+                lines = [
+                    at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == asserting.__file__
+                ]
+                result = str(error), lines[-1]
+            seen.append(str((result, y, y._version, held.count, torch.rand(1), random.random())))
+        assert seen[0] == seen[1]
+
+
+def test_an_assertion_whose_condition_is_written_later_breaks():
+    function, x = asserting.then_writes_the_condition, torch.ones(3)
+    assert str(explorer.compile(function)(x)) == str(function(x))
+    with pytest.raises(AssertionError, match="negative"):
+        explorer.compile(function)(-x)

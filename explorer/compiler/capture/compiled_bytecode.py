@@ -21,6 +21,7 @@ from explorer.compiler.bytecode.flow import argument_count, comes_back, handlers
 from explorer.compiler.capture import guards, hook, reasons
 from explorer.compiler.capture.effects import Change
 from explorer.compiler.capture.late_refusals import refuses_late, unused_refusals
+from explorer.compiler.capture.messages import Refuted, check
 from explorer.compiler.capture.reconstruct import Reconstruction
 from explorer.compiler.capture.resume import (
     TEMP,
@@ -46,12 +47,14 @@ from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import NULL, Constant
 from explorer.compiler.capture.values.functions import CellAside
 from explorer.compiler.capture.values.objects import DELETED, attribute_in_c, is_shadowed, set_in_dict
+from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.core.files import OWN_FILES, raised_at
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import unsupported
 from explorer.core.recorder import note, recorder
 from explorer.ir.bytecode import Code, Handler, Instruction, Span
 from explorer.ir.capture import Capture, CompilerBug, Continued, FrameHistory, GuardedCode, Hole, Input, Linking
+from explorer.ir.graph import version
 from explorer.ir.settings import SETTINGS, as_they_are
 
 COMPILED = "compiled"
@@ -79,6 +82,7 @@ def returning(t: Tracer, frame: Frame) -> CompiledBytecode:
     """For a frame that was evaluated to its end."""
     r = Reconstruction(t)
     _draw(t, r)
+    checks = _checks(t, r)
     with origin(synthetic("result")):
         assert frame.result is not None
         r.value(frame.result)
@@ -87,7 +91,7 @@ def returning(t: Tracer, frame: Frame) -> CompiledBytecode:
     _replay(t, r, ends=True)
     with origin(synthetic("result")):
         r.body += [build.load_fast(result), build.return_value()]
-    return _assemble(t, r, r.body, [], ())
+    return _assemble(t, r, checks, r.body, [], ())
 
 
 def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
@@ -104,6 +108,7 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
     bound = [name for name in dict.fromkeys(needed) if t.is_bound(frame, name)]
     r = Reconstruction(t)
     _draw(t, r)
+    checks = _checks(t, r)
     handled = {each.place: each.error for each in frame.handled}
     slots: list[Slot] = []
     placed: dict[int, str] = {}
@@ -142,7 +147,7 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
     if once and (handler := handlers_by_position(code)[position]):
         handlers.append(replace(handler, start=once, end=once))
     tail, continuations = _tail(t, frame, slots, bound, taken, once)
-    return _assemble(t, r, [*r.body, build.jump(once or instruction.id)], tail, tuple(continuations), handlers)
+    return _assemble(t, r, checks, [*r.body, build.jump(once or instruction.id)], tail, tuple(continuations), handlers)
 
 
 def _draw(t: Tracer, r: Reconstruction) -> None:
@@ -152,6 +157,24 @@ def _draw(t: Tracer, r: Reconstruction) -> None:
         r.loads += [*build.call([build.load_const(Drawn)], draws), build.store_fast(DRAWN)]
     for source in t.draws:
         r.load(source)
+
+
+def _checks(t: Tracer, r: Reconstruction) -> list[Instruction]:
+    """What the program asserts, asked right after the graph: where it is false, the frame runs again in eager."""
+    for number, each in enumerate(t.assertions):
+        if isinstance(each.condition, TensorValue) and version(each.condition.fake) != each.version:
+            unsupported(reasons.DATA_DEPENDENT_BRANCH, "what an assertion asks is written after it")
+        with origin(synthetic("assertion")):
+            r.constant(check)
+            r.value(each.condition)
+            r.constant(each.error)
+            r.constant(each.args)
+            r.body += build.call_stacked(3)
+            r.body[-1] = replace(r.body[-1], id=f"{t.name}/assertion{number}")
+            r.emit("POP_TOP")
+    steps = list(r.body)
+    r.body.clear()
+    return steps
 
 
 def _tail(
@@ -338,6 +361,7 @@ def forget(owner: object, name: str) -> None:
 def _assemble(
     t: Tracer,
     r: Reconstruction,
+    checks: list[Instruction],
     body: list[Instruction],
     tail: list[Instruction],
     continuations: Sequence[Continuation],
@@ -363,13 +387,15 @@ def _assemble(
             if versions is not None:
                 call[-1] = replace(call[-1], id=f"{t.name}/graph")
                 rescue = _eagerly(t, call[-1].id, versions)
-                handlers = [Handler(call[-1].id, call[-1].id, rescue[0].id, 0, False), *handlers]
+                may_raise = [call[-1].id, *(f"{t.name}/assertion{number}" for number in range(len(t.assertions)))]
+                handlers = [*(Handler(each, each, rescue[0].id, 0, False) for each in may_raise), *handlers]
                 if len(versions) > 1:
                     call = [*versions, build.store_fast(VERSIONS), *call]
             if outputs:
                 call += [build.unpack(len(outputs)), *(build.store_fast(r.outputs[node]) for node in outputs)]
             else:
                 call.append(build.pop_top())
+            call += checks
             if versions is not None and versions[-1].op == "CALL":
                 call.append(build.delete_fast(VERSIONS))
         prologue = [*r.loads, *call, *body]
@@ -411,8 +437,8 @@ def _forget_temporaries(steps: Sequence[Instruction]) -> list[Instruction]:
 def _versions(t: Tracer, r: Reconstruction) -> list[Instruction] | None:
     """Push what `eagerly` needs to know of the time before the graph: the version counters of the inputs that the graph
     writes, as a tuple, or a Before; None where they have none, or where reading so many would take its time."""
-    written, drew, late = t.tape.written_inputs(), t.tape.mode.drew, refuses_late(t.tape)
-    if len(written) > MOST_WRITTEN:
+    written, drew, late = t.tape.written_inputs(), t.tape.mode.drew, refuses_late(t.tape) or t.tape.checks_later
+    if len(written) > MOST_WRITTEN and not t.tape.checks_later:
         return None
 
     def after_draws(before: Sequence[Instruction]) -> list[Instruction]:
@@ -462,11 +488,14 @@ def eagerly(
 ) -> Any:
     """What a frame returns that is run as it was written, since its graph raised `error`. Raises that where the graph
     has written inputs that cannot be put back, and where it comes from the program's hooks of saved tensors."""
+    shown = error.__cause__ if isinstance(error, Refuted) and error.__cause__ else error
     if not isinstance(error, Exception) or hook.saved_tensors_hooked() and _passed_others(error):
-        raise error
+        raise shown
     if not before.put_back() if isinstance(before, Before) else before != after:
-        raise error
+        raise shown
     result = hook.unwatched(function)(*arguments)
+    if isinstance(error, Refuted):
+        return result
     said = f"{type(error).__name__}: {error}{raised_at(error)}"
     note(CompilerBug, function.__qualname__, "".join(traceback.format_exception(error)), said)
     return result

@@ -1,27 +1,30 @@
-"""Warnings and log lines of the traced program, and its assertions on what only the graph knows: made for real, after
-the graph and in order with the frame's other effects, as if at their own place.
-
-What they say must be known while tracing; where it is not, the graph breaks before the call.
+"""Warnings and log lines of the traced program: made for real, after the graph and in order with the frame's other
+effects, as if at their own place. What they say must be known while tracing; where it is not, the graph breaks before
+the call. And the program's assertions on what only the graph knows.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from explorer.compiler.capture import hook, reasons
 from explorer.compiler.capture.resume import OURS, log, warn, warn_caller
 from explorer.compiler.capture.rules import breaks, each, existing, positional
-from explorer.compiler.capture.values.base import Frame, Raised, Tracer, Value
+from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, NumberValue, SizeValue
 from explorer.compiler.capture.values.objects import ExceptionValue
+from explorer.compiler.capture.values.overrides import PLAIN
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
-from explorer.core.reasons import Unsupported, unsupported
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Item
+from explorer.ir.graph import version
 
 NONE = Constant(None)
 _BLOCK = (warnings.catch_warnings.__enter__, warnings.catch_warnings.__exit__)
@@ -178,49 +181,58 @@ def _log(t: Tracer, logger: Value, level: Value, message: Value, *args: Value, *
     return _line(t, logger, level.as_index(t), message, args, others)
 
 
-def _raise_unless(condition: object, error: BaseException) -> None:
-    if not condition:
-        raise error
+@dataclass(frozen=True)
+class Assertion:
+    """What is taken for true while tracing, and checked after the graph. `version` is that of the condition's tensor
+    then: what writes it later changes what is checked."""
+
+    condition: Value
+    error: type[BaseException]
+    args: tuple[object, ...]
+    version: object
 
 
-RAISE_UNLESS = hook.unwatched(_raise_unless)
-
-
-def is_checked_later(t: Tracer, condition: Value, error: Value) -> bool:
-    """Take the condition for true and have it checked after the graph; False where the program may handle the error,
-    where what it says is not known yet, and where objects or settings were changed: what is changed later would be so
-    already."""
+def is_checked_later(t: Tracer, condition: Value, error: type[BaseException], args: tuple[object, ...] | None) -> bool:
+    """Take the condition for true and have it checked after the graph, before all other effects: where it is false,
+    the frame runs again in eager. `args` of the error: None where making them is left to that run. False where nothing
+    could undo what the graph did until then, or where the program handles the error."""
     if isinstance(condition, TensorValue):
-        known = condition.fake.numel() == 1
+        known = condition.fake.numel() == 1 and condition.cls in PLAIN and not t.torch_state.levels
     else:
         known = isinstance(condition, NumberValue)
-    handled = any(frame.handlers[frame.position - 1] is not None or frame.handled for frame in t.frames)
-    said = isinstance(error, ExceptionValue) and all(isinstance(a, Constant) for a in error.args)
-    changed = any(change.kind != "call" for change in t.effects.changes.values())
-    if not known or handled or changed or not said or t.torch_state.switched() or t.torch_state.pending:
+    if not known or t.tape.branches:
         return False
-    t.effects.call(RAISE_UNLESS, [condition, error], f"assert {condition.describe()}")
+    handled = any(frame.handlers[frame.position - 1] is not None or frame.handled for frame in t.frames)
+    if handled or args is None or t.effects.changes or t.torch_state.switched() or t.torch_state.pending:
+        if not t.config.fullgraph and (handled or t.tape.recorded_inputs()):
+            return False
+        t.tape.runs_again = True
+    at = version(condition.fake) if isinstance(condition, TensorValue) else None
+    t.assertions.append(Assertion(condition, error, args or (), at))
     t.tape.checks_later = True
     return True
 
 
-def asserted(t: Tracer, frame: Frame) -> Value | None:
-    """The error of the assert statement whose condition was just taken from the stack; None for other branches, and
-    where making the error does more than that."""
-    instructions = frame.code.instructions
-    if frame.position >= len(instructions) or instructions[frame.position].op != "LOAD_ASSERTION_ERROR":
-        return None
-    state = (list(frame.stack), dict(frame.locals), frame.position)
-    before = (t.tape.calls, t.effects.version, len(t.frames))
-    try:
-        while instructions[frame.position].op != "RAISE_VARARGS":
-            t.step(frame)
-        t.step(frame)
-    except Raised as raised:
-        return raised.value if before == (t.tape.calls, t.effects.version, len(t.frames)) else None
-    except Unsupported:
-        return None
-    finally:
-        del t.frames[before[2] :]
-        frame.stack[:], frame.locals, frame.position = state
-    return None
+def asserted(frame: Frame) -> tuple[object, ...] | None:
+    """The arguments of the error of the assert statement whose condition was just taken from the stack, where they are
+    constants."""
+    steps = itertools.takewhile(lambda each: each.op != "RAISE_VARARGS", frame.code.instructions[frame.position + 1 :])
+    found = [*steps]
+    is_known = all(each.op in ("LOAD_CONST", "CALL") for each in found)
+    return tuple(each.arg for each in found if each.op == "LOAD_CONST") if is_known else None
+
+
+def is_assertion(frame: Frame) -> bool:
+    """Whether the condition just taken from the stack is an assert statement's."""
+    following = frame.code.instructions[frame.position : frame.position + 1]
+    return [each.op for each in following] == ["LOAD_ASSERTION_ERROR"]
+
+
+class Refuted(Exception):
+    """An assertion of the program is false that its graph ran without."""
+
+
+@hook.unwatched
+def check(condition: object, error: type[BaseException], args: tuple[object, ...]) -> None:
+    if not condition:
+        raise Refuted from error(*args)

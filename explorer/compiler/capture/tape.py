@@ -113,6 +113,7 @@ class Tape:
         place: Callable[[], Place],
         scalar_outputs: bool = False,
         dynamic_outputs: bool = False,
+        undoes_writes: bool = False,
     ) -> None:
         self.name = name
         self.graph = fx.Graph()
@@ -124,6 +125,8 @@ class Tape:
         """The functions of higher-order operators that are being evaluated, innermost last: nodes go to the last."""
         self.modules: dict[str, fx.GraphModule] = {}
         self.scalar_outputs = scalar_outputs
+        self.undoes_writes = undoes_writes
+        """Whether a write that a false assertion rules out is undone rather than made after it."""
         self.shape_env = symbolic_shapes.ShapeEnv(duck_shape=True, allow_dynamic_output_shape_ops=dynamic_outputs)
         self.shape_env.guards = Relations(self.hints)
         self.mode = LaidOut(shape_env=self.shape_env, allow_non_fake_inputs=False)
@@ -168,11 +171,6 @@ class Tape:
         """A graph break after which the frame runs eagerly as a whole."""
         self.whole = why
         unsupported(code, why)
-
-    def refuse_after_assertion(self, what: str) -> None:
-        """An effect that a failed assertion rules out needs the assertion's result first."""
-        if self.checks_later:
-            unsupported(reasons.DATA_DEPENDENT_BRANCH, f"an assertion decides whether {what} here")
 
     def input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, fake_tensor.FakeTensor]:
         """A placeholder for a tensor that the frame can reach. It is there before any transform begins."""
@@ -325,8 +323,10 @@ class Tape:
                 if checks.lies(fake) != place:
                     name = getattr(target, "__name__", target)
                     self.refuse_frame(f"{name} of a {kind_of_input.__name__}, which gets other axes or memory")
-            if self.checks_later and (self.mode.drew > drew or self._writes_since(written)):
-                self.refuse_after_assertion("the program writes or draws numbers")
+            if self.checks_later and self._writes_since(written):
+                if not self.undoes_writes:  # a copy of what is written, at each call
+                    unsupported(reasons.DATA_DEPENDENT_BRANCH, "an assertion decides whether the program writes here")
+                self.runs_again = True
             return result
         except Unsupported:
             with self.mode, torch.no_grad():

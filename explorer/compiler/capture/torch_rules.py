@@ -253,15 +253,16 @@ def _is_all_true(t: Tracer, value: Value) -> Value:
     """Whether all elements are true. What torch.distributions ask of their arguments is checked after the graph."""
     found = graph_call(t, "call_function", torch._is_all_true, [value], {})
     asks = str(t.frames[-1].globals.get("__name__")).startswith("torch.distributions.")
-    error = t.exception(ValueError, [Constant("a value of a distribution is not within its constraints")])
-    return Constant(True) if asks and is_checked_later(t, found, error) else found
+    said = ("a value of a distribution is not within its constraints",)
+    return Constant(True) if asks and is_checked_later(t, found, ValueError, said) else found
 
 
 @positional(torch._assert)
 def _assert(t: Tracer, condition: Value, message: Value = Constant("")) -> Value:
     """assert condition, message."""
     if isinstance(condition, (TensorValue, NumberValue)):
-        if is_checked_later(t, condition, t.exception(AssertionError, [message])):
+        known = (message.value,) if isinstance(message, Constant) else None
+        if is_checked_later(t, condition, AssertionError, known):
             return Constant(None)
     if not condition.truth(t):
         t.raise_value(AssertionError, [message])

@@ -75,6 +75,7 @@ class Evaluator(Calls, DataModel):
             self.place,
             config.captures("capture_scalar_outputs"),
             config.captures("capture_dynamic_output_shape_ops"),
+            config.fullgraph,
         )
         self.effects = Effects(DELETED)
         self.torch_state = TorchState(self.tape, frame.devices)

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.messages import asserted, is_checked_later
+from explorer.compiler.capture.messages import asserted, is_assertion, is_checked_later
 from explorer.compiler.capture.opcodes.operators import (
     OPCODES,
     called,
@@ -176,8 +176,8 @@ def pop_jump_if(t: Tracer, f: Frame, i: Instruction) -> str | None:
     elif (
         i.arg == "true"
         and isinstance(value, (TensorValue, NumberValue))
-        and (error := asserted(t, f)) is not None
-        and is_checked_later(t, value, error)
+        and is_assertion(f)
+        and is_checked_later(t, value, AssertionError, asserted(f))
     ):
         taken = True
     else:

@@ -559,6 +559,8 @@ class Tracer(EntryPoints):
     """Constants that the frame was given, and that are guarded by their type alone where nothing reads them."""
     draws: list[Returned] = field(default_factory=list)
     """Random numbers that the frame draws before its graph, in this order."""
+    assertions: list[Any] = field(default_factory=list)
+    """What the program asserts and only the graph knows."""
     specialised: list[Specialised] = field(default_factory=list)
     _unbound: set[str] = field(default_factory=set)
     root_cells: dict[str, Cell] = field(default_factory=dict)
