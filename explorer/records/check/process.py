@@ -468,7 +468,7 @@ UNSET_LOGGER: tuple[Any, ...] = (logging.NOTSET, True, False, [], [])
 """The settings of a logger that was just made."""
 
 
-def _without_lazy(settings: tuple[Any, ...]) -> tuple[Any, ...]:
+def _without_lazy(settings: tuple[Any, ...]) -> tuple[object, ...]:
     """Without torch's handler of its structured trace: where nothing is traced, the first compile removes it."""
     *others, handlers, filters = settings
     return (*others, [each for each in handlers if each is not torch._logging._internal.LOG_TRACE_HANDLER], filters)
