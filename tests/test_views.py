@@ -361,3 +361,10 @@ def test_what_is_read_before_elements_that_share_memory_are_filled(fill, place, 
         except RuntimeError as error:  # of copy_ into repeated rows
             found.append(str(error))
     assert found[0] == found[1]
+
+
+def test_what_takes_a_result_out_of_a_tuple_is_no_operation() -> None:
+    record = explorer.explore(lambda x: (x.max(0).values + x[0]).exp(), time=False)(torch.randn(3, 4))
+    (compile,) = record.data.compiles
+    assert compile.operations == 4
+    assert "4 operations became 1 kernel" in repr(record)

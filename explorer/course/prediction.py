@@ -40,7 +40,7 @@ def figures(record: RecordData) -> dict[str, Figure]:
     captured = [
         next((s.graph for s in compile.stages if s.graph is not None), None) for compile in record.compiles
     ]
-    calls = sum(node.op.startswith("call") for graph in captured if graph is not None for node in graph.nodes)
+    calls = sum(len(graph.calls) for graph in captured if graph is not None)
     guards = [guard for compile in record.compiles for guard in compile.guards if not guard.of_torch]
     kernels = [kernel for half in halves for kernel in half.kernels]
     kinds = [operation.kind for half in halves for operation in half.operations]

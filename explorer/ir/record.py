@@ -164,6 +164,15 @@ class GraphData(Data, frozen=True):
     nodes: tuple[NodeData, ...]
     outputs: tuple[str, ...]
 
+    @property
+    def calls(self) -> tuple[NodeData, ...]:
+        """What runs an operator, a method or a module; not what takes a result out of a tuple of several."""
+        several = {node.id for node in self.nodes if node.type.startswith("(")}
+        return tuple(
+            node for node in self.nodes
+            if node.op.startswith("call") and (node.target != "operator.getitem" or several.isdisjoint(node.inputs))
+        )  # fmt: skip
+
 
 class GradNodeData(Data, frozen=True):
     """A node of eager's autograd graph; `inputs` are the nodes its gradients flow to."""
@@ -783,7 +792,7 @@ class CompileData(Data, frozen=True):
     def operations(self) -> int:
         """Calls in the graph as it was captured."""
         graph = next((stage.graph for stage in self.stages if stage.graph is not None), None)
-        return 0 if graph is None else sum(node.op.startswith("call") for node in graph.nodes)
+        return 0 if graph is None else len(graph.calls)
 
 
 class FailedGuardData(Data, frozen=True):

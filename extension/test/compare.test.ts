@@ -37,7 +37,7 @@ test("stages are paired by name and half, and marked where their texts differ", 
 });
 
 test("two compilers are compared by operations and kernels, not by their texts", () => {
-  const graph = (...targets: string[]) => ({ nodes: targets.map((target, n) => ({ id: `aten.${n}`, name: `n${n}`, op: "call_function", target })) }) as unknown as NonNullable<StageData["graph"]>;
+  const graph = (...targets: string[]) => ({ nodes: targets.map((target, n) => ({ id: `aten.${n}`, name: `n${n}`, op: "call_function", target, type: "f32[4]", inputs: [] as string[] })) }) as unknown as NonNullable<StageData["graph"]>;
   const half = (...kernels: string[][]) => ({
     name: "h", target: "cpu", operations: kernels.flat().map(id => ({ id, kind: "loop", target: "", reads: [], writes: [], origins: [`aten.${id}_1`] })),
     schedule: { items: kernels.map((operations, n) => ({ id: `k${n}`, kind: "kernel", operations })), fusions: [] },
@@ -149,7 +149,7 @@ test("names and line numbers are no difference where each stands for one other i
 });
 
 test("two compiles of one record are told by what each is, not twice by the record's answers", () => {
-  const graph = (n: number) => ({ nodes: Array.from({ length: n }, () => ({ op: "call_function" })) }) as unknown as StageData["graph"];
+  const graph = (n: number) => ({ nodes: Array.from({ length: n }, () => ({ op: "call_function", target: "relu", type: "f32[4]", inputs: [] as string[] })) }) as unknown as StageData["graph"];
   const glance = [{ what: "breaks", said: "no graph breaks", state: "ok", pane: "breaks" }];
   const first = compile("f0", "f", stage("capture", "a", { graph: graph(2) }));
   const again = { ...compile("f0.1", "f", stage("capture", "a", { graph: graph(3) })), recompiles: [{ of: "f0", guard: "", expression: "", why: "n is 3, expected 2" }] };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CompileData, GraphData, NodeData, StageData } from "../src/viewer/record";
-import { artifact, type Branch, changeOf, compileTree, fittingPane, halfName, ownSeconds, stageBefore, whyNone } from "../src/viewer/stages";
+import { artifact, type Branch, callsIn, changeOf, compileTree, fittingPane, halfName, ownSeconds, stageBefore, whyNone } from "../src/viewer/stages";
 
 const node = (id: string, target = "add", inputs: string[] = []): NodeData => ({ id, name: id, op: "call", target, type: "f32[2]", inputs, origins: [] });
 const graph = (...nodes: NodeData[]): GraphData => ({ name: "g", nodes, outputs: [] });
@@ -100,4 +100,10 @@ test("a compile that broke with operations before it has code, which a record ma
   assert.match(whyNone("code", compile("f0", "f", { breaks: [broke] })), /breaks before there is anything/);
   const captured = { stages: [stage("f0/0", "capture", { graph: graph(node("fx.a")) })], breaks: [broke] };
   assert.equal(whyNone("code", compile("f0", "f", captured)), "There is no code: this record does not hold it.");
+});
+
+test("what takes a result out of a tuple is no operation, an index into a tensor is one", () => {
+  const node = (id: string, target: string, type: string, ...inputs: string[]) => ({ id, name: id, op: "call_function", target, type, inputs, origins: [] });
+  const nodes = [node("m", "max", "(f32[4], i64[4])"), node("v", "operator.getitem", "f32[4]", "m"), node("e", "operator.getitem", "f32[]", "v")];
+  assert.deepEqual(callsIn({ name: "g", nodes, outputs: [] }).map(each => each.id), ["m", "e"]);
 });

@@ -140,7 +140,7 @@ def check_mended(answer: Answer) -> tuple[Score, ...]:
     for name, record in records.items():
         answer.shown(record, "graphs")
         agree(answer, answer[name], answer["before"][name], BRANCHES, f"`{name}`")
-    nodes = sum(node.op.startswith("call") for record in records.values() for node in record.graphs[0].graph.nodes)
+    nodes = sum(len(record.graphs[0].graph.calls) for record in records.values())
     return (Score("captured operations", nodes, 21),)
 
 

@@ -91,8 +91,7 @@ def _apart(what: str, old: Counter[str], new: Counter[str]) -> list[str]:
 
 def _called(compile: CompileData, *stages: str) -> Counter[str]:
     graph = next((each.graph for each in compile.stages if each.name in stages and each.graph is not None), None)
-    calls = (node.target for node in (graph.nodes if graph else ()) if node.op.startswith("call"))
-    return Counter(_short_target(each) for each in calls if each != "operator.getitem")
+    return Counter(_short_target(node.target) for node in (graph.calls if graph else ()))
 
 
 def _short_target(target: str) -> str:
@@ -125,7 +124,7 @@ def _function(compile: CompileData) -> str:
 
 def _operations(compile: CompileData) -> str:
     graph = next(stage.graph for stage in compile.stages if stage.graph is not None)
-    calls = Counter(node.target for node in graph.nodes if node.op.startswith("call"))
+    calls = Counter(node.target for node in graph.calls)
     return ", ".join(f"{times} {target}" for target, times in sorted(calls.items()))
 
 

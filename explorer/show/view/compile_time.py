@@ -51,9 +51,9 @@ def repeated(compile: CompileData) -> list[tuple[str, int, int]]:
     if graph is None or not compile.steps:
         return []
     made: dict[int, list[NodeData]] = defaultdict(list)
-    for node in graph.nodes:
+    for node in graph.calls:
         step = compile.made.get(node.id, -1)
-        if node.op.startswith("call") and 0 <= step < len(compile.steps):
+        if 0 <= step < len(compile.steps):
             made[compile.steps[step].activation].append(node)
     known: dict[object, int] = {}  # what a call left, and what the calls in it left, by a number of its own
     shapes: dict[int, int] = {}

@@ -104,14 +104,20 @@ export function phases(compile: CompileData): Phase[] {
   return [...found].filter(([, stages]) => stages.length > 0).map(([name, stages]) => ({ name, stages, made: madeIn(compile, name, stages) }));
 }
 
+/** What runs an operator, a method or a module; not what takes a result out of a tuple of several. */
+export function callsIn(graph: GraphData | null | undefined): readonly NodeData[] {
+  const nodes = graph?.nodes ?? [];
+  const several = new Set(nodes.filter(node => node.type.startsWith("(")).map(node => node.id));
+  return nodes.filter(node => node.op.startsWith("call") && !(node.target === "operator.getitem" && node.inputs.some(id => several.has(id))));
+}
+
 function madeIn({ codes, halves = [] }: CompileData, phase: string, stages: readonly StageData[]): string {
-  const calls = (graph: StageData["graph"]) => graph?.nodes.filter(node => node.op.startsWith("call")).length ?? 0;
   const items = halves.flatMap(half => half.schedule?.items ?? []);
   const kernels = sum(halves, half => half.kernels?.length ?? 0);
   const [of, one] = {
     Python: [codes?.find(code => code.role === "original")?.instructions.length ?? 0, "instruction"],
-    Graph: [calls(stages.find(stage => stage.graph)?.graph), "operation"],
-    Autograd: [calls([...stages].reverse().find(stage => stage.graph)?.graph), "ATen call"],
+    Graph: [callsIn(stages.find(stage => stage.graph)?.graph).length, "operation"],
+    Autograd: [callsIn([...stages].reverse().find(stage => stage.graph)?.graph).length, "ATen call"],
     Loops: [sum(halves, half => half.operations?.length ?? 0), "operation"],
     Code: [kernels, "kernel"],
   }[phase] as [number, string] | undefined ?? [0, ""];

@@ -7,7 +7,7 @@ import { withQuartiles } from "../panes/timing/figures";
 import type { CompileData, HalfData, LineData, PartData, RecordData, SamplesData, StageData } from "../record";
 import { shortTarget } from "../panes/graphs/operations";
 import { FileNames } from "../sources";
-import { artifact, halfName, PHASES, phases } from "../stages";
+import { artifact, callsIn, halfName, PHASES, phases } from "../stages";
 import { renamedDiff } from "./renamed";
 
 export interface CompilePair {
@@ -111,7 +111,7 @@ export function linesOf(compile: CompileData, stage: StageData): readonly LineDa
 /** The operations of a stage's graph; undefined where it has none. */
 function called(compile: CompileData, stage: StageData | undefined): string[] | undefined {
   const graph = stage && artifact(compile, stage).graph;
-  return graph?.nodes.filter(each => each.op.startsWith("call") && each.target !== "operator.getitem").map(each => shortTarget(each.target));
+  return graph ? callsIn(graph).map(each => shortTarget(each.target)) : undefined;
 }
 
 /** How many each has, with those that the other lacks; and whether both have the same. */

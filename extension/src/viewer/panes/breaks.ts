@@ -10,7 +10,7 @@ import type { BreakData, CompileData, EagerData, ErrorData, RecordData, SpanData
 import { ends, watchAny } from "../signal";
 import { spanned } from "./bytecode/listing";
 import { shortTarget } from "./graphs/operations";
-import { compileName } from "../stages";
+import { callsIn, compileName } from "../stages";
 
 export function breaks(into: HTMLElement, context: Context): Pane {
   const body = h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Graph breaks" });
@@ -138,7 +138,7 @@ function captures(title: string, compiles: readonly CompileData[]): HTMLElement 
 
 /** What a compile captured: " compiled 3 operations: tanh, sum, gt". */
 function made({ stages = [] }: CompileData): string {
-  const nodes = stages.find(each => each.name === "capture")?.graph?.nodes.filter(each => each.op.startsWith("call")) ?? [];
+  const nodes = callsIn(stages.find(each => each.name === "capture")?.graph);
   return ` compiled ${count(nodes.length, "operation")}${nodes.length ? ": " : ""}${nodes.slice(0, NAMED).map(each => shortTarget(each.target)).join(", ")}${nodes.length > NAMED ? ", …" : ""}`;
 }
 
