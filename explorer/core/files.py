@@ -1,12 +1,14 @@
-"""Files and their names: this package's own, a notebook's cells, and what others wrote, of which only regular files are
-read, and a terminal gets no control characters.
+"""Files and their names: this package's, the standard library's and installed packages', a notebook's cells, and what
+others wrote, of which only regular files are read, and a terminal gets no control characters.
 """
 
 from __future__ import annotations
 
 import os
+import site
 import stat
 import sys
+import sysconfig
 import traceback
 from pathlib import Path
 from typing import BinaryIO
@@ -14,6 +16,21 @@ from typing import BinaryIO
 PACKAGE = Path(__file__).parent.parent
 OWN_FILES = f"{PACKAGE}{os.sep}"
 """How the names of its files begin."""
+
+
+def _folders(*names: str) -> tuple[str, ...]:
+    return tuple({f"{name.rstrip(os.sep)}{os.sep}": None for name in names})
+
+
+_PATHS = sysconfig.get_paths()
+STANDARD = _folders(_PATHS["stdlib"], _PATHS["platstdlib"])
+PACKAGES = _folders(_PATHS["purelib"], _PATHS["platlib"], *site.getsitepackages(), site.getusersitepackages())
+"""Where the standard library is, and where packages are installed: often in a folder of it."""
+
+
+def is_standard(file: str) -> bool:
+    """Whether a file is the standard library's."""
+    return file.startswith(STANDARD) and not file.startswith(PACKAGES)
 
 
 def raised_at(error: BaseException) -> str:

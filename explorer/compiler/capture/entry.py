@@ -26,13 +26,13 @@ import torch
 from explorer.compiler.capture import hook, reasons
 from explorer.compiler.capture.capture import FullGraphError
 from explorer.compiler.capture.guards import failures, instance_dict
-from explorer.compiler.capture.values.base import STDLIB_DIR, TORCH_DIR
+from explorer.compiler.capture.values.base import TORCH_DIR
 from explorer.compiler.capture.values.constant import is_plain
 from explorer.compiler.capture.values.modules import calls_forward
 from explorer.compiler.capture.wrap import ORIGINAL
 from explorer.compiler.config import Config
 from explorer.core.classes import is_written_in_c
-from explorer.core.files import OWN_FILES
+from explorer.core.files import OWN_FILES, is_standard
 from explorer.core.reasons import Why
 from explorer.core.recorder import compile_scope, note, recorder
 from explorer.core.rules import YOUR_RULE, Rules, in_force
@@ -343,12 +343,7 @@ class Engine:
         if self.is_root(code):
             return True
         file = code.co_filename
-        if (
-            code.co_name == "<module>"
-            or file.startswith((*_NEVER, *watching()))
-            or file.startswith(STDLIB_DIR)
-            and "site-packages" not in file
-        ):
+        if code.co_name == "<module>" or file.startswith((*_NEVER, *watching())) or is_standard(file):
             return False
         if file.startswith(TORCH_DIR):
             return file.startswith(_MODULES_DIR) and code.co_name == "forward"

@@ -17,9 +17,7 @@ import gc
 import logging
 import os
 import re
-import site
 import sys
-import sysconfig
 import types
 import weakref
 from collections import deque
@@ -34,7 +32,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from explorer.core.classes import is_written_in_c
-from explorer.core.files import PACKAGE
+from explorer.core.files import OWN_FILES, PACKAGES, STANDARD
 
 MOST_OBJECTS = 200_000
 """Objects that are looked at before a call counts as too large to repeat."""
@@ -632,12 +630,7 @@ def compiled_from(function: object) -> object:
 @functools.cache
 def _folders() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Where installed packages are, and where the standard library and this package are."""
-    paths = sysconfig.get_paths()
-    packages = {paths["purelib"], paths["platlib"], *site.getsitepackages(), site.getusersitepackages()}
-    packages.add(str(Path(torch.__file__).parent.parent))
-    own = {paths["stdlib"], paths["platstdlib"], str(PACKAGE)}
-    ended = (tuple(folder.rstrip("/\\") + os.sep for folder in folders) for folders in (packages, own))
-    return next(ended), (*next(ended), "<frozen")
+    return (*PACKAGES, f"{Path(torch.__file__).parent.parent}{os.sep}"), (*STANDARD, OWN_FILES, "<frozen")
 
 
 def _is_users_file(file: str) -> bool:

@@ -15,7 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
-from explorer.core.files import PACKAGE
+from explorer.core.files import PACKAGE, is_standard
 from explorer.ir.bytecode import Span
 from explorer.ir.graph import NodeInfo
 from explorer.ir.record import LineData, TextData
@@ -23,7 +23,6 @@ from explorer.records.data.methods import ViewData
 from explorer.records.stock.fxgraphs import module_of, saved_graph, shown, value_of
 
 _COMPILERS = tuple(f"{each}{os.sep}" for each in (Path(torch.__file__).parent, PACKAGE))
-_STANDARD = f"{os.path.dirname(os.__file__)}{os.sep}"
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -40,9 +39,7 @@ def line_of(stack: str | None) -> str:
 def is_program(file: str) -> bool:
     """Whether a file is of the program: not of torch, of this package or of the standard library. Another library is,
     since that is where the lines of its models are."""
-    if file.startswith(("<frozen", *_COMPILERS)):
-        return False
-    return not file.startswith(_STANDARD) or "site-packages" in file
+    return not (file.startswith(("<frozen", *_COMPILERS)) or is_standard(file))
 
 
 def _frames(frame: types.FrameType | None) -> Iterable[tuple[str, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import torch
 from msgspec.structs import replace
 from torch import fx
 
-from explorer.core.files import OWN_FILES
+from explorer.core.files import OWN_FILES, PACKAGES, STANDARD
 from explorer.ir import record as data
 from explorer.records.stock.fixes import (
     AROUND,
@@ -30,11 +29,7 @@ from explorer.records.stock.fixes import (
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 
-_PATHS = sysconfig.get_paths()
-LIBRARIES = tuple(
-    f"{folder}/"
-    for folder in (Path(torch.__file__).parent, *(_PATHS[kind] for kind in ("stdlib", "purelib", "platlib")))
-)
+LIBRARIES = (f"{Path(torch.__file__).parent}/", *STANDARD, *PACKAGES)
 """Folders of code that the user did not write. Dynamo traces into them, so a break may lie deep inside."""
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
