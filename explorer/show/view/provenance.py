@@ -103,16 +103,15 @@ def _closure(edges: Edges, ids: tuple[str, ...]) -> frozenset[str]:
     return frozenset(seen)
 
 
-def used_lines(compile: CompileData, *, graphs_only: bool = False) -> dict[str, set[int]]:
+def used_lines(compile: CompileData) -> dict[str, set[int]]:
     """The source lines that a compile names, by file: those of its graphs' nodes, and of the bytecode evaluated."""
     used: dict[str, set[int]] = {}
     spans = [node.span for stage in compile.stages if stage.graph for node in stage.graph.nodes]
-    if not graphs_only:
-        spans += [i.span for each in compile.codes for i in each.instructions]
+    spans += [i.span for each in compile.codes for i in each.instructions]
     for span in spans:
         if span is not None:
             used.setdefault(span.file, set()).update((span.line, span.end_line))
-    for each in () if graphs_only else compile.codes:
+    for each in compile.codes:
         used.setdefault(each.file, set()).add(each.line)
     return used
 

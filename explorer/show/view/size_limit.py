@@ -138,9 +138,9 @@ def all_within(records: Sequence[data.RecordData], most: int) -> tuple[data.Reco
     return tuple(found[number] for number in range(len(records)))
 
 
-def for_page(record: data.RecordData, most: int = MOST_PACKED) -> data.RecordData:
+def for_page(record: data.RecordData) -> data.RecordData:
     """The record as a kernel sends it to a page: whole, if it is not very large."""
-    return within_size_limit(record, most, packed=True)
+    return within_size_limit(record, MOST_PACKED, packed=True)
 
 
 def on_disk(text: str) -> int:

@@ -199,9 +199,9 @@ def loops(kernel: data.KernelData) -> str:
     )
 
 
-def stage_diff(before: data.StageData | None, after: data.StageData | None, context: int = 3) -> list[str]:
+def stage_diff(before: data.StageData | None, after: data.StageData | None) -> list[str]:
     """A unified diff of two stages' texts; empty where they agree."""
     old = before.text().splitlines() if before else []
     new = after.text().splitlines() if after else []
     names = before.id if before else "(absent)", after.id if after else "(absent)"
-    return list(difference.unified(old, new, names, context))
+    return list(difference.unified(old, new, names, 3))
