@@ -15,11 +15,11 @@ from torch import fx
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.higher_order import Body, body, modules, replaced, storage
-from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
-from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
+from explorer.compiler.capture.values.base import HostValue, Reconstructor, Tracer, Value
+from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, namespace
 from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, is_plain
 from explorer.compiler.capture.values.functions import BuiltinValue, FunctionValue
-from explorer.compiler.capture.values.objects import ObjectValue, is_library, is_steady
+from explorer.compiler.capture.values.objects import ObjectValue, is_library, is_steady, look_up
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake
 from explorer.core.reasons import unsupported
@@ -64,7 +64,7 @@ def evaluated(t: Tracer, cls: type, args: list[Value]) -> Value:
         return TupleValue([*_tensors(results), *kept])
 
     with torch.no_grad():
-        first = body(t, t.host(forward), [tensor.fake for tensor in tensors], list, aliases=True, effects=True)
+        first = body(t, HostValue(forward), [tensor.fake for tensor in tensors], list, aliases=True, effects=True)
     returned = outputs[0]
     results = returned.unpack(t) if isinstance(returned, TupleValue) else [returned]
     count = len(_tensors(results))
@@ -122,7 +122,7 @@ def _backward(
         return TupleValue(present)
 
     with torch.no_grad():
-        return body(t, t.host(backward), like, list, aliases=True), places
+        return body(t, HostValue(backward), like, list, aliases=True), places
 
 
 def _function(
@@ -204,7 +204,7 @@ def _class(t: Tracer, cls: type, seen: set[int]) -> None:
             continue
         if any((id(base), name) in t.effects.classes for base in cls.__mro__):
             _refuse(cls, "reads an attribute that was just set", name)
-        found = t.look_up(cls, name)
+        found = look_up(t, cls, name)
         method = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
         value = t.from_python(method) if isinstance(method, types.FunctionType) else t.get_attr(ClassValue(cls), name)
         _check(t, value, f"{cls.__name__}.{name}", seen)
@@ -247,7 +247,7 @@ def _check_function(t: Tracer, function: FunctionValue, seen: set[int]) -> None:
         return
     for default in (*function.defaults(t), *function.kwdefaults(t).values()):
         _check(t, default, "a default", seen)
-    space = t.namespace(function.globals)
+    space = namespace(t, function.globals)
     for code in _bodies(function.code):
         before: dis.Instruction | None = None
         for step in dis.get_instructions(code):
@@ -310,7 +310,7 @@ class HandleValue(ObjectValue):
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         if name == "remove":
-            return t.host(lambda args, kwargs: self._remove(t))
+            return HostValue(lambda args, kwargs: self._remove(t))
         unsupported(reasons.AUTOGRAD_CALL, f"{name} of the handle of a hook")
 
     def _remove(self, t: Tracer) -> Value:
@@ -342,7 +342,7 @@ def register_hook(t: Tracer, tensor: TensorValue, name: str, hook: Value) -> Val
         return TupleValue([found] if isinstance(found, TensorValue) else [])
 
     with torch.no_grad():
-        one = body(t, t.host(answer), [tensor.fake.detach()], list, aliases=True)
+        one = body(t, HostValue(answer), [tensor.fake.detach()], list, aliases=True)
     if replaces[0]:
         lifted, (node,) = modules(t, [one])
         function = _attaching(t.tape.modules.pop(str(node.target)))

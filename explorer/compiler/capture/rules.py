@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.model import is_same
 from explorer.compiler.capture.values.base import Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
@@ -143,8 +144,8 @@ def _checkpoint(t: Tracer, function: Value, *args: Value, **kwargs: Value) -> Va
     """The function's own nodes, which the backward computes again; where a context says what to keep, that is decided
     for the graph as a whole."""
     is_reentrant = kwargs.pop("use_reentrant", Constant(True)).truth(t)
-    is_noop = t.is_same(
-        kwargs.pop("context_fn", default := t.from_python(torch.utils.checkpoint.noop_context_fn)), default
+    is_noop = is_same(
+        t, kwargs.pop("context_fn", default := t.from_python(torch.utils.checkpoint.noop_context_fn)), default
     )
     settings = ("preserve_rng_state", "determinism_check", "debug", "early_stop")
     named = {name: value for name, value in kwargs.items() if name not in settings}

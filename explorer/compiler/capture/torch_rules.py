@@ -17,6 +17,7 @@ from torch import fx
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.autograd_functions import evaluated, guard_reads
+from explorer.compiler.capture.calls import inline
 from explorer.compiler.capture.guards import Equals
 from explorer.compiler.capture.messages import is_checked_later
 from explorer.compiler.capture.operator_checks import memory_of
@@ -30,7 +31,15 @@ from explorer.compiler.capture.values.modules import AutocastValue
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.overrides import PLAIN, overridden, overriding
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
-from explorer.compiler.capture.values.tensor import TensorValue, graph_call, narrowest, placed, recorded
+from explorer.compiler.capture.values.tensor import (
+    TensorValue,
+    graph_call,
+    narrowest,
+    number_tensor,
+    on_numbers,
+    placed,
+    recorded,
+)
 from explorer.core.classes import name_in_messages
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.capture import Returned
@@ -244,7 +253,7 @@ def _check(t: Tracer, condition: Value, message: Value | None = None) -> Value:
 def _check_number(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A check of a number, by the graph where only it knows the number."""
     if not isinstance(args[0], NumberValue):
-        return t.inline(t.from_python(function), args, kwargs)
+        return inline(t, t.from_python(function), args, kwargs)
     return graph_call(t, "call_function", function, args[:1], {} if len(args) == 1 else kwargs)
 
 
@@ -316,7 +325,9 @@ def _tensor(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value
             return graph_call(t, "call_method", "to", [data], kwargs) if kwargs else data
     if isinstance(data, SizeValue) and data.python_type() is not float and len(args) == 1:
         wraps = not kwargs.keys() - {"dtype"} and narrowest([*kwargs.values()]) is None  # no number is refused
-        if wraps and (number := t.number_tensor(data)) is not None:
+        origin = None if isinstance(data, NumberValue) else t.tape.source_of(data.sym.node.expr)
+        if wraps and origin is not None:
+            number = number_tensor(t, data, origin)
             dtype = kwargs.get("dtype", Constant(number.fake.dtype))
             return graph_call(t, "call_method", "to", [number, dtype], {"copy": Constant(True)})
     numbers = list(_numbers(t, data)) if len(args) == 1 else []
@@ -373,7 +384,8 @@ def _of_numbers(t: Tracer, data: Value, facts: dict[str, Value]) -> Value:
     """torch.tensor of nested lists with numbers that another call gives otherwise, or only the graph knows, which it
     would ask for."""
     if isinstance(number := as_computed(t, data), FloatValue):
-        return graph_call(t, "call_method", "to", [t.number_tensor(number)], {**facts, "copy": Constant(True)})
+        made = number_tensor(t, number, number.source)
+        return graph_call(t, "call_method", "to", [made], {**facts, "copy": Constant(True)})
     if isinstance(data, (ListValue, TupleValue)):
         rows = [_of_numbers(t, item, facts) for item in data.unpack(t)]
         return graph_call(t, "call_function", torch.stack, [ListValue(rows)], {})
@@ -539,7 +551,7 @@ def _legacy_type(cls: type, t: Tracer, args: list[Value], kwargs: dict[str, Valu
 @each(*existing(torch, "sym_max", "sym_min", "sym_int", "sym_float", "sym_not"))
 def _on_sizes(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A function of sizes."""
-    return t.on_numbers(function, *args)
+    return on_numbers(t, function, *args)
 
 
 # ------------------------------------------------------------------------------------------------------- optimizers
@@ -573,7 +585,7 @@ def _steps_as_tensors() -> list[Any]:
 @each(*_steps_as_tensors())
 def _capturable(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """The step count stays a tensor: as a number it would be another one in each call."""
-    return t.inline(t.from_python(function), args, kwargs | {"capturable": Constant(True)})
+    return inline(t, t.from_python(function), args, kwargs | {"capturable": Constant(True)})
 
 
 @each(
@@ -595,7 +607,7 @@ def _init_group(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, V
     ):
         for group in real.param_groups:
             t.python(function, real, group, *([] for _ in lists))
-    return t.inline(t.from_python(function), args, kwargs)
+    return inline(t, t.from_python(function), args, kwargs)
 
 
 table({

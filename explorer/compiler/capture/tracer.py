@@ -10,31 +10,23 @@ import torch
 from torch.fx.experimental.symbolic_shapes import DimDynamic
 
 from explorer.compiler.bytecode.ops import OPS
-from explorer.compiler.capture import autograd_functions, reasons
+from explorer.compiler.capture import autograd_functions, calls, model, reasons
 from explorer.compiler.capture import wrap as wrapping
-from explorer.compiler.capture.calls import Calls
 from explorer.compiler.capture.effects import Effects
 from explorer.compiler.capture.library import numbers
-from explorer.compiler.capture.model import DataModel
 from explorer.compiler.capture.opcodes import OPCODES
 from explorer.compiler.capture.steps import StepRecorder
 from explorer.compiler.capture.tape import Tape
 from explorer.compiler.capture.torch_state import TorchState
 from explorer.compiler.capture.values import arrays, functions, iterators
-from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Raised, Unhashable, Value
-from explorer.compiler.capture.values.classes import NamespaceValue
+from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Raised, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import (
     Constant,
-    FloatValue,
-    NumberValue,
     Offset,
-    SizeValue,
-    number_now,
 )
 from explorer.compiler.capture.values.mappings import DictValue, InstanceDict
-from explorer.compiler.capture.values.objects import DELETED, MISSING, ExceptionValue, ObjectValue
+from explorer.compiler.capture.values.objects import DELETED, MISSING, ExceptionValue, ObjectValue, look_up
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
-from explorer.compiler.capture.values.tensor import TensorValue, version
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why, unsupported
 from explorer.core.recorder import room
@@ -63,7 +55,7 @@ class BreakAt(Exception):
         return self.with_traceback(None)
 
 
-class Evaluator(Calls, DataModel):
+class Evaluator(Tracer):
     """One evaluation of one frame."""
 
     def __post_init__(self) -> None:
@@ -82,7 +74,6 @@ class Evaluator(Calls, DataModel):
         self.root_steps = 0
         kept = room("EvaluatorStep", EvaluatorSteps.CAP)
         self.recorder = None if kept is None else StepRecorder(kept)
-        self._floats: dict[ir.Source, TensorValue] = {}
 
     # ------------------------------------------------------------------------------------------------------ the root
 
@@ -232,42 +223,6 @@ class Evaluator(Calls, DataModel):
         frame.position = frame.index[handler.target]
         return True
 
-    # ------------------------------------------------------------------------------------------------ guards, sources
-
-    def namespace(self, space: dict[str, Any]) -> NamespaceValue:
-        """The globals of a module."""
-        found = self.wrapped.get(id(space))
-        if not isinstance(found, NamespaceValue):
-            name = str(space.get("__name__", ""))
-            source = self.known_source(space, label=f"globals of {name}")
-            found = self.wrapped[id(space)] = NamespaceValue(space, source, name)
-        return found
-
-    def wrap_tensor(self, source: ir.Source, given: torch.Tensor) -> Any:
-        self.kept.append(given)
-        return wrapping.wrap_tensor(self, source, given)
-
-    def number_tensor(self, value: FloatValue | SizeValue) -> TensorValue | None:
-        """A number of the program as the graph's input; None for one that only the graph knows."""
-        origin = value.source if isinstance(value, FloatValue) else self.tape.source_of(value.sym.node.expr)
-        if origin is None or isinstance(value, NumberValue):
-            return None
-        if isinstance(value, SizeValue):
-            self.tape.hold_in_64_bits(value.sym.node.expr)
-        source = ir.AsTensor(origin)
-        if source not in self._floats:
-            given = ir.as_tensor(number_now(self, value))
-            assert given is not None
-            self.kept.append(given)
-            self._floats[source] = TensorValue(*self.tape.input(source, given))
-        return self._floats[source]
-
-    def note_copy(self, base: Any, copy: Any) -> None:
-        """Python would go on with an object that the graph has as a copy: writes to either refuse the frame."""
-        for each in (base, copy):
-            self.unshared[id(each)] = (base.fake, version(base.fake), copy.fake, version(copy.fake))
-        self.kept += [base, copy]
-
     # ----------------------------------------------------------------------------------------------- dynamic numbers
 
     def _dynamic_dims(self, source: ir.Source, tensor: torch.Tensor) -> Sequence[DimDynamic]:
@@ -293,16 +248,24 @@ class Evaluator(Calls, DataModel):
             wanted.append(kind)
         return wanted
 
-    # ------------------------------------------------------------------------------------------------ small services
+    # ------------------------------------------------------------------------------------------------ entry points
 
     wrap = wrapping.wrap
+    wrap_tensor = wrapping.wrap_tensor
     from_python = wrapping.from_python
     wrapped_again = wrapping.wrapped_again
     array_of_tensor = arrays.array_of_tensor
     register_hook = autograd_functions.register_hook
-    text_of = numbers.text_of
     text_by = numbers.text_by
-    host = staticmethod(functions.HostValue)
+    call_function = calls.call_function
+    call_builtin = calls.call_builtin
+    instantiate = calls.instantiate
+    make = calls.make
+    rule_for = calls.rule_for
+    binary = model.binary
+    compare = model.compare
+    get_item = model.get_item
+    sequence_iterator = staticmethod(iterators.sequence_iterator)
     bind = staticmethod(functions.BoundMethod)
     builtin_method = staticmethod(functions.BuiltinMethod)
     exception = staticmethod(ExceptionValue)
@@ -321,7 +284,7 @@ class Evaluator(Calls, DataModel):
         """The value for str.format and %: itself where it is known, else what asks the program for its text."""
         if isinstance(value, Constant):
             return value.value
-        has_items = self.look_up(value.python_type(), "__getitem__") is not MISSING
+        has_items = look_up(self, value.python_type(), "__getitem__") is not MISSING
         return numbers.PrintableItems(self, value) if has_items else numbers.Printable(self, value)
 
 

@@ -18,7 +18,7 @@ from torch._functorch import eager_transforms, predispatch, vmap
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Equals
 from explorer.compiler.capture.rules import CALLS, each, existing, positional, table
-from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
+from explorer.compiler.capture.values.base import HostValue, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.modules import CONTEXTS, ContextValue
 from explorer.compiler.capture.values.objects import ObjectValue
@@ -151,9 +151,9 @@ class ProfileValue(ObjectValue):
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         if name == "__enter__":
-            return t.host(lambda args, kwargs: self)
+            return HostValue(lambda args, kwargs: self)
         if name == "__exit__":
-            return t.host(lambda args, kwargs: Constant(None))
+            return HostValue(lambda args, kwargs: Constant(None))
         unsupported(reasons.ATTRIBUTE, f"{name} of a profiler")
 
     def special(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:

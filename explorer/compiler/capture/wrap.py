@@ -25,7 +25,7 @@ from explorer.compiler.capture.values import functions, iterators
 from explorer.compiler.capture.values.arrays import is_numpys, wrap_array
 from explorer.compiler.capture.values.base import Cell, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
-from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, is_plain
+from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, from_sym, is_plain
 from explorer.compiler.capture.values.mappings import DictValue, ProxyValue, SetValue
 from explorer.compiler.capture.values.modules import AUTOCASTS, AutocastValue, ModuleValue
 from explorer.compiler.capture.values.objects import ExceptionValue, Lazy, ObjectValue, is_library
@@ -224,6 +224,7 @@ def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
 
 
 def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
+    t.kept.append(given)
     kind, place, real = type(given), source, given
     if kind not in PLAIN:
         if dispatches(kind):
@@ -396,7 +397,7 @@ def from_python(t: Tracer, value: Any) -> Value:
     if isinstance(value, Value):
         return value
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        return t.from_sym(value)
+        return from_sym(t, value)
     if is_plain(value):
         return Constant(value)
     if isinstance(value, type):
@@ -496,7 +497,7 @@ def _part(t: Tracer, source: Source, given: torch.Tensor, name: str) -> Value:
     """What is inside, as gradients reach it."""
     if not given.requires_grad or name not in differentiable(given):
         return t.wrap(Attr(source, name), getattr(given, name))
-    return t.wrap_tensor(Inside(source, name), part_of(given, name))  # type: ignore[no-any-return]
+    return t.wrap_tensor(Inside(source, name), part_of(given, name))
 
 
 def unflattening(cls: type, names: Sequence[str], context: object, differentiable: bool) -> Callable[..., torch.Tensor]:

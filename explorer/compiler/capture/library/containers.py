@@ -17,13 +17,16 @@ from unittest.mock import patch
 
 import torch
 
+from explorer.compiler.capture.calls import inline
 from explorer.compiler.capture.library import in_python
+from explorer.compiler.capture.model import binary, get_item
 from explorer.compiler.capture.rules import CALLS, each, positional, positional_each, table
 from explorer.compiler.capture.values import iterators
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.functions import function_of
 from explorer.compiler.capture.values.mappings import DictValue, DictView, SetValue
-from explorer.compiler.capture.values.objects import MISSING, ObjectValue, lacks
+from explorer.compiler.capture.values.objects import MISSING, ObjectValue, lacks, look_up
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
 
@@ -51,10 +54,10 @@ def _counter(t: Tracer, items: Value | None = None, **kwargs: Value) -> Value:
     """How often each item occurs."""
     made = DictValue(collections.Counter)
     for item in items.unpack(t) if items is not None and not isinstance(items, DictValue) else []:
-        made.put(item, t.binary("+", made.get_item(t, item), Constant(1)))
+        made.put(item, binary(t, "+", made.get_item(t, item), Constant(1)))
     for counts in (items, t.new_dict(kwargs)):
         for key, count in counts.pairs(t) if isinstance(counts, DictValue) else []:
-            made.put(key, t.binary("+", made.get_item(t, key), count))
+            made.put(key, binary(t, "+", made.get_item(t, key), count))
     return made
 
 
@@ -110,10 +113,10 @@ def _reversed(t: Tracer, items: Value) -> Value:
     if isinstance(items, (DictValue, DictView)):
         return items.method(t, "__reversed__", [], {})
     if isinstance(items, ObjectValue):
-        if t.look_up(items.cls, "__getitem__") is MISSING or t.look_up(items.cls, "__len__") is MISSING:
+        if look_up(t, items.cls, "__getitem__") is MISSING or look_up(t, items.cls, "__len__") is MISSING:
             lacks(t, items.cls, "__reversed__")
         places = reversed(range(t.length(items).as_index(t)))
-        return t.sequence_iterator(TupleValue([t.get_item(items, Constant(place)) for place in places]))
+        return t.sequence_iterator(TupleValue([get_item(t, items, Constant(place)) for place in places]))
     if isinstance(items, TensorValue):
         return t.call_method(items, "__reversed__", [])
     known = items.constant()
@@ -165,7 +168,7 @@ def _inlined(function: object, body: types.FunctionType) -> None:
         names = parameters if parameters[0] != "iterables" else parameters[:1] * len(args)
         asked = [lazy and name in _ITERATED for name in names[: len(args)]]
         given = [t.iterate(each) if once else each for once, each in zip(asked, args, strict=False)]
-        made = t.inline(t.function_of(body), [*given, *args[len(given) :]], kwargs)
+        made = inline(t, function_of(body), [*given, *args[len(given) :]], kwargs)
         if isinstance(made, iterators.GeneratorValue):
             made.made_by = (t.from_python(function), list(args), dict(kwargs))
             made.of_type = function if isinstance(function, type) else made.of_type

@@ -18,10 +18,11 @@ import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.calls import new_instance
 from explorer.compiler.capture.guards import IsObject, KeysAre
-from explorer.compiler.capture.model import BINARY, COMPARE, INPLACE, UNARY
+from explorer.compiler.capture.model import BINARY, COMPARE, INPLACE, UNARY, binary, compare, get_item, is_same
 from explorer.compiler.capture.rules import breaks, positional, table
-from explorer.compiler.capture.values.base import Tracer, Value
+from explorer.compiler.capture.values.base import HostValue, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, SuperValue, unmade_class
 from explorer.compiler.capture.values.constant import Constant, SizeValue
 from explorer.compiler.capture.values.functions import (
@@ -29,14 +30,13 @@ from explorer.compiler.capture.values.functions import (
     BoundMethod,
     BuiltinValue,
     FunctionValue,
-    HostValue,
     PartialValue,
     RuntimeNumber,
     WeakReference,
 )
 from explorer.compiler.capture.values.mappings import DictValue, ProxyValue, SetValue
 from explorer.compiler.capture.values.modules import ModuleValue
-from explorer.compiler.capture.values.objects import MISSING, ObjectValue
+from explorer.compiler.capture.values.objects import MISSING, ObjectValue, look_up
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.tensor import StorageValue, TensorValue, graph_call
 from explorer.core.classes import is_written_in_c, name_in_messages
@@ -84,7 +84,7 @@ def _wraps(t: Tracer, wrapped: Value, *args: Value, **kwargs: Value) -> Value:
             function.set_attr(t, "__wrapped__", wrapped)
         return function
 
-    return t.host(decorate)
+    return HostValue(decorate)
 
 
 @positional(operator.itemgetter)
@@ -92,7 +92,7 @@ def _itemgetter(t: Tracer, *keys: Value) -> Value:
     """A function that takes items."""
 
     def get(given: list[Value], named: dict[str, Value]) -> Value:
-        found = [t.get_item(given[0], key) for key in keys]
+        found = [get_item(t, given[0], key) for key in keys]
         return found[0] if len(found) == 1 else TupleValue(found)
 
     return HostValue(get, (operator.itemgetter, list(keys), {}))
@@ -189,7 +189,7 @@ def _copied(t: Tracer, value: Value, item: Copies, keep: Callable[[Value], None]
         unsupported(reasons.UNTRACEABLE_CALL, f"{how} of {value.describe()}")
     if isinstance(value, WeakReference):
         return value
-    made = t.new_instance([ClassValue(value.cls)], {})
+    made = new_instance(t, [ClassValue(value.cls)], {})
     keep(made)
     if isinstance(value, DictValue) and isinstance(made, DictValue):
         made.factory = value.factory
@@ -227,8 +227,8 @@ def _copied_tensor(t: Tracer, value: TensorValue, memories: set[int]) -> Value:
         unsupported(reasons.UNTRACEABLE_CALL, "deepcopy of a tensor with a gradient")
     if not is_parameter:
         memory = value.fake.untyped_storage()._cdata
-        size = t.binary("*", t.call_method(value, "numel", []), Constant(value.fake.element_size()))
-        fills = t.compare("==", StorageValue(value).length(t), size).truth(t)
+        size = binary(t, "*", t.call_method(value, "numel", []), Constant(value.fake.element_size()))
+        fills = compare(t, "==", StorageValue(value).length(t), size).truth(t)
         if not fills or memory in memories or not is_non_overlapping_and_dense_or_false(value.fake):
             unsupported(reasons.UNTRACEABLE_CALL, "deepcopy of a tensor that shares its memory, or does not fill it")
         if value.given is not None and value.source is not None:
@@ -335,7 +335,7 @@ def _callable(t: Tracer, value: Value) -> Value:
     """Whether the type has __call__."""
     if isinstance(value, (Constant,)):
         return Constant(callable(value.value))
-    return Constant(t.look_up(value.python_type(), "__call__") is not MISSING)
+    return Constant(look_up(t, value.python_type(), "__call__") is not MISSING)
 
 
 @positional(getattr)
@@ -401,10 +401,10 @@ table({
     operator.truth: lambda t, value: Constant(value.truth(t)),
     operator.not_: lambda t, value: Constant(not value.truth(t)),
     operator.index: lambda t, value: value if isinstance(value, SizeValue) else Constant(value.as_index(t)),
-    operator.getitem: lambda t, base, key: t.get_item(base, key),
+    operator.getitem: lambda t, base, key: get_item(t, base, key),
     operator.contains: lambda t, base, item: Constant(t.contains(base, item)),
-    operator.is_: lambda t, left, right: Constant(t.is_same(left, right)),
-    operator.is_not: lambda t, left, right: Constant(not t.is_same(left, right)),
+    operator.is_: lambda t, left, right: Constant(is_same(t, left, right)),
+    operator.is_not: lambda t, left, right: Constant(not is_same(t, left, right)),
     types.MethodType: lambda t, function, bound: BoundMethod(function, bound),
     typing.cast: lambda t, kind, value: value,
     functools.partial: lambda t, function, *args, **kwargs: PartialValue.of(t, function, list(args), kwargs),

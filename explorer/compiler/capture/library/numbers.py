@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.model import binary, compare
 from explorer.compiler.capture.rules import each, positional, positional_each, table
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
 from explorer.compiler.capture.values.base import Tracer, Value
@@ -22,14 +23,15 @@ from explorer.compiler.capture.values.constant import (
     NumberValue,
     SizeValue,
     TextValue,
+    computed,
     is_number,
     number_now,
 )
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import MISSING, ExceptionValue, ObjectValue
+from explorer.compiler.capture.values.objects import MISSING, ExceptionValue, ObjectValue, look_up
 from explorer.compiler.capture.values.overrides import PLAIN
 from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
-from explorer.compiler.capture.values.tensor import TensorValue, graph_call
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call, note_copy, on_numbers
 from explorer.core.classes import name_in_messages
 from explorer.core.reasons import unsupported
 
@@ -40,7 +42,7 @@ def _bool(t: Tracer, value: Value = Constant(False)) -> Value:
     if t.tape.scalar_outputs and (isinstance(value, TensorValue) or isinstance(value, ArrayValue) and value.is_single):
         value = value.method(t, "item", [], {})
         if isinstance(value, NumberValue) and value.python_type() is not bool:
-            return t.on_numbers(operator.ne, value, Constant(0))
+            return on_numbers(t, operator.ne, value, Constant(0))
     if isinstance(value, NumberValue):
         return value
     return Constant(value.truth(t))
@@ -56,17 +58,17 @@ def _number(kind: type, t: Tracer, value: Value = Constant(0), *rest: Value) -> 
     if isinstance(value, IntOrFloat):
         value = value.as_float()
     if isinstance(value, FloatValue):
-        return value if kind is float else t.computed(kind, value)
+        return value if kind is float else computed(t, kind, value)
     if isinstance(value, SizeValue):
         if kind is int and isinstance(value.sym, torch.SymInt):
             return value
         if kind is float:
-            return t.on_numbers(torch.sym_float, value)
+            return on_numbers(t, torch.sym_float, value)
         if kind is int and isinstance(value.sym, torch.SymFloat) and isinstance(value, NumberValue):
-            return t.on_numbers(torch.sym_int, value)
+            return on_numbers(t, torch.sym_int, value)
         return Constant(kind(value.specialise(t, value.python_type())))
     for name in (f"__{kind.__name__}__", "__float__" if kind is complex else "__index__", "__index__"):
-        if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
+        if isinstance(value, ObjectValue) and look_up(t, value.cls, name) is not MISSING:
             found = value.special(t, name, [])
             return found if name == f"__{kind.__name__}__" else Constant(kind(found.known(t)))
     return Constant(t.python(kind, value.known(t)))
@@ -83,14 +85,14 @@ def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
         value = number
     if isinstance(value, ObjectValue):
         if how == "format":
-            if isinstance(t.look_up(value.cls, "__format__"), types.FunctionType):
+            if isinstance(look_up(t, value.cls, "__format__"), types.FunctionType):
                 return value.special(t, "__format__", [Constant(spec)])
-            if spec and t.look_up(value.cls, "__format__") is object.__format__:
+            if spec and look_up(t, value.cls, "__format__") is object.__format__:
                 t.raise_(TypeError, f"unsupported format string passed to {name_in_messages(value.cls)}.__format__")
         name = "__repr__" if how in ("repr", "ascii") else "__str__"
-        found = t.look_up(value.cls, name)
+        found = look_up(t, value.cls, name)
         if found is object.__str__:
-            found, name = t.look_up(value.cls, "__repr__"), "__repr__"
+            found, name = look_up(t, value.cls, "__repr__"), "__repr__"
         if isinstance(found, types.FunctionType) or isinstance(value, ExceptionValue):
             text = value.special(t, name, [])
             return text if how != "ascii" else Constant(ascii(text.known(t))[1:-1])
@@ -217,7 +219,7 @@ def _str(t: Tracer, value: Value = Constant(""), *rest: Value, **named: Value) -
 @positional(bytes)
 def _bytes(t: Tracer, value: Value = Constant(b""), *rest: Value, **named: Value) -> Value:
     """bytes(value)."""
-    if isinstance(value, ObjectValue) and t.look_up(value.cls, "__bytes__") is not MISSING:
+    if isinstance(value, ObjectValue) and look_up(t, value.cls, "__bytes__") is not MISSING:
         return value.special(t, "__bytes__", [])
     how = {name: each.known(t) for name, each in named.items()}
     return Constant(t.python(bytes, value.known(t), *(each.known(t) for each in rest), **how))
@@ -226,9 +228,9 @@ def _bytes(t: Tracer, value: Value = Constant(b""), *rest: Value, **named: Value
 @positional(hash)
 def _hash(t: Tracer, value: Value) -> Value:
     """hash(value), of what does not lie elsewhere in each run."""
-    if isinstance(value, ObjectValue) and t.look_up(value.cls, "__hash__") is not object.__hash__:
+    if isinstance(value, ObjectValue) and look_up(t, value.cls, "__hash__") is not object.__hash__:
         return value.special(t, "__hash__", [])
-    if isinstance(value, TensorValue) and t.look_up(value.cls, "__hash__") is torch.Tensor.__hash__:
+    if isinstance(value, TensorValue) and look_up(t, value.cls, "__hash__") is torch.Tensor.__hash__:
         return t.from_python(id).call(t, [value], {})
     return Constant(t.python(hash, value.known(t)))
 
@@ -241,9 +243,9 @@ def _abs(t: Tracer, value: Value) -> Value:
     if isinstance(value, ArrayValue):
         return operate(t, operator.abs, value)
     if isinstance(value, FloatValue):
-        return t.computed(abs, value)
+        return computed(t, abs, value)
     if isinstance(value, SizeValue):
-        return t.on_numbers(operator.abs, value)
+        return on_numbers(t, operator.abs, value)
     if isinstance(value, ObjectValue):
         return value.special(t, "__abs__", [])
     return Constant(t.python(abs, value.known(t)))
@@ -257,9 +259,9 @@ def _rounded(function: Callable[..., object], t: Tracer, args: list[Value], kwar
     if args and isinstance(args[0], TensorValue):
         unsupported(reasons.ITEM, f"{function.__name__}({args[0].describe()})")
     if any(isinstance(arg, FloatValue) for arg in args) and not kwargs:
-        return t.computed(function, *args)
+        return computed(t, function, *args)
     if len(args) == 1 and isinstance(args[0], SizeValue) and not kwargs:
-        return t.on_numbers(function, args[0])
+        return on_numbers(t, function, args[0])
     if function is round and len(args) == 2 and isinstance(args[0], SizeValue) and not kwargs:
         digits = args[1].as_index_or_none(t)
         if args[0].python_type() is int and (digits is None or digits >= 0):
@@ -272,7 +274,7 @@ def _rounded(function: Callable[..., object], t: Tracer, args: list[Value], kwar
 def _divmod(t: Tracer, left: Value, right: Value) -> Value:
     """(left // right, left % right)."""
     for value, other, name in ((left, right, "__divmod__"), (right, left, "__rdivmod__")):
-        if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
+        if isinstance(value, ObjectValue) and look_up(t, value.cls, name) is not MISSING:
             return value.special(t, name, [other])
     if isinstance(left, TensorValue) or isinstance(right, TensorValue):  # which have no __divmod__
         if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
@@ -281,8 +283,8 @@ def _divmod(t: Tracer, left: Value, right: Value) -> Value:
         t.raise_(TypeError, f"unsupported operand type(s) for divmod(): {kinds}")
     numbers = is_number(left) and is_number(right) and not isinstance(right, NumberValue)
     if numbers and number_now(t, right) == 0:  # of floats, the error is not that of //
-        return t.on_numbers(divmod, left, right)
-    return TupleValue([t.binary("//", left, right), t.binary("%", left, right)])
+        return on_numbers(t, divmod, left, right)
+    return TupleValue([binary(t, "//", left, right), binary(t, "%", left, right)])
 
 
 @positional(pow)
@@ -290,7 +292,7 @@ def _pow(t: Tracer, left: Value, right: Value, modulus: Value | None = None) -> 
     """left ** right."""
     if modulus is not None:
         return Constant(t.python(pow, left.known(t), right.known(t), modulus.known(t)))
-    return t.binary("**", left, right)
+    return binary(t, "**", left, right)
 
 
 def _is_number_tensor(value: Value) -> bool:
@@ -299,10 +301,10 @@ def _is_number_tensor(value: Value) -> bool:
 
 def _chosen(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
     """The better of two tensors of no dimension, with Python's answer for ties and for what is not a number."""
-    better = t.compare(symbol, other, best)
+    better = compare(t, symbol, other, best)
     found = graph_call(t, "call_function", torch.where, [better, other, best], {})
-    t.note_copy(best, found)
-    t.note_copy(other, found)
+    note_copy(t, best, found)
+    note_copy(t, other, found)
     return found
 
 
@@ -324,11 +326,11 @@ def _extreme(
     kinds = ({int, float} if mixed else {i.python_type() for i in items}) if key is None and symbolic else set()
     torch_function = torch.sym_min if function is min else torch.sym_max
     if len(kinds) == 1:
-        return functools.reduce(lambda a, b: t.on_numbers(torch_function, a, b), items)
+        return functools.reduce(lambda a, b: on_numbers(t, torch_function, a, b), items)
     in_graph = any(isinstance(i, NumberValue) for i in items) and not any(isinstance(i, FloatValue) for i in items)
     if kinds == {int, float} and in_graph:
         floats = [t.from_python(float).call(t, [item], {}) for item in items]
-        best = functools.reduce(lambda a, b: t.on_numbers(torch_function, a, b), floats)
+        best = functools.reduce(lambda a, b: on_numbers(t, torch_function, a, b), floats)
         assert isinstance(best, NumberValue)
         return IntOrFloat(best.sym, best.node)
     copies = all(map(_is_number_tensor, items)) and len({(i.fake.dtype, i.fake.requires_grad) for i in items}) == 1  # type: ignore[attr-defined]
@@ -337,7 +339,7 @@ def _extreme(
     best, score = items[0], items[0] if key is None else key.call(t, [items[0]], {})
     for item in items[1:]:
         other = item if key is None else key.call(t, [item], {})
-        if t.compare(symbol, other, score).truth(t):
+        if compare(t, symbol, other, score).truth(t):
             best, score = item, other
     return best
 
@@ -347,7 +349,7 @@ def _sum(t: Tracer, items: Value, start: Value = Constant(0)) -> Value:
     """Additions, from left to right."""
     total = start
     for item in items.unpack(t):
-        total = t.binary("+", total, item)
+        total = binary(t, "+", total, item)
     return total
 
 
@@ -376,7 +378,7 @@ def _prod(t: Tracer, items: Value, *, start: Value = Constant(1)) -> Value:
     """Multiplications, from left to right."""
     total = start
     for item in items.unpack(t):
-        total = t.binary("*", total, item)
+        total = binary(t, "*", total, item)
     return total
 
 

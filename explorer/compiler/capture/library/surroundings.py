@@ -23,6 +23,7 @@ from explorer.compiler.capture.resume import as_it_was, traceback_of
 from explorer.compiler.capture.rules import breaks, each, existing, positional
 from explorer.compiler.capture.values.arrays import wrap_array
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
+from explorer.compiler.capture.values.classes import namespace
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import ExceptionValue, ObjectValue, TracebackValue
 from explorer.compiler.capture.values.tensor import graph_call
@@ -73,7 +74,7 @@ def _exception(t: Tracer) -> Value:
 @positional(builtins.globals)
 def _globals(t: Tracer) -> Value:
     """Of the function that asks."""
-    return t.namespace(t.frames[-1].globals)
+    return namespace(t, t.frames[-1].globals)
 
 
 @positional(builtins.locals)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.messages import asserted, is_assertion, is_checked_later
+from explorer.compiler.capture.model import unary
 from explorer.compiler.capture.opcodes.operators import (
     OPCODES,
     called,
@@ -22,7 +23,7 @@ from explorer.compiler.capture.values.constant import NULL, Constant, NumberValu
 from explorer.compiler.capture.values.functions import FunctionValue
 from explorer.compiler.capture.values.iterators import GeneratorValue, IteratorValue
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import ExceptionValue, TracebackValue, is_library
+from explorer.compiler.capture.values.objects import ExceptionValue, TracebackValue, is_library, mapping_pairs
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.core.reasons import unsupported
@@ -79,7 +80,7 @@ def call_function_ex(t: Tracer, f: Frame, i: Instruction) -> None:
     named = f.pop() if i.arg else None
     if named is not None and not is_mapping(t, named):
         raise_not_unpacked(t, called(f.stack[-3:-1]), "** must be a mapping", named)
-    kwargs = {k.known(t): v for k, v in t.mapping_pairs(named)} if named is not None else {}
+    kwargs = {k.known(t): v for k, v in mapping_pairs(t, named)} if named is not None else {}
     if not all(isinstance(name, str) for name in kwargs):
         t.raise_(TypeError, "keywords must be strings")
     given = f.pop()
@@ -154,7 +155,7 @@ def call_intrinsic_1(t: Tracer, f: Frame, i: Instruction) -> None:
             assert isinstance(value, ListValue)
             f.push(TupleValue(value.items))
         case "UNARY_POSITIVE":
-            f.push(t.unary("+", value))
+            f.push(unary(t, "+", value))
         case "STOPITERATION_ERROR":
             if issubclass(value.python_type(), StopIteration):
                 f.push(t.exception(RuntimeError, [Constant("generator raised StopIteration")]))
@@ -233,11 +234,11 @@ def raise_varargs(t: Tracer, f: Frame, i: Instruction) -> None:
         if handled is None:
             t.raise_(RuntimeError, "No active exception to reraise")
         raise Raised(handled)
-    error = t.as_exception(f.pop())
+    error = f.pop().as_exception(t)
     if not isinstance(error, ExceptionValue):
         t.raise_(TypeError, "exceptions must derive from BaseException")
     if cause is not None:
-        error.set_attr(t, "__cause__", cause if cause.is_none() else t.as_exception(cause))
+        error.set_attr(t, "__cause__", cause if cause.is_none() else cause.as_exception(t))
     raise Raised(error)
 
 

@@ -12,14 +12,15 @@ from typing import Any
 from explorer.compiler.bytecode.normal import NULL_FIRST
 from explorer.compiler.bytecode.ops import OPS
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.library.numbers import joined
+from explorer.compiler.capture.library.numbers import joined, text_of
+from explorer.compiler.capture.model import binary, compare, get_item, is_same, unary
 from explorer.compiler.capture.resume import ASIDE
 from explorer.compiler.capture.values.base import Cell, Frame, Tracer, Value
-from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, SuperValue
+from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, SuperValue, namespace
 from explorer.compiler.capture.values.constant import NULL, Constant, SizeValue
 from explorer.compiler.capture.values.functions import BoundMethod, BuiltinValue, CellAside, FunctionValue
 from explorer.compiler.capture.values.mappings import DictValue, SetValue
-from explorer.compiler.capture.values.objects import MISSING
+from explorer.compiler.capture.values.objects import MISSING, look_up, mapping_pairs
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.core.classes import name_in_messages
@@ -59,14 +60,14 @@ def unary_op(t: Tracer, f: Frame, i: Instruction) -> None:
     if i.arg == "not" and isinstance(value, SizeValue) and value.python_type() is bool:
         f.push(Constant(not value.truth(t)))
     else:
-        f.push(t.unary(i.arg, value))
+        f.push(unary(t, i.arg, value))
 
 
 @OPCODES.rule("BINARY_OP")
 def binary_op(t: Tracer, f: Frame, i: Instruction) -> None:
     """left operator right."""
     right = f.pop()
-    f.push(t.binary(i.arg, f.pop(), right))
+    f.push(binary(t, i.arg, f.pop(), right))
 
 
 @OPCODES.rule("STORE_SUBSCR")
@@ -176,7 +177,7 @@ def delete_deref(t: Tracer, f: Frame, i: Instruction) -> None:
 
 
 def read_global(t: Tracer, f: Frame, name: str) -> Value:
-    found = t.namespace(f.globals).read(t, name)
+    found = namespace(t, f.globals).read(t, name)
     if found is not None:
         return found
     if hasattr(builtins, name):
@@ -187,9 +188,9 @@ def read_global(t: Tracer, f: Frame, name: str) -> Value:
 @OPCODES.rule("DELETE_GLOBAL")
 def delete_global(t: Tracer, f: Frame, i: Instruction) -> None:
     """Unbind a global."""
-    if t.namespace(f.globals).read(t, i.arg) is None:
+    if namespace(t, f.globals).read(t, i.arg) is None:
         t.raise_(NameError, f"name '{i.arg}' is not defined", name=Constant(i.arg))
-    t.namespace(f.globals).write(t, i.arg, None)
+    namespace(t, f.globals).write(t, i.arg, None)
 
 
 def push_callable(f: Frame, found: Value) -> None:
@@ -253,15 +254,15 @@ short({
     "PUSH_NULL": lambda t, f, i: f.push(NULL),
     "COPY": lambda t, f, i: f.push(f.stack[-i.arg]),
     "LOAD_CONST": lambda t, f, i: f.push(t.from_python(i.arg)),
-    "COMPARE_OP": lambda t, f, i: f.push(t.compare(i.arg, *f.pop_many(2))),
-    "IS_OP": lambda t, f, i: f.push(Constant(t.is_same(*f.pop_many(2)) == (i.arg == "is"))),
+    "COMPARE_OP": lambda t, f, i: f.push(compare(t, i.arg, *f.pop_many(2))),
+    "IS_OP": lambda t, f, i: f.push(Constant(is_same(t, *f.pop_many(2)) == (i.arg == "is"))),
     "CONTAINS_OP": lambda t, f, i: f.push(Constant(t.contains(f.pop(), f.pop()) == (i.arg == "in"))),
     "TO_BOOL": lambda t, f, i: f.push(Constant(f.pop().truth(t))),
-    "BINARY_SUBSCR": lambda t, f, i: f.push(t.get_item(*f.pop_many(2))),
+    "BINARY_SUBSCR": lambda t, f, i: f.push(get_item(t, *f.pop_many(2))),
     "STORE_DEREF": lambda t, f, i: f.cells[i.arg].store(t, f.pop()),
     "LOAD_CLOSURE": lambda t, f, i: f.push(f.cells[i.arg]),
     "LOAD_GLOBAL": lambda t, f, i: f.push(read_global(t, f, i.arg)),
-    "STORE_GLOBAL": lambda t, f, i: t.namespace(f.globals).write(t, i.arg, f.pop()),
+    "STORE_GLOBAL": lambda t, f, i: namespace(t, f.globals).write(t, i.arg, f.pop()),
     "LOAD_BUILD_CLASS": lambda t, f, i: f.push(BuiltinValue(builtins.__build_class__)),
     "LOAD_ASSERTION_ERROR": lambda t, f, i: f.push(ClassValue(AssertionError)),
     "LOAD_ATTR": lambda t, f, i: f.push(t.get_attr(f.pop(), i.arg)),
@@ -276,11 +277,11 @@ short({
 
 
 def is_mapping(t: Tracer, value: Value) -> bool:
-    return t.look_up(value.python_type(), "keys") is not MISSING
+    return look_up(t, value.python_type(), "keys") is not MISSING
 
 
 def is_iterable(t: Tracer, value: Value) -> bool:
-    found = (t.look_up(value.python_type(), name) for name in ("__iter__", "__getitem__"))
+    found = (look_up(t, value.python_type(), name) for name in ("__iter__", "__getitem__"))
     return any(each not in (MISSING, None) for each in found)
 
 
@@ -358,7 +359,7 @@ def dict_merge(t: Tracer, f: Frame, i: Instruction) -> None:
     assert isinstance(into, DictValue)
     if not is_mapping(t, mapping):
         raise_not_unpacked(t, function, "** must be a mapping", mapping)
-    for key, value in t.mapping_pairs(mapping):
+    for key, value in mapping_pairs(t, mapping):
         if key.key() in into.entries:
             t.raise_(TypeError, f"{name_of_call(t, function)} got multiple values for keyword argument {key.key()!r}")
         t.effects.change(into)
@@ -396,7 +397,7 @@ def unpack_ex(t: Tracer, f: Frame, i: Instruction) -> None:
 def format_with_spec(t: Tracer, f: Frame, i: Instruction) -> None:
     """format(value, spec)."""
     spec = f.pop().known(t)
-    f.push(t.text_of(f.pop(), "format", spec))
+    f.push(text_of(t, f.pop(), "format", spec))
 
 
 @OPCODES.rule("MAKE_FUNCTION")
@@ -413,7 +414,7 @@ def make_function(t: Tracer, f: Frame, i: Instruction) -> None:
             f.globals,
             name=code.co_qualname,
             made_defaults=given["defaults"].unpack(t) if "defaults" in given else [],
-            made_kwdefaults={k.known(t): v for k, v in t.mapping_pairs(given["kwdefaults"])}
+            made_kwdefaults={k.known(t): v for k, v in mapping_pairs(t, given["kwdefaults"])}
             if "kwdefaults" in given
             else {},
             made_closure=[cell for cell in cells if isinstance(cell, Cell)],
@@ -435,8 +436,8 @@ short({
     "BUILD_SET": lambda t, f, i: f.push(SetValue.of(f.pop_many(i.arg))),
     "BUILD_CONST_KEY_MAP": lambda t, f, i: f.push(DictValue.of(zip(f.pop().unpack(t), f.pop_many(i.arg), strict=True))),
     "BUILD_STRING": lambda t, f, i: f.push(joined(t, f.pop_many(i.arg))),
-    "CONVERT_VALUE": lambda t, f, i: f.push(t.text_of(f.pop(), i.arg)),
-    "FORMAT_SIMPLE": lambda t, f, i: f.push(t.text_of(f.pop(), "format")),
+    "CONVERT_VALUE": lambda t, f, i: f.push(text_of(t, f.pop(), i.arg)),
+    "FORMAT_SIMPLE": lambda t, f, i: f.push(text_of(t, f.pop(), "format")),
     "LIST_APPEND": _into("append"),
     "SET_ADD": _into("add"),
     "SET_UPDATE": _into("update"),

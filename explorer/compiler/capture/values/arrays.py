@@ -246,6 +246,7 @@ def wrap_array(t: Tracer, source: Source, given: object) -> Value:
         unsupported(reasons.NUMPY, f"{source.name}: {kind} with strides {given.strides} has no tensor")
     t.guard(source, TypeIs(type(given)), "its class decides what operations on it do")
     made = t.wrap_tensor(AsTensor(source), real)
+    assert isinstance(made, TensorValue)
     stand_in = given if isinstance(given, np.generic) else _copy(real)
     found = ArrayValue(made.node, made.fake, stand_in, source, given)
     t.arrays[id(made.fake)] = found
@@ -482,8 +483,10 @@ def call_numpy(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Va
 
 
 def _run(
-    t: Tracer, target: object, given: list[tuple[object, object, object]],
-    named: dict[str, tuple[object, object, object]]
+    t: Tracer,
+    target: object,
+    given: list[tuple[object, object, object]],
+    named: dict[str, tuple[object, object, object]],
 ) -> object:
     fakes, fake_named = tuple(g[1] for g in given), {k: g[1] for k, g in named.items()}
     return t.tape.call("call_function", target, fakes, fake_named)

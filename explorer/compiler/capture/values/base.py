@@ -8,12 +8,11 @@ import math
 import operator
 import os
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from types import CellType, CodeType, FunctionType
+from types import BuiltinFunctionType, CellType, CodeType
 from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
@@ -30,6 +29,7 @@ from explorer.compiler.capture.tape import Place, Tape
 from explorer.compiler.capture.torch_state import Switched, TorchState
 from explorer.compiler.config import Config
 from explorer.core.classes import is_written_in_c
+from explorer.core.files import is_standard
 from explorer.core.origin import origins
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Code, Handler, Instruction, Span
@@ -53,7 +53,6 @@ from explorer.ir.description import global_state
 from explorer.ir.record import GlobalStateData
 
 TORCH_DIR = os.path.dirname(torch.__file__) + os.sep
-STDLIB_DIR = sysconfig.get_paths()["stdlib"] + os.sep
 MAX_ITEMS = 20_000
 HIDDEN = "___"
 """How the names of locals begin that compiled bytecode and continuations have for themselves."""
@@ -147,6 +146,13 @@ class Value:
     def is_none(self) -> bool:
         return False
 
+    def as_exception(self, t: Tracer) -> Value:
+        """What `raise` raises of it: an instance, where it is a class."""
+        return self
+
+    def tell_attribute(self, value: Value, name: str) -> None:
+        """Tell an AttributeError of a failed read, as Python does, what was read of what."""
+
     def as_index(self, t: Tracer) -> int:
         """The value as a Python int; a symbolic size is made a number."""
         return int(t.python(operator.index, self.known(t)))
@@ -209,6 +215,10 @@ class Value:
             found.append(item)
             t.check_length(len(found))
         return found
+
+    def own_pairs(self, t: Tracer) -> list[tuple[Value, Value]] | None:
+        """Keys and items of a dictionary, None where code of the program says what they are, and for other values."""
+        return None
 
     def next(self, t: Tracer) -> Value | None:
         """The next item of an iterator, None when it is exhausted."""
@@ -340,6 +350,37 @@ class Cell(Value):
         return f"cell {self.root_name}".rstrip()
 
 
+class HostValue(Value):
+    """A callable that the evaluator itself provides."""
+
+    def __init__(
+        self,
+        function: Callable[[list[Value], dict[str, Value]], Value],
+        made_by: tuple[type, list[Value], dict[str, Value]] | None = None,
+    ) -> None:
+        self.function = function
+        self.made_by = made_by
+        """The call that makes the like of it in Python."""
+
+    def python_type(self) -> type:
+        return self.made_by[0] if self.made_by is not None else BuiltinFunctionType
+
+    def key(self) -> Any:
+        return self
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        if self.made_by is None:
+            super().reconstruct(r)
+        else:
+            r.call(*self.made_by)
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.function(args, kwargs)
+
+    def describe(self) -> str:
+        return "builtin"
+
+
 class Namespace(Value):
     """The globals of a module."""
 
@@ -439,60 +480,33 @@ Rule = Callable[["Tracer", list[Value], dict[str, Value]], Value]
 
 
 class EntryPoints(Protocol):
-    """What values ask of the evaluation that they are part of, and what needs kinds of values, which stand above this
-    file: model.py, calls.py and tracer.py have the one implementation."""
+    """What a value asks of the evaluation that may lead to a value of any other kind, or run code of the program: all
+    kinds ask it, so it is declared below them and defined above them."""
 
     # calls
     def call_function(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
     def call_builtin(self, function: Callable[..., object], args: list[Value], kwargs: dict[str, Value]) -> Value: ...
-    def inline(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
-    def host(self, function: Callable[[list[Value], dict[str, Value]], Value]) -> Value: ...
     def instantiate(self, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
     def make(self, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
-    def new_instance(self, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
     def bind(self, function: Value, bound: Value) -> Value: ...
     def builtin_method(self, bound: Value, name: str, descriptor: object = None) -> Value: ...
-    def function_of(self, function: FunctionType) -> Value: ...
     def rule_for(self, function: Callable[..., object]) -> Rule | None: ...
-
-    # exceptions
     def exception(self, cls: type, args: list[Value]) -> Value: ...
-    def as_exception(self, value: Value) -> Value: ...
 
     # operators, truth, items, iteration
-    def unary(self, symbol: str, value: Value) -> Value: ...
     def binary(self, symbol: str, left: Value, right: Value) -> Value: ...
     def compare(self, symbol: str, left: Value, right: Value) -> Value: ...
-    def is_same(self, left: Value, right: Value) -> bool: ...
-    def same_or_equal(self, left: Value, right: Value) -> bool: ...
     def get_item(self, base: Value, key: Value) -> Value: ...
-    def mapping_pairs(self, value: Value) -> list[tuple[Value, Value]]: ...
     def sequence_iterator(self, base: Value) -> Value: ...
     def indexing_iterator(self, base: Value) -> Value: ...
-    def taken_iterator(
-        self, items: list[Value], kind: type, base: Value, function: Callable[..., object] = iter
-    ) -> Value: ...
     def reversed_iterator(self, base: Any) -> Value: ...
-    def text_of(self, value: Value, how: str, spec: str = "") -> Value: ...
     def text_by(self, function: Callable[..., str], args: Sequence[Value]) -> Value | None: ...
     def printable(self, value: Value) -> Any: ...
 
-    # numbers
-    def computed(self, function: Callable[..., object], *values: Value) -> Value: ...
-    def on_numbers(self, function: Callable[..., object], *values: Value) -> Value: ...
-    def number_tensor(self, value: Any) -> Any: ...
-    def from_sym(self, found: object) -> Value: ...
-
-    # attributes and names
-    def get_attr(self, value: Value, name: str) -> Value: ...
-    def look_up(self, cls: type, name: str, after: type | None = None) -> Any: ...
-    def class_attribute(self, owner: type, name: str, found: object) -> Value: ...
-    def instance_dict(self, value: Any) -> Value: ...
-    def namespace(self, space: dict[str, object]) -> Namespace: ...
-
     # between values and objects
+    def instance_dict(self, value: Any) -> Value: ...
     def wrap(self, source: Source, given: object) -> Value: ...
-    def wrap_tensor(self, source: Source, given: Tensor) -> Any: ...
+    def wrap_tensor(self, source: Source, given: Tensor) -> Value: ...
     def from_python(self, value: object) -> Value: ...
     def new_tuple(self, items: Sequence[Value]) -> Value: ...
     def new_list(self, items: Sequence[Value]) -> Value: ...
@@ -500,7 +514,6 @@ class EntryPoints(Protocol):
     def array_of_tensor(self, value: Any) -> Value: ...
     def register_hook(self, tensor: Any, name: str, hook: Value) -> Value: ...
     def wrapped_again(self, wrapper: Any) -> tuple[Callable[..., Tensor], list[Value]]: ...
-    def note_copy(self, base: Any, copy: Any) -> None: ...
 
     # frames and places
     def resume(self, frame: Frame) -> Value | None: ...
@@ -548,6 +561,8 @@ class Tracer(EntryPoints):
     """What classes define, by id of the class and name."""
     tensors: dict[int, Any] = field(default_factory=dict)
     arrays: dict[int, Any] = field(default_factory=dict)
+    floats: dict[Source, Any] = field(default_factory=dict)
+    """The inputs of the graph that are numbers of the program."""
     storages: dict[int, Value] = field(default_factory=dict)
     unshared: dict[int, tuple[Tensor, object, Tensor, object]] = field(default_factory=dict)
     kept: list[object] = field(default_factory=list)
@@ -624,7 +639,7 @@ class Tracer(EntryPoints):
             span = frame.code.instructions[max(0, frame.position - 1)].span
             if span is not None and first is None:
                 first = span
-            if span is not None and not span.file.startswith((TORCH_DIR, STDLIB_DIR)):
+            if span is not None and not (span.file.startswith(TORCH_DIR) or is_standard(span.file)):
                 return span
         return first
 
@@ -670,6 +685,17 @@ class Tracer(EntryPoints):
                     found = self.wrapped[id(given)] = self.root_cells[name]
             self.kept.append(given)
         return found
+
+    def get_attr(self, value: Value, name: str) -> Value:
+        try:
+            return value.get_attr(self, name)
+        except Raised as raised:
+            raised.value.tell_attribute(value, name)
+            raise
+
+    def same_or_equal(self, left: Value, right: Value) -> bool:
+        """What `in` and list.index ask of two items."""
+        return left is right or self.compare("==", left, right).truth(self)
 
     def call_method(self, value: Value, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
         return self.get_attr(value, name).call(self, args, kwargs or {})

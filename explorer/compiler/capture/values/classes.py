@@ -10,7 +10,18 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, KeysAre
 from explorer.compiler.capture.values.base import Namespace, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, is_plain
-from explorer.compiler.capture.values.objects import DELETED, MISSING, checked, is_library, is_steady, lacks, owner_of
+from explorer.compiler.capture.values.objects import (
+    DELETED,
+    MISSING,
+    checked,
+    class_attribute,
+    is_library,
+    is_steady,
+    lacks,
+    look_up,
+    mapping_pairs,
+    owner_of,
+)
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Attr, Global, Item, Known, Source
@@ -29,14 +40,17 @@ class ClassValue(Value):
     def constant(self) -> Any:
         return self.cls
 
+    def as_exception(self, t: Tracer) -> Value:
+        return t.instantiate(self.cls, [], {})
+
     def get_attr(self, t: Tracer, name: str) -> Value:
-        if isinstance(t.look_up(type(self.cls), "__getattribute__"), types.FunctionType):
+        if isinstance(look_up(t, type(self.cls), "__getattribute__"), types.FunctionType):
             unsupported(reasons.ATTRIBUTE, f"{self.cls.__name__}.{name}: its class overrides __getattribute__")
-        meta = t.look_up(type(self.cls), name)
-        found = t.look_up(self.cls, name)
+        meta = look_up(t, type(self.cls), name)
+        found = look_up(t, self.cls, name)
         if found is MISSING or (isinstance(meta, property) or hasattr(type(meta), "__set__")) and name != "__doc__":
             if meta is MISSING:
-                hook = t.look_up(type(self.cls), "__getattr__")
+                hook = look_up(t, type(self.cls), "__getattr__")
                 if isinstance(hook, types.FunctionType):
                     return t.from_python(hook).call(t, [self, Constant(name)], {})
                 t.raise_(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
@@ -45,7 +59,7 @@ class ClassValue(Value):
             if isinstance(meta, property):
                 return t.from_python(meta.fget).call(t, [self], {})
             if not hasattr(type(meta), "__get__"):
-                return t.class_attribute(owner_of(type(self.cls), name), name, meta)
+                return class_attribute(t, owner_of(type(self.cls), name), name, meta)
             value = t.python(getattr, self.cls, name)
             if type(value) is str and not is_library(self.cls.__module__):  # its name, which a program may change
                 return t.wrap(Attr(t.known_source(self.cls), name), value)
@@ -67,7 +81,7 @@ class ClassValue(Value):
             return t.from_python(t.python(getattr, self.cls, name))
         if is_plain(t.python(getattr, self.cls, name)) and not is_plain(found):
             return t.from_python(getattr(self.cls, name))
-        return t.class_attribute(owner_of(self.cls, name), name, found)
+        return class_attribute(t, owner_of(self.cls, name), name, found)
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
         held = vars(self.cls).get(name, MISSING)
@@ -80,7 +94,7 @@ class ClassValue(Value):
         return t.instantiate(self.cls, args, kwargs)
 
     def get_item(self, t: Tracer, key: Value) -> Value:
-        hook = t.look_up(type(self.cls), "__getitem__")
+        hook = look_up(t, type(self.cls), "__getitem__")
         if isinstance(hook, types.FunctionType) and is_plain_enum(self.cls):
             return t.from_python(t.python(lambda: self.cls[key.known(t)]))  # type: ignore[index]
         found = self.by_metaclass(t, "__getitem__", [key])
@@ -89,13 +103,13 @@ class ClassValue(Value):
         return t.from_python(t.python(lambda: self.cls[key.live(t)]))  # type: ignore[index]
 
     def truth(self, t: Tracer) -> bool:
-        names = (name for name in ("__bool__", "__len__") if t.look_up(type(self.cls), name) is not MISSING)
+        names = (name for name in ("__bool__", "__len__") if look_up(t, type(self.cls), name) is not MISSING)
         found = self.by_metaclass(t, next(names, "__bool__"), [])
         return True if found is None else found.truth(t)
 
     def by_metaclass(self, t: Tracer, name: str, args: list[Value]) -> Value | None:
         """What a method of the class's own class does, where that is written in Python and no enumeration's."""
-        hook = t.look_up(type(self.cls), name)
+        hook = look_up(t, type(self.cls), name)
         if not isinstance(hook, types.FunctionType) or is_plain_enum(self.cls):
             return None
         return checked(t, type(self.cls), name, t.from_python(hook).call(t, [self, *args], {}))
@@ -202,7 +216,7 @@ class PyModuleValue(Value):
     def get_attr(self, t: Tracer, name: str) -> Value:
         space = vars(self.module)
         if name == "__dict__":
-            return t.namespace(space)
+            return namespace(t, space)
         steady = is_steady(self.module.__name__)
         if steady and (id(space), name) not in t.effects.globals:
             found = t.python(getattr, self.module, name)
@@ -211,13 +225,13 @@ class PyModuleValue(Value):
                 return t.wrap(Attr(self.source or t.known_source(self.module), name), found)
             if callable(found) or is_plain(found) or isinstance(found, types.ModuleType):
                 return t.from_python(found)
-        held = t.namespace(space).read(t, name, Attr(self.source or t.known_source(self.module), name))
+        held = namespace(t, space).read(t, name, Attr(self.source or t.known_source(self.module), name))
         if held is not None:
             return held
         # of a steady one, a submodule that was not needed so far
         if steady or type(self.module) is not types.ModuleType or hasattr(types.ModuleType, name):
             return t.from_python(t.python(getattr, self.module, name))
-        hook = t.namespace(space).read(t, "__getattr__")
+        hook = namespace(t, space).read(t, "__getattr__")
         if hook is not None:
             return hook.call(t, [Constant(name)], {})
         t.raise_(AttributeError, f"module '{self.module.__name__}' has no attribute '{name}'")
@@ -225,7 +239,7 @@ class PyModuleValue(Value):
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
         if type(self.module) is not types.ModuleType:
             super().set_attr(t, name, value)
-        t.namespace(vars(self.module)).write(t, name, value)
+        namespace(t, vars(self.module)).write(t, name, value)
 
     def reconstruct(self, r: Reconstructor) -> None:
         r.constant(self.module)
@@ -324,7 +338,7 @@ class NamespaceValue(Namespace):
                     self.set_item(t, key, chosen)
                 return chosen
             case "update", _:
-                pairs = [pair for other in args for pair in t.mapping_pairs(other)]
+                pairs = [pair for other in args for pair in mapping_pairs(t, other)]
                 for key, value in (*pairs, *((Constant(k), v) for k, v in kwargs.items())):
                     self.set_item(t, key, value)
                 return Constant(None)
@@ -353,7 +367,7 @@ class SuperValue(Value):
         cls = self.bound.cls if is_class and isinstance(self.bound, ClassValue) else self.bound.python_type()
         if self.start not in cls.__mro__:
             t.raise_(TypeError, "super(type, obj): obj must be an instance or subtype of type")
-        found = t.look_up(cls, name, self.start)
+        found = look_up(t, cls, name, self.start)
         if found is MISSING:
             t.raise_(AttributeError, f"'super' object has no attribute '{name}'")
         order = cls.__mro__[cls.__mro__.index(self.start) + 1 :]
@@ -365,7 +379,7 @@ class SuperValue(Value):
         if isinstance(found, classmethod):
             return t.bind(t.from_python(found.__func__), t.from_python(cls))
         if isinstance(found, types.FunctionType):
-            function = t.class_attribute(base, name, found)
+            function = class_attribute(t, base, name, found)
             return function if is_class else t.bind(function, self.bound)
         if isinstance(found, property):
             return t.from_python(found.fget).call(t, [self.bound], {})
@@ -375,4 +389,14 @@ class SuperValue(Value):
             return t.from_python(found.__get__(None, cls))
         if hasattr(type(found), "__get__"):
             unsupported(reasons.ATTRIBUTE, f"super().{name} is a {type(found).__name__}")
-        return t.class_attribute(base, name, found)
+        return class_attribute(t, base, name, found)
+
+
+def namespace(t: Tracer, space: dict[str, Any]) -> NamespaceValue:
+    """The globals of a module."""
+    found = t.wrapped.get(id(space))
+    if not isinstance(found, NamespaceValue):
+        name = str(space.get("__name__", ""))
+        source = t.known_source(space, label=f"globals of {name}")
+        found = t.wrapped[id(space)] = NamespaceValue(space, source, name)
+    return found

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import enum
 import functools
+import operator
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import sympy
 import torch
 import torch.nn.attention
 from torch import fx
@@ -29,7 +31,7 @@ from explorer.compiler.capture.values.base import (
 )
 from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import Attr, Contained, Source
+from explorer.ir.capture import Attr, Computed, Contained, Source
 
 PLAIN = (
     type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range,
@@ -354,7 +356,7 @@ class FloatValue(Value):
         return self.known(t)
 
     def truth(self, t: Tracer) -> bool:
-        return t.computed(bool, self).truth(t)
+        return computed(t, bool, self).truth(t)
 
     def key(self) -> Any:
         return self.known(self.asked)
@@ -398,3 +400,81 @@ def is_number(value: Value) -> bool:
     if isinstance(value, Constant):
         return isinstance(value.value, (int, float))
     return isinstance(value, (SizeValue, FloatValue))
+
+
+_RIGHT_IS: dict[Callable[..., Any], Callable[[Any, Any], Any]] = {
+    **dict.fromkeys((operator.floordiv, operator.ifloordiv, operator.mod, operator.imod, divmod), operator.ne),
+    **dict.fromkeys((operator.truediv, operator.itruediv), operator.ne),
+    **dict.fromkeys((operator.lshift, operator.ilshift, operator.rshift, operator.irshift), operator.ge),
+}
+"""What the right number is to 0, where Python has a result. The library of symbols takes other numbers as well."""
+
+
+def _is_as_int(function: Callable[..., object], cls: type) -> bool:
+    """Whether an operator does with a class of integers what it does with int."""
+    name = function.__name__.strip("_")
+    return cls is bool or all(getattr(cls, m, None) is getattr(int, m, None) for m in (f"__{name}__", f"__r{name}__"))
+
+
+_ARITHMETIC = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.neg}
+    | {operator.pos, operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge, abs, bool, float}
+    | {int, round}
+)
+
+
+def _is_steady(function: object, values: Sequence[Value]) -> bool:
+    """Whether the type of the result does not depend on what the floats are."""
+    if function is operator.pow:
+        return isinstance(values[1], Constant) and type(values[1].value) is int
+    return function in _ARITHMETIC or getattr(function, "__module__", "") == "math"
+
+
+def on_sizes(t: Tracer, function: Callable[..., Any], *values: Value) -> Any:
+    """A Python function of numbers, of which some are symbolic."""
+    plain = [v.sym if isinstance(v, SizeValue) else v.known(t) for v in values]
+    if getattr(function, "__module__", "") == "_operator":  # the library of symbols takes no truth for a number
+        plain = [int(v) if isinstance(v, int) and _is_as_int(function, type(v)) else v for v in plain]
+    if any(isinstance(v, (int, float)) and type(v) not in (int, float, bool) for v in plain):
+        plain = [v.known(t) for v in values]  # it takes no subclass for a number either
+    defined = _RIGHT_IS.get(function)
+    if defined is not None and not defined(plain[-1], 0):
+        plain = [v if isinstance(v, float) else int(v) for v in plain]
+    found = t.python(function, *plain)
+    t.tape.note_shape_guards(f"the program asked {getattr(function, '__name__', 'a function')} of sizes")
+    return found
+
+
+def from_sym(t: Tracer, found: object) -> Value:
+    """What was computed from sizes, as a value. A condition is True or False for these sizes from here on: it is no
+    number to ShapeEnv, as it is to Python."""
+    if not isinstance(found, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return t.from_python(found)
+    made, expr = SizeValue(found), found.node.expr
+    if isinstance(expr, sympy.Rel) and (apart := expr.lhs - expr.rhs).is_number:
+        expr = expr.func(apart, 0)  # ShapeEnv takes 0 < 0 for true where sympy does not know that a number is real
+    if expr.is_number or expr in (True, False):
+        return Constant(made.python_type()(expr))
+    if isinstance(found, torch.SymInt) and is_unbacked(found):
+        node = t.tape.size_argument(found)
+        return NumberValue(found, node) if isinstance(node, fx.Node) else Constant(node)
+    if isinstance(found, torch.SymBool) and not is_unbacked(found):
+        return Constant(made.specialise(t, bool))
+    return made
+
+
+def computed(t: Tracer, function: Callable[..., Any], *values: Value) -> Value:
+    """What a function of Python's makes of floats that the frame was given: computed again at each call, before the
+    graph. Where that could go another way than it went now, the floats are held to be what they are."""
+    handled = any(frame.handlers[frame.position - 1] is not None for frame in t.frames)
+    args = [origin_of(t, value) for value in values]
+    if handled or None in args or not _is_steady(function, values):
+        return t.from_python(t.python(function, *(each.known(t) for each in values)))
+    found = t.python(function, *(number_now(t, each) for each in values))
+    source = Computed(function, tuple(args))
+    if type(found) is float:
+        return FloatValue(found, source, t)
+    if type(found) is int:
+        return SizeValue(t.tape.size_input(source, found), source)
+    t.guard(source, Equals(found), "a branch or a test was decided by it")
+    return t.from_python(found)

@@ -11,7 +11,8 @@ from typing import Any
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, IsObject
-from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Reconstructor, Tracer, Value
+from explorer.compiler.capture.values.base import Cell, Frame, HostValue, NotConstant, Reconstructor, Tracer, Value
+from explorer.compiler.capture.values.classes import namespace
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
@@ -96,7 +97,7 @@ class FunctionValue(Value):
             return self.overlay[name]
         if self.given is not None:
             if name == "__get__":
-                return t.host(lambda args, kwargs: t.bind(self, args[0]))
+                return HostValue(lambda args, kwargs: t.bind(self, args[0]))
             source = self.source or t.known_source(self.given)
             found = getattr(self.given, name, MISSING)
             if found is MISSING:
@@ -107,7 +108,7 @@ class FunctionValue(Value):
             if name == "__dict__":
                 unsupported(reasons.ATTRIBUTE, f"function.{name}")
             if name == "__globals__":
-                return t.namespace(self.globals)
+                return namespace(t, self.globals)
             if isinstance(found, types.MethodWrapperType):
                 return t.builtin_method(self, name)
             return t.wrap(Attr(source, name), found)
@@ -133,7 +134,7 @@ class FunctionValue(Value):
             case "__type_params__":
                 return t.new_tuple([])
             case "__get__":
-                return t.host(lambda args, kwargs: t.bind(self, args[0]))
+                return HostValue(lambda args, kwargs: t.bind(self, args[0]))
         t.raise_(AttributeError, f"'function' object has no attribute '{name}'")
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
@@ -157,6 +158,11 @@ class FunctionValue(Value):
 
     def describe(self) -> str:
         return f"function {self.name}"
+
+
+def function_of(function: types.FunctionType) -> FunctionValue:
+    """A function of this package, for the evaluator to inline."""
+    return FunctionValue(function.__code__, function.__globals__, name=function.__qualname__, given=function)
 
 
 class BoundMethod(Value):
@@ -414,34 +420,3 @@ class RuntimeNumber(Value):
 
     def reconstruct(self, r: Reconstructor) -> None:
         r.call(self.function, self.args)
-
-
-class HostValue(Value):
-    """A callable that the evaluator itself provides."""
-
-    def __init__(
-        self,
-        function: Callable[[list[Value], dict[str, Value]], Value],
-        made_by: tuple[type, list[Value], dict[str, Value]] | None = None,
-    ) -> None:
-        self.function = function
-        self.made_by = made_by
-        """The call that makes the like of it in Python."""
-
-    def python_type(self) -> type:
-        return self.made_by[0] if self.made_by is not None else types.BuiltinFunctionType
-
-    def key(self) -> Any:
-        return self
-
-    def reconstruct(self, r: Reconstructor) -> None:
-        if self.made_by is None:
-            super().reconstruct(r)
-        else:
-            r.call(*self.made_by)
-
-    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return self.function(args, kwargs)
-
-    def describe(self) -> str:
-        return "builtin"

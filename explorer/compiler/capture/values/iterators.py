@@ -592,7 +592,7 @@ class GeneratorValue(IteratorValue):
         if name in ("send", "throw", "__next__"):
             if name == "throw":
                 error = args[1] if len(args) > 1 and not isinstance(args[1], Constant) else args[0]
-                found = self.throw(t, t.as_exception(error))
+                found = self.throw(t, error.as_exception(t))
             else:
                 found = self.send(t, args[0] if args else Constant(None))
             if found is None:
@@ -614,3 +614,18 @@ class GeneratorValue(IteratorValue):
 
     def describe(self) -> str:
         return f"generator {self.frame.code.qualname}"
+
+
+def taken_iterator(
+    t: Tracer, items: list[Value], kind: type, base: Value, function: Callable[..., Any] = iter
+) -> Value:
+    made, cls = TakenIterator(items, kind, base), base.python_type()
+    name = f"__{function.__name__}__"
+    made.made_by = (attribute_in_c(cls, name) if base.overrides(t, name) else function, [base], {})
+    return made
+
+
+def sequence_iterator(base: Value) -> Value:
+    if isinstance(base, ListValue) and issubclass(base.cls, collections.deque):
+        return DequeIterator(base)
+    return SequenceIterator(base)

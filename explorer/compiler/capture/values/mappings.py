@@ -13,7 +13,17 @@ from explorer.compiler.capture.guards import Has, KeysAre
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value, type_name
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, is_plain
-from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, ProgramKey, lacks
+from explorer.compiler.capture.values.iterators import taken_iterator
+from explorer.compiler.capture.values.objects import (
+    DELETED,
+    MISSING,
+    Lazy,
+    ObjectValue,
+    ProgramKey,
+    lacks,
+    look_up,
+    mapping_pairs,
+)
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Contained, Source
@@ -65,6 +75,9 @@ class DictValue(ObjectValue):
         self.read_all()
         return [(self.entries[k][0], self.at(t, k)) for k in list(self.entries)]
 
+    def own_pairs(self, t: Tracer) -> list[tuple[Value, Value]] | None:
+        return None if self.overrides(t, "keys", "__getitem__") else self.pairs(t)
+
     def plain_items(self, t: Tracer) -> dict[Any, Value]:
         """Items by the Python objects of the keys. Breaks the graph where a key has none."""
         return {key.known(t): value for key, value in self.pairs(t)}
@@ -85,7 +98,7 @@ class DictValue(ObjectValue):
         return Constant(len(self.entries))
 
     def iterate(self, t: Tracer) -> Value:
-        return t.taken_iterator(self.keys(), type(iter(self.empty())), self)
+        return taken_iterator(t, self.keys(), type(iter(self.empty())), self)
 
     def contains(self, t: Tracer, item: Value) -> bool:
         return self.has(t, item.key())
@@ -212,7 +225,7 @@ def _put(self: DictValue, t: Tracer, key: Value, value: Value) -> None:
 
 
 def _dict_update(self: DictValue, t: Tracer, *others: Value, **kwargs: Value) -> None:
-    pairs = [pair for other in others for pair in t.mapping_pairs(other)]
+    pairs = [pair for other in others for pair in mapping_pairs(t, other)]
     for key, value in (*pairs, *((Constant(name), value) for name, value in kwargs.items())):
         _put(self, t, key, value)
 
@@ -220,7 +233,7 @@ def _dict_update(self: DictValue, t: Tracer, *others: Value, **kwargs: Value) ->
 def _dict_init(self: DictValue, t: Tracer, *others: Value, **kwargs: Value) -> None:
     if issubclass(self.cls, collections.defaultdict) and others:
         self.factory, *rest = others
-        if not self.factory.is_none() and t.look_up(self.factory.python_type(), "__call__") is MISSING:
+        if not self.factory.is_none() and look_up(t, self.factory.python_type(), "__call__") is MISSING:
             t.raise_(TypeError, "first argument must be callable or None")
         others = tuple(rest)
     _dict_update(self, t, *others, **kwargs)
@@ -299,7 +312,7 @@ _DICT_METHODS: dict[str, Callable[..., Value | None]] = {
     "__len__": lambda self, t: Constant(len(self.entries)),
     "__iter__": lambda self, t: DictValue.iterate(self, t),
     "__missing__": lambda self, t, key: self.missing(t, key),
-    "__reversed__": lambda self, t: t.taken_iterator(self.keys()[::-1], type(reversed(self.empty())), self, reversed),
+    "__reversed__": lambda self, t: taken_iterator(t, self.keys()[::-1], type(reversed(self.empty())), self, reversed),
 }  # fmt: skip
 _DICT_CHANGES = frozenset(
     "pop setdefault update popitem move_to_end clear __init__ __setitem__ __delitem__ __ior__".split()
@@ -440,7 +453,7 @@ class DictView(Value):
         return Constant(len(self.base.entries))
 
     def iterate(self, t: Tracer) -> Value:
-        return t.taken_iterator(self.unpack(t), type(iter(self._empty())), self)
+        return taken_iterator(t, self.unpack(t), type(iter(self._empty())), self)
 
     def contains(self, t: Tracer, item: Value) -> bool:
         if self.kind == "keys":
@@ -522,7 +535,7 @@ class SetValue(ObjectValue):
         return [self.entries[k] for k in set(plain)]
 
     def iterate(self, t: Tracer) -> Value:
-        return t.taken_iterator(self.ordered(), type(iter(set())), self)
+        return taken_iterator(t, self.ordered(), type(iter(set())), self)
 
     def contains(self, t: Tracer, item: Value) -> bool:
         return _sought(item) in self.entries

@@ -18,7 +18,7 @@ from explorer.compiler.capture.torch_state import Autocast
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, SizeValue
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
+from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, look_up, type_attribute
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.core.reasons import Why, unsupported
@@ -61,8 +61,8 @@ class ModuleValue(ObjectValue):
     them, in dictionaries that the program may read and write as well."""
 
     def get_attr(self, t: Tracer, name: str) -> Value:
-        if t.look_up(self.cls, "__getattr__") is not torch.nn.Module.__getattr__ or isinstance(
-            t.look_up(self.cls, "__getattribute__"), types.FunctionType
+        if look_up(t, self.cls, "__getattr__") is not torch.nn.Module.__getattr__ or isinstance(
+            look_up(t, self.cls, "__getattribute__"), types.FunctionType
         ):
             return super().get_attr(t, name)
         found = self.find(t, name)
@@ -96,7 +96,7 @@ class ModuleValue(ObjectValue):
         return held.at(t, name) if isinstance(held, DictValue) and held.has(t, name) else None
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
-        own = t.look_up(self.cls, "__setattr__") is torch.nn.Module.__setattr__
+        own = look_up(t, self.cls, "__setattr__") is torch.nn.Module.__setattr__
         if own and value is not None and self._is_plain_attribute(t, name, value):
             self.assign(t, name, value)
         else:
@@ -127,7 +127,7 @@ class ModuleValue(ObjectValue):
         """Whether calling the module is calling its forward: no hooks, nothing overridden. Guards on that."""
         if self.given is not MISSING and not calls_forward(self.given):
             return False
-        if t.look_up(self.cls, "__call__") is not _MODULE_CALL or self.in_dict("_compiled_call_impl") is not None:
+        if look_up(t, self.cls, "__call__") is not _MODULE_CALL or self.in_dict("_compiled_call_impl") is not None:
             return False
         if any(getattr(torch.nn.modules.module, hooks) for hooks in _GLOBAL_HOOKS) or not self._has_no_hooks(t):
             return False

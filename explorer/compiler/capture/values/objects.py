@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, IsObject
 from explorer.compiler.capture.values.base import (
+    HostValue,
     NotConstant,
     Raised,
     Reconstructor,
@@ -25,7 +26,7 @@ from explorer.compiler.capture.values.base import (
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.core.classes import is_written_in_c, name_in_messages
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import Attr, Source
+from explorer.ir.capture import Attr, Item, Source
 
 
 class _Missing:
@@ -86,7 +87,7 @@ def maker_of(cls: type) -> Any:
 def bound_attribute(t: Tracer, value: Value, cls: type, descriptor: object, name: str) -> Value:
     """What a class holds under a name, read through an instance that has nothing to do with it."""
     if isinstance(descriptor, types.FunctionType):
-        return t.bind(t.class_attribute(owner_of(cls, name), name, descriptor), value)
+        return t.bind(class_attribute(t, owner_of(cls, name), name, descriptor), value)
     if isinstance(descriptor, property):
         if descriptor.fget is None:
             t.raise_(AttributeError, f"property '{name}' of '{cls.__name__}' object has no getter")
@@ -107,13 +108,13 @@ def bound_attribute(t: Tracer, value: Value, cls: type, descriptor: object, name
         )
     if isinstance(descriptor, functools._lru_cache_wrapper):
         return t.bind(t.from_python(descriptor), value)
-    getter = t.look_up(type(descriptor), "__get__")
+    getter = look_up(t, type(descriptor), "__get__")
     if isinstance(getter, types.FunctionType):
         bound = t.wrap(t.known_source(descriptor), descriptor)
         return t.from_python(getter).call(t, [bound, value, t.from_python(cls)], {})
     if getter is not MISSING and not isinstance(descriptor, (type, types.BuiltinFunctionType)):
         unsupported(reasons.ATTRIBUTE, f"{cls.__name__}.{name} is a {type(descriptor).__name__}")
-    return t.class_attribute(owner_of(cls, name), name, descriptor)
+    return class_attribute(t, owner_of(cls, name), name, descriptor)
 
 
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
@@ -205,12 +206,12 @@ class ObjectValue(Value):
     # ----------------------------------------------------------------------------------------------------- attributes
 
     def get_attr(self, t: Tracer, name: str) -> Value:
-        hook = t.look_up(self.cls, "__getattribute__")
+        hook = look_up(t, self.cls, "__getattribute__")
         if isinstance(hook, types.FunctionType):
             try:
                 return t.from_python(hook).call(t, [self, Constant(name)], {})
             except Raised as raised:
-                fallback = t.look_up(self.cls, "__getattr__")
+                fallback = look_up(t, self.cls, "__getattr__")
                 if not (
                     issubclass(raised.value.python_type(), AttributeError) and isinstance(fallback, types.FunctionType)
                 ):
@@ -219,7 +220,7 @@ class ObjectValue(Value):
         found = self.find(t, name)
         if found is not None:
             return found
-        fallback = t.look_up(self.cls, "__getattr__")
+        fallback = look_up(t, self.cls, "__getattr__")
         if isinstance(fallback, types.FunctionType):
             return t.from_python(fallback).call(t, [self, Constant(name)], {})
         t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{name}'")
@@ -232,7 +233,7 @@ class ObjectValue(Value):
             if self.attributes is None:
                 self.attributes = t.instance_dict(self)
             return self.attributes
-        descriptor = t.look_up(self.cls, name)
+        descriptor = look_up(t, self.cls, name)
         is_data = all(hasattr(type(descriptor), each) for each in ("__get__", "__set__"))
         if is_data:
             return self.bind(t, descriptor, name)
@@ -310,7 +311,7 @@ class ObjectValue(Value):
         return t.wrap(Attr(self.source, name), found)
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
-        hook = t.look_up(self.cls, "__setattr__" if value is not None else "__delattr__")
+        hook = look_up(t, self.cls, "__setattr__" if value is not None else "__delattr__")
         if isinstance(hook, types.FunctionType):
             t.from_python(hook).call(t, [self, Constant(name), *([value] if value is not None else [])], {})
             return
@@ -318,18 +319,18 @@ class ObjectValue(Value):
 
     def assign(self, t: Tracer, name: str, value: Value | None) -> None:
         """object.__setattr__ and object.__delattr__."""
-        descriptor = t.look_up(self.cls, name)
+        descriptor = look_up(t, self.cls, name)
         if isinstance(descriptor, property):
             change = descriptor.fset if value is not None else descriptor.fdel
             if change is None:
                 t.raise_(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no setter")
             t.from_python(change).call(t, [self, *([value] if value is not None else [])], {})
             return
-        setter = t.look_up(type(descriptor), "__set__") if descriptor is not MISSING else MISSING
+        setter = look_up(t, type(descriptor), "__set__") if descriptor is not MISSING else MISSING
         if isinstance(setter, types.FunctionType) and value is not None:
             t.from_python(setter).call(t, [t.wrap(t.known_source(descriptor), descriptor), self, value], {})
             return
-        deleter = t.look_up(type(descriptor), "__delete__") if descriptor is not MISSING else MISSING
+        deleter = look_up(t, type(descriptor), "__delete__") if descriptor is not MISSING else MISSING
         if isinstance(deleter, types.FunctionType) and value is None:
             t.from_python(deleter).call(t, [t.wrap(t.known_source(descriptor), descriptor), self], {})
             return
@@ -356,10 +357,10 @@ class ObjectValue(Value):
         return self.special(t, "__call__", args, kwargs)
 
     def overrides(self, t: Tracer, *names: str) -> bool:
-        return any(isinstance(t.look_up(self.cls, name), types.FunctionType) for name in names)
+        return any(isinstance(look_up(t, self.cls, name), types.FunctionType) for name in names)
 
     def special(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
-        found = t.look_up(self.cls, name)
+        found = look_up(t, self.cls, name)
         if found is MISSING or found is None:
             lacks(t, self.cls, name, args[0] if args else None)
         if isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType)):
@@ -367,7 +368,7 @@ class ObjectValue(Value):
         return checked(t, self.cls, name, self.bind(t, found, name).call(t, args, kwargs or {}))
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        own = t.look_up(self.cls, name)
+        own = look_up(t, self.cls, name)
         if isinstance(own, types.FunctionType):  # which super() goes past
             own = attribute_in_c(self.cls, name)
         if name in _COMPARISONS and isinstance(own, types.WrapperDescriptorType) and own.__objclass__ is not object:
@@ -413,9 +414,9 @@ class ObjectValue(Value):
         unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
 
     def truth(self, t: Tracer) -> bool:
-        if t.look_up(self.cls, "__bool__") is not MISSING:
+        if look_up(t, self.cls, "__bool__") is not MISSING:
             return self.special(t, "__bool__", []).truth(t)
-        if t.look_up(self.cls, "__len__") is not MISSING:
+        if look_up(t, self.cls, "__len__") is not MISSING:
             return self.special(t, "__len__", []).truth(t)
         return True
 
@@ -423,8 +424,8 @@ class ObjectValue(Value):
         return self.special(t, "__len__", [])
 
     def iterate(self, t: Tracer) -> Value:
-        has_items = t.look_up(self.cls, "__getitem__") is not MISSING
-        if has_items and t.look_up(self.cls, "__iter__") is MISSING:
+        has_items = look_up(t, self.cls, "__getitem__") is not MISSING
+        if has_items and look_up(t, self.cls, "__iter__") is MISSING:
             return t.indexing_iterator(self)
         return self.special(t, "__iter__", [])
 
@@ -446,7 +447,7 @@ class ObjectValue(Value):
             self.special(t, "__setitem__", [key, value])
 
     def contains(self, t: Tracer, item: Value) -> bool:
-        if t.look_up(self.cls, "__contains__") is not MISSING:
+        if look_up(t, self.cls, "__contains__") is not MISSING:
             return self.special(t, "__contains__", [item]).truth(t)
         try:
             iterator = t.iterate(self)
@@ -550,7 +551,7 @@ RETURNS: dict[str, tuple[type, str]] = {
 def lacks(t: Tracer, owner: type, name: str, item: Value | None = None) -> NoReturn:
     """Raise what Python does where it needs a method that the type has not."""
     message = LACKS.get(name)
-    if name == "__delitem__" and item and t.look_up(item.python_type(), "__index__") is not MISSING:
+    if name == "__delitem__" and item and look_up(t, item.python_type(), "__index__") is not MISSING:
         message = "'{}' object doesn't support item deletion"  # a sequence's message
     if message is None:
         t.raise_(AttributeError, f"'{type_name(owner)}' object has no attribute '{name}'")
@@ -568,7 +569,7 @@ def checked(t: Tracer, owner: type, name: str, found: Value) -> Value:
             number = int(found.value)
             in_range = number if -(1 << 63) <= number < 1 << 63 else hash(number)
             return Constant(-2 if in_range == -1 else in_range)
-    elif name == "__iter__" and t.look_up(kind, "__next__") in (MISSING, None):
+    elif name == "__iter__" and look_up(t, kind, "__next__") in (MISSING, None):
         t.raise_(TypeError, f"iter() returned non-iterator of type '{name_in_messages(kind)}'")
     elif name == "__len__":
         return _length(t, found)
@@ -603,6 +604,10 @@ class ExceptionValue(ObjectValue):
         self.left_inlined = False
         """Whether it was raised in an inlined function, which is a frame of its own in eager's traceback."""
 
+    def tell_attribute(self, value: Value, name: str) -> None:
+        if issubclass(self.cls, AttributeError) and self.source is None and not self.overlay.keys() & {"name", "obj"}:
+            self.overlay |= {"name": Constant(name), "obj": value}
+
     def find(self, t: Tracer, name: str) -> Value | None:
         if name == "args":
             return t.new_tuple(self.args)
@@ -614,7 +619,7 @@ class ExceptionValue(ObjectValue):
         if name in _LINKS:
             return self.overlay.get(name) or self._link(t, name)
         if name == "with_traceback" and not self.overrides(t, name):
-            return t.host(lambda args, kwargs: self)
+            return HostValue(lambda args, kwargs: self)
         return super().find(t, name)
 
     def kept_in_c(self, t: Tracer, name: str) -> Value:
@@ -690,13 +695,6 @@ class ExceptionValue(ObjectValue):
             r.emit("LOAD_FAST", made)
 
 
-def tell_attribute(error: Value, value: Value, name: str) -> None:
-    """Tell an AttributeError of a failed read, as Python does, what was read of what."""
-    if isinstance(error, ExceptionValue) and issubclass(error.cls, AttributeError) and error.source is None:
-        if not error.overlay.keys() & {"name", "obj"}:
-            error.overlay |= {"name": Constant(name), "obj": value}
-
-
 def class_made(t: Tracer, cls: type, args: list[Value]) -> type:
     """The class of what `cls.__new__(cls, *args)` makes, where that depends on the arguments; raises what it raises."""
 
@@ -726,3 +724,61 @@ class TracebackValue(ObjectValue):
 
 _ADDED = frozenset({"name", "obj", "path", "name_from"})
 _LINKS = frozenset({"__traceback__", "__cause__", "__context__", "__suppress_context__", "__notes__"})
+
+
+def mapping_pairs(t: Tracer, value: Value) -> list[tuple[Value, Value]]:
+    """What dict.update takes from a mapping, or from an iterable of pairs."""
+    own = value.own_pairs(t)
+    if own is not None:
+        return own
+    if look_up(t, value.python_type(), "keys") is not MISSING:
+        keys = t.call_method(value, "keys", []).unpack(t)
+        return [(key, t.get_item(value, key)) for key in keys]
+    pairs = []
+    for place, pair in enumerate(value.unpack(t)):
+        try:
+            items = pair.unpack(t)
+        except Raised as raised:
+            if not issubclass(raised.value.python_type(), TypeError):
+                raise
+            t.raise_(TypeError, f"cannot convert dictionary update sequence element #{place} to a sequence")
+        if len(items) != 2:
+            said = f"dictionary update sequence element #{place} has length {len(items)}; 2 is required"
+            t.raise_(ValueError, said)
+        pairs.append((items[0], items[1]))
+    return pairs
+
+
+def look_up(t: Tracer, cls: type, name: str, after: type | None = None) -> Any:
+    """What the class or its bases define under `name`, as it stands in their dictionaries; MISSING if nothing.
+    Only those behind `after` are asked, where super() asks.
+
+    The program's own classes may come to define another: which it is, and that no class before has one, is guarded.
+    Data is guarded where it is read.
+    """
+    key = id(cls), name, id(after)
+    if key in t.looked_up:
+        return t.looked_up[key]
+    found: Any = MISSING
+    order = cls.__mro__
+    for base in order if after is None else order[order.index(after) + 1 :]:
+        fixed = is_written_in_c(base) or is_library(base.__module__)
+        members = Attr(t.known_source(base), "__dict__")
+        if name in base.__dict__:
+            found = base.__dict__[name]
+            if not fixed and hasattr(type(found), "__get__"):
+                t.guard(Item(members, name), IsObject(found), "it was looked up in the class")
+            break
+        if not fixed:
+            t.guard(members, Has(name, False, "key"), "the class does not define it")
+    t.looked_up[key] = found
+    return found
+
+
+def class_attribute(t: Tracer, owner: type, name: str, found: object) -> Value:
+    """What `owner.__dict__[name]` holds; data is guarded where the class is not a library's."""
+    if (id(owner), name) in t.effects.classes:
+        return t.effects.classes[id(owner), name]
+    if hasattr(type(found), "__get__") or is_library(owner.__module__) and not isinstance(found, (list, dict, set)):
+        return t.from_python(found)
+    return t.wrap(Attr(t.known_source(owner), name), found)

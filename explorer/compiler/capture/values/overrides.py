@@ -18,6 +18,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.objects import look_up
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 
 PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -31,7 +32,7 @@ def overrides_torch(t: Tracer, cls: type) -> bool:
     when the graph runs."""
     if cls in (*PLAIN, NestedTensor) or issubclass(cls, (list, tuple)):
         return False
-    found = t.look_up(cls, "__torch_function__")
+    found = look_up(t, cls, "__torch_function__")
     return hasattr(type(found), "__get__") and found is not DISABLED
 
 

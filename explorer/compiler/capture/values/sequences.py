@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Unhashable, Value
+from explorer.compiler.capture.values.base import HostValue, NotConstant, Reconstructor, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant, is_number
-from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue
+from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, look_up
 from explorer.core.classes import name_in_messages
 from explorer.ir.capture import Contained, Source
 
@@ -141,7 +141,7 @@ class SequenceValue(ObjectValue):
 
     def place(self, t: Tracer, key: Value) -> int:
         """What the program gives in brackets, as a number."""
-        if t.look_up(key.python_type(), "__index__") is MISSING:
+        if look_up(t, key.python_type(), "__index__") is MISSING:
             name = name_in_messages(key.python_type())
             if self.builtin is collections.deque:
                 t.raise_(TypeError, f"sequence index must be integer, not '{name}'")
@@ -220,7 +220,7 @@ class SequenceValue(ObjectValue):
 
 def _bound(t: Tracer, value: Value) -> int:
     """A bound of sequence.index()."""
-    if t.look_up(value.python_type(), "__index__") is MISSING:
+    if look_up(t, value.python_type(), "__index__") is MISSING:
         t.raise_(TypeError, "slice indices must be integers or have an __index__ method")
     return value.as_index(t)
 
@@ -249,9 +249,9 @@ class TupleValue(SequenceValue):
         if name in fields:
             return self.at(t, fields.index(name))
         if name == "_replace" and hasattr(self.cls, "_fields"):
-            return t.host(lambda args, kwargs: self._replace(t, kwargs))
+            return HostValue(lambda args, kwargs: self._replace(t, kwargs))
         if name == "_asdict" and hasattr(self.cls, "_fields"):
-            return t.host(lambda args, kwargs: t.new_dict(dict(zip(fields, self.unpack(t), strict=True))))
+            return HostValue(lambda args, kwargs: t.new_dict(dict(zip(fields, self.unpack(t), strict=True))))
         return super().get_attr(t, name)
 
     def _replace(self, t: Tracer, changes: dict[str, Value]) -> Value:
@@ -311,7 +311,7 @@ class ListValue(SequenceValue):
         if (part := self.slice_of(t, key)) is not None:
             if value is None:
                 del self.items[part]
-            elif t.look_up(value.python_type(), "__iter__") is MISSING:
+            elif look_up(t, value.python_type(), "__iter__") is MISSING:
                 t.python(self.items.__setitem__, part, None)  # raises
             else:
                 t.python(self.items.__setitem__, part, value.unpack(t))

@@ -15,11 +15,13 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Equals, Has
 from explorer.compiler.capture.late_refusals import check_order
 from explorer.compiler.capture.operator_checks import tensors_in
+from explorer.compiler.capture.tape import first_line
 from explorer.compiler.capture.torch_state import CONSTRUCTORS
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import (
@@ -29,15 +31,18 @@ from explorer.compiler.capture.values.constant import (
     NumberValue,
     SizeValue,
     as_computed,
+    computed,
+    from_sym,
     is_unbacked,
     number_now,
+    on_sizes,
 )
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import DELETED, MISSING, bound_attribute, owner_of
+from explorer.compiler.capture.values.objects import DELETED, MISSING, bound_attribute, look_up, owner_of
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import Attr, Returned, Source
+from explorer.ir.capture import AsTensor, Attr, Returned, Source, as_tensor
 from explorer.ir.graph import DTYPE_OF_NUMBER, aten_operator
 
 Held = Literal["tensor guard", "own guard", "graph"]
@@ -221,7 +226,7 @@ class TensorValue(Value):
 
     def _of_class(self, t: Tracer, name: str) -> Value | None:
         """What a mode or a subclass makes of an attribute; None where it has torch's own."""
-        found = t.look_up(self.cls, name)
+        found = look_up(t, self.cls, name)
         if found is not MISSING and owner_of(self.cls, name) not in _TORCHS:
             own = None if self.given is None else vars(self.given).get(name)
             if own is None or hasattr(type(found), "__set__"):
@@ -374,7 +379,7 @@ class TensorValue(Value):
         number = self.number_given(t) or graph_call(t, "call_method", "item", [self], {})
         kinds = {"__int__": torch.SymFloat, "__float__": torch.SymInt}
         if name in kinds and isinstance(number, SizeValue) and isinstance(number.sym, kinds[name]):
-            return t.on_numbers(torch.sym_int if name == "__int__" else torch.sym_float, number)
+            return on_numbers(t, torch.sym_int if name == "__int__" else torch.sym_float, number)
         return number
 
     def as_class(self, t: Tracer, cls: type) -> Value:
@@ -597,13 +602,13 @@ def _floats_as_tensors(
         if tensors[0] is not args[0] or not dtype.is_floating_point:
             return args
         largest = Constant(torch.finfo(torch.float32).max)
-        if not all(t.compare("<=", t.computed(abs, a), largest).truth(t) for a in args if isinstance(a, FloatValue)):
+        if not all(t.compare("<=", computed(t, abs, a), largest).truth(t) for a in args if isinstance(a, FloatValue)):
             return args
         return [
-            graph_call(t, "call_method", "to", [t.number_tensor(a), Constant(dtype)], {}) if isinstance(a, FloatValue)
-            else a for a in args
+            graph_call(t, "call_method", "to", [number_tensor(t, a, a.source), Constant(dtype)], {})
+            if isinstance(a, FloatValue) else a for a in args
         ]  # fmt: skip
-    given: list[Value] = [t.number_tensor(a) if isinstance(a, FloatValue) else a for a in args]
+    given: list[Value] = [number_tensor(t, a, a.source) if isinstance(a, FloatValue) else a for a in args]
     if isinstance(args[0], TensorValue) and (name[-1] == "_" or name in _IN_PLACE):
         return given
     plain = tuple(number_now(t, a) if isinstance(a, FloatValue) else to_graph(t, a)[1] for a in args)
@@ -866,3 +871,34 @@ class StorageValue(Value):
 
     def describe(self) -> str:
         return f"the storage of {self.tensor.describe()}"
+
+
+def on_numbers(t: Tracer, function: Callable[..., Any], *values: Value) -> Value:
+    """The same as a value; a node, where one of the numbers is known only to the graph."""
+    if any(isinstance(v, NumberValue) for v in values):
+        return graph_call(t, "call_function", function, list(values), {})
+    try:
+        return from_sym(t, on_sizes(t, function, *values))
+    except GuardOnDataDependentSymNode as error:
+        unsupported(reasons.DYNAMIC_OUTPUT, first_line(error))
+
+
+def number_tensor(t: Tracer, value: FloatValue | SizeValue, origin: Source) -> TensorValue:
+    """A number of the program as the graph's input."""
+    if isinstance(value, SizeValue):
+        t.tape.hold_in_64_bits(value.sym.node.expr)
+    source = AsTensor(origin)
+    if source not in t.floats:
+        given = as_tensor(number_now(t, value))
+        assert given is not None
+        t.kept.append(given)
+        t.floats[source] = TensorValue(*t.tape.input(source, given))
+    made: TensorValue = t.floats[source]
+    return made
+
+
+def note_copy(t: Tracer, base: Any, copy: Any) -> None:
+    """Python would go on with an object that the graph has as a copy: writes to either refuse the frame."""
+    for each in (base, copy):
+        t.unshared[id(each)] = (base.fake, version(base.fake), copy.fake, version(copy.fake))
+    t.kept += [base, copy]
