@@ -1020,8 +1020,8 @@ class TwoLayers(nn.Module):
 @situation(
     "DDP: where does DDPOptimizer split the graph, with which parameters?",
     "DDPOptimizer split the graph into 2 parts",
-    "in 2 parameters, as much in their gradients: first.bias 2.08 kB, first.weight 8.32 kB",
-    "in 2 parameters, as much in their gradients, and its limit is 1.05 MB: second.bias 2.08 kB, second.weight 1.08 MB",
+    "of gradients, of 2 parameters: first.bias 2.08 kB, first.weight 8.32 kB",
+    "of gradients, of 2 parameters, over the limit of 1.05 MB: second.bias 2.08 kB, second.weight 1.08 MB",
     listing="collectives",
     thread="108966",
 )
@@ -1035,8 +1035,8 @@ def ddp_split() -> Record:
 
 @situation(
     "Which collectives does my graph call, and what runs before the program waits for each?",
-    "all_reduce(sum, 0) gives f32[4] (16 B), among 2 processes (fake)",
-    "nothing else runs before it is waited for",
+    "all_reduce(sum, group 0) gives f32[4] (16 B), among 2 processes, backend fake",
+    "nothing overlaps with it",
     listing="collectives",
     thread="169461",
 )
@@ -1067,7 +1067,7 @@ def gaps() -> Record:
 @situation(
     "What is kept for the backward, compiled and in eager?",
     "kept for the backward beside inputs and parameters: eager 2.05 kB, explorer 0 B",
-    "measured: most bytes allocated at once in a call, backward included: eager",
+    "measured peak memory of a call, without inputs, backward included: eager",
     listing="memory",
     thread="167199",
 )

@@ -50,16 +50,16 @@ def test_each_collective_is_reported_with_its_group_its_line_and_what_runs_meanw
     with nothing_built():
         record = explorer.explore(exchange, engine="stock", time=False)(torch.ones(8, 2), torch.ones(8, 2))
     gather, reduce = record.collectives
-    assert (gather.operation, gather.type, gather.bytes) == ("all_gather_into_tensor(4, 0)", "f32[32, 2]", 256)
-    assert (reduce.operation, reduce.type, reduce.bytes) == ("all_reduce(sum, 0)", "f32[8, 2]", 64)
-    assert gather.group == reduce.group == "4 processes (fake)"
+    assert (gather.operation, gather.type, gather.bytes) == ("all_gather_into_tensor(4, group 0)", "f32[32, 2]", 256)
+    assert (reduce.operation, reduce.type, reduce.bytes) == ("all_reduce(sum, group 0)", "f32[8, 2]", 64)
+    assert gather.group == reduce.group == "4 processes, backend fake"
     assert gather.place.endswith(line_of(exchange, 1)) and reduce.place.endswith(line_of(exchange, 2))
     (half,) = record.data.compiles[0].halves
     order = [(item.id, [o.target for o in half.operations if o.id in item.operations]) for item in half.schedule.items]
     summed = next(id for id, targets in order if "sum" in targets)
     assert summed in reduce.meanwhile, "by the schedule it runs between the call and its wait"
     assert "calls all_gather_into_tensor 1x, all_reduce 1x" in repr(record)
-    assert f"{reduce.operation} gives f32[8, 2] (64 B), among 4 processes (fake)" in repr(record.collectives)
+    assert f"{reduce.operation} gives f32[8, 2] (64 B), among 4 processes, backend fake" in repr(record.collectives)
     loaded = msgspec.json.decode(msgspec.json.encode(record.data), type=RecordData)
     assert repr(Record(loaded).collectives) == repr(record.collectives)
     answer = next(each for each in record.data.answers if "collectives" in each.title)
@@ -91,9 +91,9 @@ def test_where_ddp_splits_is_reported_with_the_parameters_and_lines_of_each_part
     head, first, second = record.collectives.text().splitlines()
     assert "Net.forward: DDPOptimizer split the graph into 2 parts" in head and head.count("1.05 MB") == 2
     assert line_of(Net.forward, 1) in first and "limit" not in first
-    assert first.endswith("2 parameters, as much in their gradients: first.bias 2.08 kB, first.weight 16.6 kB")
+    assert first.endswith("of gradients, of 2 parameters: first.bias 2.08 kB, first.weight 16.6 kB")
     assert line_of(Net.forward, 2) in second and line_of(Net.forward, 3) in second
-    assert "1.09 MB in 4 parameters, as much in their gradients, and its limit is 1.05 MB: second.bias" in second
+    assert "1.09 MB of gradients, of 4 parameters, over the limit of 1.05 MB: second.bias" in second
     assert second.endswith("second.bias 2.08 kB, second.weight 1.08 MB, last.bias 16 B, last.weight 8.32 kB")
     assert "\n    DDPOptimizer split the graph into 2 parts\n" in repr(record)
 
@@ -123,12 +123,12 @@ def test_ranks_that_call_other_collectives_are_reported(processes: None, tmp_pat
 
     one, other = logged(tmp_path, reduced), logged(tmp_path, gathered)
     (call,) = Record(one).collectives
-    assert call.operation == "all_reduce(sum, 0)" and call.meanwhile == ("add",) and "f32[8, 2]" in call.type
+    assert call.operation == "all_reduce(sum, group 0)" and call.meanwhile == ("add",) and "f32[8, 2]" in call.type
     same = Ranks(ranked("job", [one, one])).text()
     assert "all ranks have the same collectives in their compiled code: 1" in same
     parted = Ranks(ranked("job", [one, other])).text()
-    assert "collective 1 of the compiled code is all_reduce(sum, 0)" in parted
-    assert "and all_gather_into_tensor(4, 0)" in parted
+    assert "collective 1 of the compiled code is all_reduce(sum, group 0)" in parted
+    assert "and all_gather_into_tensor(4, group 0)" in parted
     none = logged(tmp_path, torch.sin)
     assert "collective" not in Ranks(ranked("job", [none, none])).text()
 

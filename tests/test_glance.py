@@ -56,7 +56,7 @@ def test_each_part_leads_to_its_pane() -> None:
     assert found["accuracy"].text == "equal to eager"
     assert found["operations"].text == "1 operation became 1 kernel and 1 library call"
     assert found["guards"].text == "4 guards (3 on the program's values, 1 on torch's state)"
-    assert found["memory"].text == "peak memory 2.05 kB (eager 4.1 kB)"
+    assert found["memory"].text == "peak memory 2.05 kB without inputs (eager 4.1 kB)"
     assert found["compile"].text == "compiled in 300 ms (first call 400 ms)"
 
 
@@ -295,7 +295,7 @@ def test_continuations_are_called_by_their_function_and_line() -> None:
     third = CompileData("f2", "end", 0, 0.1, stages=clean().compiles[0].stages, continues="f1")
     found = glance.with_glance(replace(empty(), compiles=(first, second, third)))
     assert [each.name for each in found.compiles] == ["Block.step", "step after line 4", "step after line 7"]
-    assert "f2  step after line 7: " in text.summary(found)
+    assert "compile f2, step after line 7: " in text.summary(found)
     circle = replace(first, title="end", continues="f2")
     assert len(glance.named((circle, second, replace(third, breaks=broken("f2", "a:1 in b", "end"))))) == 3
 

@@ -77,10 +77,10 @@ def test_it_agrees_with_the_plan_and_names_lines() -> None:
             slack = 64 * len(half.buffers)  # the plan counts what an allocator gives
             assert found.bytes <= half.memory.peak_after <= found.bytes + slack
     said = str(record.memory)
-    assert said.startswith("measured: most bytes allocated at once in a call, backward included: eager ")
+    assert said.startswith("measured peak memory of a call, without inputs, backward included: eager ")
     kept = sum(each.bytes for each in record.data.compiles[0].saved if each.fate == "kept")
     assert kept and "saved for the backward" in said
-    assert "test_memory_answers.py:" in said and "planned peak at " in said
+    assert "test_memory_answers.py:" in said and "planned peak, without inputs: " in said
 
 
 def loops_alone(x):
@@ -100,7 +100,7 @@ def test_one_run_holds_what_was_planned_step_by_step(values: bool) -> None:
         measured = half.memory.measured
         assert len(measured) == len(half.schedule.items) + 1
         assert half.memory.peak_after <= max(measured) + 64 <= half.memory.peak_after + 64 * (len(half.buffers) + 2)
-        assert f"{half.name}: measured: one run held " in str(record.memory)
+        assert f"{half.name}: measured peak of one run, without inputs: " in str(record.memory)
 
 
 def test_without_a_profiler_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_stock_holds_what_its_wrapper_allocates_step_by_step() -> None:
         assert len(measured) == len(half.schedule.items) + 1
         found = memory.peak(half)
         assert found is not None and found.bytes <= max(measured), "a plan does not count what a call takes itself"
-        assert f"{half.name}: measured: one run held " in str(record.memory)
+        assert f"{half.name}: measured peak of one run, without inputs: " in str(record.memory)
     items = [item.id for half in compile.halves for item in half.schedule.items if not item.id.startswith("bw.op")]
     launched = [id for each in record.launches for id in each.ids.split(", ")]
     assert set(items) <= set(launched) and "stock: one call took " in record.launches.text()

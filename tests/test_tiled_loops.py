@@ -53,8 +53,8 @@ SQUARE = (512, 512)
 DECIDED: list[tuple[Target, Callable[..., Any], tuple[int, int], str]] = [
     (CPU, lambda x: x * 2, SQUARE, "parallel vector x0 < 262144"),
     (CPU, across, SQUARE, """
-parallel x0 < 512 in tiles of 64
-  parallel x1 < 512 in tiles of 64
+parallel x0 < 512, 64 at a time
+  parallel x1 < 512, 64 at a time
     serial x0 < 64
       vector x1 < 64"""),
     (CPU, total, SQUARE, """
@@ -62,23 +62,23 @@ parallel x0 < 512
   vector r0 < 512"""),
     (CPU, total, (512, 9000), """
 parallel x0 < 512
-  serial r0 < 9000 in tiles of 4096
+  serial r0 < 9000, 4096 at a time
     vector r0 < 4096"""),
     (CPU, positions, SQUARE, """
 parallel x0 < 512
   vector r0 < 512
   vector r0 < 512"""),
     (CPU, lambda x: x.sum(0), SQUARE, """
-serial x0 < 512 in tiles of 128
+serial x0 < 512, 128 at a time
   parallel chunk < 16
-    serial r0 < 512 in tiles of 256
+    serial r0 < 512, 256 at a time
       serial r0 < 256
         vector x0 < 128
   serial chunk < 16
   vector x0 < 128"""),
     (CPU, torch.sum, SQUARE, """
 parallel chunk < 32
-  serial r0 < 262144 in tiles of 4096
+  serial r0 < 262144, 4096 at a time
     vector r0 < 4096
 serial chunk < 32"""),
     (CPU, softmax, SQUARE, """
@@ -91,12 +91,12 @@ parallel x < 512
   vector r < 1024"""),
     (SM_90, softmax, (512, 100000), """
 parallel x < 512
-  serial r < 100000 in tiles of 2048
-  serial r < 100000 in tiles of 2048
-  serial r < 100000 in tiles of 2048"""),
+  serial r < 100000, 2048 at a time
+  serial r < 100000, 2048 at a time
+  serial r < 100000, 2048 at a time"""),
     (SM_90, across, SQUARE, """
-parallel y < 512 in tiles of 32
-  parallel x < 512 in tiles of 32"""),
+parallel y < 512, 32 at a time
+  parallel x < 512, 32 at a time"""),
 ]  # fmt: skip
 
 
@@ -137,7 +137,7 @@ def test_why_these_loops(fn: Callable[..., Any], shape: tuple[int, int], why: st
 
 def test_each_function_of_a_row_that_is_cut_has_its_own_loops() -> None:
     first, last = generated(total, torch.empty(4, 1 << 20), target=SM_90).kernels
-    rows = ["parallel x < 4", "  parallel split < 128", "    serial r < 1048576 in tiles of 2048"]
+    rows = ["parallel x < 4", "  parallel split < 128", "    serial r < 1048576, 2048 at a time"]
     assert (tree(first), tree(last)) == (rows, ["parallel x < 4"])
     assert isinstance(first, TritonKernel) and first.programs == 4 * 128
 

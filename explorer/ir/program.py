@@ -122,7 +122,7 @@ class TiledLoop:
         return replace(self, body=parts)
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.axis.symbol} < {self.size}{f' in tiles of {self.tile}' if self.tile > 1 else ''}"
+        return f"{self.kind} {self.axis.symbol} < {self.size}{f', {self.tile} at a time' if self.tile > 1 else ''}"
 
 
 def nested(loops: Iterable[TiledLoop | Callable[[], None]], depth: int = 0) -> Iterator[tuple[TiledLoop, int]]:
@@ -268,7 +268,7 @@ class KernelObserver(Protocol):
     def kernel(self, id: str, run: Callable[[], int], written: Mapping[str, int]) -> int:
         """`written`: where the storage of each buffer that the kernel writes begins, by name."""
 
-    def call(self, id: str, run: Callable[[], Any]) -> Any: ...
+    def call(self, id: str, run: Callable[[], object]) -> Any: ...
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,9 @@ def collectives(compile: CompileData, names: Mapping[str, str]) -> Iterator[Coll
             told = next((asked[id] for id in (node.id, *node.origins) if id in asked), {})
             place, colon, line = (told.get("at") or (node.origins[0] if node.origins else "")).rpartition(":")
             ranks = told.get("ranks", "")
-            group = f"{count(len(ranks.split(', ')), 'process', 'processes')} ({told['backend']})" if ranks else ""
+            group = (
+                f"{count(len(ranks.split(', ')), 'process', 'processes')}, backend {told['backend']}" if ranks else ""
+            )
             yield Collective(
                 half, _call(name, node, nodes, lines.get(node.id, "")), node.type, node.bytes, group,
                 f"{names.get(place, place)}:{line}" if colon and line.isdigit() else "",
@@ -83,8 +85,10 @@ def _call(name: str, node: NodeData, nodes: Mapping[str, NodeData], line: str) -
     _, opening, rest = line.partition(node.target + "(")
     tensors = {nodes[id].name for id in node.inputs if id in nodes}
     given = [each.strip(" '\"") for each in rest.partition(")")[0].split(",")] if opening else []
-    told = ", ".join(each for each in given if each and each.strip("[]") not in tensors)
-    return f"{name}({told})" if told else name
+    told = [each for each in given if each and each.strip("[]") not in tensors]
+    if told and "_c10d_functional" in node.target:
+        told[-1] = f"group {told[-1]}"
+    return f"{name}({', '.join(told)})" if told else name
 
 
 def _meanwhile(compile: CompileData, half: str, graph: GraphData, node: NodeData) -> tuple[str, ...] | None:
@@ -128,7 +132,7 @@ def _communicates(target: str) -> bool:
 def summary(compile: CompileData, names: Mapping[str, str]) -> Iterator[str]:
     """What of it is worth a line among other things."""
     if split := next(splits(compile, names), ""):
-        yield split.partition(": ")[2].partition(", counting")[0].rstrip(":")
+        yield split.partition(": ")[2].partition(", ")[0].rstrip(":")
     called = Counter(each.operation.partition("(")[0] for each in collectives(compile, names))
     if called:
         yield f"calls {', '.join(f'{name} {number}x' for name, number in called.items())} (record.collectives)"
@@ -151,12 +155,11 @@ def lines(record: RecordData) -> Iterator[str]:
 
 def _overlap(meanwhile: tuple[str, ...] | None) -> str:
     if meanwhile is None:
-        return "not waited for in this graph"
+        return "the graph does not wait for it"
     if not meanwhile:
-        return "nothing else runs before it is waited for"
+        return "nothing overlaps with it"
     more = len(meanwhile) - SHOWN
-    named = f"{', '.join(meanwhile[:SHOWN])}{f' and {more} more' if more > 0 else ''}"
-    return f"{named} {'runs' if len(meanwhile) == 1 else 'run'} before it is waited for"
+    return f"overlaps with {', '.join(meanwhile[:SHOWN])}{f' and {more} more' if more > 0 else ''}"
 
 
 def splits(compile: CompileData, names: Mapping[str, str]) -> Iterator[str]:
@@ -169,9 +172,9 @@ def splits(compile: CompileData, names: Mapping[str, str]) -> Iterator[str]:
     parts = _number(split.get("buckets"))
     said = f"split the graph into {parts} parts" if parts > 1 else "did not split the graph"
     yield (
-        f"{compile.id} {compile.name}: DDPOptimizer {said}, counting parameters from the end: "
-        f"{amount(last_cap, 'B')} in the last part, {amount(cap, 'B')} in each other; gradients of one part are sent "
-        "while the backward of the one before it runs"
+        f"{compile.id} {compile.name}: DDPOptimizer {said}, one for each gradient bucket of DDP, whose all-reduce "
+        "overlaps with the backward of the parts before it. Buckets are filled from the model's end: up to "
+        f"{amount(last_cap, 'B')} in the last part, and bucket_cap_mb ({amount(cap, 'B')}) in each other"
     )
     for fields in (event.fields for event in compile.events if event.kind == "DDPBucket"):
         first, last = (_place(fields.get(name, ""), names) for name in ("first", "last"))
@@ -179,14 +182,14 @@ def splits(compile: CompileData, names: Mapping[str, str]) -> Iterator[str]:
         sizes = zip_longest(called, fields.get("sizes", "").split(", ")[: len(called)], fillvalue="")
         parameters = [f"{name} {amount(_number(size), 'B')}" if size else name for name, size in sizes]
         size, limit = _number(fields.get("bytes")), last_cap if _number(fields.get("number")) == parts - 1 else cap
-        full = f", and its limit is {amount(limit, 'B')}" if size >= limit > 0 else ""
+        full = f", over the limit of {amount(limit, 'B')}" if size >= limit > 0 else ""
         more = f" and {len(parameters) - SHOWN} more" if len(parameters) > SHOWN else ""
         where = f"{first} to {last}" if first != last else first
         extra = _number(fields.get("extended"))
-        longer = f"; {count(extra, 'operation')} more than its size asked for, to end at a result" if extra else ""
+        longer = f"; {count(extra, 'operation')} more were added, so that the part returns a value" if extra else ""
         yield (
-            f"  part {fields.get('number')}: {count(_number(fields.get('operations')), 'operation')}, {where}: "
-            f"{amount(size, 'B')} in {count(len(parameters), 'parameter')}, as much in their gradients{full}"
+            f"  part {fields.get('number')}: {count(_number(fields.get('operations')), 'operation')}, {where}; "
+            f"{amount(size, 'B')} of gradients, of {count(len(parameters), 'parameter')}{full}"
             f"{': ' if parameters else ''}{', '.join(parameters[:SHOWN])}{more}{longer}"
         )
 

@@ -182,7 +182,8 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
     if ours is not None and ours.peak is not None:
         more = eager is not None and eager.peak is not None and ours.peak > MORE_MEMORY * eager.peak
         beside = f" (eager {amount(eager.peak, 'B')})" if eager is not None and eager.peak is not None else ""
-        yield part("memory", f"peak memory {amount(ours.peak, 'B')}{beside}", "attention" if more else "ok", "memory")
+        said = f"peak memory {amount(ours.peak, 'B')} without inputs{beside}"
+        yield part("memory", said, "attention" if more else "ok", "memory")
     first = ours.compile_seconds if ours is not None else None
     inside = [f"first call {duration(first)}"] if first is not None else []
     inside += [ours.note] if ours is not None and ours.note else []
@@ -268,7 +269,8 @@ def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
     became += [count(calls, "library call")] if calls else []
     backward = ", backward included" if any(half.part == "backward" for half in halves) else ""
     made = f"became {' and '.join(became)}" if became else "needed no kernel" if used else "became 0 kernels"
-    said = f"{_operations(used or built)} {made}{backward}"
+    summed = " in all" if len(built) > 1 and any(compile.recompiles for compile in built) else ""
+    said = f"{_operations(used or built)} {made}{summed}{backward}"
     return (said, "ok", "schedule") if used else (f"{said}, not run", "attention", "schedule")
 
 
@@ -276,7 +278,7 @@ def _operations(compiles: Sequence[CompileData]) -> str:
     """How many operations were captured, and in how many graphs; those of a function that was compiled again once."""
     compiles = [each for each in compiles if each.operations]
     numbers = [each.operations for each in compiles]
-    if any(compile.recompiles for compile in compiles):
+    if len(compiles) > 1 and any(compile.recompiles for compile in compiles):
         each = f"{count(numbers[0], 'operation')} in each of" if len(set(numbers)) == 1 else ""
         return f"{each or f'{sum(numbers)} operations in'} {count(len(numbers), 'compile')}"
     return count(sum(numbers), "operation") + (f" in {count(len(numbers), 'graph')}" if len(numbers) > 1 else "")

@@ -61,7 +61,7 @@ def lines(record: RecordData) -> Iterator[str]:
     names = file_names(record)
     timed = record.timing.contestants if record.timing is not None else ()
     if measured := [f"{each.name} {amount(each.peak, 'B')}" for each in timed if each.peak is not None]:
-        yield f"measured: most bytes allocated at once in a call, backward included: {', '.join(measured)}"
+        yield f"measured peak memory of a call, without inputs, backward included: {', '.join(measured)}"
     yield from _kept_by_eager(record, names)
     for compile in record.compiles:
         places = _places(compile, names)
@@ -116,9 +116,9 @@ def _planned(half: HalfData, places: Mapping[str, str]) -> Iterator[str]:
         return
     items = half.schedule.items if half.schedule is not None else ()
     if half.memory is not None and half.memory.measured:
-        yield f"{half.name}: measured: one run held {amount(max(half.memory.measured), 'B')} at most, without inputs"
+        yield f"{half.name}: measured peak of one run, without inputs: {amount(max(half.memory.measured), 'B')}"
     at = f" at {items[found.step].id}" if found.step < len(items) else " when it returns"
-    yield f"{half.name}: planned peak{at}: {amount(found.bytes, 'B')}, inputs not counted:"
+    yield f"{half.name}: planned peak, without inputs: {amount(found.bytes, 'B')}{at}:"
     for each in found.buffers[:SHOWN]:
         lines = dict.fromkeys(places[id] for id in each.origins if id in places)
         what = ", ".join(dict.fromkeys(operator_name(id) for id in each.origins if id in places)) or each.name

@@ -99,10 +99,10 @@ def compile_line(compile: data.CompileData) -> str:
     parts = [count(len(compile.stages), "stage"), guards, count(len(compile.breaks), "break")]
     cached = f"code from the {' and the '.join(compile.caches)}" if compile.caches else ""
     parts += [count(kernels, "kernel")] if kernels or not cached else []
-    parts += [duration(compile.seconds), *filter(None, [cached])]
+    parts += [f"compiled in {duration(compile.seconds)}", *filter(None, [cached])]
     parts += [f"its graph ran {compile.runs} times"] if compile.runs > 1 else []
     failed = f"  {'raises' if compile.raises else 'failed'}: {headline(compile.error)}" if compile.error else ""
-    return f"{compile.id}  {compile.name}: {', '.join(parts)}{failed}"
+    return f"compile {compile.id}, {compile.name}: {', '.join(parts)}{failed}"
 
 
 def timing(measured: data.TimingData, compiles: Sequence[data.CompileData] = ()) -> list[str]:
@@ -192,8 +192,8 @@ DEEPEST = 50
 
 
 def loops(kernel: data.KernelData) -> str:
-    """A kernel's loops, a line for each: how it runs, over what, in which tiles."""
-    tiled = ((each, f" in tiles of {each.tile}" if each.tile > 1 else "") for each in kernel.loops)
+    """A kernel's loops, a line for each: how it runs, over what, how much of it at a time."""
+    tiled = ((each, f", {each.tile} at a time" if each.tile > 1 else "") for each in kernel.loops)
     return "".join(
         f"{'  ' * min(each.depth, DEEPEST)}{each.kind} {each.axis} < {each.size}{tiles}\n" for each, tiles in tiled
     )

@@ -151,7 +151,7 @@ export function code(into: HTMLElement, context: Context): Pane {
       ? [kernel.bytes && `${bytes(kernel.bytes)} moved`, kernel.flops && scaled(kernel.flops, "FLOP"), kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a call`]
       : [];
     const lines: HTMLElement[] = [h("span", phrase([half.target, ...measured, ...facts.slice(loops.length && 1)], " · "))];
-    const loopTexts = loops.map(({ axis, kind, size, tile = 0 }) => `${kind} ${axis} < ${size}${tile > 1 ? ` in tiles of ${tile}` : ""}`);
+    const loopTexts = loops.map(({ axis, kind, size, tile = 0 }) => `${kind} ${axis} < ${size}${tile > 1 ? `, ${tile} at a time` : ""}`);
     if (loopTexts.length) lines.push(h("details", h("summary", `Loops: ${loopTexts.join("; ")}`), ...facts.slice(0, 1)));
     if (half.runs === false) lines.push(h("strong.ex-warned-text", "⚠ not run on this machine"));
     if (kernel) {
