@@ -14,7 +14,7 @@ from explorer.ir.program import Target
 OWN_BACKENDS = ("explorer", "eager")
 
 
-def compile(fn: Any = None, config: Config | None = None) -> Any:
+def compile(fn: object = None, config: Config | None = None) -> Any:
     """Compile a function, method or module with these settings; without `fn`, a decorator that does."""
     chosen = config or Config()
     if fn is None:

@@ -204,7 +204,7 @@ def is_of_torch(backend: Callable[..., object]) -> bool:
     return str(getattr(backend, "__module__", "")).startswith("torch.")
 
 
-def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
+def _hand_over(given: tuple[Graph, Callable[..., object]]) -> Compiled:
     graph, backend = given
     name = getattr(backend, "__name__", type(backend).__name__)
     examples = [info(node).value for node in graph.inputs]

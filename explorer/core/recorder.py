@@ -167,7 +167,7 @@ class Recorder:
         finally:
             self.told += time.perf_counter() - started
 
-    def timed(self, graph: Callable[P, Any]) -> Callable[P, Any]:
+    def timed(self, graph: Callable[P, object]) -> Callable[P, Any]:
         """What runs the graph of the innermost open compile, timed where somebody wants that."""
         return graph if self.calls is None else self.calls.graph(self._owner().id, graph)
 

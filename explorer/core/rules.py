@@ -119,7 +119,7 @@ class Rules:
     met: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
     @staticmethod
-    def of(given: Mapping[tuple[str, Any], Callable[..., Any]]) -> Rules:
+    def of(given: Mapping[tuple[str, object], Callable[..., object]]) -> Rules:
         own: dict[tuple[str, Any], OwnRule] = {}
         met: list[Any] = []
         for (table, key), function in given.items():
@@ -184,7 +184,7 @@ def in_force(rules: Rules) -> Iterator[None]:
         _in_force.reset(token)
 
 
-def code_of(function: object, met: list[Any]) -> str:
+def code_of(function: object, met: list[object]) -> str:
     """What a function does, as text that is the same for the same code: its bytecode, and what it reaches. `met` holds
     what was met on the way, which ids stand for as long as it lives."""
     if isinstance(function, types.MethodType):
@@ -217,7 +217,7 @@ def _code(code: types.CodeType) -> str:
     return f"{code.co_code.hex()} {consts} {code.co_names} {code.co_varnames}"
 
 
-def _value(value: object, met: list[Any]) -> str:
+def _value(value: object, met: list[object]) -> str:
     """A value as text: plain data and a person's functions by what they are, all else by identity."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         return repr(value)

@@ -83,7 +83,7 @@ LOCKED = {"schema_version": 3, "task": False, "solution": False, "grade": True, 
 said to hold a solution is emptied in a release, with the puzzle's name and what the learner begins with."""
 
 
-def _code(source: str, id: str = "", metadata: dict[str, Any] | None = None) -> dict[str, Any]:
+def _code(source: str, id: str = "", metadata: dict[str, object] | None = None) -> dict[str, Any]:
     made: dict[str, Any] = {"cell_type": "code", "execution_count": None, "metadata": metadata or {}, "outputs": []}
     made["source"] = source
     return {**made, "id": id} if id else made

@@ -139,7 +139,7 @@ class Server:
         except ChildProcessError:  # it was seen to end
             return False
 
-    def ask(self, asked: dict[str, Any]) -> int:
+    def ask(self, asked: dict[str, object]) -> int:
         with self._lock:
             self._asks.write(json.dumps(asked) + "\n")
             self._asks.flush()

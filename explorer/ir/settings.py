@@ -150,7 +150,7 @@ def in_force() -> list[tuple[Setting, tuple[Any, ...], tuple[Any, ...]]]:
 
 
 @contextlib.contextmanager
-def restored(before: list[tuple[Setting, tuple[Any, ...], tuple[Any, ...]]]) -> Iterator[None]:
+def restored(before: list[tuple[Setting, tuple[object, ...], tuple[object, ...]]]) -> Iterator[None]:
     """Settings inside a block as they were when `in_force` told them."""
     with kept():
         for setting, key, value in before:

@@ -60,7 +60,9 @@ class Assumed:
     origins: Origins
 
 
-def computed(size: object, symbol: Callable[[Any], Any], call: Callable[[Operation, Sequence[Any]], Any]) -> Any:
+def computed(
+    size: object, symbol: Callable[[object], object], call: Callable[[Operation, Sequence[object]], object]
+) -> Any:
     """A size expression computed by Python's operations. `symbol` gives a symbol's value, `call` what a function makes
     of its arguments. Raises KeyError for what has no operation."""
     if not isinstance(size, sympy.Basic):

@@ -109,7 +109,7 @@ class Asked:
 
 
 def harmless(
-    fn: Callable[..., Any], args: tuple[object, ...], kwargs: Mapping[str, object], asked: Asked, *,
+    fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object], asked: Asked, *,
     grad: bool | None = None, leave: Leave = "called",
 ) -> Record:  # fmt: skip
     """The record of a call, whose lasting effects are those of one eager call, or none.
@@ -554,7 +554,7 @@ GuardCosts = Mapping[str, tuple[float, tuple[data.GuardCostData, ...]]]
 """What one check of a compile's guards takes, and of that each source, by the compile's id."""
 
 
-def costs_of(guards: Mapping[str, tuple[Any, Mapping[str, Any]]]) -> GuardCosts:
+def costs_of(guards: Mapping[str, tuple[object, Mapping[str, object]]]) -> GuardCosts:
     """Of root guard managers with the locals of their frames, by compile."""
     found = ((id, guard_costs(root, given)) for id, (root, given) in guards.items())
     return {id: costs for id, costs in found if costs is not None}

@@ -119,7 +119,7 @@ def new_leaves(captured: Graph) -> dict[int, Tensor]:
     return {id(value): value for value in values if value.requires_grad and value.is_leaf}
 
 
-def reaches(values: list[Any], leaves: Mapping[int, Tensor]) -> bool:
+def reaches(values: list[object], leaves: Mapping[int, Tensor]) -> bool:
     """Whether a gradient of these values arrives at one of the leaves."""
     tensors = [value for value in values if isinstance(value, Tensor) and value.requires_grad]
     pending = [value.grad_fn for value in tensors if value.grad_fn is not None]
@@ -356,7 +356,7 @@ class JointTracer:
 
     # What became of inputs and results.
 
-    def finish(self, results: list[Any]) -> joint.Traced:
+    def finish(self, results: list[object]) -> joint.Traced:
         inputs = {}
         for index, value in self.inputs.items():
             with origin(info(self.captured.inputs[index]).id):

@@ -578,7 +578,7 @@ def placed(code: Code) -> Code:
     return replace(code, instructions=tuple(build.at(first, code.instructions)))
 
 
-def fill(code: Code, filling: dict[str, Any]) -> Code:
+def fill(code: Code, filling: dict[str, object]) -> Code:
     """`code` with each hole replaced by what `filling` has under its name. Raises KeyError for a name it lacks."""
     made = tuple(
         replace(i, arg=filling[i.arg.name]) if i.op == "LOAD_CONST" and isinstance(i.arg, Hole) else i

@@ -196,7 +196,7 @@ class LaidOut(FakeTensorMode):
 
 
 @functools.cache
-def _is_composite(func: Any) -> bool:
+def _is_composite(func: object) -> bool:
     """Whether the operator is calls of others alone."""
     if not isinstance(func, OpOverload) or func.namespace == "prim":  # a question about a tensor
         return False
@@ -217,7 +217,7 @@ Place = tuple[tuple[int, ...], tuple[int, ...]]
 """Sizes and strides."""
 
 
-def _operands(func: Any, args: Sequence[object]) -> list[Tensor]:
+def _operands(func: object, args: Sequence[object]) -> list[Tensor]:
     """The tensors whose elements the kernel goes through."""
     tensors = tensors_in(args)
     if func is aten.ldexp.Tensor and tensors[-1].dim():  # a product with a power of two, which is contiguous

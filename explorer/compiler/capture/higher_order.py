@@ -234,7 +234,7 @@ def _while_loop(t: Tracer, cond_fn: Value, body_fn: Value, carried: Value, addit
 
 
 def _turns(
-    t: Tracer, operator: object, function: Value, init: Value, over: Value, more: Value, start: list[Any]
+    t: Tracer, operator: object, function: Value, init: Value, over: Value, more: Value, start: list[object]
 ) -> Value:
     """An operator that calls a function for each row; `start` are its arguments between the function and the rows."""
     first, rows, rest = leaves(t, init), leaves(t, over), leaves(t, more, numbers=True)

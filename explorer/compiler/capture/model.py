@@ -129,7 +129,13 @@ def _answer(t: Tracer, value: Value, other: Value, method: str) -> Value | None:
 
 
 def _operate(
-    t: Tracer, function: Callable[[Any, Any], Any], name: str, reflected: str, left: Value, right: Value, symbol: str
+    t: Tracer,
+    function: Callable[[object, object], object],
+    name: str,
+    reflected: str,
+    left: Value,
+    right: Value,
+    symbol: str,
 ) -> Value:
     written = INPLACE[symbol[:-1]][0] if symbol.endswith("=") else function
     if isinstance(left, Constant) and isinstance(right, Constant):
@@ -306,7 +312,7 @@ def takes(owner: type, method: str, operand: type) -> bool:
         return False
 
 
-def type_error(function: Callable[[Any, Any], Any], left: type, right: type) -> str | None:
+def type_error(function: Callable[[object, object], object], left: type, right: type) -> str | None:
     """What TypeError says where two types have no such operator; None where they have one, or that is not known."""
     pair = _example(left), _example(right)
     if MISSING in pair:

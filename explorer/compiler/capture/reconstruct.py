@@ -62,7 +62,7 @@ class Reconstruction:
         self._temps += 1
         return f"{TEMP}{self._temps}"
 
-    def emit(self, op: str, arg: Any = None) -> None:
+    def emit(self, op: str, arg: object = None) -> None:
         self.body.append(build.instruction(op, arg))
 
     # ------------------------------------------------------------------------------------------------------- values
@@ -176,7 +176,7 @@ class Reconstruction:
     # ------------------------------------------------------------------------------------------------ kinds of values
 
     def call(
-        self, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, Any] | None = None
+        self, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object] | None = None
     ) -> None:
         """Push the result of calling a Python object."""
         named = kwargs or {}
@@ -263,7 +263,7 @@ class Reconstruction:
             part = (function_of(sym.node.expr, symbols), symbols)
         self._size(part)
 
-    def _size(self, part: Any) -> None:
+    def _size(self, part: object) -> None:
         """Push a number, a symbol's value, or a function's result."""
         if isinstance(part, sympy.Symbol):
             if part not in self.t.tape.symbol_sources:

@@ -171,7 +171,7 @@ def split(
     base: Code | None,
     is_continuation: bool = False,
     frame: str,
-    load: Callable[[Continuation], Any],
+    load: Callable[[Continuation], object],
     once: str = "",
 ) -> tuple[list[Instruction], list[Continuation]]:
     """The body of `code` with instruction `position` followed by calls of continuations, one for each way it may go.

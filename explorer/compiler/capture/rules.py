@@ -61,7 +61,7 @@ def positional_each(*callables: object) -> Callable[[Callable[..., Value]], Call
     return register
 
 
-def table(rules: Mapping[Any, Callable[..., Value]]) -> None:
+def table(rules: Mapping[object, Callable[..., Value]]) -> None:
     """Register rules of one expression each, as `positional` does."""
     for known, rule in rules.items():
         positional(known)(rule)
@@ -74,7 +74,7 @@ def _signature(callable: Any) -> inspect.Signature | None:
         return None
 
 
-def each(*callables: Any) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
+def each(*callables: object) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
     """Register `function(callable, tracer, arguments, keywords)` for each of these callables."""
 
     def register(function: Callable[..., Value]) -> Callable[..., Value]:

@@ -310,7 +310,7 @@ class Tape:
 
     # ------------------------------------------------------------------------------------------------------- nodes
 
-    def call(self, kind: str, target: Any, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
+    def call(self, kind: str, target: object, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         """What the call yields of fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
         given = checks.tensors_in((*args, *kwargs.values()))
         before = [(each, version(each)) for each in given if isinstance(each, fake_tensor.FakeTensor)]

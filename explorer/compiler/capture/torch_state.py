@@ -55,7 +55,7 @@ def _set_autocast(device: str, dtype: torch.dtype, enabled: bool, keep: bool) ->
 def entering(cls: type) -> Any:
     """A function that enters a context manager of this class: FX cannot write a class as an argument."""
 
-    def enter(*arguments: Any) -> Any:
+    def enter(*arguments: object) -> Any:
         made = cls(*arguments)
         made.__enter__()
         return made

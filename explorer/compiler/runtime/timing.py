@@ -52,7 +52,7 @@ class TimingSamples:
 
 
 def interleave(
-    contestants: Mapping[str, Callable[[], Any]],
+    contestants: Mapping[str, Callable[[], object]],
     *,
     budget: float = 1.0,
     on_sample: Callable[[str, float], None] | None = None,
@@ -88,7 +88,7 @@ def interleave(
     return {name: TimingSamples(tuple(seconds)) for name, seconds in taken.items()}
 
 
-def _timer(call: Callable[[], Any]) -> Any:
+def _timer(call: Callable[[], object]) -> Any:
     """torch's timer, which brings setuptools along; it synchronises a GPU. It would time with one thread by default,
     unlike the user's program."""
     timer = importlib.import_module("torch.utils.benchmark").Timer
@@ -159,7 +159,7 @@ def _measured(device: str) -> Peaks | None:
     return Peaks(name, 2 * COPY_BYTES / copying, 2 * MATRIX**3 / multiplying)
 
 
-def _best(call: Callable[[], Any], device: str) -> float | None:
+def _best(call: Callable[[], object], device: str) -> float | None:
     """Seconds of the quickest call, after one that is not counted; None as soon as it is clear that other work
     disturbed them."""
     on_gpu, threads = device.startswith("cuda"), torch.get_num_threads()

@@ -47,10 +47,10 @@ def graphs(node: type[Any]) -> Iterator[tuple[str, Any, dict[Any, float], Ran]]:
     yield "a sum that is fed as 0", square, {total: 0.0}, (0.0, ["square"])
 
 
-def evaluated(asked: Any, feed: dict[Any, float]) -> Callable[..., Any]:
+def evaluated(asked: object, feed: dict[object, float]) -> Callable[..., Any]:
     """The value of a node as a function of what is fed."""
 
-    def program(*fed: Any) -> Any:
+    def program(*fed: object) -> Any:
         values = dict(zip(feed, fed, strict=True))
 
         def value(node: Any) -> Any:

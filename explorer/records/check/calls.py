@@ -282,7 +282,7 @@ class RepeatedCalls:
         )
 
 
-def _not_torchs(reference: weakref.ref[Any], value: object) -> bool:
+def _not_torchs(reference: weakref.ref[object], value: object) -> bool:
     """Dynamo refers to each module that is made after it compiled one that was changed, and torch to tensors without
     being told of their ends."""
     told = reference.__callback__
@@ -329,7 +329,7 @@ class InPlace(Trial):
     def reset(self) -> None:
         self.calls.reset()
 
-    def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Contestant:
+    def contestant(self, prepare: Callable[[Callable[..., object]], Callable[..., object]] | None = None) -> Contestant:
         return Player(prepare(self.fn) if prepare else self.fn, self)
 
 

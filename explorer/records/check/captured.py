@@ -97,7 +97,7 @@ class GraphTrial(Trial):
 
     calls: tuple[GraphCall, ...]
 
-    def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Contestant:
+    def contestant(self, prepare: Callable[[Callable[..., object]], Callable[..., object]] | None = None) -> Contestant:
         known: dict[int, Callable[..., Any]] = {}
         for each in self.calls:
             if id(each.eager) not in known:
@@ -130,7 +130,7 @@ OWN_CLASS = "class of output"
 
 
 class GraphPlayer(Contestant):
-    def __init__(self, runs: Sequence[tuple[Callable[..., Any], GraphCall]], trial: GraphTrial) -> None:
+    def __init__(self, runs: Sequence[tuple[Callable[..., object], GraphCall]], trial: GraphTrial) -> None:
         self._trial = trial
         self.run = runs[0][0] if runs else graphs
         self._players = [Contestant(run, graphs, duplicate(each.inputs), {}, each.grad) for run, each in runs]
@@ -167,7 +167,7 @@ class Once(Trial):
     def repeatable(self) -> bool:
         return False
 
-    def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Contestant:
+    def contestant(self, prepare: Callable[[Callable[..., object]], Callable[..., object]] | None = None) -> Contestant:
         return OncePlayer(prepare(self.fn) if prepare else self.fn, self)
 
 

@@ -149,7 +149,7 @@ def _parts(path: str, value: object) -> Iterator[tuple[str, Any]]:
             yield (path if base is type(value) else f"contents of {path}"), Opaque(base.__name__)
 
 
-def _of_dict(path: str, value: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
+def _of_dict(path: str, value: dict[object, object]) -> Iterator[tuple[str, Any]]:
     texts = []
     for number, (key, each) in enumerate(dict.items(value)):
         known = key_text(key)

@@ -48,8 +48,8 @@ class OperatorChecks(TorchDispatchMode):
         self.found: dict[str, dict[str, None]] = {}
 
     def __torch_dispatch__(
-        self, func: Callable[..., object], types: Any, args: tuple[object, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Callable[..., object], types: object, args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
     ) -> Any:
         kwargs = dict(kwargs or {})
         name = str(func)

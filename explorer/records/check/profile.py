@@ -29,7 +29,7 @@ from explorer.ir.loops import Buffer, Loops, Size
 from explorer.ir.program import Program
 
 
-def peak_bytes(call: Callable[[], Any]) -> int | None:
+def peak_bytes(call: Callable[[], object]) -> int | None:
     """Runs the call once, its results alive to the end, and counts what torch's allocators give and get back: of the
     GPU, or where nothing is taken there of the processor. Of that the peak is counted from the lowest level before it,
     so that what the call frees first, such as the gradients of the last step, does not hide what it takes. None where
@@ -44,7 +44,7 @@ def peak_bytes(call: Callable[[], Any]) -> int | None:
     return torch.cuda.max_memory_allocated() - before or found
 
 
-def _on_processor(call: Callable[[], Any]) -> int | None:
+def _on_processor(call: Callable[[], object]) -> int | None:
     recorded = _recorded(call)
     if recorded is None:
         return None
@@ -53,7 +53,7 @@ def _on_processor(call: Callable[[], Any]) -> int | None:
     return max(level - low for level, low in zip(levels, accumulate(levels, min), strict=True))
 
 
-def _recorded(call: Callable[[], Any]) -> Any:
+def _recorded(call: Callable[[], object]) -> Any:
     """What torch's first profiler records of a call, thread by thread, whose results are alive to the end: the later
     one prints to the terminal as it starts. None where torch does not tell."""
     own: Any = torch.autograd
@@ -97,7 +97,7 @@ def marked(id: str) -> record_function:
     return record_function(STEP + id)
 
 
-def peak_bytes_at(run: Callable[[], Any]) -> dict[str, int]:
+def peak_bytes_at(run: Callable[[], object]) -> dict[str, int]:
     """The most bytes that a run held at each step that it marks, and in the end. Empty where torch does not tell, or
     where the run marks nothing."""
     for events in _recorded(run) or ():
@@ -143,7 +143,7 @@ def profile(program: Program, inputs: Sequence[object]) -> dict[str, float]:
 LIBRARY = f"{Path(torch.__file__).parent}{os.sep}"
 
 
-def kept_by_eager(call: Callable[[], Any], fn: object, alive: Iterable[torch.Tensor]) -> dict[str, int]:
+def kept_by_eager(call: Callable[[], object], fn: object, alive: Iterable[torch.Tensor]) -> dict[str, int]:
     """Runs the call of `fn` once, and counts what autograd saves in it by line and module, apart from the memory of
     `alive`. Empty where something in the program does not go with hooks on saved tensors."""
     modules = {id(module): name for name, module in fn.named_modules()} if isinstance(fn, torch.nn.Module) else {}
@@ -189,7 +189,9 @@ Launches = list[tuple[str, str, str, float, float]]
 
 
 def one_call(
-    call: Callable[[], Any], reset: Callable[[], object], noting: Callable[[Launches], AbstractContextManager[object]]
+    call: Callable[[], object],
+    reset: Callable[[], object],
+    noting: Callable[[Launches], AbstractContextManager[object]],
 ) -> data.CallData:
     """A call with what it launches, which is noted inside the context `noting`."""
     found: list[tuple[float, float, Launches]] = []

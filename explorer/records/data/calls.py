@@ -132,7 +132,7 @@ class _Functions(dict[Any, FunctionCalls]):
     """By what stands for a compiled function. `name` is asked of one that is met the first time. One whose next call is
     to be measured is kept aside, since what is not found costs the others nothing."""
 
-    def __init__(self, name: Callable[[Any], str], engine: str, measure: Measure | None, open: Open) -> None:
+    def __init__(self, name: Callable[[object], str], engine: str, measure: Measure | None, open: Open) -> None:
         self._name, self._engine, self._measure, self._open = name, engine, measure, open
         self.all: list[FunctionCalls] = []
         self._due: dict[Any, FunctionCalls] = {}
@@ -207,7 +207,7 @@ class CallLog:
         found = [self.runs[id] for id in calls.compiles if id in self.runs]
         return sum(runs.seconds for runs in found) if found or calls.compiling else None
 
-    def known(self, name: Callable[[Any], str], engine: str) -> dict[Any, FunctionCalls]:
+    def known(self, name: Callable[[object], str], engine: str) -> dict[Any, FunctionCalls]:
         """The functions of an engine, by what stands for each; `name` is asked the first time."""
         made = _Functions(name, engine, self.measure, self.open)
         self._functions.append(made)

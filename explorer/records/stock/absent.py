@@ -37,7 +37,7 @@ def interpreted(module: fx.GraphModule) -> types.ModuleType:
     made = types.ModuleType("interpreted")
     made.__file__ = "the generated code was not loaded"
 
-    def call(args: list[Any]) -> Any:
+    def call(args: list[object]) -> Any:
         values = list(args)
         args.clear()
         with torch.no_grad():

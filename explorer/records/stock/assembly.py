@@ -42,7 +42,7 @@ SCALAR = (
 
 
 def with_assembly(
-    compiles: Sequence[data.CompileData], modules: Mapping[tuple[str, str], Any] | None = None
+    compiles: Sequence[data.CompileData], modules: Mapping[tuple[str, str], object] | None = None
 ) -> tuple[data.CompileData, ...]:
     """`modules` are what Inductor wrote of each half, loaded, by compile and half."""
     return tuple(

@@ -152,7 +152,7 @@ def _against(ours: Outcome, eager: Trial) -> tuple[str, bool]:
 
 
 def _rewritten(
-    trial: Trial, compiler: Compiler, function: types.FunctionType, owner: Any, lines: set[int], number: int
+    trial: Trial, compiler: Compiler, function: types.FunctionType, owner: object, lines: set[int], number: int
 ) -> Iterator[FixAttempt]:
     """One attempt that rewrites all branches of the function, and one for each branch that cannot be rewritten."""
     file = function.__code__.co_filename

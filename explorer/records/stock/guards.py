@@ -122,7 +122,7 @@ class DynamoGuard:
     comment: str = ""
 
 
-def _put_into_words(compile: Compile, checks: tuple[DynamoGuard, ...], asked: defaultdict[str, list[Any]]) -> None:
+def _put_into_words(compile: Compile, checks: tuple[DynamoGuard, ...], asked: defaultdict[str, list[object]]) -> None:
     compile.guards[:] = [_guard(check, asked) for check in checks]
 
 
@@ -151,7 +151,7 @@ def _name(guard: Any) -> str:
     return str(name() if callable(name) else name)
 
 
-def _guard(check: DynamoGuard, asked: defaultdict[str, list[Any]]) -> data.GuardData:
+def _guard(check: DynamoGuard, asked: defaultdict[str, list[object]]) -> data.GuardData:
     source, kind, expression_text, comment = check.source, check.property, check.expression, check.comment
     place, user_line = _place(source, kind, expression_text, comment, asked)
     property, relation = PROPERTIES.get(kind, ("value", kind.lower()))

@@ -224,7 +224,7 @@ class Compile(CollectedCompile):
         """Of all its graphs: making one takes a millisecond."""
         return FakeTensorMode()
 
-    def later(self, target: str, work: Callable[[], Any]) -> None:
+    def later(self, target: str, work: Callable[[], object]) -> None:
         """Do `work` of the hook on `target` now, or in order when the data is read. Its inputs must not change
         meanwhile."""
         if self.patient:

@@ -63,7 +63,7 @@ def one_call(run: StockRun) -> data.CallData | None:
 
 
 def _note(compile: str, half: str, launches: Launches) -> Observer:
-    def observer(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[object, ...]) -> Any:
+    def observer(ids: tuple[str, ...], call: Callable[[], object], given: tuple[object, ...]) -> Any:
         at = time.perf_counter()
         made = call()
         launches.append((compile, half, ", ".join(ids), at, time.perf_counter() - at))
@@ -93,7 +93,7 @@ def live_bytes(run: StockRun) -> dict[str, dict[str, tuple[int, ...]]]:
     return found
 
 
-def _live_bytes_of(half: Half, graph: data.GraphData, known: dict[str, Any]) -> tuple[int, ...]:
+def _live_bytes_of(half: Half, graph: data.GraphData, known: dict[str, object]) -> tuple[int, ...]:
     """Adds to `known` what the half is given and returns, by the names of the graph's nodes."""
     names = [node.name for node in graph.nodes if node.op == "placeholder"]
     with torch.random.fork_rng(devices=[]):
@@ -123,7 +123,7 @@ def _live_bytes_of(half: Half, graph: data.GraphData, known: dict[str, Any]) -> 
     return (*reversed(after), at[AT_END]) if each.keys() & set(steps) else ()
 
 
-def _mark(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[object, ...]) -> Any:
+def _mark(ids: tuple[str, ...], call: Callable[[], object], given: tuple[object, ...]) -> Any:
     with marked(",".join(ids)):
         return call()
 
@@ -131,7 +131,7 @@ def _mark(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[object, ..
 def _clock(note: defaultdict[str, list[float]]) -> Observer:
     """Records the seconds of a call under its first id."""
 
-    def observer(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[object, ...]) -> Any:
+    def observer(ids: tuple[str, ...], call: Callable[[], object], given: tuple[object, ...]) -> Any:
         on_gpu = any(isinstance(each, torch.Tensor) and each.is_cuda for each in given)
         result, seconds = (_on_gpu if on_gpu else _on_processor)(call)
         if ids:
@@ -141,13 +141,13 @@ def _clock(note: defaultdict[str, list[float]]) -> Observer:
     return observer
 
 
-def _on_processor(call: Callable[[], Any]) -> tuple[Any, float]:
+def _on_processor(call: Callable[[], object]) -> tuple[Any, float]:
     started = time.perf_counter()
     result = call()
     return result, time.perf_counter() - started
 
 
-def _on_gpu(call: Callable[[], Any]) -> tuple[Any, float]:
+def _on_gpu(call: Callable[[], object]) -> tuple[Any, float]:
     """By the GPU's own clock."""
     cuda: Any = torch.cuda
     begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)

@@ -181,7 +181,7 @@ def _value(source: str, frame: Any) -> Any:
         raise LookupError(source) from error
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     """What is told by its name: a member of an enumeration, a dtype, a function, a class."""
     if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
         return repr(value)

@@ -204,7 +204,9 @@ def _final(plan: Plan) -> ast.stmt:
 RESULT = "result"
 
 
-def function(plan: Plan, start: int, taken: Sequence[str], namespace: dict[str, Any], file: str) -> Callable[..., Any]:
+def function(
+    plan: Plan, start: int, taken: Sequence[str], namespace: dict[str, object], file: str
+) -> Callable[..., Any]:
     """The explored statements as a function of the names `taken`, with `namespace` (of the notebook, after the cell
     ran) as its globals and the lines of the cell as its own. It returns the value of an expression, what an assignment
     assigns, and of other statements the names that they left bound. Raises SyntaxError for what cannot be in a

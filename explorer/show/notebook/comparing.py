@@ -107,7 +107,7 @@ class ComparisonOutput:
         return {"text/plain": f"Comparing {self._name}: {doing} …"}
 
 
-def _call(called: ast.Call, names: dict[str, Any]) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+def _call(called: ast.Call, names: dict[str, object]) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """The function, the arguments and the keyword arguments of a call, evaluated."""
     fn = eval(compile(ast.Expression(called.func), "<compared>", "eval"), names)
     given = ast.Call(ast.Name("collect", ast.Load()), called.args, called.keywords)

@@ -100,7 +100,7 @@ def _version(tensor: torch.Tensor | None) -> int:
     return -1 if tensor is None else tensor._version
 
 
-def look(made: Plan, start: int, namespace: MutableMapping[str, Any], file: str) -> StatementInputs:
+def look(made: Plan, start: int, namespace: MutableMapping[str, object], file: str) -> StatementInputs:
     """What `made.body[start:made.end]` is about to read, copied where it can be. Changes nothing."""
     taken = parameters(made, start, namespace)
     values = {name: namespace[name] for name in taken}
@@ -121,7 +121,7 @@ def look(made: Plan, start: int, namespace: MutableMapping[str, Any], file: str)
     return seen
 
 
-def dict_of(namespace: MutableMapping[str, Any]) -> dict[str, Any]:
+def dict_of(namespace: MutableMapping[str, object]) -> dict[str, Any]:
     assert isinstance(namespace, dict)  # what Python takes as globals
     return namespace
 

@@ -233,7 +233,7 @@ def _shorter(value: object) -> Iterator[Any]:
 
 
 def _shortened(
-    record: data.RecordData, instead: dict[tuple[int, str], Any], said: str, left: list[_Part]
+    record: data.RecordData, instead: dict[tuple[int, str], object], said: str, left: list[_Part]
 ) -> data.RecordData:
     """The record with other values in some of its fields, and a note that names what is left out."""
     made: data.RecordData = _replaced(record, instead)
@@ -246,7 +246,7 @@ def _names(parts: list[_Part]) -> list[str]:
     return list(dict.fromkeys(part.name for part in sorted(parts, key=lambda part: part.rank)))
 
 
-def _replaced(value: object, instead: dict[tuple[int, str], Any]) -> Any:
+def _replaced(value: object, instead: dict[tuple[int, str], object]) -> Any:
     if isinstance(value, tuple):
         return tuple(_replaced(item, instead) for item in value)
     if not isinstance(value, WITH_PARTS):
@@ -277,7 +277,7 @@ def _cut(text: data.TextData, lines: int) -> data.TextData:
     return msgspec.structs.replace(text, lines=(*text.lines[:lines], left))
 
 
-def _mapped(value: object, kind: type[data.Data], change: Callable[[Any], data.Data]) -> Any:
+def _mapped(value: object, kind: type[data.Data], change: Callable[[object], data.Data]) -> Any:
     """The same data with everything of a kind changed."""
     if isinstance(value, kind):
         return change(value)

@@ -254,7 +254,7 @@ class NamespaceValue(Namespace):
 
     of_type = dict
 
-    def __init__(self, space: dict[str, Any], source: Known, name: str) -> None:
+    def __init__(self, space: dict[str, object], source: Known, name: str) -> None:
         self.space = space
         self.source: Known = source
         self.module = name
@@ -392,7 +392,7 @@ class SuperValue(Value):
         return class_attribute(t, base, name, found)
 
 
-def namespace(t: Tracer, space: dict[str, Any]) -> NamespaceValue:
+def namespace(t: Tracer, space: dict[str, object]) -> NamespaceValue:
     """The globals of a module."""
     found = t.wrapped.get(id(space))
     if not isinstance(found, NamespaceValue):

@@ -430,7 +430,7 @@ def _is_steady(function: object, values: Sequence[Value]) -> bool:
     return function in _ARITHMETIC or getattr(function, "__module__", "") == "math"
 
 
-def on_sizes(t: Tracer, function: Callable[..., Any], *values: Value) -> Any:
+def on_sizes(t: Tracer, function: Callable[..., object], *values: Value) -> Any:
     """A Python function of numbers, of which some are symbolic."""
     plain = [v.sym if isinstance(v, SizeValue) else v.known(t) for v in values]
     if getattr(function, "__module__", "") == "_operator":  # the library of symbols takes no truth for a number
@@ -463,7 +463,7 @@ def from_sym(t: Tracer, found: object) -> Value:
     return made
 
 
-def computed(t: Tracer, function: Callable[..., Any], *values: Value) -> Value:
+def computed(t: Tracer, function: Callable[..., object], *values: Value) -> Value:
     """What a function of Python's makes of floats that the frame was given: computed again at each call, before the
     graph. Where that could go another way than it went now, the floats are held to be what they are."""
     handled = any(frame.handlers[frame.position - 1] is not None for frame in t.frames)

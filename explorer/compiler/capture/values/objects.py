@@ -300,7 +300,7 @@ class ObjectValue(Value):
         """What C code keeps under `name` in an object made while tracing."""
         unsupported(reasons.ATTRIBUTE, f"{self.cls.__name__}.{name}, which is written in C")
 
-    def read(self, t: Tracer, name: str, get: Callable[[], Any]) -> Value:
+    def read(self, t: Tracer, name: str, get: Callable[[], object]) -> Value:
         """An attribute that is kept outside of the instance's dictionary, or that it is missing."""
         assert self.source is not None
         try:

@@ -70,7 +70,7 @@ class SequenceValue(ObjectValue):
         return self._items
 
     @items.setter
-    def items(self, items: list[Any]) -> None:
+    def items(self, items: list[object]) -> None:
         self.read_all()
         self._items = items
 
