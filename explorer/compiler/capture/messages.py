@@ -9,13 +9,12 @@ import itertools
 import logging
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from explorer.compiler.capture import hook, reasons
 from explorer.compiler.capture.resume import OURS, log, warn, warn_caller
 from explorer.compiler.capture.rules import breaks, each, existing, positional
-from explorer.compiler.capture.values.base import Frame, Tracer, Value
+from explorer.compiler.capture.values.base import Assertion, Frame, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, NumberValue, SizeValue
 from explorer.compiler.capture.values.objects import ExceptionValue
@@ -179,17 +178,6 @@ def _leveled(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Valu
 def _log(t: Tracer, logger: Value, level: Value, message: Value, *args: Value, **others: Value) -> Value:
     """A log line."""
     return _line(t, logger, level.as_index(t), message, args, others)
-
-
-@dataclass(frozen=True)
-class Assertion:
-    """What is taken for true while tracing, and checked after the graph. `version` is that of the condition's tensor
-    then: what writes it later changes what is checked."""
-
-    condition: Value
-    error: type[BaseException]
-    args: tuple[object, ...]
-    version: object
 
 
 def is_checked_later(t: Tracer, condition: Value, error: type[BaseException], args: tuple[object, ...] | None) -> bool:

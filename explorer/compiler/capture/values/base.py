@@ -402,6 +402,17 @@ class Handled:
     below: Value
 
 
+@dataclass(frozen=True)
+class Assertion:
+    """What is taken for true while tracing, and checked after the graph. `version` is that of the condition's tensor
+    then: what writes it later changes what is checked."""
+
+    condition: Value
+    error: type[BaseException]
+    args: tuple[object, ...]
+    version: object
+
+
 @dataclass(eq=False, repr=False)
 class Seen:
     """What the last recorded step of a frame left in sight."""
@@ -574,7 +585,7 @@ class Tracer(EntryPoints):
     """Constants that the frame was given, and that are guarded by their type alone where nothing reads them."""
     draws: list[Returned] = field(default_factory=list)
     """Random numbers that the frame draws before its graph, in this order."""
-    assertions: list[Any] = field(default_factory=list)
+    assertions: list[Assertion] = field(default_factory=list)
     """What the program asserts and only the graph knows."""
     specialised: list[Specialised] = field(default_factory=list)
     _unbound: set[str] = field(default_factory=set)
