@@ -76,6 +76,9 @@ def test_each_way_to_differ_is_reported(name: str) -> None:
     (found,) = record.operators
     assert found.operator == f"explored.{name}.default" and found.calls == 1
     printed = str(record.operators)
+    at_a_glance = [part.text for part in record.data.glance if part.what == "operator"]
+    more = f" ({len(found.differs) - 1} more)" if len(found.differs) > 1 else ""
+    assert at_a_glance == ([f"{found.operator}: {found.differs[0]}{more}"] if said else [])
     assert torch.equal(given, X)
     if said:
         assert re.search(said, printed), printed
@@ -103,3 +106,9 @@ def test_a_program_without_one_is_not_called_for_it() -> None:
 
     record = explorer.explore(program, time=False)(X)
     assert not record.operators and "fake" not in str(record)
+
+
+def test_a_dtype_that_the_fake_gets_wrong_is_no_rounding_error() -> None:
+    record = explorer.explore(lambda x: OPERATORS["dtype"](x) + 1, time=False)(X)
+    (accuracy,) = (part for part in record.data.glance if part.what == "accuracy")
+    assert accuracy.state == "wrong" and "no better" not in accuracy.text

@@ -35,7 +35,7 @@ def clean() -> data.RecordData:
     assert whole.timing is not None
     compile = replace(whole.compiles[0], error="", fallback=None, breaks=(), recompiles=())
     timing = replace(whole.timing, contestants=whole.timing.contestants[:2], accuracy=AccuracyData(0.0, 0.0, "", "", 3))
-    return replace(whole, compiles=(compile,), timing=timing, recompiles=(), errors=(), error="")
+    return replace(whole, compiles=(compile,), timing=timing, recompiles=(), errors=(), error="", operators=())
 
 
 def accurate(found: AccuracyData) -> data.RecordData:
@@ -62,7 +62,7 @@ def test_each_part_leads_to_its_pane() -> None:
 
 def test_what_is_wrong_comes_first() -> None:
     states = [part.state for part in glance.glance(replace(sample(), timing=None))]
-    calm = len(states) - 5
+    calm = len(states) - 6
     assert states[:3] == ["wrong", "attention", "attention"] and not {"wrong", "attention"} & set(states[-calm:])
     assert glance.lines(sample())[0] == "! the program raises ValueError at scaled.py:3: it went wrong"
 

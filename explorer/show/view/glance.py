@@ -135,6 +135,11 @@ def _failures(record: RecordData) -> Iterator[PartData]:
             what = "compiling it" if each.compile else "its graph"
             said = f"{_name(each.title)} runs eagerly, because {what} raised {raised}"
             yield PartData("error", said, "wrong", "source", each.compile)
+    for operator in record.operators:
+        if operator.differs:
+            more = f" ({len(operator.differs) - 1} more)" if len(operator.differs) > 1 else ""
+            said = f"{operator.operator}: {operator.differs[0]}{more}"
+            yield PartData("operator", said, "attention", "graphs")
     if record.error and not any(each.raises for each in record.errors):
         yield PartData("error", f"failed: {headline(record.error)}", "wrong", "source")
 
@@ -240,7 +245,7 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
         return said, "wrong"
     if divergence is not None and not divergence.node:
         return f"{said}: {divergence.detail}", "attention"
-    if found.own_error is not None and found.eager_error is not None and found.own_error <= found.eager_error:
+    if found.own_error is not None and found.eager_error and found.own_error <= found.eager_error:
         return f"{said}, but float64 agrees no better with eager", "attention"
     if divergence is None and found.own_error is None and math.isfinite(found.largest_absolute):
         why = f"{'values' if is_value else 'rounding, or values'} that change in each run may explain it"
