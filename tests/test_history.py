@@ -60,7 +60,7 @@ def test_calls_in_a_row_that_one_compile_serves_are_one_row() -> None:
         (1, 1, ("f0",), True), (2, 3, ("f0",), False), (4, 4, ("f0.1",), True), (5, 6, ("f0",), False),
     ]  # fmt: skip
     told = lines(record.data, {})
-    assert told[0] == "compiles of chosen, call by call:"
+    assert told[0] == "calls of chosen, each with the compile that it used:"
     assert told[2].split() == ["calls", "2", "to", "3", "f0", "reused"]
 
 
@@ -189,7 +189,8 @@ def test_one_guard_with_several_values_is_named_without_one_and_later_calls_ran_
     last = record.data.history[-1]
     assert (last.first, last.last, last.compiles) == (limit + 1, limit + 2, ())
     printed = repr(record.recompiles)
-    assert "compiles of summed, call by call" in printed and f"calls {limit + 1} to {limit + 2}" in printed
+    assert "calls of summed, each with the compile that it used" in printed
+    assert f"calls {limit + 1} to {limit + 2}" in printed
     assert printed.endswith("ran eagerly")
 
 

@@ -82,7 +82,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="torch-explorer", prog_name="explorer")
 def main() -> None:
-    """See what a compiler for PyTorch does with a program, stage by stage.
+    """See what torch.compile, and a small compiler like it, do with a program, stage by stage.
 
     Exit codes: 0 all is well, 1 something failed, 2 wrong usage or input.
     """
@@ -125,10 +125,10 @@ def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
 def run_command(context: click.Context, out: Path, script: str, arguments: Sequence[str]) -> None:
     """Run SCRIPT as python would and record every compile in it.
 
-    What torch.compile and explorer.compile compiled, how often again and why, what failed, what ran eagerly and the
-    time of the calls are in SCRIPT.explore.json.gz and SCRIPT.html afterwards, also where the script fails. Nothing is
-    run twice. The exit code is the script's own. torch is imported before the script begins: environment variables that
-    it reads when it is imported are set outside.
+    Writes SCRIPT.explore.json.gz and SCRIPT.html, even if the script fails: what torch.compile and explorer.compile
+    compiled and recompiled, and why, what failed, what ran eagerly, and how long calls took. Nothing is run twice. The
+    exit code is the script's. torch is imported before the script starts, so set the environment variables that torch
+    reads at import outside the script.
 
     \b
     Examples:
@@ -172,7 +172,7 @@ def _put(record: Record, out: Path, name: str, terminal: Terminal) -> None:
 @click.option("-o", "--out", type=FILE, help="The page; by default next to FILE, with the suffix .html.")
 @click.option("--text", "as_text", is_flag=True, help="Print every stage instead of writing a page.")
 def report_command(file: Path, out: Path | None, as_text: bool) -> None:
-    """Make an HTML page of a FILE that holds a record, or a comparison of capture methods.
+    """Write an HTML page with the viewer, from a FILE with a record or with a comparison of capture methods.
 
     \b
     Examples:
@@ -207,10 +207,10 @@ def report_command(file: Path, out: Path | None, as_text: bool) -> None:
 def step_command(
     context: click.Context, file: Path, compile: str, at: int | None, query: str | None, what: str | None
 ) -> None:
-    """Go through the capture in a record FILE, forwards and back: what the evaluator held before each instruction,
-    which step made each node and guard, and where the graph breaks. Or through what each kernel wrote in one call,
-    beside what eager computes: the first NaN, the first difference; or through what the passes
-    over the graph replaced, or the pairs that fusion tried.
+    """Step through the capture in a record FILE, forwards and backwards: the stack and locals before each instruction,
+    which step made each node and guard, and where the graph breaks. With an option, step through one call kernel by
+    kernel, to the first NaN or the first difference from eager; through the nodes that graph passes replaced; or
+    through the fusions that were tried.
 
     \b
     Examples:
@@ -229,9 +229,9 @@ def step_command(
 @main.command("dap", short_help="Serve a record's steps to a debugger (DAP).")
 @click.argument("file", type=click.Path(path_type=Path))
 def dap_command(file: Path) -> None:
-    """Let a debugger go through the capture in a record FILE, forwards and back: a debug adapter on standard input and
-    output, for editors that speak the Debug Adapter Protocol. Each compile is a thread; a breakpoint's condition is a
-    query of `explorer step`, and so is what is typed at the debugger's prompt.
+    """Step through the capture in a record FILE with an editor's debugger, forwards and backwards: a debug adapter on
+    standard input and output, for editors that support the Debug Adapter Protocol. Each compile is a thread. Conditions
+    of breakpoints, and expressions typed at the debugger's prompt, are queries as for `explorer step --find`.
 
     \b
     Example, for nvim-dap:
@@ -273,7 +273,7 @@ def repro_command(file: Path, what: str, compile: str, out: Path | None) -> None
 @click.option("-o", "--out", type=FILE, help="The trace; by default next to FILE, with the suffix .trace.json.")
 @click.argument("file", type=click.Path(path_type=Path))
 def trace_command(file: Path, out: Path | None) -> None:
-    """Write the compile of a record FILE, and one call with its kernels, as a trace for ui.perfetto.dev.
+    """Write the stages of a record FILE, and one call with its kernels, as a trace for ui.perfetto.dev.
 
     \b
     Examples:
@@ -288,14 +288,14 @@ def trace_command(file: Path, out: Path | None) -> None:
         raise Failed(f"cannot write {target}: {_message(error)}; choose another file with -o") from error
 
 
-@main.command("import", short_help="Make records from logs of stock torch.compile.")
+@main.command("import", short_help="Make records from logs of PyTorch's own torch.compile.")
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
 @click.option("-o", "--out", type=FOLDER, default=".", show_default=True, help="Folder for the records.")
 @click.option("--html", is_flag=True, help="Also write a page of each record, and one of all ranks.")
 def import_command(source: Path, out: Path, html: bool) -> None:
-    """Make records of logs that stock torch.compile left, perhaps on another machine: SOURCE is a file or folder that
-    TORCH_TRACE wrote (a record for each rank), or a folder that TORCH_COMPILE_DEBUG=1 wrote. Of several ranks it says
-    what differs between them.
+    """Make records from logs of PyTorch's own torch.compile, which may be from another machine: SOURCE is a file or
+    folder written with TORCH_TRACE (one record for each rank), or a folder written with TORCH_COMPILE_DEBUG=1. For
+    several ranks, also prints what differs between them.
 
     \b
     Examples:
@@ -320,12 +320,12 @@ def import_command(source: Path, out: Path, html: bool) -> None:
     show_ranks(console, ranks)
 
 
-@main.command("ranks", short_help="Say what differs between the ranks of one job.")
+@main.command("ranks", short_help="Show what differs between the ranks of a distributed job.")
 @click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=FILE, help="Also write an HTML page.")
 def ranks_command(sources: Sequence[Path], out: Path | None) -> None:
-    """Say what differs between the ranks of one job. SOURCES are what `explorer import` takes or has made: logs,
-    folders of logs, records.
+    """Show what differs between the ranks of a distributed job. SOURCES are logs, folders of logs (as for
+    `explorer import`) or records.
 
     \b
     Examples:
@@ -343,10 +343,10 @@ def ranks_command(sources: Sequence[Path], out: Path | None) -> None:
 
 
 def show_ranks(console: Console, ranks: Ranks) -> None:
-    """What each rank holds, and where the others part from the first."""
+    """What each rank compiled, and where the others differ from the first."""
     data = ranks.data
     shown = Table(title=data.title, title_justify="left", header_style="bold")
-    for heading in ("record", "compiles", "again", "graphs", "guards", "breaks", "compiling", "damage"):
+    for heading in ("record", "compiles", "recompiles", "graphs", "guards", "breaks", "compile time", "error"):
         shown.add_column(heading)
     for each in data.ranks:
         counts = (each.compiles, each.recompiles, each.graphs, each.guards, each.breaks)
@@ -363,8 +363,8 @@ def show_ranks(console: Console, ranks: Ranks) -> None:
 @click.option("--lines", type=click.IntRange(min=0), default=2000, show_default=True, help="The most lines to show.")
 @click.pass_context
 def diff_command(context: click.Context, before: Path, after: Path, exit_code: bool, lines: int) -> None:
-    """Compare two records, perhaps of two versions of torch or two machines: versions, settings, graphs, kernels and
-    times, then stage by stage what changed in its text.
+    """Compare two records, such as of two versions of torch or two machines: versions, settings, graphs, kernels and
+    times, then a diff of each stage's text.
 
     \b
     Examples:

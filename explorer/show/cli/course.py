@@ -61,14 +61,15 @@ def check_command(notebook: Path, as_json: bool, seed: int | None) -> None:
         raise click.exceptions.Exit(1)
 
 
-@click.command("class", short_help="Make the board of a class from its notebooks.")
+@click.command("class", short_help="Show how far the learners of a course are.")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), default="board.html", show_default=True)
 def class_command(folder: Path, out: Path) -> None:
-    """Make the board of a class from the notebooks' folders under FOLDER: who is where, and what fails first.
+    """Write a page that shows, for the learners whose notebooks are in folders under FOLDER, which puzzles they solved
+    and which check fails first.
 
-    Learners are numbered; who sets EXPLORER_COURSE_NAME is named. Beside the board lies a page for each puzzle with the
-    record of its most common first failure, which names nobody.
+    Learners are numbered, and named if they set EXPLORER_COURSE_NAME. Next to it, a page for each puzzle has the record
+    of its most common first failure, without names.
 
     \b
     Examples:

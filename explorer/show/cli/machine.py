@@ -19,11 +19,11 @@ from explorer.show.doctor import as_json, examine
 SIGNS = {"works": "ok", "missing": "--", "broken": "BROKEN"}
 
 
-@click.command("doctor", short_help="Say what works on this machine.")
+@click.command("doctor", short_help="Check the setup of this machine.")
 @click.option("--json", "machine_readable", is_flag=True, help="Print the findings as JSON.")
 def doctor_command(machine_readable: bool) -> None:
-    """Say what works on this machine, and what to do about what does not: compiler, kernels, folders, versions, GPUs,
-    viewer. Builds and runs one small kernel. Exits with 1 where something needed is broken.
+    """Check the C++ compiler, kernels, folders, versions, GPUs and the viewer on this machine, with a hint for each
+    problem. Builds and runs one small kernel. Exits with 1 if something needed is broken.
 
     \b
     Examples:
@@ -44,13 +44,13 @@ def doctor_command(machine_readable: bool) -> None:
     sys.exit(any(finding.state == "broken" for finding in findings))
 
 
-@click.command("cache", short_help="Say how large the kernel cache is, or clear it.")
+@click.command("cache", short_help="Show, verify or clear the cache of built kernels.")
 @click.argument("action", type=click.Choice(["show", "verify", "clear"]), default="show")
-@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="A folder other than the user's own.")
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Another folder than the default.")
 @click.option("--json", "machine_readable", is_flag=True, help="Print as JSON.")
 def cache_command(action: str, folder: Path | None, machine_readable: bool) -> None:
-    """Say where built kernels are kept and how large that is; `verify` them all, and remove what is damaged; or `clear`
-    the folder. Files that are not the cache's own are left alone.
+    """Show where built kernels are cached and how much space they take; `verify` them all, which removes damaged ones;
+    or `clear` the cache. Other files in its folder are left alone.
 
     \b
     Examples:

@@ -15,13 +15,13 @@ from explorer.core.reasons import CATALOGUE
 from explorer.show.cli.progress import wide_enough
 
 
-@click.command("operators", short_help="Say what handles an ATen operator.")
+@click.command("operators", short_help="Show how an ATen operator is decomposed or lowered.")
 @click.argument("name", required=False)
 @click.option("--markdown", is_flag=True, help="Print it as the page docs/handlers.md.")
 @click.option("--library", is_flag=True, help="List the operators that are library calls.")
 def operators_command(name: str | None, markdown: bool, library: bool) -> None:
-    """Say what handles the ATen operator NAME: which decomposition, which lowering, or a library call; without NAME, of
-    every operator that has a rule.
+    """Show how the ATen operator NAME is handled: decomposed, lowered to loops, or called from the library; without
+    NAME, for every operator that is decomposed or lowered.
 
     \b
     Examples:
@@ -85,8 +85,8 @@ def page(found: Sequence[OperatorHandler]) -> str:
 @click.command("reason", short_help="Explain the code of a reason.")
 @click.argument("code", required=False, default="")
 def reason_command(code: str) -> None:
-    """Explain the reason CODE, which stands in brackets in what is printed: what it means and what to do. With a part
-    of a code, or without CODE, list the codes that contain it.
+    """Explain a reason: what it means and what to do. CODE is what is printed in brackets after the reason, such as
+    break.print. With a part of a code, list the codes that contain it; without CODE, list all.
 
     \b
     Examples:

@@ -43,7 +43,7 @@ def lines(record: RecordData, files: Names) -> list[str]:
     found = []
     hows = {compile.id: _how(compile) for compile in record.compiles}
     for function, rows in groupby(record.history, key=lambda row: row.function):
-        found.append(f"compiles of {function}, call by call:")
+        found.append(f"calls of {function}, each with the compile that it used:")
         found += ["  " + _line(row, files, hows) for row in rows]
     return found
 
