@@ -334,9 +334,10 @@ MIXED = {
     "double": lambda x, n: x.double() / max(3, n),
     "half": lambda x, n: x.half() + min(3, n),
     "a size": lambda x, n: x * max(n, len(x)),
+    "returned": lambda x, n: (x, max(n, 3), min(5, n, max(2.5, n)), max(True, n)),
+    "root": lambda x, n: (x * math.sqrt(abs(n)), math.sqrt(n * n), math.sqrt(max(n, 3))),
 }
 REFUSED = {
-    "returned": lambda x, n: (x, max(n, 3)),
     "its type": lambda x, n: x + 1 if type(max(n, 3)) is int else x,
     "of ints": lambda x, n: x.long() * max(n, 3),
     "filled": lambda x, n: torch.full((2,), max(n, 3)) + x[0],
@@ -355,6 +356,31 @@ def test_an_int_or_a_float_beside_floating_point(name, backend):
     nan = [] if backend == "aot_eager" else [[math.nan, 1.0]]  # torch's AOTAutograd sorts what max() is given
     for x in ([1.0], [1.0, 5.0], [-4.0, 1.0], [3.0], *nan, [math.inf]):
         torch.testing.assert_close(compiled(torch.tensor(x)), f(torch.tensor(x)), equal_nan=True)
+
+
+def test_a_root_of_what_is_negative_is_the_programs_error():
+    def f(x):
+        x.add_(1)
+        try:
+            return math.sqrt(x.sum().item()), x + 1
+        except ValueError as error:
+            return x.mul_(2), str(error)
+
+    compiled = explorer.compile(f, fullgraph=True, options={"capture_scalar_outputs": True})
+    for number in (1.0, -4.0, math.nan, 4.0):
+        x, y = torch.tensor([number]), torch.tensor([number])
+        assert str((compiled(y), y)) == str((f(x), x))
+
+
+@pytest.mark.parametrize("value", [len, [].append, torch.nn.Linear(2, 2), 3, None, torch.float32, math, Config])
+def test_iteration_over_what_has_none_is_the_programs_error(value):
+    def f(x):
+        try:
+            return [x for _ in value]
+        except TypeError as error:
+            return x + 1, str(error)
+
+    assert str(explorer.compile(f, fullgraph=True)(torch.ones(2))) == str(f(torch.ones(2)))
 
 
 @pytest.mark.parametrize("name", REFUSED)

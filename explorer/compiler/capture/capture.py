@@ -117,7 +117,7 @@ def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | No
     place = _break(t, frame, known.why, known.stack, known.where) if known is not None else None
     if place is not None and _is_forbidden(given, place):
         raise FullGraphError(place)
-    untouched = t.tape.calls == 0 and not t.effects.changes
+    untouched = t.tape.calls == 0 and not (t.effects.changes and t.decoded)
     try:
         if place is None:
             compiled_bytecode = returning(t, frame)

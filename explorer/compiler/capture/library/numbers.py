@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.messages import is_checked_later
 from explorer.compiler.capture.model import binary, compare
 from explorer.compiler.capture.rules import each, positional, positional_each, table
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
@@ -270,6 +271,20 @@ def _rounded(function: Callable[..., object], t: Tracer, args: list[Value], kwar
     return t.from_python(t.python(function, *plain, **{k: v.known(t) for k, v in kwargs.items()}))
 
 
+@positional(math.sqrt)
+def _sqrt(t: Tracer, value: Value) -> Value:
+    """math.sqrt(value); that a number which only the graph knows is not negative is checked after it."""
+    if isinstance(value, NumberValue):
+        number = t.from_python(float).call(t, [value], {})
+        not_negative = compare(t, ">=", number, Constant(0.0))
+        is_known = not isinstance(not_negative, NumberValue) and not_negative.truth(t)
+        if is_known or is_checked_later(t, not_negative, ValueError, ("math domain error",)):
+            return on_numbers(t, torch.sym_sqrt, number)
+    elif isinstance(value, (SizeValue, FloatValue)):
+        return computed(t, math.sqrt, value)
+    return t.from_python(t.python(math.sqrt, value.known(t)))
+
+
 @positional(divmod)
 def _divmod(t: Tracer, left: Value, right: Value) -> Value:
     """(left // right, left % right)."""
@@ -322,17 +337,17 @@ def _extreme(
             return default
         t.python(function, ())
     symbolic = any(isinstance(i, SizeValue) for i in items) and all(map(is_number, items))
-    mixed = any(isinstance(i, IntOrFloat) for i in items)
-    kinds = ({int, float} if mixed else {i.python_type() for i in items}) if key is None and symbolic else set()
+    mixed = key is None and symbolic and any(isinstance(i, IntOrFloat) for i in items)
+    kinds = {i.python_type() for i in items} if key is None and symbolic and not mixed else set()
     torch_function = torch.sym_min if function is min else torch.sym_max
     if len(kinds) == 1:
         return functools.reduce(lambda a, b: on_numbers(t, torch_function, a, b), items)
     in_graph = any(isinstance(i, NumberValue) for i in items) and not any(isinstance(i, FloatValue) for i in items)
-    if kinds == {int, float} and in_graph:
+    if mixed or {float} < kinds <= {int, float, bool} and in_graph:
         floats = [t.from_python(float).call(t, [item], {}) for item in items]
         best = functools.reduce(lambda a, b: on_numbers(t, torch_function, a, b), floats)
         assert isinstance(best, NumberValue)
-        return IntOrFloat(best.sym, best.node)
+        return IntOrFloat(best, function, items)
     copies = all(map(_is_number_tensor, items)) and len({(i.fake.dtype, i.fake.requires_grad) for i in items}) == 1  # type: ignore[attr-defined]
     if key is None and copies and (torch.is_grad_enabled() or not items[0].fake.requires_grad):  # type: ignore[attr-defined]
         return functools.reduce(lambda a, b: _chosen(t, symbol, a, b), items)

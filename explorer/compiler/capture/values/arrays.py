@@ -25,7 +25,7 @@ from explorer.compiler.capture.guards import TypeIs, same_number
 from explorer.compiler.capture.operator_checks import memory_of
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
-from explorer.compiler.capture.values.constant import Constant, SizeValue, is_unbacked
+from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, is_unbacked
 from explorer.compiler.capture.values.iterators import SequenceIterator
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import lacks
@@ -552,7 +552,7 @@ def _argument(t: Tracer, value: Value) -> tuple[object, object, object]:
     if isinstance(value, DictValue):
         unsupported(reasons.NUMPY, "a dictionary as an argument")
     try:
-        real = value.real()
+        real = value.known(t) if isinstance(value, FloatValue) else value.real()
     except NotConstant:
         unsupported(reasons.NUMPY, f"{value.describe()} as an argument")
     if isinstance(real, np.generic):

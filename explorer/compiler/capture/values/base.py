@@ -28,7 +28,7 @@ from explorer.compiler.capture.guards import IsObject, TypeIs
 from explorer.compiler.capture.tape import Place, Tape
 from explorer.compiler.capture.torch_state import Switched, TorchState
 from explorer.compiler.config import Config
-from explorer.core.classes import is_written_in_c
+from explorer.core.classes import is_written_in_c, name_in_messages
 from explorer.core.files import is_standard
 from explorer.core.origin import origins
 from explorer.core.reasons import unsupported
@@ -197,6 +197,9 @@ class Value:
 
     def iterate(self, t: Tracer) -> Value:
         """The iterator over the value: a value with `next`."""
+        kind = self.python_type()
+        if not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
+            t.raise_(TypeError, f"'{name_in_messages(kind)}' object is not iterable")
         unsupported(reasons.OPERATION, f"iteration over {self.describe()}")
 
     def overrides(self, t: Tracer, *names: str) -> bool:

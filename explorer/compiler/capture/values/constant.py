@@ -323,7 +323,12 @@ class NumberValue(SizeValue):
 
 class IntOrFloat(NumberValue):
     """One of several such numbers, of which some are ints and some floats. The graph has it as a float, which floating
-    point tensors do not tell from an int in arithmetic; for everything else the graph ends."""
+    point tensors do not tell from an int in arithmetic; Python makes it of the numbers again. For everything else the
+    graph ends."""
+
+    def __init__(self, best: NumberValue, function: Callable[..., object], of: Sequence[Value]) -> None:
+        super().__init__(best.sym, best.node)
+        self.function, self.of = function, of
 
     def python_type(self) -> type:
         unsupported(reasons.ITEM, f"whether {self.describe()} is an int or a float")
@@ -332,7 +337,7 @@ class IntOrFloat(NumberValue):
         return NumberValue(self.sym, self.node)
 
     def reconstruct(self, r: Reconstructor) -> None:
-        self.python_type()
+        r.call(self.function, self.of)
 
 
 class FloatValue(Value):
