@@ -696,3 +696,22 @@ def test_the_output_of_a_plain_cell_is_small_in_the_notebook(shell: Shell, optio
         assert not whole.cut and held.glance == whole.glance
         cut.append(held.cut)
     assert any(cut)
+
+
+WATCHED = """import explorer
+with explorer.watch(live=True) as log:
+    fast = explorer.compile(lambda x, n: torch.softmax((x * n).cumsum(0), -1).sum())
+    for n in range(1, 32):
+        fast(torch.randn(n, 4, requires_grad=True), float(n)).backward()
+display(log)"""
+
+
+def test_a_watch_that_the_same_cell_shows_is_in_the_notebook_once(shell: Shell) -> None:
+    done = shell.run(WATCHED)
+    assert done.success
+    last = done.shown[-1], done.outputs[-1]
+    assert last[-1].data == {"text/plain": "watch: the record is shown above"}
+    outputs = [nbformat.v4.new_output("display_data", data=each.data, metadata=each.metadata) for each in last]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(WATCHED, outputs=outputs)])
+    assert len(nbformat.writes(notebook).encode()) <= MOST_ON_DISK
+    assert data.MIME in shell.run("display(log)").outputs[-1].data

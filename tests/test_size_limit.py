@@ -1,7 +1,7 @@
 """Records too large for a notebook are cut, and say so; the record itself stays whole."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -203,3 +203,52 @@ def test_texts_of_a_comparison_are_cut_where_they_are_too_long() -> None:
     long, short = cut.methods[0].views
     left = 5_000 - (len(long.text.lines) - 1)
     assert long.text.lines[-1].text == f"... {left} lines omitted" and short == method.views[1]
+
+
+def full(value: object, generator: random.Random) -> Any:
+    """A value of the same type that takes much room, also compressed."""
+    match value:
+        case str():
+            return generator.randbytes(30_000).hex()
+        case dict():
+            added = {generator.randbytes(20).hex(): generator.choice([*value.values()]) for _ in range(1500)}
+            return {**value, **added}
+        case tuple():
+            changed = [each for each in value if isinstance(each, msgspec.Struct)]
+            if not changed:
+                return (*value, *(generator.randbytes(20).hex() for _ in range(1500)))
+            names = changed[0].__struct_fields__
+            texts = [name for name in names if isinstance(getattr(changed[0], name), str)]
+            return tuple(
+                msgspec.structs.replace(each, **{name: generator.randbytes(30).hex() for name in texts})
+                for each in (*value, *generator.choices(changed, k=max(100_000 // size(changed[0]), 20)))
+            )
+    return value
+
+
+def variants(value: Any, generator: random.Random) -> Iterator[tuple[str, Any]]:
+    """The data with one field after the other filled, in each kind of structure of which it has one."""
+    for name in value.__struct_fields__:
+        held = getattr(value, name)
+        first = held[0] if isinstance(held, tuple) and held else ""
+        if held and isinstance(held, str | dict) or first and isinstance(first, str | msgspec.Struct):
+            yield name, msgspec.structs.replace(value, **{name: full(held, generator)})
+        inside = held[0] if isinstance(held, tuple) and held else held
+        if isinstance(inside, data.Data):
+            for field, made in variants(inside, generator):
+                filled = (made, *held[1:]) if isinstance(held, tuple) else made
+                yield f"{name}.{field}", msgspec.structs.replace(value, **{name: filled})
+
+
+def test_whatever_field_is_full_an_output_fits() -> None:
+    generator = random.Random(0)
+    seen = set()
+    for name, filled in variants(sample(), generator):
+        record = Record(filled)
+        bundle, _ = record._repr_mimebundle_()
+        assert on_disk(bundle) <= MOST_ON_DISK, (name, on_disk(bundle))
+        cut = unpacked(bundle[data.MIME])
+        assert cut == record.data or cut.cut and "not all is here" in cut.notes[-1], name
+        assert cut.compiles, name
+        seen.add(name)
+    assert {"error", "compiles", "compiles.stages.body.lines", "errors", "history"} < seen

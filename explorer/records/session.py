@@ -481,7 +481,7 @@ class Record:
         return bundle, {data.MIME: {"live": self.live}} if self.live else {}
 
 
-MOST_HTML, MOST_PLAIN, AROUND = 7000, 3000, 700
+MOST_HTML, MOST_PLAIN, AROUND = 7000, 3000, 1200
 """Bytes in a notebook's file of a record's page without scripts and of its text, about, and of what holds them."""
 
 
@@ -514,12 +514,14 @@ def _head(shown: data.RecordData) -> dict[str, Any]:
     timing = shown.timing
     if timing is not None:
         timing = data.TimingData(
-            tuple(data.SamplesData(each.name, each.median, each.spread, ()) for each in timing.contestants)
+            tuple(
+                data.SamplesData(shortened(each.name), each.median, each.spread, ()) for each in timing.contestants[:10]
+            )
         )
     head = {
         "title": shortened(shown.title, 500),
-        "created": shown.created,
-        "engine": shown.engine,
+        "created": shortened(shown.created),
+        "engine": shortened(shown.engine),
         "error": shortened(shown.error, 500),
         "compiles": [{"started": each.started} for each in shown.compiles[:1]],
         "timing": timing,

@@ -53,6 +53,9 @@ class LiveView(Protocol):
     def finish(self, record: data.RecordData) -> None:
         """Show the final record."""
 
+    def is_above(self) -> bool:
+        """Whether it is in the cell that runs, which is to hold the record once."""
+
 
 class Watch:
     """A context manager. Inside it the program runs as it would without; `record` is what was seen so far, and
@@ -118,6 +121,8 @@ class Watch:
         return repr(self.record)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        if self._view is not None and self._view.is_above():
+            return {"text/plain": f"{self.title}: the record is shown above"}, {}
         return self.record._repr_mimebundle_(include, exclude)
 
     def _data(self) -> data.RecordData:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import torch
+from IPython import get_ipython
 
 from explorer.compiler.autograd import CLEANUP
 from explorer.compiler.capture import optimize
@@ -354,6 +355,12 @@ class Live:
 WHY_NOT = "a watched program is not run again"
 
 
+def _cell() -> int | None:
+    """The number of the cell that runs."""
+    shell = get_ipython()
+    return None if shell is None else shell.execution_count
+
+
 class WatchOutput:
     """The output of a cell in which a watch began."""
 
@@ -362,6 +369,10 @@ class WatchOutput:
         self._output = Output(title, "", panes, self.live.widget.say, self.live.widget.model_id)
         self.live.begin(self._output)
         self.progress: Progress = self._output.progress
+        self._cell = _cell()
+
+    def is_above(self) -> bool:
+        return self._cell is not None and self._cell == _cell()
 
     def show(self, record: data.RecordData) -> None:
         self.live.widget.say(protocol.Whole(for_page(with_glance(record, whole=bool(record.compiles)))))
@@ -395,6 +406,9 @@ class WhenCompiled:
 
     def finish(self, record: data.RecordData) -> None:
         """Nothing: the cell says when it has ended, and whether this is what it shows."""
+
+    def is_above(self) -> bool:
+        return False
 
     def end(self, record: data.RecordData) -> Live:
         there = self._there()

@@ -115,7 +115,8 @@ def fragment(record: RecordData, most: int = MOST) -> str:
     parts, omitted = [], 0
     for heading, shown in _shown(record):
         lines = shown.splitlines()
-        kept = lines_on_disk([escape(line, quote=False) for line in lines], most)
+        around = on_disk(escape(heading))
+        kept = lines_on_disk([escape(line, quote=False) for line in lines], most - around)
         omitted += len(lines) - kept
         if kept:
             made = f"<pre>{escape(chr(10).join(lines[:kept]), quote=False)}</pre>"

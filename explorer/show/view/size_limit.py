@@ -6,6 +6,7 @@ there is room, and a note names the rest.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
 import json
@@ -93,6 +94,10 @@ class Room:
         return fits
 
 
+EVERY = 1 << 62
+APART = ((EVERY, EVERY), (4000, EVERY), (1000, EVERY), (1000, 200), (250, 50))
+"""The limits tried for what is in no part, until it leaves room for parts: characters of a text, items of a list."""
+
 DENSEST = 100
 """Bytes of a record's JSON that fit into one byte, compressed, at most: no more are tried."""
 
@@ -105,10 +110,17 @@ def within_size_limit(record: data.RecordData, most: int = MOST_BYTES, *, packed
     if _measured(encoded, packed) <= most:
         return record
     said = f"The record has {len(encoded) / 1e6:.1f} MB, more than a notebook is to hold"
-    parts = sorted(_parts(record), key=lambda part: part.rank)
-    every = {(part.owner, part.field): _emptied(part.value) for part in parts}
+    whole = record
+    for longest, items in APART:
+        record = _brief(whole, longest, items)
+        parts = sorted(_parts(record), key=lambda part: part.rank)
+        every = {(part.owner, part.field): _emptied(part.value) for part in parts}
+        note = said if longest == EVERY else f"{said}; texts and lists in it are cut"
+        least = data.encoded(_shortened(record, every, note, parts))
+        if _measured(least, packed) <= most * 3 // 4:
+            break
     room = Room(most, packed)
-    room.take(data.encoded(_shortened(record, every, said, parts)))
+    room.take(least)
     instead, kept = dict(every), []
     for part in parts:
         for shorter in _shorter(part.value):
@@ -116,16 +128,19 @@ def within_size_limit(record: data.RecordData, most: int = MOST_BYTES, *, packed
                 instead[part.owner, part.field] = shorter
                 kept.append(part)
                 break
-    while True:
-        left = [part for part in parts if instead[part.owner, part.field] is not part.value]
-        cut = _shortened(record, instead, said, left)
-        if _measured(data.encoded(cut), packed) <= most:
-            return cut
-        if not kept:
-            return _few(cut, most, packed)
-        for part in kept[-max(len(kept) // 10, 1) :]:
-            instead[part.owner, part.field] = every[part.owner, part.field]
-        del kept[-max(len(kept) // 10, 1) :]
+
+    def with_first(count: int) -> data.RecordData:
+        here = {**instead, **{(part.owner, part.field): every[part.owner, part.field] for part in kept[count:]}}
+        left = [part for part in parts if here[part.owner, part.field] is not part.value]
+        return _shortened(record, here, note, left)
+
+    def is_large(count: int) -> bool:
+        return _measured(data.encoded(with_first(count)), packed) > most
+
+    count = len(kept)
+    if is_large(count):
+        count = bisect.bisect_left(range(1, count), True, key=is_large)
+    return with_first(count) if count else _few(with_first(0), most, packed)
 
 
 def all_within(records: Sequence[data.RecordData], most: int) -> tuple[data.RecordData, ...]:
@@ -215,14 +230,14 @@ NAMED = {name: rank for rank, (name, _) in enumerate(WORTH)}
 WITH_PARTS: tuple[type[data.Data], ...] = (data.TimingData, *{kind for kind, _ in RANKS})
 
 
-def _emptied(value: object) -> Any:
+def _emptied(value: object) -> object:
     """What a field holds whose content is omitted."""
     if isinstance(value, data.TextData):
-        return _cut(value, 0)
+        return _brief(_cut(value, 0), *APART[-1])
     return type(value)() if isinstance(value, (tuple, dict, str)) else None
 
 
-def _shorter(value: object) -> Iterator[Any]:
+def _shorter(value: object) -> Iterator[object]:
     """The value, and then shorter ones of its kind."""
     yield value
     if isinstance(value, data.TextData):
@@ -260,14 +275,40 @@ def _replaced(value: object, instead: dict[tuple[int, str], object]) -> Any:
 
 
 def _few(record: data.RecordData, most: int, packed: bool) -> data.RecordData:
-    """A record of so many compiles that not even their names fit, with the first of them."""
-    compiles, note = record.compiles, record.notes[-1]
-    cut = record
-    while compiles and _measured(data.encoded(cut), packed) > most:
+    """A record of so many compiles that not even their names fit, with the first of them; and where none is left, with
+    less and less of each text and list."""
+    compiles, *notes, note = record.compiles, *record.notes
+    (longest, items), cut = APART[-1], record
+    while _measured(data.encoded(cut), packed) > most and longest:
+        if not compiles:
+            longest, items = longest // 4, items // 4
         compiles = compiles[: len(compiles) // 2]
         more = f"{note} Of {len(record.compiles)} compiles, the first {len(compiles)} are here."
-        cut = msgspec.structs.replace(record, compiles=compiles, notes=(*record.notes[:-1], more))
+        rest = msgspec.structs.replace(record, compiles=compiles, notes=tuple(notes))
+        rest = rest if compiles else _brief(rest, longest, items)
+        cut = msgspec.structs.replace(rest, notes=(*rest.notes, more))
     return cut
+
+
+def _brief(value: object, longest: int, items: int) -> Any:
+    """The same data with its texts and lists as short, but for those that are parts, and for the list of compiles."""
+    if isinstance(value, str):
+        return value if len(value) <= longest else f"{value[:longest]}..."
+    if isinstance(value, tuple):
+        return tuple(_brief(item, longest, items) for item in value[:items])
+    if isinstance(value, dict):
+        kept = itertools.islice(value.items(), items)
+        return {_brief(key, longest, items): _brief(item, longest, items) for key, item in kept}
+    if not isinstance(value, data.Data | data.LineData):
+        return value
+    changed = {}
+    for name in value.__struct_fields__:
+        held = getattr(value, name)
+        if name == "compiles" and isinstance(value, data.RecordData):
+            changed[name] = tuple(_brief(item, longest, items) for item in held)
+        elif (type(value), name) not in RANKS:
+            changed[name] = _brief(held, longest, items)
+    return msgspec.structs.replace(value, **changed)
 
 
 def _cut(text: data.TextData, lines: int) -> data.TextData:
