@@ -207,3 +207,51 @@ def test_a_function_may_write_what_it_makes_and_saves():
 
 def compiled(f):
     return explorer.compile(f, backend="eager", fullgraph=True)
+
+
+class Heard(torch.Tensor):
+    """Hears of each call of torch on it."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        LOG.append(function.__name__)
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+class Named(torch.Tensor):
+    """Answers nothing itself."""
+
+
+class Typed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, by):
+        ctx.save_for_backward(x)
+        return x * x * (by if type(x) is torch.Tensor else by + 1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x * len(type(x).__name__), None
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("kind", [Heard, Named, torch.Tensor])
+def test_methods_see_the_class_of_what_they_are_given(kind, training):
+    def inside(x):
+        return Typed.apply(2 - x.as_subclass(kind), 3)
+
+    def given(x):
+        return Typed.apply(x, 3)
+
+    for function in (inside, given):
+        found = []
+        for run in (function, explorer.compile(function)):
+            LOG.clear()
+            x = torch.tensor([0.5, 1.5], requires_grad=training).as_subclass(
+                kind if function is given else torch.Tensor
+            )
+            y = run(x)
+            found.append(str((type(y), y.tolist(), LOG)))
+            if training:
+                found[-1] += str(torch.autograd.grad(y.sum(), x))
+        assert found[0] == found[1]

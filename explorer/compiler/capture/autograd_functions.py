@@ -20,6 +20,7 @@ from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, 
 from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, is_plain
 from explorer.compiler.capture.values.functions import BuiltinValue, FunctionValue
 from explorer.compiler.capture.values.objects import ObjectValue, is_library, is_steady, look_up
+from explorer.compiler.capture.values.overrides import overrides_torch
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake
 from explorer.core.reasons import unsupported
@@ -52,6 +53,9 @@ def evaluated(t: Tracer, cls: type, args: list[Value]) -> Value:
     context = FunctionContext(needs)
     if not torch.is_grad_enabled() or not any(needs):
         return _forward(t, cls, context, args)
+    for tensor in tensors:
+        if overrides_torch(t, tensor.cls):  # the bodies are of plain tensors
+            _refuse(cls, "is given a tensor of", tensor.cls.__name__)
     outputs: list[Value] = []
 
     def forward(given: list[Value], named: dict[str, Value]) -> Value:
@@ -189,6 +193,8 @@ def guard_reads(t: Tracer, cls: type, args: list[Value]) -> None:
     for arg in args:
         if not isinstance(arg, TensorValue):
             _check(t, arg, "an argument", set())
+        elif overrides_torch(t, arg.cls):
+            _refuse(cls, "is given a tensor of", arg.cls.__name__)
     _class(t, cls, set())
 
 
@@ -288,7 +294,7 @@ def _is_trusted(held: object) -> bool:
 
 
 def _refuse(where: object, does: str, name: str) -> NoReturn:
-    owner = getattr(where, "name", None) or getattr(where, "__name__", "a torch.autograd.Function")
+    owner = getattr(where, "__name__", None) or getattr(where, "name", "a torch.autograd.Function")
     unsupported(reasons.CUSTOM_FUNCTION, f"{owner} {does} {name}")
 
 
