@@ -180,7 +180,7 @@ def test_a_long_run_is_cut_and_counted(monkeypatch) -> None:
 
 
 def test_nothing_is_described_where_nobody_records(monkeypatch) -> None:
-    from explorer.compiler.capture.steps import StepRecorder
+    from explorer.compiler.capture.tracer import StepRecorder
 
     def refuse(*args: object) -> None:
         raise AssertionError("described a step")

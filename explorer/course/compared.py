@@ -99,12 +99,9 @@ def agree(
             with contextlib.redirect_stdout(io.StringIO()):
                 expected = right(*copies(args))
             if differs := position(yours(*copies(args)), expected):
-                shown = f" {args[0].tolist()}" if len(args) == 1 and _is_small(args[0]) else ""
+                one = args[0] if len(args) == 1 and isinstance(args[0], torch.Tensor) and args[0].dim() == 1 else None
+                shown = f" {one.tolist()}" if one is not None and 1 < len(one) <= FEW else ""
                 answer.fail(f"{name + ': ' if name else ''}on {label}{shown}, {differs}")
-
-
-def _is_small(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and value.dim() == 1 and 1 < len(value) <= FEW
 
 
 def copies(args: tuple[object, ...]) -> tuple[Any, ...]:

@@ -444,7 +444,8 @@ class Observed:
             return None
         entrants = [Entrant("eager", self.eager), Entrant("explorer", self.ours, self.compile_seconds)]
         if stock is not None:
-            entrants.append(Entrant("stock", stock.contestant, stock.cold_seconds, _note(stock)))
+            note = f"{count(stock.breaks, 'break')}, {duration(stock.warm_seconds)} with full caches"
+            entrants.append(Entrant("stock", stock.contestant, stock.cold_seconds, note))
         return measure(entrants, {"explorer": self.accuracy}, self.recorder, budget, self.asked.progress, self.timed)
 
     def record(self, measured: Measured | None = None) -> Record:
@@ -544,10 +545,6 @@ def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare
 
 
 NO_KERNELS = "no kernel that runs on the CPU was made"
-
-
-def _note(stock: Stock) -> str:
-    return f"{count(stock.breaks, 'break')}, {duration(stock.warm_seconds)} with full caches"
 
 
 GuardCosts = Mapping[str, tuple[float, tuple[data.GuardCostData, ...]]]

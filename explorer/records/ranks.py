@@ -69,12 +69,13 @@ class Ranks:
     def _within(self, room: int) -> RanksData:
         shown = _first(self.data, len(self.data.ranks), len(self.data.compiles))
         ranks, compiles = len(shown.ranks), len(shown.compiles)
-        while (left := room - _without_records(shown)) < 0 and (ranks, compiles) > (1, 0):
+        replace = msgspec.structs.replace
+        while (left := room - packed_size(replace(shown, records=()))) < 0 and (ranks, compiles) > (1, 0):
             ranks, compiles = (ranks // 2, compiles) if ranks > FEWEST else (ranks, compiles // 2)
             shown = _first(self.data, ranks, compiles)
         kept = max(left, 0) // WORTH_KEEPING
         while True:
-            whole = msgspec.structs.replace(shown, records=all_within(shown.records[:kept], left))
+            whole = replace(shown, records=all_within(shown.records[:kept], left))
             if not kept or packed_size(whole) <= room:
                 return whole
             kept //= 2
@@ -88,10 +89,6 @@ WORTH_KEEPING = 3000
 
 MOST_MISSING = 1000
 """Ranks without a log that an output names."""
-
-
-def _without_records(data: RanksData) -> int:
-    return packed_size(msgspec.structs.replace(data, records=()))
 
 
 def _first(data: RanksData, ranks: int, compiles: int) -> RanksData:

@@ -615,7 +615,7 @@ class Checks:
             case TypeOf(base):
                 return build.type_of(self.manager(base), name, example)
             case Returned(base, method):
-                return build.computed(self.manager(base), _caller(method), name, example)
+                return build.computed(self.manager(base), lambda value: getattr(value, method)(), name, example)
             case Listed(base, part):
                 return build.computed(self.manager(base), _lister(part), name, example)
             case AsTensor(base):
@@ -770,10 +770,6 @@ def instance_dict(value: object) -> dict[str, object] | None:
 def _is_members(source: Source, value: object) -> bool:
     """Whether it is the dictionary of a class, which Python shows through a proxy alone."""
     return isinstance(source, Attr) and source.attribute == "__dict__" and isinstance(value, types.MappingProxyType)
-
-
-def _caller(method: str) -> Callable[[object], object]:
-    return lambda value: getattr(value, method)()
 
 
 def _lister(part: str) -> Callable[[object], object]:

@@ -198,17 +198,14 @@ def _kernel(
     unaligned = tuple(
         argument.name
         for argument in part.arguments
-        if (buffer := buffers.get(argument.buffer or "")) is not None and _inside_another(buffer)
+        if (buffer := buffers.get(argument.buffer or "")) is not None
+        and buffer.kind == "extern"
+        and buffer.alias_of is not None  # a view that a library call made may start anywhere in its storage
     )
     return TritonKernel(
         id, name, source, part.arguments, moved, computed, item.origins, part.loops, part.tiled,
         part.types, part.blocks, part.programs, part.warps, part.asserts, unaligned,
     )  # fmt: skip
-
-
-def _inside_another(buffer: Buffer) -> bool:
-    """Whether a library call made the buffer as a view, which may start anywhere in its storage."""
-    return buffer.kind == "extern" and buffer.alias_of is not None
 
 
 def _names(made: Iterable[tuple[FusedKernel, KernelBody, list[TritonFunction], list[Workspace]]]) -> dict[object, str]:

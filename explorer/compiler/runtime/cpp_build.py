@@ -309,17 +309,13 @@ def units(generated: Generated) -> list[Text]:
     return [Text(tuple(lines), "cpp") for lines in texts]
 
 
-def _flags(generated: Generated, compiler: Compiler) -> tuple[str, ...]:
-    return (*generated.options.cpp_flags, *machine_flags(), compiler.threads, *FLAGS)
-
-
 def _program(plan: _Plan) -> Program:
     """The loaded program; a library from the cache only where it is as it was made. Raises OSError where the folder
     does not serve."""
     generated, compiler, folder = plan.generated, plan.compiler, plan.folder
     texts = units(generated)
     sources = [f"{text}\n".encode() for text in texts]
-    flags = _flags(generated, compiler)
+    flags = (*generated.options.cpp_flags, *machine_flags(), compiler.threads, *FLAGS)
     made_with = (*compiler.words, *compiler.identity, processor(), *flags, *openmp_library())
     name = hashlib.sha256("\0".join(made_with).encode() + b"\0".join(sources)).hexdigest()[:32]
     target = folder / f"{name}.so"

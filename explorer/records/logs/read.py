@@ -135,7 +135,8 @@ def read(path: Path) -> tuple[RecordData, ...]:
     files = sorted(islice(path.rglob("*"), MOST_FILES + 1))
     if len(files) > MOST_FILES:
         raise LogError(f"{path} holds over {MOST_FILES} files: expected the folder that TORCH_TRACE named")
-    logs = [each for each in files if each.is_file() and _inside(each, path) and _is_trace(each)]
+    inside = (each for each in files if each.is_file() and each.resolve().is_relative_to(path.resolve()))
+    logs = [each for each in inside if _is_trace(each)]
     if logs:
         return tuple(sorted(chain.from_iterable(map(_traces, logs)), key=_order))
     if any(models(path)):
@@ -181,10 +182,6 @@ def _lines(path: Path) -> Iterator[str]:
                 yield line.decode(errors="replace")
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             yield f"(the archive is damaged from here on: {error})\n"
-
-
-def _inside(path: Path, folder: Path) -> bool:
-    return path.resolve().is_relative_to(folder.resolve())
 
 
 def _order(record: RecordData) -> tuple[int, str]:

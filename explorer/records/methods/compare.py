@@ -384,13 +384,10 @@ def _timed(found: list[MethodData], calls: Mapping[str, tuple[Runnable, Variant]
     with _quiet([]):
         samples = interleave(runs, budget=SECONDS_OF_TIMING)
     return [
-        each if each.name not in samples else _with_times(each, samples[each.name].median, samples[each.name].spread)
+        each if (of := samples.get(each.name)) is None
+        else msgspec.structs.replace(each, seconds=of.median, spread=of.spread)
         for each in found
-    ]
-
-
-def _with_times(data: MethodData, seconds: float, spread: float) -> MethodData:
-    return msgspec.structs.replace(data, seconds=seconds, spread=spread)
+    ]  # fmt: skip
 
 
 def _own(fn: Callable[..., object]) -> Callable[..., Any]:

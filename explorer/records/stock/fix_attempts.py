@@ -49,7 +49,7 @@ class FixAttempt:
     def outcome(self, each: data.BreakData) -> str:
         """Whether it helps against one break."""
         where = ", ".join(compile.id for compile in self.compiles)
-        left = _lines(self.compiles)
+        left = {_line(each) for compile in self.compiles for each in compile.breaks}
         elsewhere = sorted(line for line in left - self.before)
         if self.failure:
             return f"it does not help: the compile then fails: {self.failure}"
@@ -61,10 +61,6 @@ class FixAttempt:
             return f"it does not help: the graph no longer breaks here, {self.against}"
         more = f" ({count(len(self.before), 'break')} without it, {len(left)} with it)" if left else ""
         return f"it helps: the graph no longer breaks here{more} (see {where}); {self.against}"
-
-
-def _lines(compiles: Sequence[data.CompileData]) -> frozenset[str]:
-    return frozenset(_line(each) for compile in compiles for each in compile.breaks)
 
 
 @dataclass(frozen=True)

@@ -245,17 +245,14 @@ def unstated_reason(pair: StockPair) -> data.WhyData:
         return made(TEMPLATE, "the C++ backend does not take these loops into the template")
     if not pair.vertical and "OuterLoopFusedSchedulerNode" in kinds:
         return made(OUTER_GROUP)
-    if not pair.vertical and _crowded(pair):
+    size = len(first.get_nodes()) + len(second.get_nodes())
+    if not pair.vertical and size > config.cpp.max_horizontal_fusion_size:
         return made(reasons.TOO_LARGE, detail(pair, reasons.TOO_LARGE))
     if pair.vertical and first.is_reduction() and not _same_rows(pair):
         return made(reasons.REDUCTION_FIRST, detail(pair, reasons.ITERATION_SPACE))
     if pair.vertical and "OuterLoopFusedSchedulerNode" in kinds:
         return made(OUTER_GROUP, detail(pair, reasons.ITERATION_SPACE))
     return made(reasons.ITERATION_SPACE, detail(pair, reasons.ITERATION_SPACE))
-
-
-def _crowded(pair: StockPair) -> bool:
-    return len(pair.first.get_nodes()) + len(pair.second.get_nodes()) > config.cpp.max_horizontal_fusion_size
 
 
 def _same_rows(pair: StockPair) -> bool:

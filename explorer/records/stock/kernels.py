@@ -243,7 +243,7 @@ def _kernel_text(
             origins = _causes(around)
             compile.infer(EQUAL_LINES, f"{id}:{number}")
         if not origins and text.strip():
-            origins = (BOILERPLATE,) if _is_frame(text) else operations
+            origins = (BOILERPLATE,) if text.lstrip().startswith(_FRAME) else operations
         lines.append(data.LineData(text, f"{id}:{number}", origins))
     return data.TextData(tuple(lines), "cpp" if language == "cpp" else "python")
 
@@ -269,11 +269,7 @@ _FRAME = (
     "inductor_cpu_",
     "std::atomic<int> inductor",
 )
-
-
-def _is_frame(text: str) -> bool:
-    """Lines that every kernel of stock has."""
-    return text.lstrip().startswith(_FRAME)
+"""How lines begin that every kernel of stock has."""
 
 
 def _wrapper_text(compile: Compile, half: Half, text: str) -> data.TextData:
