@@ -60,7 +60,8 @@ WHOLE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "integers": (lambda a: (a & 1, a << 2, ~a, a / 2, a.mean(), np.sin(a)), (PLACES,)),
     "reductions": (lambda a: (a.sum(), a.mean(0), np.max(a), a.argmax(), a.std(ddof=1), np.any(a), a.cumsum(1)), (X,)),
     "the truth of one number": (
-        lambda a: (a * 2, bool((a > 0).all()), bool(np.array([a[0, 0]])), bool(a.sum()), bool(np.isnan(a).any())), (X,)
+        lambda a: (a * 2, bool((a > 0).all()), bool(np.array([a[0, 0]])), bool(a.sum()), bool(np.isnan(a).any())),
+        (X,),
     ),
     "scalars": (lambda a: (a[1, 2], a.sum() * 2, np.float32(a.sum()), a.sum(dtype=np.float32)), (X,)),
     "shapes": (lambda a: (a.reshape(3, 2), a.T, a[None], a[..., 0], np.squeeze(a), a.ravel(), a.flatten()), (X,)),
@@ -517,3 +518,35 @@ def test_complex_numbers_have_an_order_in_numpy_alone(order: str, written: bool)
     given = [torch.tensor([1 + 2j, 3 - 1j, 1 + 1j]) for _ in range(2)]
     check_same(explorer.compile(function)(given[0]), function(given[1]))
     assert torch.equal(*given)
+
+
+REVERSED = {
+    "one dimension": lambda a: np.sin(a)[::-1],
+    "another step": lambda a: np.sin(a)[:, ::-2][::-1, ::-1].copy(),
+    "both": lambda a: np.exp(a)[::-1, ::-1],
+    "turned": lambda a: np.exp(a)[::-1].T,
+    "back again": lambda a: np.exp(a)[::-1][::-1],
+    "computed from it": lambda a: np.exp(a)[::-1] * 2,
+    "copied": lambda a: np.exp(a)[:, ::-1].copy(),
+    "flip": lambda a: np.flip(np.cos(a), 1),
+    "a row": lambda a: np.cos(a)[::-1][0],
+    "joined": lambda a: np.concatenate([a, a])[::-1],
+}
+TO_TORCH = {
+    "from_numpy": torch.from_numpy, "as_tensor": torch.as_tensor, "tensor": torch.tensor,
+    "after a break": lambda a: (print(end=""), torch.from_numpy(a[::-1]))[1], "itself": lambda a: a,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("taken", TO_TORCH)
+@pytest.mark.parametrize("name", REVERSED)
+def test_arrays_in_reverse_lie_as_in_numpy(name, taken):
+    function = lambda a: TO_TORCH[taken](REVERSED[name](a))  # noqa: E731
+    found = []
+    for run in (function, explorer.compile(function)):
+        try:
+            made = run(np.arange(12.0).reshape(3, 4))
+            found.append(str((made, made.strides if isinstance(made, np.ndarray) else made.stride())))
+        except ValueError as error:
+            found.append(str(error))
+    assert found[0] == found[1]

@@ -22,7 +22,7 @@ from explorer.compiler.capture.guards import Equals
 from explorer.compiler.capture.messages import is_checked_later
 from explorer.compiler.capture.operator_checks import memory_of
 from explorer.compiler.capture.rules import CALLS, breaks, each, existing, positional, table
-from explorer.compiler.capture.values.arrays import ArrayValue, tensor_of_array
+from explorer.compiler.capture.values.arrays import ArrayValue, as_given_to_torch, tensor_of_array
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, as_computed
 from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue, CompiledValue, PartialValue
@@ -299,7 +299,7 @@ def _from_numpy(t: Tracer, array: Value) -> Value:
     """The tensor over an array's memory."""
     if not isinstance(array, ArrayValue) or array.is_scalar:
         t.raise_(TypeError, f"expected np.ndarray (got {name_in_messages(array.python_type())})")
-    return tensor_of_array(t, array)
+    return tensor_of_array(t, as_given_to_torch(t, array))
 
 
 @each(torch.tensor, torch.as_tensor, torch.asarray)
@@ -307,6 +307,7 @@ def _tensor(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value
     """A node of numbers; torch.tensor of a tensor is a detached copy."""
     data = args[0] if args else kwargs.get("data") or kwargs.get("obj")
     if isinstance(data, ArrayValue):
+        as_given_to_torch(t, data)
         if function is torch.tensor or data.is_scalar:
             copied = graph_call(t, "call_method", "clone", [tensor_of_array(t, data)], {})
         else:

@@ -180,7 +180,11 @@ class ArrayValue(Value):
             _storage(copied[0]) == _storage(fake) for fake in r.t.tape.fakes.values()
         ):
             unsupported(reasons.NUMPY, f"{self.describe()} is a view of an input, which torch._numpy makes a copy")
-        r.call_on_output(_as_scalar if self.is_scalar else _as_array, self.node)
+        r.call_on_output(_as_scalar if self.is_scalar else _as_array_over(self.turned()), self.node)
+
+    def turned(self) -> tuple[int, ...]:
+        """The dimensions along which NumPy has the elements in memory in reverse; torch._numpy has copied them."""
+        return tuple(dim for dim, step in enumerate(self.stand_in.strides) if step < 0)
 
     def describe(self) -> str:
         return f"{_type_name(self.stand_in)} {self._node.name}"
@@ -219,6 +223,14 @@ def _type_name(value: object) -> str:
 
 def _as_array(tensor: torch.Tensor) -> Any:
     return tensor.detach().resolve_conj().resolve_neg().numpy()
+
+
+@functools.cache
+def _as_array_over(turned: tuple[int, ...]) -> Callable[[torch.Tensor], object]:
+    """The array of a tensor; one whose elements lie in reverse along some dimensions."""
+    if not turned:
+        return _as_array
+    return lambda tensor: np.flip(np.flip(_as_array(tensor), turned).copy(order="K"), turned)
 
 
 def _as_scalar(tensor: torch.Tensor) -> object:
@@ -310,6 +322,13 @@ def array_of_tensor(t: Tracer, value: TensorValue) -> ArrayValue:
 
 
 _WITHOUT_ARRAY = frozenset({torch.bfloat16, torch.complex32})
+
+
+def as_given_to_torch(t: Tracer, value: ArrayValue) -> ArrayValue:
+    """An array that a program gives to torch: one with negative strides it refuses."""
+    if value.turned():
+        t.python(torch.from_numpy, value.stand_in)
+    return value
 
 
 def tensor_of_array(t: Tracer, value: ArrayValue) -> Value:
