@@ -193,9 +193,8 @@ def test_random_calls_keep_their_order():
 
     loops, _ = lowered(model, torch.rand(8))
     dependencies = DEPENDENCIES(loops)
-    drawing = [op.id for op in loops.operations if getattr(op, "random", False)]
-    if len(drawing) == 2:
-        assert drawing[0] in dependencies.after[drawing[1]]
+    first, second = (op.id for op in loops.operations if getattr(op, "random", False))
+    assert first in dependencies.after[second]
 
 
 def softmax(x):
