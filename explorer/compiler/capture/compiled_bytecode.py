@@ -6,7 +6,9 @@ Stock counterpart: torch/_dynamo/output_graph.py, compile_subgraph.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 import traceback
 import types
 from collections.abc import Callable, Sequence
@@ -36,11 +38,7 @@ from explorer.compiler.capture.resume import (
 from explorer.compiler.capture.saved_inputs import (
     AfterDraws,
     Before,
-    BeforeDrawing,
-    CountedBeforeDrawing,
     Drawn,
-    WholeBefore,
-    WholeBeforeDrawing,
 )
 from explorer.compiler.capture.shapes import of_compile
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
@@ -452,9 +450,8 @@ def _versions(t: Tracer, r: Reconstruction) -> list[Instruction] | None:
     counted = all(map(t.tape.counts_writes, written))
     if late or drew or t.draws:
         whole = late and t.tape.runs_again
-        keep: type[Before] = WholeBefore if whole else Before
-        if drew:
-            keep = WholeBeforeDrawing if whole else BeforeDrawing if late else CountedBeforeDrawing
+        most = sys.maxsize if whole else Before.most_kept if late or not drew else -1  # inputs are written last
+        keep = functools.partial(Before, most, bool(drew))
         return after_draws(build.call([build.load_const(keep)], [[build.load_const(counted)], *loaded]))
     if not counted:
         return None

@@ -3,7 +3,6 @@ be run again."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any, ClassVar
 
 import torch
@@ -17,28 +16,32 @@ _autograd: Any = torch._C._autograd
 
 
 class Before:
-    """The tensors, what each was a view of, and its memory. `counted`: each write changes a version."""
+    """The tensors, what each was a view of, and its memory: where that is more than `most` bytes, only the version
+    counters. `draws`: and torch's random generators. `counted`: each write changes a version."""
 
-    __slots__ = ("counted", "kept", "tensors", "versions")
+    __slots__ = ("counted", "kept", "random", "tensors", "versions")
 
     most_kept: ClassVar = 1 << 18
-    """Bytes. Of a graph that writes more only the version counters are kept."""
+    """Bytes, except where the program has to be run again: it handles the error, or did something else before."""
 
     @unwatched  # on the path of each call, where each of torch's frames would be asked about
-    def __init__(self, counted: bool, *tensors: Tensor) -> None:
+    def __init__(self, most: int, draws: bool, counted: bool, *tensors: Tensor) -> None:
         self.counted = counted
         storages = [each.untyped_storage() for each in tensors]
         self.kept: list[Any] | None = None
         self.tensors, self.versions = tensors, list(map(version, tensors))
-        if sum(each.nbytes() for each in storages) <= self.most_kept:
+        if sum(each.nbytes() for each in storages) <= most:
             with torch.no_grad():
                 self.kept = [
                     (tensor, tensor.detach(), storage.clone(), recorded(tensor))
                     for tensor, storage in zip(tensors, storages, strict=True)
                 ]
+        self.random = generators(torch.cuda.is_initialized()) if draws else None
 
     def put_back(self) -> bool:
         """Whether all are again what they were."""
+        if self.random is not None:
+            set_generators(self.random)
         if self.kept is None:
             return self.counted and self.versions == list(map(version, self.tensors))
         if any(recorded(tensor) is not made_by for tensor, _, _, made_by in self.kept):
@@ -50,39 +53,6 @@ class Before:
                 _bytes(alias.untyped_storage())[: storage.nbytes()].copy_(_bytes(storage))
         set_versions(zip(self.tensors, self.versions, strict=True))
         return True
-
-
-class BeforeDrawing(Before):
-    """For a graph that draws random numbers."""
-
-    __slots__ = ("random",)
-
-    @unwatched
-    def __init__(self, counted: bool, *tensors: Tensor) -> None:
-        super().__init__(counted, *tensors)
-        self.random = generators(torch.cuda.is_initialized())
-
-    def put_back(self) -> bool:
-        set_generators(self.random)
-        return super().put_back()
-
-
-class WholeBefore(Before):
-    """For a graph that the program has to be run again for: it handles the error, or did something else before."""
-
-    __slots__ = ()
-    most_kept = sys.maxsize
-
-
-class WholeBeforeDrawing(BeforeDrawing):
-    __slots__ = ()
-    most_kept = sys.maxsize
-
-
-class CountedBeforeDrawing(BeforeDrawing):
-    """For one that writes its inputs after all that may raise."""
-
-    most_kept = -1
 
 
 class Drawn:
