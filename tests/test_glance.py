@@ -366,3 +366,10 @@ def test_what_fullgraph_refuses_is_the_break_and_nothing_else_is_reported(engine
     (error,) = found.errors
     assert error.span is not None and error.span.line == broke.span.line
     assert not any(said in repr(found) for said in ("no graph breaks", "nothing was compiled", "outside graphs"))
+
+
+def test_of_an_engine_that_was_only_timed_nothing_is_said_of_what_it_compiled() -> None:
+    record = replace(clean(), timing=sample().timing)
+    assert list(parts(record, "stock")) == ["speed", "accuracy"]
+    found = parts(replace(record, engine="explorer and stock"), "stock")
+    assert found["operations"].text == "nothing was compiled"
