@@ -395,7 +395,7 @@ class Marks extends GutterMarker {
   override toDOM(): Node {
     return h("span", ...this.#marks.map(({ text, title, style, share }) => {
       const made = h("span", { class: `ex-mark ${style}`, title }, text);
-      if (share !== undefined) made.style.background = `linear-gradient(to right, currentColor ${Math.max(4, 100 * share).toFixed()}%, color-mix(in srgb, currentColor 12%, transparent) 0) bottom/100% 3px no-repeat`;
+      if (share !== undefined) made.style.background = `linear-gradient(to right, currentColor ${Math.max(4, 100 * share).toFixed()}%, color-mix(in srgb, currentColor 12%, transparent) 0)`;
       return made;
     }));
   }

@@ -106,8 +106,8 @@ function sourceRows(context: Context, shown: { readonly library: boolean; readon
     const spent = time.lines.get(lines[0]!);
     if (spent) {
       const share = Math.min(1, (spent.alone + spent.shared) / time.total);
-      const text = timeShare(spent, time.total);
-      found.push({ text, title: `${text} of the kernels' time, ${seconds(share * time.total)}: ${spent.kernels.join(", ")}`, style: "ex-mark-time", share });
+      const title = `${timeShare(spent, time.total)} of the kernels' time, ${seconds(share * time.total)}: ${spent.kernels.join(", ")}`;
+      found.push({ text: "", title, style: "ex-mark-time", share });
     }
     for (const mark of found) marked.push([rows.length, `${at}  ${mark.title.split("\n")[0]}`]);
     return found;
