@@ -8,7 +8,6 @@ from typing import Any, TypeVar, overload
 
 from torch import fx
 
-from explorer.compiler.capture.hook import unseen_by_stock
 from explorer.compiler.capture.wrap import ORIGINAL
 from explorer.compiler.compile import compile as compiled
 from explorer.compiler.compile import configure as configured
@@ -17,6 +16,7 @@ from explorer.compiler.pipeline import compile_module
 from explorer.core.arguments import explained
 from explorer.core.recorder import SILENT, TOTALS, OnStage, Progress
 from explorer.core.rules import rules_in_force
+from explorer.ir.frames import skip_frames
 from explorer.records.check.calls import Leave
 from explorer.records.editing import ExploredCall
 from explorer.records.exploration import ENGINES, Asked, harmless, title
@@ -143,7 +143,7 @@ def explore(
         record.explored = ExploredCall(config, record.data, again, grad, fn, args, kwargs)
         return record
 
-    unseen_by_stock(run)
+    skip_frames(run)
     run._torchdynamo_disable = True  # type: ignore[attr-defined]
     return run
 

@@ -70,7 +70,7 @@ class Ranks:
         shown = _first(self.data, len(self.data.ranks), len(self.data.compiles))
         ranks, compiles = len(shown.ranks), len(shown.compiles)
         replace = msgspec.structs.replace
-        while (left := room - packed_size(replace(shown, records=()))) < 0 and (ranks, compiles) > (1, 0):
+        while (left := room - packed_size(replace(shown, records=()))) < WORTH_KEEPING and (ranks, compiles) > (1, 0):
             ranks, compiles = (ranks // 2, compiles) if ranks > FEWEST else (ranks, compiles // 2)
             shown = _first(self.data, ranks, compiles)
         kept = max(left, 0) // WORTH_KEEPING

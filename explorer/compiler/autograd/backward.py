@@ -14,24 +14,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
-from torch._C._dynamo import eval_frame
 from torch._prims_common import make_contiguous_strides_for
 
 from explorer.compiler.autograd.grad_functions import Routes, read_from, without
 from explorer.compiler.autograd.passes import is_random
+from explorer.ir.frames import skip_frames
 from explorer.ir.graph import info, needed_by, version
 from explorer.ir.joint import Base, GradientOf, GraphOutput, NewValue, Partitioned, Primal, Result, SavedValue, Tangent
 from explorer.ir.settings import generators, in_force, restored, set_generators
 
 MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace operation"
-
-
-def unseen(module: fx.GraphModule) -> fx.GraphModule:
-    """A module that no compiler captures: in a backward that a compiled function asks for, its gradients would have
-    gradients that are captured in turn."""
-    skip: Any = eval_frame._FrameAction.SKIP
-    eval_frame.set_code_exec_strategy(module.forward.__code__, eval_frame._FrameExecStrategy(skip, skip))
-    return module
 
 
 class Again:
@@ -57,7 +49,14 @@ class Again:
         self._settings = in_force()
         traced = (*parts.forward.graph.nodes, *parts.backward.graph.nodes)
         self._random = any(node.op == "call_function" and is_random(node) for node in traced)
-        self._module = functools.cache(lambda: unseen(parts.captured.module()))
+        self._module = functools.cache(self._made)
+
+    def _made(self) -> fx.GraphModule:
+        """Never captured: where a compiled function asks for this backward, its gradients would have gradients that are
+        captured in turn."""
+        module = self._captured.module()
+        skip_frames(module.forward)
+        return module
 
     def remember(self, inputs: Sequence[Any], before: Sequence[Tensor], packed: bool) -> object:
         """What the second run needs of a call, taken before the first. `packed`: what is `read` is saved by autograd,

@@ -52,6 +52,7 @@ from explorer.core.reasons import unsupported
 from explorer.core.recorder import note, recorder
 from explorer.ir.bytecode import Code, Handler, Instruction, Span
 from explorer.ir.capture import Capture, CompilerBug, Continued, FrameHistory, GuardedCode, Hole, Input, Linking
+from explorer.ir.frames import skip_frames
 from explorer.ir.graph import version
 from explorer.ir.settings import SETTINGS, as_they_are
 
@@ -525,8 +526,8 @@ def _used_inputs(t: Tracer, outputs: list[fx.Node]) -> list[Input]:
 # ----------------------------------------------------------------------------------------------------------------- LINK
 
 
-hook.unseen_by_stock(run_continuations)
-hook.unseen_by_stock(eagerly)  # nor by us: only what it calls is to be looked at
+skip_frames(run_continuations)
+skip_frames(eagerly)  # nor by us: only what it calls is to be looked at
 
 
 def link(given: Linking) -> GuardedCode:

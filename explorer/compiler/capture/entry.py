@@ -47,6 +47,7 @@ from explorer.ir.capture import (
     GuardFailed,
     InputFrame,
 )
+from explorer.ir.frames import skip_frames
 
 
 def clone(function: types.FunctionType, qualname: str = "") -> types.FunctionType:
@@ -108,7 +109,7 @@ def watched_callable(target: Callable[..., object], engine: object) -> Callable[
     def call(*args: object, **kwargs: object) -> object:
         return (alone if kind.__call__ is method else whole)(*args, **kwargs)
 
-    hook.unseen_by_stock(call)
+    skip_frames(call)
     return call
 
 
@@ -128,7 +129,7 @@ def watched_module(module: torch.nn.Module, engine: object) -> Callable[..., obj
         is_forward = "forward" not in module.__dict__ and kind.forward is forward and calls_forward(module)
         return (alone if is_forward else with_hooks)(*args, **kwargs)
 
-    hook.unseen_by_stock(call)
+    skip_frames(call)
     return call
 
 

@@ -1,4 +1,5 @@
-"""The only file that touches torch's frame-evaluation shim (PEP 523) and its C++ guard primitives.
+"""The only file that touches torch's frame-evaluation shim (PEP 523), but for ir/frames.py, and its C++ guard
+primitives.
 
 Entries made here live on code objects that stock Dynamo may use too, so each guard manager carries every attribute that
 Dynamo reads of its own; SKIP is set on this package's own code objects alone. torch 2.11 and 2.13 differ in what each
@@ -27,6 +28,7 @@ from explorer.core.reasons import Why
 from explorer.core.recorder import note
 from explorer.core.rules import rules_in_force
 from explorer.ir.capture import CallSkipped, CompilerBug
+from explorer.ir.frames import skip_frames
 
 GuardManager = primitives.GuardManager
 _TAKES_STACK = "arg2" in (primitives.GuardManager.add_type_match_guard.__doc__ or "")
@@ -303,7 +305,7 @@ def watched(
             eval_frame.set_eval_frame(previous)
             leave_region(previous_region)
 
-    unseen_by_stock(run)
+    skip_frames(run)
     return run
 
 
@@ -314,14 +316,6 @@ def stance() -> str:
     """What torch.compiler.set_stance asks for: "default", "force_eager", "eager_on_recompile", "fail_on_recompile"."""
     frames = sys.modules.get(_STOCK_FRAMES)
     return "default" if frames is None else frames._stance.stance
-
-
-def unseen_by_stock(function: Callable[..., object], with_callees: bool = False) -> None:
-    """Stock need not trace frames of this function, nor break at them; nor, `with_callees`, of what it calls."""
-    action = eval_frame._FrameAction
-    callees = action.SKIP if with_callees else action.DEFAULT
-    code: types.CodeType = function.__code__
-    eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(action.SKIP, callees))
 
 
 def watcher() -> object:

@@ -135,7 +135,7 @@ def _words(named: str) -> tuple[str, ...]:
     except ValueError as error:
         raise Unsupported(Why(reasons.WRONG_CXX, f"CXX={named!r} is no command: {error}")) from error
     if (path := shutil.which(program)) is None:
-        raise Unsupported(Why(reasons.WRONG_CXX, f"CXX={named!r}: there is no {program!r}"))
+        raise Unsupported(Why(reasons.WRONG_CXX, f"CXX={named!r}: there is no executable {program!r}"))
     return (path, *arguments)
 
 

@@ -28,10 +28,10 @@ import torch
 from torch._guards import CompileContext
 from torch.utils.hooks import RemovableHandle
 
-from explorer.compiler.capture.hook import unseen_by_stock
 from explorer.core.files import PACKAGE
 from explorer.core.recorder import recorder
 from explorer.core.rules import rule_in_use
+from explorer.ir.frames import skip_frames
 from explorer.records.check.isolate import PLAIN, is_programs, is_users_module, undone
 from explorer.records.check.snapshot import plainly, put_decimal
 
@@ -253,7 +253,7 @@ def _collects(phase: str, _: object) -> None:
 @cache
 def _install() -> None:
     """Once: Python never takes an audit hook away, nor is it part of what anybody compiles."""
-    unseen_by_stock(_hear, with_callees=True)
+    skip_frames(_hear, with_callees=True)
     sys.addaudithook(_hear)
 
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from torch._C._dynamo.eval_frame import set_eval_frame
 from torch._guards import CompileContext, CompileId
 
-from explorer.compiler.capture.hook import unseen_by_stock
+from explorer.ir.frames import skip_frames
 
 
 @dataclass
@@ -239,7 +239,7 @@ def _surrounded(function: Callable[..., object], target: str, around: Around) ->
 def unseen(wrapper: Callable[..., object]) -> Callable[..., Any]:
     """Who looks at every frame that starts in what is compiled, Dynamo and we, does not look at a hook's."""
     for function in (wrapper, watcher):
-        unseen_by_stock(function)
+        skip_frames(function)
     return wrapper
 
 
