@@ -223,9 +223,15 @@ def write_beside_stock(out: Path, case: Case, run: Observed, step: OnStep) -> In
         return write(out, case, run, compiled)
 
 
+WHAT_IT_IS = (
+    "Each program is compiled by explorer, compared with eager, and timed beside eager and stock torch.compile. Its "
+    "link leads to what it became at every stage."
+)
+
+
 def write_index(out: Path, entries: Iterable[IndexRow], *, pending: bool, raised: str = "") -> Path:
     waiting = "Stock's columns are still being measured: open this page again in a minute." if pending else ""
-    note = " ".join(filter(None, (without_compiler(), raised, waiting)))
+    note = " ".join(filter(None, (without_compiler(), raised, waiting, WHAT_IT_IS)))
     report = out / "index.html"
     write_whole(report, html.index("Explorer demo", list(entries), note))
     return report

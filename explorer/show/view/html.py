@@ -19,20 +19,10 @@ from explorer.show.view.size_limit import lines_on_disk, on_disk
 
 
 COLUMNS = (
-    "program",
-    "graphs",
-    "breaks",
-    "guards",
-    "kernels",
-    "ATen calls: kernel + library + view",
-    "fallback",
-    "compile",
-    "stock compiles",
-    "eager",
-    "explorer",
-    "stock",
-    "largest error",
-)
+    "program", "speed", "speed of stock torch.compile", "accuracy", "compiled", "graph breaks", "guards",
+    "ATen calls that run eagerly", "compile time", "compile time of stock", "a call in eager", "a call, compiled",
+    "a call, compiled by stock",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,25 +36,18 @@ class IndexRow:
 def cells(entry: IndexRow) -> tuple[str, ...]:
     """One row, a text for each of COLUMNS; what was not measured is empty."""
     record = entry.record
-    compiles = [compile for compile in record.compiles if compile.stages]
-    cover = record.coverage
-    timed = {c.name: c for c in record.timing.contestants} if record.timing else {}
-    accuracy = record.timing.accuracy if record.timing else None
-    error = "" if accuracy is None else f"{accuracy.largest_absolute:.1e}" + (
-        f" (first mismatch: {accuracy.first_mismatch})" if accuracy.first_mismatch else ""
-    )  # fmt: skip
+    said = {(part.what, part.engine): part.text for part in record.glance}
+    timed = {each.name: each for each in record.timing.contestants} if record.timing else {}
     return (
         record.title,
-        str(sum(1 for compile in compiles if compile.halves)),
-        str(sum(len(compile.breaks) for compile in compiles)),
-        str(sum(len(compile.guards) for compile in compiles)),
-        str(sum(len(half.kernels) for compile in compiles for half in compile.halves)),
-        f"{cover.kernel} + {cover.extern} + {cover.view}",
-        str(cover.fallback),
+        *(said.get(("speed", engine), "") for engine in ("explorer", "stock")),
+        *(said.get((what, "explorer"), "") for what in ("accuracy", "operations")),
+        str(sum(len(compile.breaks) for compile in record.compiles)),
+        str(sum(len(compile.guards) for compile in record.compiles)),
+        str(record.coverage.fallback),
         _compile(timed.get("explorer")),
         _compile(timed.get("stock")),
         *(_median(timed.get(name)) for name in ("eager", "explorer", "stock")),
-        error,
     )
 
 
