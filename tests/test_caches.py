@@ -441,6 +441,18 @@ def test_another_compiler_of_the_same_name_builds_anew(
     assert len(outputs) == 2
 
 
+def test_a_compiler_to_which_a_dash_is_a_file_writes_none_beside_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As zig's, which wrote the assembly to a file of that name in the working folder."""
+    write_compiler(tmp_path / "literal", 'case " $* " in *" -o - "*) echo > ./-; exit 0;; esac\nexec g++ "$@"\n')
+    monkeypatch.setenv("CXX", str(tmp_path / "literal"))
+    monkeypatch.chdir(tmp_path)
+    record = explorer.explore(chain, time=False)(torch.randn(64), torch.randn(64))
+    (kernel,) = (kernel for compile in record.data.compiles for half in compile.halves for kernel in half.kernels)
+    assert "asm" in kernel.lowered and not (tmp_path / "-").exists()
+
+
 # Folders that do not serve.
 
 

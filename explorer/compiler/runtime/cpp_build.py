@@ -138,7 +138,8 @@ _LOCAL = re.compile(r"^\.L\w+:")
 _OPERATION = re.compile(r"^\s+[a-z]\w*")
 _NOISE = re.compile(r"^\.(LV|LB|LF|LC|Letext|Ldebug|LASF|LLRL|LVUS|LLST)\w*:")
 
-TO_ASSEMBLY = ("-g1", "-S", "-x", "c++", "-", "-o", "-")
+TO_ASSEMBLY = ("-g1", "-S", "-x", "c++", "-", "-o")
+"""And a file: to zig "-" is the name of one, in the program's folder."""
 
 
 def listing(
@@ -155,10 +156,13 @@ def listing(
             asked = (*flags, *(GCC if compiler.vector_math else CLANG), *TO_ASSEMBLY)
             for text in units:
                 most = LISTING_BYTES
-                run = compiler.run(*asked, text=f"{text}\n", output_bytes=most, complaint_bytes=most)
-                ended = run.finish(len(text.lines))
+                with tempfile.TemporaryDirectory() as folder:
+                    file = Path(folder) / "kernels.s"
+                    run = compiler.run(*asked, str(file), text=f"{text}\n", folder=folder, complaint_bytes=most)
+                    ended = run.finish(len(text.lines))
+                    assembly = file.read_bytes()[:most].decode(errors="replace") if file.exists() else ""
                 sources = {kernel.function: kernel.source for kernel in generated.kernels}
-                made = _functions(ended.output, text, set(sources))
+                made = _functions(assembly, text, set(sources))
                 told = remarks(ended.complaint, text)
                 for name, asm in made.items():
                     ids = {line.id for line in sources[name].lines}
