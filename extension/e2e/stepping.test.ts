@@ -94,6 +94,12 @@ test("a map of the steps, values as trees, and breakpoints on lines of the sourc
   assert.equal(await tree.locator("details details").count(), 0, "what claims to hold itself without end does not");
   await visit.page.keyboard.press("i");
   assert.ok(await pane.locator("details[open]").count(), "what was opened stays open");
+  await tree.locator("> summary").evaluate((summary: HTMLElement) => {
+    const slider = document.querySelector("[role=slider], input[type=range]");
+    summary.click();
+    slider?.dispatchEvent(new KeyboardEvent("keydown", { key: "i", bubbles: true }));
+  });
+  assert.equal(await pane.locator("details[open]").count(), 0, "what was closed stays closed, however soon the next step comes");
   const source = await openPane(visit.page.locator("#viewer"), "source");
   const numbers = source.locator(".ex-numbers .cm-gutterElement").filter({ hasText: /^\d+$/ });
   const query = pane.getByLabel("Breakpoint");

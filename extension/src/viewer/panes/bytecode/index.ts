@@ -206,7 +206,8 @@ export function bytecode(into: HTMLElement, context: Context): Pane {
       const valued = items.filter(([, at]) => at < below && compile.values?.[at]).slice(0, LISTED);
       if (!valued.length) return [words(of), ...from(step)];
       const inside = h("details", { open: open.has(path) }, h("summary", words(of)), h("ul.ex-list", ...(step < 0 ? [] : [h("li", "made", ...from(step))]), ...valued.map(([name, at]) => h("li", `${name}: `, ...value(compile.values![at]!, `${path}.${name}`, at)))));
-      on(inside, "toggle", () => (inside.open ? open.add(path) : open.delete(path)));
+      // The event "toggle" comes later than the next step may.
+      on(inside.firstElementChild!, "click", () => (inside.open ? open.delete(path) : open.add(path)));
       return [inside];
     };
     const list = (title: string, rows: readonly HTMLElement[], start = rows.length) =>
