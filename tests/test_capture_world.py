@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -281,3 +283,19 @@ def test_a_function_that_changes(make: Callable[[], tuple[Any, Any]]) -> None:
         change(function)
         assert torch.equal(fn(x), target(x)), name
         assert torch.equal(fn(x), target(x)), name
+
+
+@pytest.mark.parametrize("name", ["reader", "types_of_mine", "abc1", "inspector", "wraps"])
+def test_a_module_named_almost_like_a_librarys_is_the_programs(name: str) -> None:
+    """Its functions are not called for real while tracing, as functions of `re` are, but evaluated, and guarded."""
+    made = types.ModuleType(name)
+    exec("scale = 2\ndef factor(n):\n    global calls\n    calls += 1\n    return n * scale", made.__dict__)
+    made.named = functools.wraps(inspect.getdoc)(eval("lambda n: factor(n)", made.__dict__))
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * (made.named if name == "wraps" else made.factor)(3)
+
+    x, call = torch.ones(2), explorer.compile(function, backend="eager")
+    for made.scale in (2, 5):
+        made.calls = 0
+        assert torch.equal(call(x), x * 3 * made.scale) and made.calls == 1

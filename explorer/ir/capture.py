@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import torch
 
+from explorer.core.files import is_standard
 from explorer.core.origin import Origins
 from explorer.core.reasons import CATALOGUE, Unsupported, Why
 from explorer.core.text import Line, Text, count
@@ -91,7 +92,7 @@ def key_text(key: object) -> str:
     if type(key) is tuple:
         return f"({', '.join(map(key_text, key))}{',' * (len(key) == 1)})"
     asked = type(key).__repr__
-    runs = isinstance(asked, types.FunctionType) and asked.__module__.partition(".")[0] not in sys.stdlib_module_names
+    runs = isinstance(asked, types.FunctionType) and not is_standard(asked.__code__.co_filename)
     return f"<{type(key).__name__}>" if runs or isinstance(key, torch.Tensor) else repr(key)
 
 
@@ -279,6 +280,7 @@ def share_no_memory(values: Iterable[object]) -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------------- guards
+
 
 class Wording(NamedTuple):
     """A condition as records show it: as Python writes it; in two parts; as a sentence ("" where the text is one); what

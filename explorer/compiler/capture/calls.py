@@ -54,9 +54,7 @@ from explorer.ir.capture import Computed, Inlined, Returned, Source
 
 # What a function of another library does cannot be read from it. These lists of foreign names are all that decide by
 # names what a call means.
-GRAPH_MODULES = frozenset(
-    "torch.nn.functional torch.functional torch.special torch.fft torch.linalg torch._tensor".split()
-)
+GRAPH_MODULES = frozenset("torch.nn.functional torch.functional torch._tensor".split())
 """Python functions of these modules are recorded as they are, not inlined."""
 NOT_GRAPH = (torch.Tensor.__len__, torch.Tensor.__iter__, torch.Tensor.__contains__)
 """Of these, those that return no tensor."""
@@ -72,12 +70,12 @@ PURE_BUILTINS = frozenset(
      str.maketrans, sys.intern, sys.getrecursionlimit}
 )  # fmt: skip
 FOLDED_MODULES = (
-    "inspect", "typing", "types", "packaging", "importlib", "re", "textwrap", "dataclasses", "abc", "os.path",
-    "posixpath",
-    "enum", "keyword", "string", "torch.utils._python_dispatch", "torch._utils", "torch.overrides", "torch.version",
-    "torch.jit", "torch._jit_internal", "warnings", "platform",
+    "inspect.", "typing.", "types.", "packaging.", "importlib.", "re.", "textwrap.", "dataclasses.", "abc.",
+    "posixpath.", "enum.", "keyword.", "string.", "torch.utils._python_dispatch.", "torch._utils.", "torch.overrides.",
+    "torch.version.", "torch.jit.", "torch._jit_internal.", "warnings.", "platform.",
 )  # fmt: skip
-"""Functions in Python of these modules, given things that are known, are called while tracing."""
+"""Functions in Python of these modules and of those in them, given things that are known, are called while tracing. It
+is asked whose globals they have: a function of the program may be named after another by functools.wraps."""
 
 
 @functools.cache
@@ -113,7 +111,8 @@ def call_function(t: Tracer, function: FunctionValue, args: list[Value], kwargs:
             return _of_optree(t, given, args, kwargs)
         if given.__qualname__ == "singledispatch.<locals>.dispatch" and module == "functools":
             return _dispatched(t, given, args)
-        if module.startswith(FOLDED_MODULES) and not function.code.co_flags & inspect.CO_GENERATOR:
+        home = f"{function.globals.get('__name__')}."
+        if home.startswith(FOLDED_MODULES) and not function.code.co_flags & inspect.CO_GENERATOR:
             folded = fold(t, given, args, kwargs)
             if folded is not None:
                 return folded

@@ -217,7 +217,7 @@ def _original(given: object) -> object:
 
 
 def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
-    if not (isinstance(source, Known) and is_library(given.__module__)):
+    if not (isinstance(source, Known) and is_library(given.__globals__.get("__name__"))):
         t.guard(source, guards.CodeIs(given.__code__), "its body was inlined, so its code has to stay the same")
     code = t.config.edit.source.code_of(given)
     return functions.FunctionValue(code, given.__globals__, name=given.__qualname__, given=given, source=source)
