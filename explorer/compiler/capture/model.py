@@ -18,25 +18,12 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
 from explorer.compiler.capture.values.base import NotConstant, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.classes import ClassValue
-from explorer.compiler.capture.values.constant import (
-    Constant,
-    FloatValue,
-    SizeValue,
-    computed,
-    is_number,
-)
+from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, computed, is_number
 from explorer.compiler.capture.values.iterators import IteratorValue
 from explorer.compiler.capture.values.mappings import DictValue, DictView
-from explorer.compiler.capture.values.objects import (
-    MISSING,
-    ObjectValue,
-    lacks,
-    look_up,
-    type_attribute,
-)
-from explorer.compiler.capture.values.overrides import overrides_torch
+from explorer.compiler.capture.values.objects import MISSING, ObjectValue, lacks, look_up, type_attribute
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
-from explorer.compiler.capture.values.tensor import TensorValue, graph_call, on_numbers
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call, on_numbers, on_tensors
 from explorer.core.reasons import unsupported
 
 _NAMES = {
@@ -71,14 +58,8 @@ def unary(t: Tracer, symbol: str, value: Value) -> Value:
     if symbol == "not":
         return Constant(not value.truth(t))
     function, name = UNARY[symbol]
-    if isinstance(value, TensorValue):
-        return graph_call(t, "call_function", function, [value], {})
-    if isinstance(value, ArrayValue):
-        return operate(t, function, value)
-    if isinstance(value, FloatValue):
-        return computed(t, function, value)
-    if isinstance(value, SizeValue):
-        return on_numbers(t, function, value)
+    if (found := _by_kind(t, function, value)) is not None:
+        return found
     if isinstance(value, ObjectValue):
         return value.special(t, name, [])
     try:
@@ -86,6 +67,19 @@ def unary(t: Tracer, symbol: str, value: Value) -> Value:
     except NotConstant:
         lacks(t, value.python_type(), name)
     return t.from_python(t.python(function, known))
+
+
+def _by_kind(t: Tracer, function: Callable[..., object], *operands: Value) -> Value | None:
+    """What arrays, or else tensors, or else symbolic numbers make of an operator of Python's; None where none of them
+    is an operand, or leaves the answer to the other's class."""
+    if any(isinstance(each, ArrayValue) for each in operands):
+        return operate(t, function, *operands)
+    if any(isinstance(each, TensorValue) for each in operands):
+        return on_tensors(t, function, *operands)
+    if not all(map(is_number, operands)) or all(isinstance(each, Constant) for each in operands):
+        return None
+    rule = computed if any(isinstance(each, FloatValue) for each in operands) else on_numbers
+    return rule(t, function, *operands)
 
 
 def binary(t: Tracer, symbol: str, left: Value, right: Value) -> Value:
@@ -140,17 +134,8 @@ def _operate(
     written = INPLACE[symbol[:-1]][0] if symbol.endswith("=") else function
     if isinstance(left, Constant) and isinstance(right, Constant):
         return t.from_python(t.python(written, left.value, right.value))
-    if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
-        return operate(t, function, left, right)
-    if isinstance(left, TensorValue) or isinstance(right, TensorValue):
-        other = right if isinstance(left, TensorValue) else left
-        is_object = isinstance(other, ObjectValue) and not isinstance(other, SequenceValue)
-        if not is_object or overrides_torch(t, other.python_type()):
-            return graph_call(t, "call_function", function, [left, right], {})
-    if is_number(left) and is_number(right):
-        if isinstance(left, FloatValue) or isinstance(right, FloatValue):
-            return computed(t, function, left, right)
-        return on_numbers(t, function, left, right)
+    if (answer := _by_kind(t, function, left, right)) is not None:
+        return answer
     if name == "__mod__" and isinstance(left, Constant) and isinstance(left.value, str):
         if made := t.text_by(str.__mod__, [left, right]):
             return made
@@ -196,22 +181,8 @@ def compare(t: Tracer, symbol: str, left: Value, right: Value) -> Value:
         return Constant(t.python(function, left.value, right.value))
     if isinstance(left, SliceValue) and isinstance(right, SliceValue):
         return compare(t, symbol, TupleValue(left.parts), TupleValue(right.parts))
-    if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
-        return operate(t, function, left, right)
-    if isinstance(left, TensorValue) or isinstance(right, TensorValue):
-        other = right if isinstance(left, TensorValue) else left
-        if (
-            symbol in ("==", "!=")
-            and isinstance(other, Constant)
-            and not isinstance(other.value, (int, float, complex))
-        ):
-            return Constant(symbol == "!=")
-        if isinstance(other, (TensorValue, Constant, SizeValue, FloatValue)):
-            return graph_call(t, "call_function", function, [left, right], {})
-    if is_number(left) and is_number(right):
-        if isinstance(left, FloatValue) or isinstance(right, FloatValue):
-            return computed(t, function, left, right)
-        return on_numbers(t, function, left, right)
+    if (answer := _by_kind(t, function, left, right)) is not None:
+        return answer
     for value, other, method in _tried(t, left, right, name, reflected):
         found = _answer(t, value, other, method)
         if found is not None:

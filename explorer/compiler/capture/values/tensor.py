@@ -38,9 +38,9 @@ from explorer.compiler.capture.values.constant import (
     on_sizes,
 )
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import DELETED, MISSING, bound_attribute, look_up, owner_of
+from explorer.compiler.capture.values.objects import DELETED, MISSING, ObjectValue, bound_attribute, look_up, owner_of
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
-from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
+from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Attr, Returned, Source, as_tensor
 from explorer.ir.graph import DTYPE_OF_NUMBER, aten_operator
@@ -871,6 +871,23 @@ class StorageValue(Value):
 
     def describe(self) -> str:
         return f"the storage of {self.tensor.describe()}"
+
+
+_COMPARES = frozenset((operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge))
+
+
+def on_tensors(t: Tracer, function: Callable[..., Any], *operands: Value) -> Value | None:
+    """An operator of Python's, one operand of which is a tensor; None where the class of the other answers."""
+    other = next((each for each in operands if not isinstance(each, TensorValue)), operands[-1])
+    if function in _COMPARES:
+        if function in (operator.eq, operator.ne) and isinstance(other, Constant):
+            if not isinstance(other.value, (int, float, complex)):
+                return Constant(function is operator.ne)
+        answers = not isinstance(other, (TensorValue, Constant, SizeValue, FloatValue))
+    else:
+        is_object = isinstance(other, ObjectValue) and not isinstance(other, SequenceValue)
+        answers = is_object and not overrides_torch(t, other.python_type())
+    return None if answers else graph_call(t, "call_function", function, list(operands), {})
 
 
 def on_numbers(t: Tracer, function: Callable[..., Any], *values: Value) -> Value:
