@@ -166,16 +166,17 @@ def test_the_prompt_takes_the_commands_of_a_walk(record: explorer.Record) -> Non
     frame = client.frames()[0]["id"]
     value = client.body("evaluate", expression="a", frameId=frame, context="hover")["result"]
     assert value.startswith("tensor")
-    assert "is no local here" in client.ask("evaluate", expression="n", frameId=frame, context="hover")["message"]
+    answer = client.ask("evaluate", expression="n", frameId=frame, context="hover")
+    assert "is not a local variable at this step" in answer["message"]
 
 
 @pytest.mark.parametrize("command, arguments, said", [
-    ("restartFrame", {}, "not possible"),
+    ("restartFrame", {}, "cannot answer"),
     ("setBreakpoints", {}, "malformed"),
     ("setBreakpoints", {"source": {"path": HERE}, "breakpoints": [{}]}, "malformed"),
     ("stackTrace", {"threadId": "many"}, "many"),
     ("scopes", {"frameId": [1]}, "malformed"),
-    ("variables", {"variablesReference": 10**9}, "of another step"),
+    ("variables", {"variablesReference": 10**9}, "of an earlier step"),
     ("source", {"source": {"path": "/etc/passwd"}}, "does not hold"),
     ("exceptionInfo", {}, "does not break"),
 ])  # fmt: skip
@@ -319,7 +320,7 @@ def test_an_editor_gets_through_a_session(record: explorer.Record, tmp_path: Pat
     editor.ask("stepBack", threadId=1)
     assert editor.stop()[1][0]["line"] == line(scaled, 1)
     stale = editor.answer(editor.send("evaluate", expression="factor", context="watch", frameId=frames[0]["id"]))
-    assert not stale["success"] and "another step" in stale["message"]
+    assert not stale["success"] and "an earlier step" in stale["message"]
     while reason != "exception":
         editor.ask("continue", threadId=1)
         reason, _ = editor.stop()

@@ -518,7 +518,7 @@ def test_a_report(shell, tmp_path):
     assert "<html" in (tmp_path / "r.html").read_text()
     shell.run(f"%explore_report {tmp_path}/s.html record")
     assert (tmp_path / "s.html").exists()
-    assert "not written" in shell.run(f"%explore_report {tmp_path}/absent/r.html").error
+    assert "cannot write the file" in shell.run(f"%explore_report {tmp_path}/absent/r.html").error
 
 
 def test_steps_of_the_last_record(shell):

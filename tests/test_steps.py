@@ -306,7 +306,7 @@ def test_queries_find_steps_by_what_they_hold_and_make() -> None:
     every = steps.find("step>-1")
     assert every == list(range(len(steps)))
     assert [state for state in steps] == [steps[at] for at in every], "by one walk as one by one"
-    wrong = {"gurd:": "expected one of", "depth>x": "expected a number", "op>3": "no number", " ": "empty"}
+    wrong = {"gurd:": "expected one of", "depth>x": "expected a number", "op>3": "not a number", " ": "empty"}
     for query, said in wrong.items():
         with pytest.raises(ValueError, match=said):
             steps.find(query)

@@ -279,7 +279,7 @@ def test_a_record_of_both_names_whose_results_part(tmp_path: Path) -> None:
     assert loaded.timing == record.timing
     assert first.node == "aten.sub_1"
     assert "stock: first differs from eager in s0 at sub_1 (aten.sub.Tensor)" in repr(record)
-    with pytest.raises(ValueError, match="'eager' compiled nothing here; expected 'explorer' or 'stock'"):
+    with pytest.raises(ValueError, match="'eager' compiled nothing in it; expected 'explorer' or 'stock'"):
         record.bisect_accuracy("eager")
 
 

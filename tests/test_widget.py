@@ -489,7 +489,7 @@ def test_an_edit_that_cannot_be_compiled_says_why_in_a_line(kernel: Kernel, edit
         (change(abilities, "y = gated", "a = 1\ny = gated"), "begin elsewhere"),
         (change(abilities, "def gated(v)", "def gated(v, u=1)"), "apply where it is defined"),
         (change(abilities, "v * w", "v @ w.view(4, 8)"), "raises"),
-        (protocol.Edit("edit 1", "elsewhere.py", 3, "def f(): pass"), "not compiled here"),
+        (protocol.Edit("edit 1", "elsewhere.py", 3, "def f(): pass"), "not among those that were compiled"),
         (protocol.Edit("edit 1", forbid=(("f0", "buf0", "buf9"),)), "f0 has no operation buf9"),
         (protocol.Edit("edit 1", without=("trace",)), "no trace; there are"),
     ):

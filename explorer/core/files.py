@@ -63,7 +63,7 @@ def regular(path: Path) -> BinaryIO:
     if not stat.S_ISREG(mode):
         os.close(handle)
         what = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
-        raise OSError(f"{path} is {what}, and no file")
+        raise OSError(f"{path} is {what}, not a file")
     return os.fdopen(handle, "rb")
 
 

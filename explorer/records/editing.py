@@ -102,7 +102,7 @@ class ExploredProgram:
         if len(found) != 1:
             raise EditRefused(
                 f"{name} names {len(found) or 'none'} of the functions that were compiled: "
-                f"{', '.join(each.name for each in known) or 'none has its source'}"
+                f"{', '.join(each.name for each in known) or 'the record has the source of none'}"
             )
         return found[0]
 
@@ -128,7 +128,7 @@ class ExploredProgram:
         halves = [half for compile in self.record.compiles for half in compile.halves]
         graphs = [half.name for half in halves if {*pair} <= {each.id for each in half.operations}]
         if len(pair) != 2 or not graphs:
-            raise EditRefused(f"forbid takes pairs of operations of one graph; {tuple(pair)} is none")
+            raise EditRefused(f"forbid takes pairs of operations of one graph, not {tuple(pair)}")
         return [(graph, pair[0], pair[1]) for graph in graphs]
 
     def compiled(self, config: Config, progress: Progress = SILENT) -> data.RecordData:
@@ -161,7 +161,7 @@ class ExploredProgram:
         there = {half.name: {each.id for each in half.operations} for c in made.compiles for half in c.halves}
         for graph, *pair in edit.apart:
             if absent := [id for id in pair if id not in there.get(graph, ())]:
-                raise EditRefused(f"{graph} has no operation {' or '.join(absent)} any more")
+                raise EditRefused(f"after the change, {graph} has no operation {' or '.join(absent)}")
 
     def frame(self, source: EditedSource) -> InputFrame:
         """The frame that a call of the program starts with, which is not called. Raises EditRefused."""
@@ -192,7 +192,7 @@ class ExploredProgram:
             return UNCHANGED
         body = parsed(textwrap.dedent(text)).body
         if len(body) != 1 or not isinstance(body[0], DEFINITION):
-            raise EditRefused("source is the changed text of one function, from its decorators or `def` on")
+            raise EditRefused("source= takes the changed text of one whole function, from its decorators or `def` on")
         function = self.named(name or body[0].name)
         return self.changed(function, text)
 

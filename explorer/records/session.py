@@ -374,7 +374,7 @@ class Record:
         if not self._bisect:
             raise RuntimeError(f"the record of {self.data.title} {DATA_ONLY}")
         if engine and engine not in self._bisect:
-            raise ValueError(f"{engine!r} compiled nothing here; expected {' or '.join(map(repr, self._bisect))}")
+            raise ValueError(f"{engine!r} compiled nothing in it; expected {' or '.join(map(repr, self._bisect))}")
         asked = [self._bisect[engine]] if engine else list(self._bisect.values())
         return next((found for each in asked if (found := each()) is not None), None)
 
@@ -571,7 +571,7 @@ def decode(packed: bytes, name: str) -> data.RecordData:
             "upgrade torch-explorer to open it"
         )
     if version < 1:
-        raise RecordError(f"{name} is not a record: it says version {version}, and the first was 1")
+        raise RecordError(f"{name} is not a record: its version is {version}, and versions begin at 1")
     try:
         found = _decoder.decode(packed)
         ids = Counter(compile.id for compile in found.compiles)

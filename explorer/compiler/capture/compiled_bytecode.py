@@ -6,7 +6,6 @@ Stock counterpart: torch/_dynamo/output_graph.py, compile_subgraph.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 import traceback
@@ -452,8 +451,8 @@ def _versions(t: Tracer, r: Reconstruction) -> list[Instruction] | None:
     if late or drew or t.draws:
         whole = late and t.tape.runs_again
         most = sys.maxsize if whole else Before.most_kept if late or not drew else -1  # inputs are written last
-        keep = functools.partial(Before, most, bool(drew))
-        return after_draws(build.call([build.load_const(keep)], [[build.load_const(counted)], *loaded]))
+        settings = [[build.load_const(each)] for each in (most, bool(drew), counted)]
+        return after_draws(build.call([build.load_const(Before)], [*settings, *loaded]))
     if not counted:
         return None
     counters = [step for load in loaded for step in (*load, build.load_attr("_version"))]

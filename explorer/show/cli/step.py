@@ -32,7 +32,7 @@ def step(record: Record, compile: str, at: int | None, query: str | None, what: 
     if chosen is None:
         raise ValueError(f"{compile} has no steps; expected one of {', '.join(each.title() for each in found)}")
     if at is not None and at >= len(chosen):
-        raise ValueError(f"{chosen.title()} has steps 0 to {len(chosen) - 1}, and no step {at}")
+        raise ValueError(f"{chosen.title()} has no step {at}; its steps are 0 to {len(chosen) - 1}")
     walk = Walk(chosen, echo, at or 0)
     if query is not None:
         return 0 if walk.listed(query) else 1

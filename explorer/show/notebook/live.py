@@ -322,7 +322,7 @@ class Live:
             place = asked.file, asked.first
             function = next((each for each in explored.functions() if (each.file, each.first) == place), None)
             if function is None:
-                raise EditRefused("the function that was changed is not compiled here")
+                raise EditRefused("the changed function is not among those that were compiled")
             source = explored.changed(function, asked.text)
         # What is compiled as it is typed is there before its stages could be read.
         progress = self._progress(asked.run) if asked.time else Progress(on_begin=self._resume_run)

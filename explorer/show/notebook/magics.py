@@ -390,7 +390,7 @@ class ExplorerMagics(Magics):
         try:
             print(f"Wrote {record.to_html(Path(given.file).expanduser())}")
         except OSError as error:
-            raise UsageError(f"not written: {error}") from None
+            raise UsageError(f"cannot write the file: {error}") from None
 
 
     @line_cell_magic

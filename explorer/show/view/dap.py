@@ -107,7 +107,7 @@ class Adapter:
         head: Message = {"type": "response", "request_seq": request.get("seq", 0), "command": command}
         try:
             if command not in self._answers:
-                raise ValueError(f"{command} is not possible in recorded steps")
+                raise ValueError(f"recorded steps cannot answer {command!r}")
             body, *events = self._answers[command](given)
         except ValueError as error:
             return [{**head, "success": False, "message": str(error)}]
@@ -269,7 +269,7 @@ class Adapter:
 
     def _of_step(self, among: dict[int, Any], reference: object) -> Any:
         if reference not in among:
-            raise ValueError("this was of another step")
+            raise ValueError("the debugger has moved on: this value was of an earlier step")
         return among[reference]
 
     def _refer(self, made: Callable[[], Shown]) -> int:
@@ -305,7 +305,7 @@ class Adapter:
             found = self._value(steps, value, asked)
             return ({"result": found.pop("value"), **found},)
         if given.get("context") != "repl":
-            raise ValueError(f"{asked} is no local here")
+            raise ValueError(f"{asked!r} is not a local variable at this step")
         said: list[str] = []
         walk = Walk(self.steps, said.append, self.step)
         walk.do(asked)

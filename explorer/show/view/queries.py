@@ -111,7 +111,7 @@ class Queried(Sequence[T], Generic[T, H]):
             except ValueError:
                 raise ValueError(f"{key}{relation}{text}: expected a number") from None
             if key not in self.numbers:
-                raise ValueError(f"{key} is no number; expected one of {', '.join(self.numbers)}")
+                raise ValueError(f"{key} is not a number; < and > take one of {', '.join(self.numbers)}")
             compare: Any = {"<": float.__lt__, ">": float.__gt__}.get(relation, float.__eq__)
             return lambda at, held: (number := self.number(key, at)) is not None and compare(float(number), wanted)
         several = text.lower().split("|")
