@@ -395,3 +395,44 @@ def test_two_inputs_of_symbolic_sizes_lie_as_eager_lays_them(function):
     for made in TURNED.values():
         a, b = made()
         assert fast(a, b).stride() == function(a, b).stride()
+
+
+def test_a_number_of_the_graph_that_an_operator_reads_is_known():
+    def scaled(x):
+        count = torch.tensor(0.0)
+        count += 1
+        rate = 0.001 / (1 - 0.9**count)
+        masked = torch.tensor(2.0).masked_fill(torch.tensor(True), 5.0)
+        mantissa, exponent = torch.tensor(12.0).frexp()
+        found = torch.isin(mantissa, mantissa).float() + F.logsigmoid(mantissa)
+        entropy = torch.special.xlog1py(found, mantissa) + torch.floor_divide(found, mantissa)
+        scaled = [torch.add(x, x, alpha=each) for each in (masked, mantissa, exponent, found, entropy)]
+        return x.addcdiv(x, x, value=-rate), *scaled, torch.tensor(True) ** True
+
+    x = torch.rand(3)
+    for got, expected in zip(explorer.compile(scaled)(x), scaled(x), strict=True):
+        torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("optimizer", ["Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adadelta", "ASGD", "Rprop"])
+@pytest.mark.parametrize("foreach", [False, None])
+def test_a_step_that_makes_its_state_and_clips_is_that_of_eager(optimizer, foreach):
+    def trained(wrap):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 2)
+        made = getattr(torch.optim, optimizer)(model.parameters(), foreach=foreach)
+
+        def step(x):
+            made.zero_grad()
+            model(x).square().mean().backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            made.step()
+
+        step = wrap(step)
+        for n in range(3):
+            step(torch.full((4, 3), 1.0 + n))
+        return [p.detach() for p in model.parameters()], made.state_dict()["state"][0]["step"]
+
+    (ours, count), (eager, expected) = trained(explorer.compile), trained(lambda step: step)
+    assert count == expected
+    torch.testing.assert_close(ours, eager)
