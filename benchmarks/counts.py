@@ -51,10 +51,8 @@ NO_OPERATORS = frozenset((
 ))  # fmt: skip
 """Functions by which graphs take a result apart, switch a mode, put a counter back, carry a number, or keep a log."""
 
-THE_PROGRAMS = (reasons.RAISES, reasons.OP_RAISED)
 STOCKS_OF_THE_PROGRAM = ("Observed exception", "failed to find name", "failed to run FX node with fake tensors")
-"""Breaks where the program itself raises, by our reasons and by stock's words. They are not counted: nothing that could
-be compiled follows."""
+"""Breaks where the program itself raises, by stock's words. They are not counted: nothing that could be compiled follows."""
 
 
 @dataclass
@@ -137,7 +135,7 @@ def ours(program: Program) -> tuple[Callable[[Any], Any], Counts]:
 
     def counted(frame: InputFrame, config: Config) -> GuardedCode:
         made = compile_frame(frame, config)
-        counts.breaks += sum(each.why.code not in THE_PROGRAMS for each in made.breaks)
+        counts.breaks += sum(each.why.code not in reasons.THE_PROGRAMS for each in made.breaks)
         counts.left += bool(made.breaks) and made.fallback is not None
         if made.code is not None and not made.is_idle:
             counts.compiled(frame.code)
@@ -211,13 +209,14 @@ def judge(program: Program, backend: str) -> Outcome:
     if wrong["stock"]:
         return "dropped", "", text
     pairs = [*zip(found["ours"].steps(), found["stock"].steps(), strict=True)]
+    comparable = [is_comparable(*pair) for pair in pairs]
     for pair, facts in zip(pairs, expected, strict=True):
         if any(fact.place == "step" for fact in facts):  # it raises: what graphs ran until then is of no use
             pair[0].operators = pair[1].operators = 0
     one, other = total(one for one, _ in pairs), total(other for _, other in pairs)
     if not one.more_than(other):
         return "better" if other.more_than(one) else "same", "", text
-    pairs = [pair for pair in pairs if is_comparable(*pair)]
+    pairs = [*itertools.compress(pairs, comparable)]
     if more := total(one for one, _ in pairs).more_than(total(other for _, other in pairs)):
         return "differs", f"more {', '.join(more)}{found['stock'].instead(found['ours'])}", text
     return "further", "", text

@@ -608,7 +608,7 @@ class GuardedCode:
     fallback: Why | None = None
     """Why the frame runs as it is, with no guards, from now on."""
     is_idle: bool = False
-    """Whether it holds no graph and no break: nothing was compiled."""
+    """Whether it holds no graph, and no break but where the program raises: nothing was compiled."""
     history: FrameHistory = field(default_factory=FrameHistory, compare=False, repr=False)
     """The frame's history with this compile."""
 

@@ -41,10 +41,6 @@ RULES = (higher_order, messages, torch_rules, transforms)
 """Importing the rules fills the table of calls."""
 
 
-_THE_PROGRAMS = (reasons.RAISES, reasons.OP_RAISED)
-"""Breaks where the program itself raises: it does so for real, under fullgraph too."""
-
-
 class FullGraphError(ir.BreakForbidden):
     """fullgraph=True met a break."""
 
@@ -129,7 +125,7 @@ def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | No
         refused = not_splittable(t.code, frame)
         if t.tape.whole:
             refused = Why(reasons.FRAME_BREAK, t.tape.whole)
-        if refused is not None and place.why.code in _THE_PROGRAMS:
+        if refused is not None and place.why.code in reasons.THE_PROGRAMS:
             return _result(given, t, None, (place,))  # other calls need not raise
         if refused is not None:
             raise Unsupported(refused)
@@ -143,7 +139,7 @@ def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | No
 def _is_forbidden(given: CaptureInput, place: ir.Break) -> bool:
     """Whether fullgraph=True refuses a break. What continues after one is what led to the program's own error."""
     is_continuation = given.frame.history.body is not None
-    return given.config.fullgraph and not is_continuation and place.why.code not in _THE_PROGRAMS
+    return given.config.fullgraph and not is_continuation and place.why.code not in reasons.THE_PROGRAMS
 
 
 def _break(t: Evaluator, frame: Frame, why: Why, stack: tuple[str, ...], where: Span | None = None) -> ir.Break:

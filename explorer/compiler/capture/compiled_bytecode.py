@@ -549,7 +549,7 @@ def link(given: Linking) -> GuardedCode:
         filling[COMPILED] = hook.unwatched(call, as_they_are())
         filling[FRAME] = positional(capture.frame.code)
     code = encode(as_its_own_cells(placed(fill(capture.compiled_bytecode, filling))))
-    is_idle = capture.graph is None and not capture.breaks
+    is_idle = capture.graph is None and all(each.why.code in reasons.THE_PROGRAMS for each in capture.breaks)
     return GuardedCode(capture.name, code, relied, manager, capture.breaks, is_idle=is_idle, history=history)
 
 

@@ -90,6 +90,9 @@ RAISES = reason(
     "The function raises for these inputs. Its last part runs eagerly, so that the exception has Python's own message"
     " and traceback.",
 )
+THE_PROGRAMS = (RAISES, OP_RAISED)
+"""Breaks where the program itself raises: it does so for real, under fullgraph too."""
+
 GENERATOR = reason(
     "break.generator",
     "a generator is alive where the graph ends",

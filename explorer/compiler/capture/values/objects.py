@@ -7,6 +7,7 @@ import functools
 import sys
 import threading
 import types
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -117,6 +118,7 @@ def bound_attribute(t: Tracer, value: Value, cls: type, descriptor: object, name
     return class_attribute(t, owner_of(cls, name), name, descriptor)
 
 
+_FIELD_OF_TUPLE = type(vars(namedtuple("_Pair", "first"))["first"])
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 
 
@@ -326,6 +328,8 @@ class ObjectValue(Value):
                 t.raise_(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no setter")
             t.from_python(change).call(t, [self, *([value] if value is not None else [])], {})
             return
+        if isinstance(descriptor, _FIELD_OF_TUPLE):
+            t.raise_(AttributeError, f"can't {'set' if value is not None else 'delete'} attribute")
         setter = look_up(t, type(descriptor), "__set__") if descriptor is not MISSING else MISSING
         if isinstance(setter, types.FunctionType) and value is not None:
             t.from_python(setter).call(t, [t.wrap(t.known_source(descriptor), descriptor), self, value], {})
