@@ -52,7 +52,7 @@ NO_OPERATORS = frozenset((
 """Functions by which graphs take a result apart, switch a mode, put a counter back, carry a number, or keep a log."""
 
 STOCKS_OF_THE_PROGRAM = ("Observed exception", "failed to find name", "failed to run FX node with fake tensors")
-"""Breaks where the program itself raises, by stock's words. They are not counted: nothing that could be compiled follows."""
+"""Breaks where the program itself raises, by stock's words. They are not counted: nothing to be compiled follows."""
 
 
 @dataclass

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -200,10 +202,53 @@ def switched_before_a_break(x):
     return x * 2
 
 
+def damped(x, k):
+    with torch.no_grad():
+        return x * math.sqrt(k) * (1 / k) ** 0.5
+
+
+def of_count(x):
+    with torch.no_grad():
+        return x.mul(math.sqrt(x.numel()))
+
+
+def divided(x, k):
+    try:
+        return x * (1 / k) * math.sqrt(k)
+    except (ZeroDivisionError, ValueError):
+        return x - 1
+
+
+def noted_and_rooted(x, k):
+    NOTED.append(k)
+    return x * math.sqrt(k)
+
+
+NOTED: list[float] = []
+TAKE_A_FLOAT: dict[str, Callable[..., Any]] = {
+    "full": lambda x, k: torch.full((2,), k) + x[0, 0],
+    "clamp": lambda x, k: torch.clamp(x, k, max=k + 1),
+    "add": lambda x, k: torch.add(x, x.sin(), alpha=k).add_(x, alpha=-k),
+    "lerp": lambda x, k: x.lerp(x.exp(), k),
+    "leaky_relu": lambda x, k: torch.nn.functional.leaky_relu(-x, k),
+    "softplus": lambda x, k: torch.nn.functional.softplus(x, k),
+    "addcdiv": lambda x, k: torch.addcdiv(x, x, x + 9, value=k),
+    "remainder": torch.remainder,
+    "foreach": lambda x, k: torch._foreach_mul([x, x + 1], k)[1],
+    "half": lambda x, k: x.half() * k,
+}
+
 TABLES: list[dict[str, Any]] = [{}, {"old": 1}, {"new": 1, "newer": 2}, {"newer": 3, "other": 1}]
 a = ones(3)
 SEQUENCES: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]] = {
     "an int from 0": (times, [(ones(3), k) for k in (0, 1, 2, 3, 1)], [1, 2, 2, 2, 2]),
+    "a root in a block": (damped, [(ones(3), k) for k in (0.5, 1.0, 2.0, 0.5)], [1, 2, 2, 2]),
+    "a root of a count": (of_count, [(ones(n, 3),) for n in (2, 3, 4)], [1, 2, 2]),
+    "numbers that raise": (divided, [(ones(3), k) for k in (2.0, 3.0, 0.0, 4.0, -1.0, 5.0)], [1, 2, 3, 3, 4, 4]),
+    **{
+        f"a float that {name} takes": (function, [(ones(2, 3), k) for k in (0.5, 0.25, 0.75, 2.0)], [1, 2, 2, 2])
+        for name, function in TAKE_A_FLOAT.items()
+    },
     "a float": (times, [(ones(3), k) for k in (0.5, 1.0, 2.0, 0.5)], [1, 2, 2, 2]),
     "an int as a size": (made, [(ones(3), k) for k in (0, 1, 2, 3, 0)], [1, 2, 3, 3, 3]),
     "turns of a loop": (loop, [(ones(3), k) for k in (2, 3, 4, 2)], [1, 2, 3, 3]),
@@ -324,6 +369,35 @@ def test_a_number_that_a_dtype_does_not_hold_is_an_error(dtype: torch.dtype, wri
         assert outcomes[0] == outcomes[1]
 
 
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("name", [*TAKE_A_FLOAT, "divided"])
+def test_floats_of_the_graph_compute_as_eagers_do(name: str, backend: str) -> None:
+    function = TAKE_A_FLOAT.get(name, divided)
+    compiled = explorer.compile(function, backend=backend)
+    for k in (0.5, 0.25, -0.0, float("nan"), 1e300, 0.75):
+        outcomes = []
+        for each in (function, compiled):
+            x = torch.linspace(-1, 1, 6).view(2, 3).requires_grad_()
+            try:
+                result = each(x, k)
+            except RuntimeError as error:
+                outcomes.append((torch.tensor([*str(error).encode()]),))
+                continue
+            result.float().sum().backward()
+            outcomes.append((result.detach(), x.grad))
+        torch.testing.assert_close(*outcomes, equal_nan=True)
+
+
+def test_no_effect_is_lost_where_a_number_cannot_be_computed() -> None:
+    compiled = explorer.compile(noted_and_rooted, backend="eager")
+    for k in (2.0, 3.0, 4.0):
+        compiled(ones(3), k)
+    NOTED.clear()
+    with pytest.raises(ValueError, match="math domain error"):
+        compiled(ones(3), -1.0)
+    assert NOTED == [-1.0]
+
+
 def test_dynamic_numbers_from_the_start() -> None:
     seen = []
     compiled = explorer.compile(times, dynamic=True, backend=lambda module, inputs: seen.append(1) or module.forward)
@@ -358,6 +432,38 @@ def test_what_stock_gives_up_is_not_compared_but_all_else_is() -> None:
     assert is_comparable(ours, Counts(graphs=1, operators=4))
     assert is_comparable(ours, Counts(graphs=1, passed_over=1, operators=4))
     assert not is_comparable(ours, Counts(passed_over=1))
+
+
+def test_a_call_that_raises_is_not_compared_where_stock_gave_the_function_up() -> None:
+    given_up = (
+        "def f(a0, a1):\n    for each in (a1, 2):\n        print(each)\n        a0 = a0 * each\n"
+        "    return a0 + torch.ones(a1 if a1 > 4 else 3)"
+    )
+    outcome, _, text = judge(Program("", given_up, ("R = f(t(3), 1)", "R = f(t(3), 2)", "R = f(t(3), 5)")), "eager")
+    assert outcome == "further", text
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, pair: setattr(x * 2, "grad", None) or x + 1,
+        lambda x, pair: (x * 2, hasattr(pair, "first"), _refused(pair)),
+    ],
+)
+def test_what_changes_nothing_or_raises_breaks_nothing(function: Callable[..., Any]) -> None:
+    compiled = explorer.compile(function, backend="eager", fullgraph=True)
+    pair = collections.namedtuple("pair", "first second")(1, 2)
+    assert str(compiled(ones(3), pair)) == str(function(ones(3), pair))
+
+
+def _refused(pair: Any) -> list[str]:
+    said = []
+    for change in (lambda: setattr(pair, "first", 3), lambda: delattr(pair, "second")):
+        try:
+            change()
+        except AttributeError as error:
+            said.append(str(error))
+    return said
 
 
 def test_what_graphs_ran_before_the_program_raises_does_not_count() -> None:

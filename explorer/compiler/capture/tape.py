@@ -465,8 +465,10 @@ class Tape:
     def numbers_read(self) -> Iterator[None]:
         """Inside, numbers that are read from tensors stay in the graph."""
         before, self.scalar_outputs = self.scalar_outputs, True
-        yield
-        self.scalar_outputs = before
+        try:
+            yield
+        finally:
+            self.scalar_outputs = before
 
     def _dispatcher(self) -> Any:
         """Operators written in C++ over others see symbolic sizes only through the Python dispatcher."""

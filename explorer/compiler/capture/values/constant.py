@@ -18,7 +18,7 @@ from torch import fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.guards import Equals, Has
+from explorer.compiler.capture.guards import Equals, Has, TypeIs
 from explorer.compiler.capture.tape import first_line
 from explorer.compiler.capture.values.base import (
     NotConstant,
@@ -421,18 +421,15 @@ def _is_as_int(function: Callable[..., object], cls: type) -> bool:
     return cls is bool or all(getattr(cls, m, None) is getattr(int, m, None) for m in (f"__{name}__", f"__r{name}__"))
 
 
-_ARITHMETIC = frozenset(
-    {operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.neg}
-    | {operator.pos, operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge, abs, bool, float}
-    | {int, round}
+_TOTAL = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.neg, operator.pos, abs, bool, float}
+    | {operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge}
 )
 
 
-def _is_steady(function: object, values: Sequence[Value]) -> bool:
-    """Whether the type of the result does not depend on what the floats are."""
-    if function is operator.pow:
-        return isinstance(values[1], Constant) and type(values[1].value) is int
-    return function in _ARITHMETIC or getattr(function, "__module__", "") == "math"
+def _is_total(function: object, values: Sequence[Value]) -> bool:
+    """Whether it gives a number of the same class for all floats, and raises for none."""
+    return function in _TOTAL or function is operator.truediv and isinstance(values[1], Constant)
 
 
 def on_sizes(t: Tracer, function: Callable[..., object], *values: Value) -> Any:
@@ -470,16 +467,26 @@ def from_sym(t: Tracer, found: object) -> Value:
 
 def computed(t: Tracer, function: Callable[..., object], *values: Value) -> Value:
     """What a function of Python's makes of floats that the frame was given: computed again at each call, before the
-    graph. Where that could go another way than it went now, the floats are held to be what they are."""
-    handled = any(frame.handlers[frame.position - 1] is not None for frame in t.frames)
+    graph. Guards hold it to give what it gives now: a number of the same class, and no exception."""
     args = [origin_of(t, value) for value in values]
-    if handled or None in args or not _is_steady(function, values):
+    found = _attempt(function, [number_now(t, each) for each in values]) if None not in args else None
+    if type(found) not in (float, int, bool):
         return t.from_python(t.python(function, *(each.known(t) for each in values)))
-    found = t.python(function, *(number_now(t, each) for each in values))
     source = Computed(function, tuple(args))
-    if type(found) is float:
+    if type(found) is bool:
+        t.guard(source, Equals(found), "a branch or a test was decided by it")
+        return Constant(found)
+    if not _is_total(function, values):
+        t.guard(source, TypeIs(type(found)), "with other numbers it may raise, or give a number of another class")
+    if isinstance(found, float):
         return FloatValue(found, source, t)
-    if type(found) is int:
-        return SizeValue(t.tape.size_input(source, found), source)
-    t.guard(source, Equals(found), "a branch or a test was decided by it")
-    return t.from_python(found)
+    assert isinstance(found, int)
+    return SizeValue(t.tape.size_input(source, found), source)
+
+
+def _attempt(function: Callable[..., object], numbers: Sequence[object]) -> object:
+    """What a function of numbers returns; None where it raises."""
+    try:
+        return function(*numbers)
+    except (ArithmeticError, ValueError, TypeError):
+        return None

@@ -41,7 +41,7 @@ from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import DELETED, MISSING, ObjectValue, bound_attribute, look_up, owner_of
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
-from explorer.core.reasons import unsupported
+from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.capture import AsTensor, Attr, Returned, Source, as_tensor
 from explorer.ir.graph import DTYPE_OF_NUMBER, aten_operator
 
@@ -266,6 +266,8 @@ class TensorValue(Value):
             unsupported(reasons.ATTRIBUTE, f"setting tensor.{name} under a TorchFunctionMode")
         if name == "grad" and self.given is not None and value is not None:
             t.effects.set_attr(self, name, value)
+            return
+        if name == "grad" and value is not None and value.is_none() and self._grad(t).is_none():
             return
         if name == "requires_grad" and isinstance(value, Constant) and value.value is self.fake.requires_grad:
             if not value.value or self.get_attr(t, "is_leaf").truth(t):
@@ -623,6 +625,32 @@ def _floats_as_tensors(
     ]
 
 
+def _takes_any_float(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> bool:
+    """Whether the floats among the arguments may be numbers of the graph: no dtype of the call has to hold them that
+    does not."""
+    given = [*args, *kwargs.values()]
+    tensors = [each.fake for each in given if isinstance(each, TensorValue)]
+    named = [each.value for each in given if isinstance(each, Constant) and isinstance(each.value, torch.dtype)]
+    dtypes = {torch.get_default_dtype(), *named, *(each.dtype for each in tensors)}
+    if t.tape.branches or not all(each.is_floating_point for each in dtypes):
+        return False
+    if any(each.device.type != "cpu" for each in tensors):
+        return False
+    largest = Constant(min(torch.finfo(each).max for each in {torch.float32, *dtypes}))
+    floats = [each for each in given if isinstance(each, FloatValue)]
+    return all(t.compare("<=", computed(t, abs, each), largest).truth(t) for each in floats)
+
+
+def _floats_as_numbers(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> tuple[list[Value], dict[str, Value]]:
+    def number(value: Value) -> Value:
+        if not isinstance(value, FloatValue):
+            return value
+        with t.tape.numbers_read():
+            return recorded(t, "call_method", "item", [number_tensor(t, value, value.source)], {})
+
+    return [number(each) for each in args], {name: number(each) for name, each in kwargs.items()}
+
+
 _ARITHMETIC = frozenset((operator.add, operator.sub, operator.mul, operator.truediv))
 
 _IN_PLACE = frozenset("iadd isub imul itruediv".split())
@@ -671,6 +699,11 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
         if _converts_numbers(target) and (limits := narrowest([*args, *kwargs.values()])) is not None:
             args = [_within(t, a, *limits) for a in args]
             kwargs = {name: _within(t, value, *limits) for name, value in kwargs.items()}
+        if any(isinstance(v, FloatValue) for v in (*args, *kwargs.values())) and _takes_any_float(t, args, kwargs):
+            try:
+                return recorded(t, kind, target, *_floats_as_numbers(t, args, kwargs))
+            except Unsupported:
+                pass  # what it does depends on the floats: it is captured for these
     positional = [to_graph(t, a) for a in args]
     named = {k: to_graph(t, v) for k, v in placed(t, target, kwargs).items()}
     fx_args, fx_kwargs = tuple(p[0] for p in positional), {k: p[0] for k, p in named.items()}
