@@ -70,9 +70,10 @@ PURE_BUILTINS = frozenset(
      str.maketrans, sys.intern, sys.getrecursionlimit}
 )  # fmt: skip
 FOLDED_MODULES = (
-    "inspect.", "typing.", "types.", "packaging.", "importlib.", "re.", "textwrap.", "dataclasses.", "abc.",
-    "posixpath.", "enum.", "keyword.", "string.", "torch.utils._python_dispatch.", "torch._utils.", "torch.overrides.",
-    "torch.version.", "torch.jit.", "torch._jit_internal.", "warnings.", "platform.",
+    "inspect.", "typing.", "typing_extensions.", "types.", "packaging.", "importlib.", "importlib_metadata.", "re.",
+    "textwrap.", "dataclasses.", "abc.", "posixpath.", "enum.", "keyword.", "string.", "torch.utils._python_dispatch.",
+    "torch._utils.", "torch._utils_internal.", "torch.overrides.", "torch.version.", "torch.jit.",
+    "torch._jit_internal.", "warnings.", "platform.",
 )  # fmt: skip
 """Functions in Python of these modules and of those in them, given things that are known, are called while tracing. It
 is asked whose globals they have: a function of the program may be named after another by functools.wraps."""

@@ -7,7 +7,6 @@ import { ISettingRegistry } from "@jupyterlab/settingregistry";
 import { IJupyterWidgetRegistry } from "@jupyter-widgets/base";
 import { addBack } from "./back";
 import { addCommands } from "./commands";
-import { shareKeys } from "./keys";
 import { preferences } from "./preferences";
 import { Sidebar } from "./sidebar";
 import { ExplorerModel, ExplorerView, MODULE, MODULE_VERSION } from "./widget";
@@ -57,3 +56,15 @@ const widgets: JupyterFrontEndPlugin<void> = {
 };
 
 export default [plugin, widgets];
+
+/** Plain keys belong to the viewer while it has the focus: JupyterLab would otherwise take its arrows and letters for
+ * commands on cells. Those with Ctrl or Meta stay JupyterLab's, so that saving and the palette work as everywhere. */
+function shareKeys(page: Window): void {
+  // JupyterLab listens on the document while the event comes down, so this has to be above it. It tries the element with
+  // the focus before any around it, so that the mark has to be on that very element.
+  page.addEventListener("keydown", event => {
+    const { target } = event;
+    if (!(target instanceof Element) || !target.closest(".ex-lab")) return;
+    target.toggleAttribute("data-lm-suppress-shortcuts", !event.ctrlKey && !event.metaKey);
+  }, true);
+}

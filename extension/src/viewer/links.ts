@@ -56,12 +56,6 @@ export class Links {
     return new Set(start === undefined ? [of] : this.#named(closure(this.#edges.up, start)));
   }
 
-  /** What an element names as its origins. */
-  directCauses(of: Key): readonly Key[] {
-    const at = this.#number(of);
-    return at === undefined ? [] : this.#named(this.#edges.up[at]!);
-  }
-
   /** The source lines at the top of an element's chain, as keys. */
   sourceLines(of: Key): Key[] {
     return [...this.causes(of)].filter(each => parts(each).compile === "").sort();

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from types import BuiltinFunctionType, CellType, CodeType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 from weakref import WeakSet
 
 import torch
@@ -58,6 +58,9 @@ HIDDEN = "___"
 """How the names of locals begin that compiled bytecode and continuations have for themselves."""
 SHOWN_ITEMS = 8
 """Items of a container that a recorded step keeps."""
+
+
+T = TypeVar("T")
 
 
 class NotConstant(Exception):
@@ -745,14 +748,21 @@ class Tracer(EntryPoints):
             return value.special(self, "__iter__", [])
         return value.iterate(self)
 
-    def attr_or_none(self, value: Value, name: str) -> Value | None:
-        """None where reading the attribute raises AttributeError."""
+    def unless(self, kind: type[BaseException], asked: Callable[..., T], *args: object) -> T | None:
+        """What is asked for; None where that raises an exception of this kind in the program."""
         try:
-            return self.get_attr(value, name)
+            return asked(*args)
         except Raised as raised:
-            if issubclass(raised.value.python_type(), AttributeError):
+            if issubclass(raised.value.python_type(), kind):
                 return None
             raise
+
+    def attr_or_none(self, value: Value, name: str) -> Value | None:
+        return self.unless(AttributeError, self.get_attr, value, name)
+
+    def iterate_or(self, message: str, value: Value) -> Value:
+        """iter(value), where Python has a message of its own for what is not iterable."""
+        return self.unless(TypeError, self.iterate, value) or self.raise_(TypeError, message)
 
     def sorted(self, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
         by = [item if key is None or key.is_none() else key.call(self, [item], {}) for item in items]

@@ -22,7 +22,6 @@ from explorer.compiler.capture.guards import Equals, Has, TypeIs
 from explorer.compiler.capture.tape import first_line
 from explorer.compiler.capture.values.base import (
     NotConstant,
-    Raised,
     Reconstructor,
     Tracer,
     Value,
@@ -173,13 +172,7 @@ class Constant(Value):
 
 def _to_join(t: Tracer, given: Value) -> Value:
     """The items that str.join is given, which has words of its own for what is no iterable."""
-    try:
-        iterator = t.iterate(given)
-    except Raised as raised:
-        if not issubclass(raised.value.python_type(), TypeError):
-            raise
-        t.raise_(TypeError, "can only join an iterable")
-    return t.new_list(iterator.unpack(t))
+    return t.new_list(t.iterate_or("can only join an iterable", given).unpack(t))
 
 
 class Null(Value):

@@ -238,13 +238,8 @@ class IndexingIterator(IteratorValue):
         self.index = 0
 
     def step(self, t: Tracer) -> Value | None:
-        try:
-            found = t.get_item(self.base, Constant(self.index))
-        except Raised as raised:
-            if issubclass(raised.value.python_type(), IndexError):
-                return None
-            raise
-        self.index += 1
+        found = t.unless(IndexError, t.get_item, self.base, Constant(self.index))
+        self.index += found is not None
         return found
 
 
@@ -425,16 +420,8 @@ class CallableIterator(IteratorValue):
         self.done = False
 
     def step(self, t: Tracer) -> Value | None:
-        if self.done:
-            return None
-        try:
-            found = self.function.call(t, [], {})
-        except Raised as raised:
-            if not issubclass(raised.value.python_type(), StopIteration):
-                raise
-            self.done = True
-            return None
-        self.done = t.same_or_equal(found, self.sentinel)
+        found = None if self.done else t.unless(StopIteration, self.function.call, t, [], {})
+        self.done = found is None or t.same_or_equal(found, self.sentinel)
         return None if self.done else found
 
     def reconstruct(self, r: Reconstructor) -> None:

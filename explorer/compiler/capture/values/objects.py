@@ -434,12 +434,7 @@ class ObjectValue(Value):
         return self.special(t, "__iter__", [])
 
     def next(self, t: Tracer) -> Value | None:
-        try:
-            return self.special(t, "__next__", [])
-        except Raised as raised:
-            if issubclass(raised.value.python_type(), StopIteration):
-                return None
-            raise
+        return t.unless(StopIteration, self.special, t, "__next__", [])
 
     def get_item(self, t: Tracer, key: Value) -> Value:
         return self.special(t, "__getitem__", [key])
@@ -453,13 +448,8 @@ class ObjectValue(Value):
     def contains(self, t: Tracer, item: Value) -> bool:
         if look_up(t, self.cls, "__contains__") is not MISSING:
             return self.special(t, "__contains__", [item]).truth(t)
-        try:
-            iterator = t.iterate(self)
-        except Raised as raised:
-            if not issubclass(raised.value.python_type(), TypeError):
-                raise
-            t.raise_(TypeError, f"argument of type '{name_in_messages(self.cls)}' is not iterable")
-        return self.is_in(t, item, iterator)
+        said = f"argument of type '{name_in_messages(self.cls)}' is not iterable"
+        return self.is_in(t, item, t.iterate_or(said, self))
 
     def reconstruct(self, r: Reconstructor) -> None:
         if self.given is not MISSING:
@@ -740,11 +730,8 @@ def mapping_pairs(t: Tracer, value: Value) -> list[tuple[Value, Value]]:
         return [(key, t.get_item(value, key)) for key in keys]
     pairs = []
     for place, pair in enumerate(value.unpack(t)):
-        try:
-            items = pair.unpack(t)
-        except Raised as raised:
-            if not issubclass(raised.value.python_type(), TypeError):
-                raise
+        items = t.unless(TypeError, pair.unpack, t)
+        if items is None:
             t.raise_(TypeError, f"cannot convert dictionary update sequence element #{place} to a sequence")
         if len(items) != 2:
             said = f"dictionary update sequence element #{place} has length {len(items)}; 2 is required"
