@@ -32,6 +32,7 @@ from torch import nn
 import explorer
 from effects import BY_NAME, PARTS, Made, Runs, made, script
 from explorer.records.check import accuracy, captured
+from explorer.records.check.eagerly import OWN_COMPILED, Eagerly
 from explorer.records.check.isolate import ASKING, ASKS, HARMFUL_BUILTINS, NotIsolated, reached
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import heard, noted, put_back
@@ -716,3 +717,51 @@ def test_the_settings_of_a_logger_that_the_call_makes_are_noticed() -> None:
     assert runs.count <= 3
     assert any(f"it changes a setting: the logger {name}" in note for note in record.data.notes)
     assert logging.getLogger(name).level == logging.NOTSET
+
+
+@pytest.mark.parametrize("timed", [False, 0.01])
+@pytest.mark.parametrize("compiler", ["stock", "ours", "module"])
+def test_eager_is_eager_where_the_program_compiles_its_own_functions(compiler: str, timed: float) -> None:
+    compiled = []
+
+    def wrong(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
+        compiled.append(threading.get_ident())
+        return lambda *given: tuple(each * 100 for each in graph(*given))
+
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return x.sin()
+
+    linear = nn.Linear(3, 3)
+    if compiler == "module":
+        linear.compile(backend=wrong)
+    made = explorer.compile(inner, backend=wrong) if compiler == "ours" else torch.compile(inner, backend=wrong)
+    call = linear if compiler == "module" else made
+
+    def called(x: torch.Tensor) -> torch.Tensor:
+        return call(x) + 1
+
+    asks = torch._dynamo.eval_frame._callback_from_stance
+    record = explorer.explore(called, time=timed, grad=False)(torch.ones(2, 3))
+    assert not compiled and record.data.timing.accuracy.first_mismatch == ""
+    assert [each for each in record.data.notes if each == OWN_COMPILED] == [OWN_COMPILED]
+    assert torch._dynamo.eval_frame._callback_from_stance is asks
+    plain = explorer.explore(inner, time=timed)(torch.ones(2))
+    assert OWN_COMPILED not in plain.data.notes
+
+
+@pytest.mark.parametrize("compile", [torch.compile, explorer.compile])
+def test_eager_calls_of_one_thread_leave_those_of_others_compiled(compile: Callable[..., Any]) -> None:
+    threads = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
+        threads.append(threading.get_ident())
+        return graph
+
+    made = compile(lambda x: x.sin(), backend=backend)
+    with Eagerly() as calls:
+        made(torch.ones(2))
+        other = threading.Thread(target=made, args=(torch.ones(2),))
+        other.start()
+        other.join()
+        torch.compiler.disable(torch.sin)(torch.ones(2))
+    assert len(calls.met) == 1 and len(threads) == 1 and threads[0] != threading.get_ident()

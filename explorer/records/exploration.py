@@ -33,6 +33,7 @@ from explorer.records.assembly import assembled, compiles_of, settings_of, timed
 from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import InPlace, Leave, RepeatedCalls
 from explorer.records.check.captured import NOT_AGAIN, Captured, GraphTrial, Once
+from explorer.records.check.eagerly import OWN_COMPILED, replaced
 from explorer.records.check.first_divergence import first_divergence, searched
 from explorer.records.check.guard_costs import guard_costs
 from explorer.records.check.isolate import NotIsolated, undone
@@ -220,7 +221,8 @@ def alone() -> Iterator[None]:
 def exploration(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Record:
     """The record of compiling and running `trial`, with custom operators beside their fake implementations. The user's
     own exceptions propagate."""
-    record = compiled(trial, asked, recorder)
+    with replaced:  # once, and not in each timed call
+        record = compiled(trial, asked, recorder)
     if asked.time and trial.repeatable and record.data.eager:
         record = with_times_outside(record, trial, asked)
     if not trial.repeatable or not custom_operators(record.data):
@@ -315,7 +317,9 @@ def beside(theirs: StockRun, first: Observed | CompileRaised | None, captured: C
     else:
         bisect["stock"] = partial(nothing_runs, theirs.observation.absent)
     if outcome is not None:
-        found["stock"] = against_eager(compared.again, outcome.values(), compared.expected().values(), "stock")
+        expected = compared.expected()
+        notes += [OWN_COMPILED] * expected.own_compiled
+        found["stock"] = against_eager(compared.again, outcome.values(), expected.values(), "stock")
         if ran and not found["stock"].ok and found["stock"].divergence is None:
             progress.on_phase("finding where stock's results first differ")
             searched = unasked(theirs, stock, repeatable=theirs.trial.repeatable)
@@ -365,7 +369,7 @@ def beside(theirs: StockRun, first: Observed | CompileRaised | None, captured: C
         made,
         error=theirs.failure or (str(first) if isinstance(first, CompileRaised) else ""),
         attempts=tuple(compile for each in (*tried, *mended) for compile in each.compiles),
-        notes=(*made.notes, *notes),
+        notes=(*made.notes, *dict.fromkeys(notes)),
     )
     called = theirs.trial if ours is None else ours.trial
     if not config.edit.source.file:  # an edit's source is another than the function's
@@ -526,7 +530,8 @@ def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare
         ours = timed.compiled()
         if once:
             compared, outcome = timed, ours.observe()
-    accuracy = against_eager(partial(compared.again, spare), outcome.values(), compared.expected().values())
+    expected = compared.expected()
+    accuracy = against_eager(partial(compared.again, spare), outcome.values(), expected.values())
     search, unexplained = None, not accuracy.ok and accuracy.divergence is None
     if (values or unexplained) and compared.repeatable:
         progress.on_phase("finding where results first differ" if unexplained else "running kernel by kernel")
@@ -534,11 +539,11 @@ def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare
         if unexplained:
             accuracy = replace(accuracy, divergence=search.found)
     written = {} if search is None or once else search.written  # the graphs alone have other ids
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = (OWN_COMPILED,) * expected.own_compiled
     if values and not written:
         found = None if search is None else search.found
         why = NOT_AGAIN if search is None or once else NO_KERNELS if found is None else found.detail
-        notes = (f"What each kernel writes was not recorded: {why}.",)
+        notes = (*notes, f"What each kernel writes was not recorded: {why}.")
     return Observed(
         compared, timed, asked, recorder, ours, timed.contestant(), compile_seconds, accuracy, written, notes
     )

@@ -392,7 +392,8 @@ class Player(Contestant):
         grads = {f"{name}.grad": gradient(tensor) for name, tensor in named.items()}
         found |= all_kept({name: grad for name, grad in grads.items() if grad is not None})
         left = {name: leaf for name, leaf in self.calls.written().items() if id(leaf) not in known}
-        return Outcome(all_kept(leaves(output, "output")), found, all_kept({**named, **left}))
+        own = bool(self.own_compiled)
+        return Outcome(all_kept(leaves(output, "output")), found, all_kept({**named, **left}), own_compiled=own)
 
     def _discover(self) -> dict[str, torch.Tensor]:
         """A tensor that was computed before the call is as good as a leaf: what it was computed from is the program's.

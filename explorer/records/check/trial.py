@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map
 
+from explorer.records.check.eagerly import Eagerly
 from explorer.records.check.isolate import PLAIN, NotIsolated, State
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import tensors_reached
@@ -91,12 +92,13 @@ class Trial:
 class Outcome:
     """What a call left behind: the leaves of its output, the gradients by leaf, and the tensors of arguments and module
     state; of a call in place also what it left in objects of Python. `printed`: what it printed, logged and warned of
-    on the way."""
+    on the way. `own_compiled`: it was an eager call, of a function that calls what the program compiled itself."""
 
     output: Leaves
     gradients: dict[str, torch.Tensor | None]
     state: Mapping[str, object]
     printed: Sequence[OutputLine] = ()
+    own_compiled: bool = False
 
     def values(self) -> dict[str, Leaves]:
         """All of it by kind and name, for `check.accuracy.compare`."""
@@ -119,6 +121,8 @@ class Contestant:
         within: Callable[[], AbstractContextManager[object]] | None = None,
     ) -> None:
         self.run = run if within is None else _inside(within, run)
+        self.own_compiled: bool | None = None if run is fn else False
+        """Of an eager call: whether it calls functions that the program compiled itself; None where no call was made"""
         self.fn = fn
         self.args = args
         self.kwargs = kwargs
@@ -141,13 +145,21 @@ class Contestant:
             torch.manual_seed(SEED)
             output, gradients = self._step()
         state = {name: tensor.detach() for name, tensor in self._named.items()}
-        return Outcome(leaves(output, "output"), gradients, state)
+        return Outcome(leaves(output, "output"), gradients, state, own_compiled=bool(self.own_compiled))
 
     def _step(self) -> tuple[object, dict[str, torch.Tensor | None]]:
         output = self._forward()
         return output, self._backward(output)
 
     def _forward(self) -> object:
+        if self.own_compiled is False:  # timed calls are not to take longer for it
+            return self._run()
+        with Eagerly() as calls:
+            output = self._run()
+        self.own_compiled = bool(calls.met)
+        return output
+
+    def _run(self) -> object:
         if self.grad is False:
             with torch.no_grad():
                 return self.run(*self.args, **self.kwargs)
@@ -294,8 +306,11 @@ class Repeated(Contestant):
         gradients = {name: tensor.grad for name, tensor in self._named.items() if tensor.is_leaf}
         return replace(outcome, gradients={n: g for n, g in gradients.items() if g is not None})
 
+    def _run(self) -> object:
+        return self.run(*self.args) if self.own_backward else super()._run()
+
     def _step(self) -> tuple[object, dict[str, torch.Tensor | None]]:
-        return (self.run(*self.args), {}) if self.own_backward else super()._step()
+        return (self._forward(), {}) if self.own_backward else super()._step()
 
 
 @contextmanager
