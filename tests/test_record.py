@@ -120,6 +120,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 FULL_DISK = """
 import resource, sys
+sys.dont_write_bytecode = True  # Python does not notice that it was cut
 sys.path[:0] = sys.argv[2:]
 from records import sample
 from explorer.records.session import Record

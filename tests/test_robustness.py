@@ -44,6 +44,7 @@ for compile in record.data.compiles:
 
 FULL_DISK = """
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.dont_write_bytecode = True  # Python does not notice that it was cut
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 """
 

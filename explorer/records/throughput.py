@@ -74,7 +74,7 @@ def innermost(asm: tuple[LineData, ...]) -> list[tuple[int, int]]:
     chosen: list[tuple[int, int]] = []
     for first, last in sorted(loops.items(), key=lambda loop: loop[1] - loop[0]):
         apart = all(last < other or first > end for other, end in chosen)
-        if apart and not any(mnemonic(line.text) == "ret" for line in asm[first : last + 1]):
+        if apart and not any(mnemonic(line.text) in ("ret", "retq") for line in asm[first : last + 1]):
             chosen.append((first, last))
     return sorted(chosen)
 

@@ -55,7 +55,8 @@ CLANG = (
     "-fno-caret-diagnostics",
 )
 
-_REMARK = re.compile(r"<stdin>:(\d+):\d+: (?:optimized|missed|remark): +(.*)")
+_REMARK = re.compile(r"(?:<stdin>|.*-stdin\.cpp):(\d+):\d+: (?:optimized|missed|remark): +(.*)")
+"""zig names the copy that it makes of its standard input."""
 _GCC_MADE = re.compile(r"loop vectorized using (\d+) byte vectors")
 _CLANG_MADE = re.compile(r"vectorized (?:outer )?loop \(vectorization width: (.+?), interleaved count: (\d+)\)")
 _REFUSED = re.compile(r"(?:loop )?not vectorized: (.*)")
@@ -136,7 +137,8 @@ _LABEL = re.compile(r"^([A-Za-z_]\w*+)(?:[.\w]*):")
 _LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
 _LOCAL = re.compile(r"^\.L\w+:")
 _OPERATION = re.compile(r"^\s+[a-z]\w*")
-_NOISE = re.compile(r"^\.(LV|LB|LF|LC|Letext|Ldebug|LASF|LLRL|LVUS|LLST)\w*:")
+_NOISE = re.compile(r"^\.(LV|LB(?!B\d+_)|LF|LC|Letext|Ldebug|LASF|LLRL|LVUS|LLST|Lfunc_|Ltmp)\w*:")
+"""Labels that no jump leads to. GCC's .LBB3 is one; clang's .LBB0_3 is where a loop begins."""
 
 TO_ASSEMBLY = ("-g1", "-S", "-x", "c++", "-", "-o")
 """And a file: to zig "-" is the name of one, in the program's folder."""

@@ -43,7 +43,8 @@ INTEGERS = {
 """With a suffix for the size in AT&T's syntax."""
 
 ALONE = {
-    "call": "calls a function", "ret": "returns", "jmp": "goes on elsewhere", "leave": "frees the stack frame",
+    "call": "calls a function", "callq": "calls a function", "ret": "returns", "retq": "returns",
+    "jmp": "goes on elsewhere", "leave": "frees the stack frame",
     "nop": "nothing: fills up to where a loop begins", "endbr64": "marks where an indirect jump may lead",
     "ud2": "never reached: stops the process", "cltq": "widens eax to rax, keeping the sign",
     "cltd": "spreads the sign of eax over edx, for a division",
@@ -56,6 +57,7 @@ ALONE = {
 
 RENAMED = {
     "cltq": "cdqe", "cltd": "cdq", "cqto": "cqo", "cwtl": "cwde", "movabsq": "movabs", "movslq": "movsxd DWORD PTR",
+    "callq": "call", "retq": "ret",
 }  # fmt: skip
 
 FLOATS = {
@@ -152,8 +154,10 @@ _INTEGER_SHIFT = re.compile(r"v?ps(l|r)ldq")
 
 
 def _suffixed(name: str) -> tuple[str, str] | None:
-    """An integer instruction and its size, if it is one with a suffix."""
-    return (name[:-1], name[-1]) if name[-1:] in SIZES and name[:-1] in INTEGERS else None
+    """An integer instruction and its size, if it is one with a suffix. GCC writes none where a cmov has a condition."""
+    whole, size = name[:-1], name[-1:]
+    conditional = whole.startswith("cmov") and whole[4:] in CONDITIONS and name[4:] not in CONDITIONS
+    return (whole, size) if size in SIZES and (whole in INTEGERS or conditional) else None
 
 
 def meaning(name: str) -> str:
@@ -161,7 +165,7 @@ def meaning(name: str) -> str:
     if name in ALONE:
         return ALONE[name]
     if (split := _suffixed(name)) is not None:
-        return f"{INTEGERS[split[0]]} ({BITS[split[1]]} bits)"
+        return f"{meaning(split[0])} ({BITS[split[1]]} bits)"
     if name in INTEGERS:
         return INTEGERS[name]
     for start, said in (("cmov", "copies if: {}"), ("set", "1 if: {}, else 0"), ("j", "jumps if: {}")):
