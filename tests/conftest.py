@@ -2,7 +2,9 @@
 
 import gc
 import os
+import shutil
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +52,29 @@ def unmeasured_guards() -> Iterator[None]:
     """With each compile torch empties the processor's caches to measure its guards, for its own log."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0, raising=False)
+        yield
+
+
+def unbuildable() -> str:
+    """Why stock can build no C++ on this machine, by where it looks for what it needs; "" where it can."""
+    needed = (os.environ.get("CXX", "g++"), os.path.join(sysconfig.get_path("include"), "Python.h"))
+    missing = [each for each in needed if shutil.which(each) is None and not os.path.exists(each)]
+    return f"torch.compile cannot build C++ here: there is no {' and no '.join(missing)}" if missing else ""
+
+
+@pytest.fixture(scope="session")
+def stock_builds() -> None:
+    """For tests that have stock build C++ in a process of their own: skipped where it cannot."""
+    if unbuildable():
+        pytest.skip(unbuildable())
+
+
+@pytest.fixture(autouse=True, scope="session")
+def stock_as_far_as_it_gets() -> Iterator[None]:
+    """Where stock cannot build C++, a test is skipped as soon as stock looks for a compiler."""
+    with pytest.MonkeyPatch.context() as patch:
+        if unbuildable():
+            patch.setattr("torch._inductor.cpp_builder.get_cpp_compiler", lambda *_: pytest.skip(unbuildable()))
         yield
 
 

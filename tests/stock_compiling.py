@@ -10,6 +10,7 @@ from unittest import mock
 
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
+from torch._inductor.cpu_vec_isa import VecISA
 from torch._inductor.graph import GraphLowering
 
 from explorer.ir.record import CompileData, HalfData
@@ -33,6 +34,7 @@ def nothing_built() -> Iterator[list[str]]:
     with (
         inductor_config.patch(options),
         uncached,
+        mock.patch.object(VecISA, "check_build", lambda self, code: True),
         mock.patch.object(GraphLowering, "_compile_to_module_lines", unbuilt),
     ):
         yield modules

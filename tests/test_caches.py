@@ -7,6 +7,7 @@ import gc
 import json
 import logging
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -348,6 +349,8 @@ def test_a_compiler_in_trouble(
     if code == why.COMPILER_HUNG:
         outcome(tmp_path / "kernels", caplog)
         assert (tmp_path / "started").read_text() == "started\n", "a compiler that hung was started again"
+    for limit in ("COMPILE_SECONDS", "VERSION_SECONDS"):
+        monkeypatch.setattr(compiler, limit, 60.0)
     monkeypatch.setenv("CXX", str(good[1]))
     assert outcome(tmp_path / "kernels", caplog) == ""
 
@@ -445,7 +448,8 @@ def test_a_compiler_to_which_a_dash_is_a_file_writes_none_beside_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As zig's, which wrote the assembly to a file of that name in the working folder."""
-    write_compiler(tmp_path / "literal", 'case " $* " in *" -o - "*) echo > ./-; exit 0;; esac\nexec g++ "$@"\n')
+    chosen = shlex.join(compiler.chosen_compiler().words)
+    write_compiler(tmp_path / "literal", f'case " $* " in *" -o - "*) echo > ./-; exit 0;; esac\nexec {chosen} "$@"\n')
     monkeypatch.setenv("CXX", str(tmp_path / "literal"))
     monkeypatch.chdir(tmp_path)
     record = explorer.explore(chain, time=False)(torch.randn(64), torch.randn(64))

@@ -53,7 +53,7 @@ def value(expr: Any, of: dict[Any, int]) -> int:
 
 def test_texts_compute_what_expressions_do(tmp_path: Path) -> None:
     choose = random.Random(0)
-    lines = ["#include <cstdlib>", *(HELPERS[name] for name in ("floor_div", "floor_mod", "index_min", "index_max"))]
+    lines = ["#include <stdlib.h>", *(HELPERS[name] for name in ("floor_div", "floor_mod", "index_min", "index_max"))]
     lines += ["int main() {", "    int wrong = 0;"]
     for _ in range(400):
         expr = expression(choose, choose.randint(1, 3))

@@ -21,7 +21,7 @@ LOGS = Path(__file__).parent / "logs"
 
 
 @pytest.fixture(scope="module")
-def logs(tmp_path_factory) -> Path:
+def logs(tmp_path_factory, stock_builds) -> Path:
     folder = tmp_path_factory.mktemp("logs")
     script = Path(__file__).parent / "logged_programs.py"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

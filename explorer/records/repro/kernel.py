@@ -33,7 +33,8 @@ MAIN = '''
 def build():
     folder = tempfile.mkdtemp()
     library = os.path.join(folder, "kernel.so")
-    compiler = shlex.split(os.environ.get("CXX", "g++"))
+    named = os.environ.get("CXX") or next(filter(shutil.which, ("g++", "c++", "clang++")), "")
+    compiler = shlex.split(named) or [sys.executable, "-m", "ziglang", "cc"]
     command = [*compiler, *FLAGS, "-shared", "-x", "c++", "-", "-o", library, "-lm"]
     subprocess.run(command, input=SOURCE, text=True, check=True)
     return getattr(ctypes.CDLL(library), FUNCTION)
@@ -82,8 +83,8 @@ def repro_kernel(record: RecordData, compile: CompileData, half: HalfData, kerne
     return "\n".join(
         [
             *header(record, f"the kernel {kernel.id} ({kernel.function})", ()),
-            "import ctypes\nimport math\nimport operator\nimport os\nimport shlex\nimport subprocess\nimport sys",
-            "import tempfile\nimport time\n\nimport torch",
+            "import ctypes\nimport math\nimport operator\nimport os\nimport shlex\nimport shutil",
+            "import subprocess\nimport sys\nimport tempfile\nimport time\n\nimport torch",
             TENSOR,
             f"FUNCTION = {kernel.function!r}",
             f"FLAGS = {_flags(half)!r}",
