@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import explorer
 from reference_backend import Backend, compiled, symbolic
 
 CASES: dict[str, tuple[Callable[..., Any], Callable[[], list[Any]]]] = {}
@@ -648,3 +649,23 @@ def test_symbolic_sizes(name: str) -> None:
         inputs = lambda rows=rows: [leaf(rows, 4), leaf(4)]  # noqa: E731
         compare(seen(compiled, inputs), seen(function, inputs))
     assert len(backend.plans) == 1
+
+
+@pytest.mark.parametrize(
+    "held",
+    [lambda w: (w,), lambda w: {0: w}.values(), lambda w: {w}, lambda w: (each for each in [w]), lambda w: {w: 0}],
+    ids=["tuple", "values", "set", "generator", "keys"],
+)
+def test_a_gradient_of_a_tensor_that_the_function_made_however_it_is_held(held):
+    def fn(x):
+        made = x * 1
+        loss = (made**3).sum()
+        return torch.autograd.grad(loss, held(made), create_graph=True, allow_unused=True)
+
+    def outcome(call):
+        try:
+            return [each.tolist() for each in call(torch.arange(3.0, requires_grad=True))]
+        except RuntimeError as error:
+            return str(error)
+
+    assert outcome(explorer.compile(fn)) == outcome(fn)

@@ -287,8 +287,8 @@ breaks(reasons.UNTRACEABLE_CALL, "torch.load, which uses a file", torch.load)
 @CALLS.rule(torch.autograd.grad, torch.autograd.backward)
 def _autograd(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Breaks."""
-    wanted = kwargs.get("inputs") or (args[1] if len(args) > 1 else None)
-    of = wanted.unpack(t) if isinstance(wanted, (ListValue, TupleValue)) else [wanted]
+    wanted = kwargs.get("inputs", *args[1:2] or [Constant(None)])
+    of = [wanted] if wanted.is_none() or isinstance(wanted, TensorValue) else wanted.unpack(t)
     if any(isinstance(each, TensorValue) and not t.tape.is_as_given(each.fake) for each in of):
         t.tape.whole = "a gradient is asked for of a tensor that the same graph makes"
     unsupported(reasons.AUTOGRAD_CALL, "torch.autograd")
