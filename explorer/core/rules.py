@@ -87,7 +87,7 @@ class RuleUsed:
     where: Origins
 
 
-ENDLESS = "it is asked again and again: it uses what it is a rule for"
+ENDLESS = "it recurses without end: it uses the operation that it is a rule for"
 
 
 @dataclass(frozen=True, slots=True)

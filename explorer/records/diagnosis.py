@@ -197,8 +197,8 @@ _ADVICE_BY_WORD = {
     "dim() is": "use one number of dimensions: unsqueeze or reshape before the call",
     "rank is": "use one number of dimensions: unsqueeze or reshape before the call",
     "device is": "move it to one device before the call, or use one compiled function for each",
-    "is_inference()": "make it in the same mode for every call: a clone() outside of torch.inference_mode is no "
-    "inference tensor",
+    "is_inference()": "make it in the same mode for every call: a clone() made outside of "
+    "torch.inference_mode is a normal tensor",
     "is_conj()": "pass the same kind of tensor in every call: x.resolve_conj() computes a lazy conjugate",
     "is_neg()": "pass the same kind of tensor in every call: x.resolve_neg() computes a lazy negative",
     "is of type": "pass the same type in every call",

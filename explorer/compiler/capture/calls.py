@@ -425,7 +425,7 @@ def new_instance(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Valu
     """object.__new__, dict.__new__ and so on."""
     kind, *rest = args
     if not isinstance(kind, ClassValue):
-        unsupported(reasons.UNTRACEABLE_CALL, "__new__ of something that is no class")
+        unsupported(reasons.UNTRACEABLE_CALL, "__new__ of something that is not a class")
     cls = kind.cls
     if isinstance(look_up(t, cls, "__del__"), types.FunctionType):
         t.tape.refuse_frame(f"a {cls.__name__} is made, whose __del__ runs where the program drops it")

@@ -181,7 +181,7 @@ class Reconstruction:
         """Push the result of calling a Python object."""
         named = kwargs or {}
         if any(not name.isidentifier() for name in named):
-            unsupported(reasons.NOT_RECONSTRUCTED, "keywords that are no names")
+            unsupported(reasons.NOT_RECONSTRUCTED, "keywords that are not names")
         self.constant(function)
         for argument in (*args, *named.values()):
             self.value(argument)

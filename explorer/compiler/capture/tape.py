@@ -631,7 +631,7 @@ class Tape:
             if not grows or part.free_symbols.isdisjoint(self.program_numbers):
                 continue
             if not self.shape_env.evaluate_expr(sympy.Le(sympy.Abs(part), _INT64.max)):
-                unsupported(reasons.OPERATION, f"{part}, which is no 64-bit integer")
+                unsupported(reasons.OPERATION, f"{part}, which is not a 64-bit integer")
         self.note_shape_guards("generated code computes it in 64 bits")
 
     def source_of(self, expr: sympy.Expr) -> Source | None:

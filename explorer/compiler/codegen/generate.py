@@ -78,7 +78,7 @@ def verify_generated(generated: Generated) -> None:
 
 def _verify_loops(kernel: str, parts: Iterable[object], around: tuple[TiledLoop, ...] = ()) -> None:
     for loop in parts:
-        assert isinstance(loop, TiledLoop), f"{kernel}: {loop} is no loop"
+        assert isinstance(loop, TiledLoop), f"{kernel}: {loop} is not a loop"
         steps = any(each.axis == loop.axis and each.tile == loop.within for each in around)
         assert steps or not loop.within, f"{kernel}: nothing steps from tile to tile of {loop}"
         shared = any(each.kind == "parallel" for each in around)

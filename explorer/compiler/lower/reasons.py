@@ -216,7 +216,7 @@ UNKNOWN_LAYOUT = reason(
 )
 UNKNOWN_CALL = reason(
     "lower.unknown_call",
-    "The graph calls something that is no ATen operator",
+    "The graph calls something that is not an ATen operator",
     "Lowering knows calls of operators on tensors; this is a higher-order operator or a Python function.",
     "",
 )

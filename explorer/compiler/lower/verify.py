@@ -48,7 +48,7 @@ def verify_loops(loops: Loops) -> None:
             assert output.layout.dtype == buffers[output.buffer].layout.dtype
     ids = {operation.id for operation in loops.operations}
     for node, (kind, into) in loops.nodes.items():
-        assert ids.issuperset(into), f"{node} is said to be in an unknown operation"
+        assert ids.issuperset(into), f"{node} is recorded in an unknown operation"
         assert into or kind in ("view", "constant", "unused"), f"{node} is lost"
 
 
@@ -82,7 +82,7 @@ def _verify_loop(buffers: Mapping[str, Buffer], loop: Loop, written: set[str], s
                 assert expr.dtype == computing_dtype(buffers[name].layout.dtype), f"{loop.id} loads {name}"
                 strange = index.free_symbols - known - {symbol for symbol, _ in indirect}
                 assert not strange, f"{loop.id} loads {name}[{index}], which uses {strange}"
-                assert all(value.dtype == torch.int64 for _, value in indirect), f"{loop.id}: an index that is no int64"
+                assert all(value.dtype == torch.int64 for _, value in indirect), f"{loop.id}: an index is not int64"
             case IndexValue(index=index):
                 strange = index.free_symbols - known
                 assert not strange, f"{loop.id} takes the value of {index}, which uses {strange}"
@@ -92,6 +92,6 @@ def _verify_loop(buffers: Mapping[str, Buffer], loop: Loop, written: set[str], s
             case Masked(condition=condition, value=value, other=other):
                 assert str(condition.dtype) == "torch.bool" and value.dtype == other.dtype, f"{loop.id}: masked"
             case Check(value=value):
-                assert value.dtype == torch.int64 == expr.dtype, f"{loop.id}: a checked index that is no int64"
+                assert value.dtype == torch.int64 == expr.dtype, f"{loop.id}: a checked index that is not int64"
             case Cast(to=to):
                 assert expr.dtype == computing_dtype(to), f"{loop.id}: cast"

@@ -148,7 +148,7 @@ def _walked(path: Path) -> Path:
             at = Path("/") if target.is_absolute() else at
             continue
         if not stat.S_ISDIR(found.st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, f"{here} is no folder")
+            raise NotADirectoryError(errno.ENOTDIR, f"{here} is not a folder")
         if ahead:
             _closed(here, found)
         at = here
@@ -233,7 +233,7 @@ def confirm(path: Path) -> None:
     """Write the checksum of a kept file that has proved good. Raises OSError."""
     content = read(path)
     if content is None:
-        raise FileNotFoundError(errno.ENOENT, f"{path} is not there any more")
+        raise FileNotFoundError(errno.ENOENT, f"{path} no longer exists")
     put(checksum_file(path), _checksum(path, content))
 
 

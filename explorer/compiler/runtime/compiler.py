@@ -138,7 +138,7 @@ def _words(named: str) -> tuple[str, ...]:
     try:
         program, *arguments = shlex.split(named)
     except ValueError as error:
-        raise Unsupported(Why(reasons.WRONG_CXX, f"CXX={named!r} is no command: {error}")) from error
+        raise Unsupported(Why(reasons.WRONG_CXX, f"CXX={named!r} is not a command: {error}")) from error
     if (path := shutil.which(program)) is None:
         raise Unsupported(Why(reasons.WRONG_CXX, f"CXX={named!r}: there is no executable {program!r}"))
     return (path, *arguments)

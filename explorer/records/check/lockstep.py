@@ -156,7 +156,7 @@ class Judge:
                         again = again or change.form.run(before.graph, False)
                     if not_close(search.narrowed(again.by_id[other]), search.narrowed(eager), group):
                         continue  # unwritten memory, or not deterministic
-                    what = f"after {change.name}, {info(node).id} is not what {other} was before it"
+                    what = f"after {change.name}, {info(node).id} has another value than {other} had before"
                     errors = _distance(ours, right), _distance(eager, right)
                     return self.report.divergence(node, self.half, "", errors, what)
         if plain is not None:

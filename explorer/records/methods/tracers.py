@@ -144,7 +144,7 @@ def _control(kinds: set[str]) -> str:
 
 TRACE = Method(
     "torch.jit.trace",
-    "Runs the function once on the example and records its operations; values that are no tensors become constants.",
+    "Runs the function once on the example and records its operations; values that are not tensors become constants.",
     _trace,
 )
 SCRIPT = Method(

@@ -66,7 +66,7 @@ if __name__ == "__main__":
 def repro_kernel(record: RecordData, compile: CompileData, half: HalfData, kernel: KernelData) -> str:
     """The file's text. Raises CannotReproduce with what cannot be written, and why."""
     if compile.engine != "explorer" or kernel.language != "cpp":
-        raise CannotReproduce(f"{kernel.id} is no C++ kernel of this compiler: only those are written, and graphs")
+        raise CannotReproduce(f"{kernel.id} is not a C++ kernel of this compiler; only these and graphs can be written")
     if not kernel.arguments:
         raise CannotReproduce(f"the record does not say what {kernel.id} is called with: it is from an earlier version")
     hints, buffers = hints_of(compile), {each.name: each for each in half.buffers}

@@ -227,7 +227,7 @@ def made(call: GraphLine, hints: Mapping[str, int]) -> str:
 
 def _named(name: str) -> str:
     if not name.isidentifier() or not name.isascii():
-        raise CannotReproduce(f"{name[:60]!r} is no name")
+        raise CannotReproduce(f"{name[:60]!r} is not a name")
     return f"{name}_" if name in _RESERVED or keyword.iskeyword(name) or name.startswith("__") else name
 
 
