@@ -397,6 +397,22 @@ def test_two_inputs_of_symbolic_sizes_lie_as_eager_lays_them(function):
         assert fast(a, b).stride() == function(a, b).stride()
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (1, 0, 2, 3), (2, 1, 0, 3)], ids=str)
+@pytest.mark.parametrize("size", [(1, 2, 1, 8), (2, 1, 3, 8), (1, 1, 1, 8), (2, 2, 3, 8)], ids=str)
+def test_attention_of_one_position_or_head(size, order):
+    def attended(q, k):
+        made = F.scaled_dot_product_attention(q, k, k)
+        return made, made.transpose(1, 2).reshape(q.shape[0], q.shape[2], -1)
+
+    turned = [size[order.index(d)] for d in range(4)]
+    q = torch.rand([turned[d] for d in torch.tensor(order).argsort()]).permute(order)
+    k = torch.rand(*q.shape[:2], 5, 8)
+    with torch.no_grad():
+        assert [each.stride() for each in explorer.compile(attended)(q, k)] == [
+            each.stride() for each in attended(q, k)
+        ]
+
+
 def test_a_number_of_the_graph_that_an_operator_reads_is_known():
     def scaled(x):
         count = torch.tensor(0.0)

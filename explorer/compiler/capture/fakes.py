@@ -13,7 +13,11 @@ import torch
 from torch import Tensor
 from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._ops import HigherOrderOperator, OpOverload
-from torch._prims_common import compute_elementwise_output_strides, suggest_memory_format
+from torch._prims_common import (
+    compute_elementwise_output_strides,
+    is_non_overlapping_and_dense_or_false,
+    suggest_memory_format,
+)
 from torch._prims_common import make_contiguous_strides_for as contiguous
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.meta_utils import MetaTensorDesc, MetaTensorDescriber
@@ -50,6 +54,7 @@ SUGGESTED_ON_CPU = frozenset(
     }
 )  # fmt: skip
 """and those that do so on a CPU."""
+ATTENTION_ON_CPU = aten._scaled_dot_product_flash_attention_for_cpu.default
 TRANSFORMS = frozenset({aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default})
 """Those whose results lie as the library on this machine writes them."""
 PER_ELEMENT = frozenset(
@@ -168,6 +173,11 @@ class LaidOut(FakeTensorMode):
         if func is aten.frexp.Tensor:
             with self:
                 return tuple(torch.empty_like(args[0], dtype=each.dtype) for each in tensors_in(result))
+        if func is ATTENTION_ON_CPU and is_non_overlapping_and_dense_or_false(args[0]):
+            with self:
+                query = args[0]
+                placed = torch.empty_strided(query.shape, query.stride(), dtype=query.dtype, device=query.device)
+                return placed, *tensors_in(result)[1:]
         if not isinstance(result, Tensor):
             return result
         if func is aten.pow.Tensor_Scalar and args[0].dtype is torch.bool and type(args[1]) is bool:
