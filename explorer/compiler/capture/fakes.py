@@ -176,8 +176,8 @@ class LaidOut(FakeTensorMode):
         if func is ATTENTION_ON_CPU and is_non_overlapping_and_dense_or_false(args[0]):
             with self:
                 query = args[0]
-                placed = torch.empty_strided(query.shape, query.stride(), dtype=query.dtype, device=query.device)
-                return placed, *tensors_in(result)[1:]
+                like = torch.empty_strided(query.shape, query.stride(), dtype=query.dtype, device=query.device)
+                return like, *tensors_in(result)[1:]
         if not isinstance(result, Tensor):
             return result
         if func is aten.pow.Tensor_Scalar and args[0].dtype is torch.bool and type(args[1]) is bool:
