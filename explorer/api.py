@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
-from torch import fx
+from torch import fx, nn
 
 from explorer.compiler.capture.wrap import ORIGINAL
 from explorer.compiler.compile import compile as compiled
@@ -119,6 +119,9 @@ def explore(
         raise ValueError('values=True runs our kernels one by one; it needs engine="explorer" or engine="both"')
     if leave not in ("called", "unchanged"):
         raise ValueError(f"leave={leave!r} is unknown; expected 'called' or 'unchanged'")
+    if not callable(fn) or (isinstance(fn, type) and issubclass(fn, nn.Module)):
+        given = f"the class {fn.__qualname__}" if isinstance(fn, type) else f"an object of type {type(fn).__qualname__}"
+        raise TypeError(f"{given} cannot be explored; give a function or a module: explorer.explore(fn)(x, y)")
     theirs = {"dynamic": dynamic, "fullgraph": fullgraph, **(stock or {})} if engine != "explorer" else None
     config = configure(fullgraph=fullgraph, dynamic=dynamic, target=target, passes=passes, options=options)
     compiler, fn = getattr(fn, "__explorer_engine__", None), getattr(fn, ORIGINAL, None) or fn

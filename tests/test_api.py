@@ -189,6 +189,9 @@ def test_what_cannot_be_compiled():
     for target in (3, "f", [affine]):
         with pytest.raises(TypeError, match="not callable"):
             explorer.compile(target)
+    for target in (3, torch.ones(2), nn.Linear):
+        with pytest.raises(TypeError, match=r"cannot be explored; give a function or a module: explorer.explore\(fn\)"):
+            explorer.explore(target)
 
 
 # ------------------------------------------------------------------------------------------------------------ modules

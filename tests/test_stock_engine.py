@@ -16,6 +16,8 @@ from benchmarks.provenance import unsourced
 from explorer import Record
 from explorer.ir.record import CompileData, HalfData, StageData
 from explorer.records.check.trial import Trial
+from explorer.records.exploration import STANCE
+from explorer.records.stock.frames import GENERATES
 from explorer.records.stock.run import stock_run
 from explorer.show.view import html
 from explorer.show.view.provenance import Provenance, provenance
@@ -355,3 +357,32 @@ def test_a_record_is_saved_and_shown(both: Record, tmp_path: Path) -> None:
     assert (tmp_path / "both.html").stat().st_size > 10_000
     page = html.fragment(both.data)
     assert all(f"{half.name} k0" in page for compile in both.data.compiles for half in compile.halves[:1])
+
+
+def raises_when_it_runs(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+    def call(*given: object) -> None:
+        raise RuntimeError("only compiled")
+
+    return call
+
+
+def test_what_only_a_compiled_call_raises_is_in_the_record() -> None:
+    explored = explorer.explore(lambda x: x * 2, engine="stock", stock={"backend": raises_when_it_runs}, time=False)
+    record = explored(torch.ones(3))
+    assert record.data.error == "RuntimeError: only compiled"
+    assert "The program does not raise in eager." in record.data.notes
+
+
+def makes_values(x: torch.Tensor) -> Iterator[torch.Tensor]:
+    yield x + 1
+
+
+def test_stock_compiles_no_generator() -> None:
+    record = explorer.explore(makes_values, engine="stock", time=False)(torch.ones(3))
+    assert [each.why for each in record.data.eager] == [GENERATES]
+
+
+def test_a_stance_of_torch_that_is_in_force_is_noted() -> None:
+    with torch.compiler.set_stance("force_eager"):
+        record = explorer.explore(torch.sin, engine="both", time=False)(torch.ones(3))
+    assert STANCE.format("force_eager") in record.data.notes

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from explorer.compiler.capture import optimize
-from explorer.compiler.capture.hook import watcher
+from explorer.compiler.capture.hook import stance, watcher
 from explorer.compiler.capture.reasons import DATA_DEPENDENT_BRANCH
 from explorer.compiler.capture.tape import first_line
 from explorer.compiler.config import Config
@@ -140,7 +140,9 @@ def harmless(
         timing = record.timing
         why = calls.untimed if asked.time else "timing was not asked for"
         record = record.having(eager=untimed_outside(record.data.eager, why))
-        return record.noting(calls.notes(timed=timing is not None and bool(timing.contestants)))
+        asked_for = stance()
+        notes = () if asked_for == "default" else (STANCE.format(asked_for),)
+        return record.noting((*notes, *calls.notes(timed=timing is not None and bool(timing.contestants))))
 
 
 def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder) -> Record:
@@ -202,6 +204,9 @@ NESTED = (
     "explorer.explore was called inside a function that is already {}; "
     "explore the inner function on its own, or remove the inner call"
 )
+
+
+STANCE = "torch.compiler.set_stance({!r}) is in force, which decides what is compiled."
 
 
 @contextmanager
@@ -412,7 +417,7 @@ def nothing_runs(target: Target) -> None:
 
 
 class CompileRaised(Exception):
-    """Our compiler raised instead of running the program, as requested (with fullgraph=True, say)."""
+    """What our compiler made raises: as requested (with fullgraph=True, say), or where the eager call does not."""
 
     def __init__(self, recorder: Recorder, error: Exception) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
@@ -519,7 +524,7 @@ def explored(trial: Trial, asked: Asked, recorder: Recorder | None = None, spare
         try:
             outcome = ours.observe()
         except Exception as error:
-            if getattr(error, "reaches_program", False):
+            if getattr(error, "reaches_program", False) or trial.runs_in_eager:
                 raise CompileRaised(recorder, error) from error
             raise
         compile_seconds = clock.perf_counter() - started - recorder.told

@@ -306,6 +306,10 @@ class InPlace(Trial):
     def repeatable(self) -> bool:
         return self.calls.repeatable
 
+    @property
+    def runs_in_eager(self) -> bool:
+        return self.calls.expected is not None
+
     def call(self) -> None:
         """The real call, in eager. Raises what the function raises."""
         Player(self.fn, self).first()

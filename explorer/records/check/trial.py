@@ -49,6 +49,11 @@ class Trial:
         """Whether the call may be made any number of times."""
         return True
 
+    @property
+    def runs_in_eager(self) -> bool:
+        """Whether an eager call was made and raised nothing: what a compiled one raises is the compiler's doing."""
+        return False
+
     def varied(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Trial:
         """The same call with other values in its arguments. Raises NotIsolated where no copy can be made."""
         args, kwargs = tree_map(changing(change), duplicate((self.args, dict(self.kwargs))))

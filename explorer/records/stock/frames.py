@@ -10,6 +10,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from time import perf_counter
 from typing import Any
 
@@ -102,6 +103,9 @@ INLINED = "wrap_inline.<locals>.inner"
 
 MODULE_CALLS = ("__call__", "_call_impl", "_wrapped_call_impl", "forward")
 
+GENERATES = "a generator or coroutine, of which Dynamo compiles none; it compiles the functions that one calls"
+"""Torch only says that an error was suppressed."""
+
 CHECKS = 5
 """Of a frame's guards, to time them."""
 
@@ -170,7 +174,8 @@ def around_answer(seen: Observation, call: Call) -> Iterator[None]:
         return
     own = code in seen.continuations or not code.co_filename.startswith((*LIBRARIES, OWN_FILES, "<"))
     if own and not any(compile.code is code for compile in seen.compiles):
-        seen.left.setdefault(code, why_skipped(said))
+        generates = code.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
+        seen.left.setdefault(code, GENERATES if generates else why_skipped(said))
 
 
 def name_of(function: Any) -> str:

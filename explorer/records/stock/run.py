@@ -165,7 +165,7 @@ def stock_run(
     `absent` is a GPU that is not present: Triton code for it is generated, and the graph's operators run eagerly.
     `ids` is what the ids of compiles begin with. `search` looks into what is compiled as it first runs. `settings` are
     arguments of torch.compile; a function that is compiled already keeps its own. What stock raises in place of running
-    the program is the run's `failure`.
+    the program, or where an eager call does not raise, is the run's `failure`.
     Raises what torch.compile says of its arguments, and what the function raises.
     """
     asked = trial
@@ -186,7 +186,7 @@ def stock_run(
             try:
                 outcome = contestant.observe()
             except Exception as error:
-                if not by_compiler(error, observation):
+                if not (trial.runs_in_eager or by_compiler(error, observation)):
                     raise
                 failure = f"{type(error).__name__}: {error}"
                 observation.raised = None
