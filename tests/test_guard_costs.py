@@ -3,6 +3,8 @@ afterwards as before."""
 
 from __future__ import annotations
 
+import copy
+import dis
 import random
 import re
 from typing import Any
@@ -12,7 +14,10 @@ import torch
 from torch import Tensor
 
 import explorer
+from capturing import Captures
+from explorer.compiler.capture import optimize
 from explorer.compiler.capture.hook import Guards
+from explorer.compiler.config import Config
 from explorer.records.check import guard_costs as costs
 
 
@@ -111,3 +116,20 @@ def test_ours_and_stock_tell_them(dynamic: bool, monkeypatch: pytest.MonkeyPatch
 def test_what_is_not_timed_has_no_costs() -> None:
     record = explorer.explore(torch.relu, time=False)(torch.ones(3))
     assert not record.data.compiles[0].guard_costs and "saves" not in str(record.guards)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_what_reads_a_models_parameters_needs_no_local_for_each(training: bool) -> None:
+    """Nor an instruction that stores each and one that loads it again."""
+    sizes = []
+    for depth in (4, 40):
+        model = torch.nn.Sequential(*(torch.nn.BatchNorm1d(4) for _ in range(depth))).train(training)
+        captures = Captures()
+        x = torch.randn(3, 4)
+        expected = copy.deepcopy(model)(x)
+        assert torch.equal(optimize(model, Config(), captures)(x), expected)
+        code = captures.linked[0].code
+        assert code is not None
+        sizes.append((code.co_nlocals, len(list(dis.get_instructions(code)))))
+    (locals, steps), (more_locals, more_steps) = sizes
+    assert more_locals == locals and more_steps - steps <= 36 * 25

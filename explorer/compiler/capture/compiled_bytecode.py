@@ -10,7 +10,8 @@ import inspect
 import sys
 import traceback
 import types
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -377,10 +378,11 @@ def _assemble(
     if not tail:
         handlers = ()
     with origin(synthetic("graph call")):
-        call: list[Instruction] = []
+        loads, call = r.loads, list[Instruction]()
         if calls_graph:
-            arguments = [r.load(i.source) for i in inputs]
-            call = build.call([build.load_const(Hole(COMPILED))], arguments)
+            arguments = [step for each in inputs for step in r.load(each.source)]
+            *function, end = build.call([build.load_const(Hole(COMPILED))])
+            call = [replace(end, arg=(len(arguments), ()))]
             versions = _versions(t, r)
             if versions is not None:
                 call[-1] = replace(call[-1], id=f"{t.name}/graph")
@@ -389,6 +391,10 @@ def _assemble(
                 handlers = [*(Handler(each, each, rescue[0].id, 0, False) for each in may_raise), *handlers]
                 if len(versions) > 1:
                     call = [*versions, build.store_fast(VERSIONS), *call]
+            later = [*checks, *body, *tail, *rescue]
+            reads = Counter(map(_read_name, [*loads, *arguments, *call, *later]))
+            loads = [*function, *_pushed(loads, arguments, reads)]
+            loads, call = _sharing_locals(loads, call, set(map(_read_name, later)))
             if outputs:
                 call += [build.unpack(len(outputs)), *(build.store_fast(r.outputs[node]) for node in outputs)]
             else:
@@ -396,7 +402,7 @@ def _assemble(
             call += checks
             if versions is not None and versions[-1].op == "CALL":
                 call.append(build.delete_fast(VERSIONS))
-        prologue = [*r.loads, *call, *body]
+        prologue = [*loads, *call, *body]
         if tail:
             prologue[-1:-1] = _forget_temporaries(prologue)
     instructions = build.number(f"{t.name}/compiled_bytecode", [*prologue, *tail, *rescue])
@@ -411,6 +417,55 @@ def _assemble(
         original=None,
     )
     return CompiledBytecode(code, outputs, inputs, list(continuations), calls_graph)
+
+
+def _read_name(step: Instruction) -> str:
+    return step.arg if isinstance(step.arg, str) and step.op != "STORE_FAST" else ""
+
+
+def _pushed(loads: list[Instruction], arguments: list[Instruction], reads: Mapping[str, int]) -> list[Instruction]:
+    """`loads`, and then what pushes the graph's arguments. Those loaded in the graph's order stay on the stack, and
+    what the next instruction alone reads needs no local: deep models would have thousands of both."""
+    waiting, stored = deque(arguments), set[str]()
+    made: list[Instruction] = []
+    for step in loads:
+        name = step.arg
+        if step.op == "LOAD_FAST" and reads[name] == 1 and made and (made[-1].op, made[-1].arg) == ("STORE_FAST", name):
+            made.pop()
+            continue
+        if step.op != "STORE_FAST":
+            made.append(step)
+            continue
+        stays = bool(waiting) and waiting[0].arg == name
+        if stays:
+            waiting.popleft()
+        if stays and reads[name] > 1:
+            made.append(build.instruction("COPY", 1))
+        if not stays or reads[name] > 1:
+            made.append(step)
+            stored.add(name)
+        while stays and waiting and (waiting[0].op != "LOAD_FAST" or waiting[0].arg in stored):
+            made.append(waiting.popleft())
+    return [*made, *waiting]
+
+
+def _sharing_locals(
+    loads: list[Instruction], call: list[Instruction], later: set[str]
+) -> tuple[list[Instruction], list[Instruction]]:
+    """The same, where temporaries that are read no more give their locals to the following ones."""
+    steps = [*loads, *call]
+    last = {step.arg: place for place, step in enumerate(steps) if step.op == "LOAD_FAST"}
+    now: dict[str, str] = {}
+    free: list[str] = []
+    for place, step in enumerate(steps):
+        name = step.arg
+        if step.op == "STORE_FAST" and name in last and name not in later:
+            now[name] = free.pop() if free else name
+        if step.op in ("STORE_FAST", "LOAD_FAST") and name in now:
+            steps[place] = replace(step, arg=now[name])
+            if last[name] == place:
+                free.append(now.pop(name))
+    return steps[: len(loads)], steps[len(loads) :]
 
 
 def _only_switches(graph: fx.Graph) -> bool:
