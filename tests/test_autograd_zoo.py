@@ -1,4 +1,5 @@
-"""Every zoo program and model through trace, clean-up, partition and rejoin, its halves interpreted, against eager."""
+"""Every program of the zoo and its own networks through trace, clean-up, partition and rejoin, against eager: both
+halves are interpreted. Networks of transformers are compared in test_zoo.py."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from torch import fx
 
 from explorer.compiler.capture.import_fx_graph import import_fx_graph
 from explorer.core.reasons import Unsupported
-from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
+from programs import MODELS, ZOO, assert_same, observe
 from reference_backend import compiled
 
 REFUSED = {
@@ -22,13 +23,11 @@ REFUSED = {
     "one_hot_and_buckets": "autograd.data_dependent",  # before torch 2.12
 }
 """Programs with a graph that runs eagerly, and the reason."""
-MODEL_RUNS = [(model, True) for model in (*MODELS, *TRANSFORMERS) if getattr(model, "available", True)]
-RUNS = [(p, train) for p in ZOO for train in (False, True) if p.grad or not train] + MODEL_RUNS
+RUNS = [(p, train) for p in ZOO for train in (False, True) if p.grad or not train] + [(m, True) for m in MODELS]
 
 
 def case(subject: Any, train: bool) -> Any:
-    marks = [pytest.mark.slow] if subject in TRANSFORMERS else []
-    return pytest.param(subject, train, id=f"{subject.name}-{'train' if train else 'eval'}", marks=marks)
+    return pytest.param(subject, train, id=f"{subject.name}-{'train' if train else 'eval'}")
 
 
 @pytest.mark.parametrize(("subject", "train"), [case(*run) for run in RUNS])
