@@ -325,6 +325,7 @@ PROGRAMS = {
     "full": (lambda x: x / x.sum(), [(8, 16)]),
     "scalar": (lambda x, s: (x * s, (s + 1) * x.sum()), [(8, 16), ()]),
     "empty": (lambda x: (x.exp().sum(1), x + 1), [(4, 0)]),
+    "bits": (lambda x: (x.view(torch.int32) ^ 5, x.fmod(0.3), x.view(torch.int16) + 1, x.exp()), [(4, 8)]),
 }
 
 

@@ -103,7 +103,7 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Fresh
     def refuse(code: str, detail: str = "") -> Attempt:
         return Attempt(pair, Verdict(False, Why(code, detail)))
 
-    if not links and facts.updated.isdisjoint(_storages(a, facts) & _storages(b, facts)):
+    if not links and next(_same_storage(a, b, facts), None) is None:
         return refuse(reasons.NOTHING_SHARED)
     if asked := next((pair for pair in facts.apart if pair & {*a.ids} and pair & {*b.ids}), None):
         return refuse(reasons.APART, " and ".join(sorted(asked)))
@@ -163,10 +163,6 @@ def closest_pair(a: Group, b: Group, links: Sequence[Link]) -> tuple[str, str]:
     by_a, by_b = (links[0].a.by, links[0].b.by) if links else (-1, 0)
     first, second = sorted((a.placed[by_a], b.placed[by_b]), key=lambda placed: placed.position)
     return first.loop.id, second.loop.id
-
-
-def _storages(group: Group, facts: Facts) -> set[str]:
-    return {facts.storage[buffer] for buffer in group.accesses}
 
 
 def _hazard(a: Group, b: Group, links: Sequence[Link], facts: Facts) -> Why | None:
