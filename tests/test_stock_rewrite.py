@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -205,6 +206,21 @@ def test_what_may_not_be_the_same_is_refused(fn: Any, why: str) -> None:
     with pytest.raises(NotRewritable) as refused:
         rewritten(fn, {line_of(fn)})
     assert why in str(refused.value)
+
+
+LAYERS_THAT_DRAW = (
+    nn.Dropout(), nn.AlphaDropout(), nn.RReLU(), nn.Sequential(nn.ReLU(), nn.RReLU()), nn.FractionalMaxPool2d(2, 2),
+    nn.LSTM(4, 4, 2, dropout=0.5), nn.MultiheadAttention(4, 2, dropout=0.5), nn.TransformerEncoderLayer(4, 2),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("layer", [*LAYERS_THAT_DRAW, nn.LSTM(4, 4), nn.MultiheadAttention(4, 2)], ids=name_of)
+def test_a_layer_that_draws_random_numbers_is_not_run_on_both_sides(layer: nn.Module) -> None:
+    gate = Gate()
+    gate.up = layer
+    refuses = pytest.raises(NotRewritable, match=r"calls self.up\(\)") if layer in LAYERS_THAT_DRAW else nullcontext()
+    with refuses:
+        rewritten(Gate.forward, {line_of(Gate.forward)}, gate)
 
 
 def explored(fn: Any, *args: Any) -> tuple[list[BreakData], list[CompileData]]:

@@ -246,10 +246,16 @@ def _takes_inplace(function: Any) -> bool:
         return False
 
 
+_DRAWS = (
+    torch.nn.modules.dropout._DropoutNd, torch.nn.RReLU, torch.nn.FractionalMaxPool2d, torch.nn.FractionalMaxPool3d,
+)  # fmt: skip
+
+
 def _has_no_state(module: torch.nn.Module) -> bool:
-    own = type(module).__module__.startswith("torch.nn.") and "Dropout" not in type(module).__name__
+    own = type(module).__module__.startswith("torch.nn.")
+    draws = isinstance(module, _DRAWS) or getattr(module, "dropout", 0) != 0  # of attention and recurrent layers
     hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
-    return own and not hooks and not list(module.buffers()) and not getattr(module, "inplace", False)
+    return own and not (draws or hooks or list(module.buffers()) or getattr(module, "inplace", False))
 
 
 def _computes(name: str) -> bool:
