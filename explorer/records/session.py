@@ -204,21 +204,21 @@ class Record:
         """What each kernel wrote in one call beside what eager computes, one entry per half, where it was explored with
         `values=True` or differed. `find("nan:")` and `find("differs:")` say where; `move`, `text` as for steps."""
         found = values_of(self.data)
-        return Listing(found, ("\n".join([v.summary(), *map(v.line, range(len(v)))]) for v in found))
+        return Listing(found, (each.whole() for each in found))
 
     @property
     def rewrites(self) -> Listing[Rewrites]:
         """What the passes over the graph replaced, one rewrite at a time, and what lowering made of each node; one
         entry per compile. `find("pass:casts")` says where; `move`, `text` as for steps."""
         found = rewrites_of(self.data)
-        return Listing(found, ("\n".join([m.summary(), *map(m.line, range(len(m)))]) for m in found))
+        return Listing(found, (each.whole() for each in found))
 
     @property
     def tries(self) -> Listing[Tries]:
         """What fusion tried, in that order, one entry per half. `find("refused:")` says where; `move`, `text` as for
         steps: a text has the kernels by then."""
         found = tries_of(self.data)
-        return Listing(found, ("\n".join([t.summary(), *map(t.line, range(len(t)))]) for t in found))
+        return Listing(found, (each.whole() for each in found))
 
     @property
     def attempts(self) -> Listing[data.CompileData]:
@@ -571,7 +571,7 @@ def decode(packed: bytes, name: str) -> data.RecordData:
             "upgrade torch-explorer to open it"
         )
     if version < 1:
-        raise RecordError(f"{name} is not a record: its version is {version}, and versions begin at 1")
+        raise RecordError(f"{name} is not a record: it has version {version}, and versions begin at 1")
     try:
         found = _decoder.decode(packed)
         ids = Counter(compile.id for compile in found.compiles)

@@ -66,6 +66,9 @@ class Queried(Sequence[T], Generic[T, H]):
         """All of it in one line."""
         raise NotImplementedError
 
+    def whole(self) -> str:
+        return "\n".join([self.summary(), *map(self.line, range(len(self)))])
+
     def line(self, at: int) -> str:
         """An entry in one line."""
         raise NotImplementedError
