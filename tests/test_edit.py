@@ -132,7 +132,7 @@ def test_closures_and_methods() -> None:
     ("source", "why"),
     [
         ("def softened(x):\n    return torch.softmax(x *, -1)", "line 2: invalid syntax"),
-        ("x = 3", "the changed text of one function"),
+        ("x = 3", "the changed text of one whole function"),
         ("def softened(x, y):\n    return x", "apply where it is defined"),
         ("def softened(x=1):\n    return x", "apply where it is defined"),
         ("@torch.no_grad()\ndef softened(x):\n    return x", "apply where it is defined"),

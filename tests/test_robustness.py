@@ -160,8 +160,9 @@ def answers(compile: Any, place: object = None, fault: type[Exception] = Runtime
     return said, reached
 
 
-OWN_FRAMES = ("run", "Engine.__call__")
-"""Frames of the package in which nothing has begun yet: Python itself raises there where its stack ends."""
+OWN_FRAMES = ("run", "Engine.__call__", "run_continuations")
+"""Frames of the package in which nothing of ours has begun yet: Python itself raises there where its stack ends. After
+a break, where a function goes on in its continuations, the part before it has run, so that eager is no way out."""
 
 
 @pytest.fixture(scope="module")

@@ -185,7 +185,7 @@ def _folders() -> list[Finding]:
         detail = f"{folder}: {holds} of at most {Config().build.cache_bytes >> 20} MiB"
         found.append(Finding("cache folder", "works", detail))
     except OSError as error:
-        hint = "Each process builds its kernels again; set XDG_CACHE_HOME to a folder that you own."
+        hint = "Each process builds its kernels again; name one that runs programs by XDG_CACHE_HOME."
         found.append(Finding("cache folder", "missing", error_text(error), hint))
     try:
         taken, asked = tempfile.gettempdir(), os.environ.get("TMPDIR")
