@@ -550,3 +550,38 @@ def test_arrays_in_reverse_lie_as_in_numpy(name, taken):
         except ValueError as error:
             found.append(str(error))
     assert found[0] == found[1]
+
+
+def out_of_ufunc(a: Any) -> None:
+    np.multiply(a, 2, out=a)
+
+
+def augmented(a: Any) -> None:
+    a += 1
+
+
+def through_a_view(a: Any) -> None:
+    a[1:][0] = 3
+
+
+def of_a_method(a: Any) -> None:
+    a.fill(4)
+
+
+@pytest.mark.parametrize("write", [out_of_ufunc, augmented, through_a_view, of_a_method])
+def test_no_write_of_numpys_is_counted(write: Callable[[Any], None]) -> None:
+    """So that the backward takes the memory as it is, as eager's does."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> Any:
+        y = x * w
+        z = y * y
+        write(y.detach().numpy())
+        write(x.detach().numpy())
+        return z, y, y._version, x._version
+
+    found = []
+    for run in (function, explorer.compile(function)):
+        x, w = (torch.arange(3.0).requires_grad_() for _ in range(2))
+        results = run(x, w)
+        found.append((*results, x._version, *torch.autograd.grad(results[0].sum(), (x, w)), x))
+    torch.testing.assert_close(found[1], found[0])

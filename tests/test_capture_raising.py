@@ -1032,3 +1032,23 @@ def test_classes_written_in_c_are_named_as_in_eager(message: str) -> None:
 
         expected, found = raised(torch.ones(1)), explorer.compile(raised, backend="eager")(torch.ones(1))
         assert found[1:] == expected[1:], name
+
+
+def linked(name):
+    def function(x):
+        try:
+            try:
+                raise ValueError("first")
+            except ValueError as first:
+                raise TypeError("second") from first
+        except TypeError as second:
+            error = second
+        return getattr(error, name).__traceback__ is None, error.__traceback__ is None, x + 1
+
+    return function
+
+
+@pytest.mark.parametrize("name", ["__cause__", "__context__"])
+def test_an_error_before_the_last_has_its_traceback(name):
+    function = linked(name)
+    assert str(explorer.compile(function)(torch.ones(2))) == str(function(torch.ones(2)))

@@ -255,3 +255,34 @@ def test_methods_see_the_class_of_what_they_are_given(kind, training):
             if training:
                 found[-1] += str(torch.autograd.grad(y.sum(), x))
         assert found[0] == found[1]
+
+
+def asks_type(w):
+    return 3 if type(w) is torch.nn.Parameter else 1
+
+
+def asks_grad(w):
+    return 1 if w.grad is None else 5
+
+
+@pytest.mark.parametrize("asked", [asks_type, asks_grad])
+def test_methods_see_parameters_and_their_gradients(asked):
+    class Asking(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            return x * w * asked(w)
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, w = ctx.saved_tensors
+            return grad * w * asked(w), grad * x
+
+    found = []
+    for run in (Asking.apply, explorer.compile(lambda x, w: Asking.apply(x, w))):
+        p, q = torch.nn.Parameter(torch.ones(3)), torch.ones(3, requires_grad=True)
+        for x, w in ((q, p), (p, q), (q, p), (p, p)):
+            y = run(x, w)
+            y.sum().backward()
+            found.append([y.tolist(), p.grad.tolist(), q.grad.tolist()])
+    assert found[:4] == found[4:]

@@ -265,3 +265,15 @@ def test_a_graph_that_raises_after_a_draw_leaves_what_eager_leaves(context: str,
         return found
 
     assert told(explorer.compile(space["fn"])) == told(space["fn"])
+
+
+@pytest.mark.parametrize("p", [0, 0.5, 1, 1.0])
+@pytest.mark.parametrize("function", [F.dropout, F.alpha_dropout, F.dropout1d, F.dropout2d, F.feature_alpha_dropout])
+def test_dropout_draws_what_eager_draws(function: Callable[..., torch.Tensor], p: float) -> None:
+    found = []
+    for made in (lambda f: f, explorer.compile):
+        torch.manual_seed(4)
+        x = torch.tensor([[[[1.0, 2.0]], [[3.0, torch.inf]]]], requires_grad=True)[:, :, 0]
+        y, drawn = made(lambda x: (function(x, p, True), torch.rand(2)))(x)
+        found.append([y, drawn, torch.get_rng_state(), *torch.autograd.grad(y.sum(), x)])
+    torch.testing.assert_close(found[1], found[0], equal_nan=True)

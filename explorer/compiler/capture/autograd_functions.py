@@ -22,7 +22,7 @@ from explorer.compiler.capture.values.functions import BuiltinValue, FunctionVal
 from explorer.compiler.capture.values.objects import ObjectValue, is_library, is_steady, look_up
 from explorer.compiler.capture.values.overrides import overrides_torch
 from explorer.compiler.capture.values.sequences import TupleValue
-from explorer.compiler.capture.values.tensor import TensorValue, from_fake
+from explorer.compiler.capture.values.tensor import OF_ONE_TENSOR, TensorValue, from_fake
 from explorer.core.reasons import unsupported
 from explorer.ir.graph import version
 
@@ -59,7 +59,7 @@ def evaluated(t: Tracer, cls: type, args: list[Value]) -> Value:
     outputs: list[Value] = []
 
     def forward(given: list[Value], named: dict[str, Value]) -> Value:
-        rest = iter(given)
+        rest = iter(_of_classes(given, tensors))
         found = _forward(t, cls, context, [next(rest) if isinstance(arg, TensorValue) else arg for arg in args])
         outputs.append(found)
         results = found.unpack(t) if isinstance(found, TupleValue) else [found]
@@ -111,7 +111,7 @@ def _backward(
     places: list[int | None] = []
 
     def backward(given: list[Value], named: dict[str, Value]) -> Value:
-        new = {id(old): value for old, value in zip(kept, given[count:], strict=True)}
+        new = {id(old): value for old, value in zip(kept, _of_classes(given[count:], kept), strict=True)}
         held = _context_values(t, context, lambda tensor: new[id(tensor)])
         known = FunctionContext(context.needs, dict(zip(context.overlay, held, strict=True)))
         rest = iter(given)
@@ -167,6 +167,14 @@ def _tensors(values: Sequence[Value]) -> list[TensorValue]:
     return [value for value in values if isinstance(value, TensorValue)]
 
 
+def _of_classes(inputs: list[Value], given: Sequence[Value]) -> list[Value]:
+    """The inputs of a body, of the classes of what it is given: a Parameter is one in forward too, and once saved."""
+    for value, outer in zip(inputs, given, strict=True):
+        if isinstance(value, TensorValue):
+            value.cls = outer.python_type()
+    return inputs
+
+
 def _noted(found: list[TensorValue], tensor: TensorValue) -> Value:
     if not any(tensor is each for each in found):
         found.append(tensor)
@@ -185,7 +193,8 @@ def _context_values(t: Tracer, context: FunctionContext, new: Callable[[TensorVa
 _UNREAD = ("_backward_cls", "_autograd_function_id", "symbolic")
 """What no run of the function reads: `symbolic` is for the ONNX exporter."""
 _EFFECTS = {"print", "input", "open", "exec", "eval", "compile", "globals", "locals", "vars", "setattr", "delattr",
-            "getattr", "next", "id", "breakpoint", "__import__"}  # fmt: skip
+            "getattr", "next", "id", "breakpoint", "__import__", "type"}  # fmt: skip
+"""`type`, too: tracing gives methods that it runs other tensors than the program's."""
 
 
 def guard_reads(t: Tracer, cls: type, args: list[Value]) -> None:
@@ -266,6 +275,8 @@ def _check_function(t: Tracer, function: FunctionValue, seen: set[int]) -> None:
                 is_context = before is not None and before.opname.startswith("LOAD_FAST")
                 if not is_context or before is None or before.argval != next(iter(code.co_varnames), None):
                     _refuse(function, "sets the attribute", name)
+            if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and name in OF_ONE_TENSOR:
+                _refuse(function, "may read of a tensor", name)
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 if (id(function.globals), name) in t.effects.globals:
                     _refuse(function, "reads a global that was just set", name)

@@ -201,6 +201,9 @@ class LaidOut(FakeTensorMode):
                 return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
         return result
 
+    def writes(self, tensor: Tensor) -> int:
+        return self.written[tensor.untyped_storage()._cdata] if tensor.layout is torch.strided else 0
+
     def count_write(self, tensor: Tensor) -> None:
         if tensor.layout is torch.strided:
             self._kept.append(tensor.untyped_storage())

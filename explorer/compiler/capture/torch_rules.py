@@ -396,7 +396,7 @@ def _of_numbers(t: Tracer, data: Value, facts: dict[str, Value]) -> Value:
 @each(torch.nn.functional.dropout, torch.dropout, torch.ops.aten.dropout, torch.ops.aten.dropout.default)
 def _dropout(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """The input itself where nothing is dropped; of an input whose sizes may change torch's rule makes a copy."""
-    given = {**dict(zip(("input", "p", "training"), args, strict=False)), **kwargs}
+    given = {**dict(zip(("input", "p", "training", "inplace"), args, strict=False)), **kwargs}
     p, training = given.get("p", Constant(0.5)), given.get("training", given.get("train", Constant(True)))
     if isinstance(x := given.get("input"), TensorValue) and x.cls in PLAIN:
         said = training.value if isinstance(training, Constant) else None
@@ -408,6 +408,10 @@ def _dropout(function: object, t: Tracer, args: list[Value], kwargs: dict[str, V
                     x = graph_call(t, "call_method", "resolve_neg", [x], {})
                     return graph_call(t, "call_method", "resolve_conj", [x], {})
                 return x
+            inplace = given.get("inplace", Constant(False))
+            if share == 1 and said and isinstance(inplace, Constant) and not inplace.value:  # eager draws nothing
+                none = graph_call(t, "call_method", "new_zeros", [x, TupleValue([])], {})
+                return graph_call(t, "call_method", "mul", [x, none], {})
     return graph_call(t, "call_function", function, args, kwargs)
 
 

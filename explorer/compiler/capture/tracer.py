@@ -176,7 +176,7 @@ class Evaluator(Tracer):
                 if depth > 1:
                     del self.frames[depth - 1 :]
                     if isinstance(raised.value, ExceptionValue):
-                        raised.value.left_inlined = True
+                        raised.value.has_own_traceback = True
                 raise
 
     def step(self, frame: Frame) -> None:

@@ -22,7 +22,7 @@ from torch import _numpy, fx
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import TypeIs, same_number
-from explorer.compiler.capture.operator_checks import memory_of
+from explorer.compiler.capture.operator_checks import memory_of, tensors_in
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, is_unbacked
@@ -30,9 +30,10 @@ from explorer.compiler.capture.values.iterators import SequenceIterator
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import lacks
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
-from explorer.compiler.capture.values.tensor import TensorValue, from_fake, graph_call, has_tensor, version
+from explorer.compiler.capture.values.tensor import TensorValue, from_fake, graph_call, has_tensor
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Source, as_tensor, share_no_memory
+from explorer.ir.graph import set_versions, version
 
 counterparts: Any = _numpy  # it carries no types
 
@@ -483,6 +484,10 @@ def call_numpy(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Va
     if not isinstance(expected, _ANSWERS):
         unsupported(reasons.NUMPY, f"numpy.{name} yields a {type(expected).__name__}")
     target = _on_tensors(function)
+    before = [
+        (fake, version(fake), t.tape.mode.writes(fake))
+        for fake in tensors_in([each[1] for each in (*given, *named.values())])
+    ]
     result = _run(t, target, given, named)
     if _is_narrower(result, expected):
         given = [_widened(t, g, expected) for g in given]
@@ -497,8 +502,23 @@ def call_numpy(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Va
         expected = function(*(_all_true(g[2]) for g in given), **{k: _all_true(g[2]) for k, g in named.items()})
     expected = _of_late_size(t, expected, result)
     _compare(t, name, expected, result)
+    if any(t.tape.mode.writes(fake) != count for fake, _, count in before):
+        set_versions((fake, at) for fake, at, _ in before)  # NumPy's writes are not counted, nor are those of `data`
+        fx_args = tuple(_data(t, each) for each in fx_args)
+        fx_kwargs = {k: _data(t, each) for k, each in fx_kwargs.items()}
     node = t.tape.add("call_function", target, fx_args, fx_kwargs, result)
     return _value(t, node, expected, result, memory)
+
+
+def _data(t: Tracer, given: object) -> object:
+    """The argument with `x.data` in place of each tensor."""
+    if isinstance(given, (tuple, list)):
+        return type(given)(_data(t, each) for each in given)
+    if not isinstance(given, fx.Node) or not isinstance(value := t.tape.value(given), torch.Tensor):
+        return given
+    made = graph_call(t, "call_function", getattr, [TensorValue(given, value), Constant("data")], {})  # type: ignore[arg-type]
+    assert isinstance(made, TensorValue)
+    return made.node
 
 
 def _run(
@@ -672,7 +692,7 @@ def _copied_where_numpy_copies(
         shares = isinstance(held, np.ndarray) and np.may_share_memory(held, before)
         if before.size and shares != (_storage(result) == _storage(fake)):
             if shares:
-                t.unshared[_storage(result)] = (fake, version(fake), result, version(result))
+                t.unshared[_storage(result)] = (fake, t.tape.mode.writes(fake), result, t.tape.mode.writes(result))
                 t.kept.append(result)
             else:
                 made = graph_call(t, "call_method", "clone", [TensorValue(node, result)], {})  # type: ignore[arg-type]
@@ -709,7 +729,7 @@ def check_copies(t: Tracer, outputs: Sequence[object]) -> None:
     leaving = memory_of([t.tape.value(node) for node in outputs if isinstance(node, fx.Node)]) if t.unshared else []
     given = memory_of(list(t.tape.fakes.values())) if t.unshared else []
     for base, before, copy, then in t.unshared.values():
-        if version(base) != before or version(copy) != then:
+        if (t.tape.mode.writes(base), t.tape.mode.writes(copy)) != (before, then):
             unsupported(reasons.NUMPY, "a write through a view that torch._numpy makes a copy")
         if set(memory_of(copy)) & {*leaving} and set(memory_of(base)) & {*leaving, *given}:
             unsupported(reasons.OPERATION, "min() or max() of tensors returns one of them, which the graph copies")
@@ -720,7 +740,7 @@ def check_memory(t: Tracer) -> list[Source]:
     is new."""
     drawn = [*map(AsTensor, t.draws), *t.draws]
     arrays = [each for each in t.arrays.values() if isinstance(each.given, np.ndarray) and each.source not in drawn]
-    if not any(version(array.fake) != 0 for array in arrays):
+    if not any(t.tape.mode.writes(array.fake) for array in arrays):
         return []
     sources = [array.source for array in arrays]
     given = [array.given for array in arrays]

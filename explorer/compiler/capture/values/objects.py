@@ -595,8 +595,8 @@ class ExceptionValue(ObjectValue):
     def __init__(self, cls: type, args: list[Value], source: Source | None = None, given: object = MISSING) -> None:
         super().__init__(cls, source, given)
         self.args = args
-        self.left_inlined = False
-        """Whether it was raised in an inlined function, which is a frame of its own in eager's traceback."""
+        self.has_own_traceback = False
+        """Whether eager's leads into an inlined function, or belongs to an error before the one that is handled."""
 
     def tell_attribute(self, value: Value, name: str) -> None:
         if issubclass(self.cls, AttributeError) and self.source is None and not self.overlay.keys() & {"name", "obj"}:
@@ -611,7 +611,10 @@ class ExceptionValue(ObjectValue):
             self.tell_traceback_is_read(t)
             unsupported(reasons.ATTRIBUTE, "the traceback of an exception, which only a real frame has")
         if name in _LINKS:
-            return self.overlay.get(name) or self._link(t, name)
+            linked = self.overlay.get(name) or self._link(t, name)
+            if isinstance(linked, ExceptionValue):
+                linked.has_own_traceback = True
+            return linked
         if name == "with_traceback" and not self.overrides(t, name):
             return HostValue(lambda args, kwargs: self)
         return super().find(t, name)
@@ -633,8 +636,8 @@ class ExceptionValue(ObjectValue):
         return made
 
     def tell_traceback_is_read(self, t: Tracer) -> None:
-        if self.left_inlined:
-            t.tape.whole = "the program reads a traceback that leads into an inlined function"
+        if self.has_own_traceback:
+            t.tape.whole = "the program reads a traceback of an inlined function, or of an error before the last"
 
     def _link(self, t: Tracer, name: str) -> Value | None:
         """What links the exception to others, where the program has not set it."""

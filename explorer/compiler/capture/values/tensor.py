@@ -66,6 +66,8 @@ TENSOR_PROPERTIES: Mapping[str, Held] = {
     **dict.fromkeys(_OWN_GUARD.split(), "own guard"),
     **dict.fromkeys(_GRAPH.split(), "graph"),
 }  # fmt: skip
+OF_ONE_TENSOR = frozenset((*_OWN_GUARD.split(), "grad", "grad_fn", "_version", "_base", "__class__", "data_ptr"))
+"""What no other tensor of the same kind, such as a fake one, tells of it."""
 
 
 def version(tensor: torch.Tensor) -> int | object:
@@ -950,5 +952,5 @@ def number_tensor(t: Tracer, value: FloatValue | SizeValue, origin: Source) -> T
 def note_copy(t: Tracer, base: Any, copy: Any) -> None:
     """Python would go on with an object that the graph has as a copy: writes to either refuse the frame."""
     for each in (base, copy):
-        t.unshared[id(each)] = (base.fake, version(base.fake), copy.fake, version(copy.fake))
+        t.unshared[id(each)] = (base.fake, t.tape.mode.writes(base.fake), copy.fake, t.tape.mode.writes(copy.fake))
     t.kept += [base, copy]
