@@ -1,8 +1,10 @@
 """Operators between operands of any two kinds: Python's results, and its errors where a type takes no such operand."""
 
 import collections
+import copy
 import datetime
 import decimal
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -130,14 +132,14 @@ GIVEN: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("left", GIVEN)
 def test_operators_on_objects_over_c_types(left: str) -> None:
-    for operator in ("==", "<", "+"):
+    for symbol in ("==", "<", "+"):
         namespace: dict[str, Any] = {}
-        exec(f"def program(x, v, w):\n    return x + 1, v {operator} w", namespace)
+        exec(f"def program(x, v, w):\n    return x + 1, v {symbol} w", namespace)
         program = namespace["program"]
         compiled = explorer.compile(program, backend="eager")
         for right, made in GIVEN.items():
             found = [_outcome(each, GIVEN[left](), made()) for each in (program, compiled, compiled)]
-            assert found[1:] == found[:1] * 2, f"{left} {operator} {right}"
+            assert found[1:] == found[:1] * 2, f"{left} {symbol} {right}"
 
 
 def _outcome(function: Callable[..., Any], v: Any, w: Any) -> Any:
@@ -145,3 +147,27 @@ def _outcome(function: Callable[..., Any], v: Any, w: Any) -> Any:
         return shown(function(torch.ones(2), v, w)[1])
     except TypeError as error:
         return str(error)
+
+
+OF_MODULE = [
+    each for name, each in vars(operator).items() if callable(each) and name == each.__name__ and name[0] != "_"
+]
+OPERANDS = [["x"], [3], ["x", 2], ["x", "x"], [7, 2], [[1, 2], 1], [[1, 2], 0, 5], ["item"]]
+
+
+@pytest.mark.parametrize("function", OF_MODULE, ids=lambda function: function.__name__)
+def test_a_function_of_operator_does_what_the_operator_does(function):
+    def fn(x, *operands):
+        return function(*[x.clone() if each == "x" else each for each in operands])
+
+    def outcome(call, operands):
+        try:
+            return str(call(torch.tensor([2, 3]), *copy.deepcopy(operands)))
+        except Exception as error:
+            return type(error).__name__
+
+    bugs = explorer.counters().get("compiler bugs", 0)
+    for operands in OPERANDS:
+        found, expected = outcome(explorer.compile(fn), operands), outcome(fn, operands)
+        assert found == expected or "object at 0x" in expected
+    assert explorer.counters().get("compiler bugs", 0) == bugs

@@ -15,6 +15,8 @@ import torch
 import explorer
 from benchmarks.fuzz.observe import Fact, Observer, Precision, difference, is_rounded
 from benchmarks.fuzz.program import FILE, Program, TooLong, at_most, quiet, world
+from explorer.core.recorder import TOTALS
+from explorer.ir.capture import CompilerBug
 
 Compile = Callable[[Any], Any]
 EAGER_SECONDS, SECONDS = 2.0, 60.0
@@ -68,6 +70,7 @@ def observed(
     """The facts after each step; `ended` is called after it, before anything is read that may run compiled code."""
     namespace = world()
     found: list[list[Fact]] = []
+    bugs = TOTALS[CompilerBug.TOTAL]
     torch._C._set_grad_enabled(True)
     with quiet() as out:
         exec(compile(program.source, FILE, "exec", dont_inherit=True), namespace)
@@ -88,6 +91,7 @@ def observed(
                 observer.error("step", error)
             ended()
             observer.tell("output", out.getvalue())
+            observer.tell("errors inside the compiler", str(TOTALS[CompilerBug.TOTAL] - bugs))
             observer.tell("grad mode", str(torch.is_grad_enabled()))
             torch._C._set_grad_enabled(True)
             observer.tell("random numbers", str(torch.random.get_rng_state().sum().item()))

@@ -217,6 +217,8 @@ class JointTracer:
         """`inner` as a functional tensor with the autograd state of `value`, and the edge its gradient arrives at."""
         made = torch._to_functional_tensor(inner)
         if value.requires_grad:
+            if made.is_inference():
+                raise Unsupported(Why(reasons.TENSOR_KIND, "an inference tensor that requires grad"))
             if value.is_leaf:
                 made.requires_grad_()
             else:

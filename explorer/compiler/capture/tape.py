@@ -182,8 +182,9 @@ class Tape:
             unsupported(reasons.OP_RAISED, f"{source.name} is a view whose base was written since")
         wanted = self._dynamic(source, tensor)
         is_symbolic = any(kind is not symbolic_shapes.DimDynamic.STATIC for kind in wanted)
+        base = tensor._base if tensor._is_view() and not tensor.is_inference() else None
         facts: dict[str, Any] = {"static_shapes": True}
-        if is_symbolic:
+        if is_symbolic and (base is None or base.dtype == tensor.dtype):  # torch makes bits' views of known sizes alone
             facts = {"symbolic_context": symbolic_shapes.StatelessSymbolicContext(list(wanted))}
         with self._before_writes(tensor):
             fake = self.mode.from_tensor(tensor, source=ShapeSource(source.name), **facts)

@@ -445,6 +445,8 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
     if not is_wrapper(given):
         unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {type(given).__name__}")
     names, context = taken = given.__tensor_flatten__()  # type: ignore[attr-defined]
+    if lost := [name for name in names if not hasattr(given, name)]:
+        unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} has no {lost[0]}, which its __tensor_flatten__ names")
     t.guard(source, guards.TypeIs(type(given)), _WHY)
     t.guard(Returned(source, "__tensor_flatten__"), guards.same_value(taken), _WHY)
     t.guard(Attr(source, "requires_grad"), guards.Equals(given.requires_grad), _WHY)

@@ -80,11 +80,9 @@ def _namedtuple(t: Tracer, name: Value, fields: Value, **kwargs: Value) -> Value
 
 
 @positional(slice)
-def _slice(t: Tracer, *args: Value) -> Value:
+def _slice(t: Tracer, first: Value, stop: Value | None = None, step: Value = NONE) -> Value:
     """slice(stop), slice(start, stop, step)."""
-    if len(args) == 1:
-        return SliceValue(NONE, args[0], NONE)
-    return SliceValue(args[0], args[1], args[2] if len(args) > 2 else NONE)
+    return SliceValue(NONE, first, NONE) if stop is None else SliceValue(first, stop, step)
 
 
 @positional(next)
@@ -191,7 +189,7 @@ def _without_c(name: str) -> dict[str, Any]:
     return space
 
 
-_MORE_THAN_OPERATORS = "call concat countOf delitem iconcat indexOf setitem".split()
+_MORE_THAN_OPERATORS = "call countOf delitem indexOf setitem".split()
 
 for _module in (bisect, heapq, operator):
     _bodies = {vars(_module).get(name): body for name, body in _without_c(_module.__name__).items() if callable(body)}

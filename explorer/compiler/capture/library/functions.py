@@ -20,7 +20,7 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.calls import new_instance
 from explorer.compiler.capture.guards import IsObject, KeysAre
-from explorer.compiler.capture.model import BINARY, COMPARE, INPLACE, UNARY, binary, compare, get_item, is_same
+from explorer.compiler.capture.model import BINARY, COMPARE, INPLACE, UNARY, binary, compare, get_item, is_same, unary
 from explorer.compiler.capture.rules import breaks, positional, table
 from explorer.compiler.capture.values.base import HostValue, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, SuperValue, unmade_class
@@ -124,20 +124,23 @@ def _attrgetter(t: Tracer, *names: Value) -> Value:
     return HostValue(get, (operator.attrgetter, list(names), {}))
 
 
-def _operator(how: str, symbol: str, t: Tracer, *args: Value) -> Value:
-    """The operator itself."""
-    result: Value = getattr(t, how)(symbol, *args)
-    return result
+def _of_one(how: Callable[..., Value], symbol: str, t: Tracer, value: Value) -> Value:
+    return how(t, symbol, value)
+
+
+def _of_two(how: Callable[..., Value], symbol: str, t: Tracer, left: Value, right: Value) -> Value:
+    return how(t, symbol, left, right)
 
 
 for _symbol, (_function, _, _) in BINARY.items():
-    positional(_function)(functools.partial(_operator, "binary", _symbol))
+    positional(_function)(functools.partial(_of_two, binary, _symbol))
 for _symbol, (_function, _) in INPLACE.items():
-    positional(_function)(functools.partial(_operator, "binary", _symbol + "="))
+    positional(_function)(functools.partial(_of_two, binary, _symbol + "="))
 for _symbol, (_function, _, _) in COMPARE.items():
-    positional(_function)(functools.partial(_operator, "compare", _symbol))
+    positional(_function)(functools.partial(_of_two, compare, _symbol))
 for _symbol, (_unary, _) in UNARY.items():
-    positional(_unary)(functools.partial(_operator, "unary", _symbol))
+    positional(_unary)(functools.partial(_of_one, unary, _symbol))
+positional(operator.inv)(functools.partial(_of_one, unary, "~"))  # another function than operator.invert
 
 
 Copies = Callable[[Value], Value]
