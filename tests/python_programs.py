@@ -440,7 +440,7 @@ def written_by_operators(x):
     a, b, c = [1, 2], {1: 2}, {1, 2}
     operator.setitem(a, 0, 5)
     operator.delitem(b, 1)
-    found = operator.iadd(a, [3]), operator.iconcat(a, [4]), operator.imul(a, 2), operator.ior(c, {3})
+    found = operator.iadd(a, [3]), operator.imul(a, 2), operator.ior(c, {3})
     return x + len(a), a, b, c, [each is a or each is c for each in found]
 
 
