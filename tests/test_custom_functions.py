@@ -257,6 +257,10 @@ def test_methods_see_the_class_of_what_they_are_given(kind, training):
         assert found[0] == found[1]
 
 
+def asks_isinstance(w):
+    return 2 if isinstance(w, torch.nn.Parameter) else 1
+
+
 def asks_type(w):
     return 3 if type(w) is torch.nn.Parameter else 1
 
@@ -265,7 +269,7 @@ def asks_grad(w):
     return 1 if w.grad is None else 5
 
 
-@pytest.mark.parametrize("asked", [asks_type, asks_grad])
+@pytest.mark.parametrize("asked", [asks_isinstance, asks_type, asks_grad])
 def test_methods_see_parameters_and_their_gradients(asked):
     class Asking(torch.autograd.Function):
         @staticmethod

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 import explorer
 from reference_backend import compiled, symbolic
@@ -368,3 +369,23 @@ def test_what_takes_a_result_out_of_a_tuple_is_no_operation() -> None:
     (compile,) = record.data.compiles
     assert compile.operations == 4
     assert "4 operations became 1 kernel" in repr(record)
+
+
+def without_grad(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return x[0]
+
+
+@pytest.mark.parametrize(
+    "use", [lambda v, x: v * 2, lambda v, x: v * x, lambda v, x: (v.sin(), x.cos()), lambda v, x: v]
+)
+@pytest.mark.parametrize("given", [lambda x: x, lambda x: x * 1, lambda x: torch.nn.Parameter(x.detach())])
+def test_gradients_of_views_made_without_grad_arrive_where_eagers_do(use: Any, given: Any) -> None:
+    found = []
+    for run in (lambda x: use(without_grad(x), x), explorer.compile(lambda x: use(without_grad(x), x))):
+        x = torch.ones(3, 4, requires_grad=True)
+        held = given(x)
+        results = tree_leaves(run(held))
+        sum(each.sum() for each in results).backward()
+        found.append([(each.requires_grad, each.tolist()) for each in results] + [x.grad, held.is_leaf and held.grad])
+    assert str(found[0]) == str(found[1])

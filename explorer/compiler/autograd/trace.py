@@ -120,13 +120,14 @@ def new_leaves(captured: Graph) -> dict[int, Tensor]:
 
 
 def reaches(values: list[object], leaves: Mapping[int, Tensor]) -> bool:
-    """Whether a gradient of these values arrives at one of the leaves."""
+    """Whether a gradient of these values arrives at one of the leaves; or nowhere, as that of a view without grad."""
     tensors = [value for value in values if isinstance(value, Tensor) and value.requires_grad]
     pending = [value.grad_fn for value in tensors if value.grad_fn is not None]
     seen = set(pending)
     while pending:
         function = pending.pop()
-        if id(getattr(function, "variable", None)) in leaves:
+        variable = getattr(function, "variable", None)
+        if id(variable) in leaves or variable is None and not any(each for each, _ in function.next_functions):
             return True
         following = {each for each, _ in function.next_functions if each is not None} - seen
         seen |= following
@@ -216,6 +217,8 @@ class JointTracer:
     def input(self, index: int, value: Tensor, inner: Tensor) -> Tensor:
         """`inner` as a functional tensor with the autograd state of `value`, and the edge its gradient arrives at."""
         made = torch._to_functional_tensor(inner)
+        if isinstance(value, torch.nn.Parameter):  # a torch.autograd.Function that is run may ask
+            made.__class__ = torch.nn.Parameter
         if value.requires_grad:
             if made.is_inference():
                 raise Unsupported(Why(reasons.TENSOR_KIND, "an inference tensor that requires grad"))

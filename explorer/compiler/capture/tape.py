@@ -224,15 +224,12 @@ class Tape:
         return any(known is fake and not self._is_written(source, fake) for source, known in self.fakes.items())
 
     def _is_written(self, source: Source, fake: fake_tensor.FakeTensor) -> bool:
-        return version(fake) != self._versions[source] or self._writes(fake) > 0
-
-    def _writes(self, fake: fake_tensor.FakeTensor) -> int:
-        return self.mode.written[fake.untyped_storage()._cdata] if fake.layout is torch.strided else 0
+        return version(fake) != self._versions[source] or self.mode.writes(fake) > 0
 
     def counts_writes(self, source: Source) -> bool:
         """Whether each write of the input changes its version: one of `x.data` does not."""
         before, after = self._versions[source], version(fake := self.fakes[source])
-        return before is not None and after is not None and after - before >= self._writes(fake)
+        return before is not None and after is not None and after - before >= self.mode.writes(fake)
 
     def version_growth(self, source: Source) -> int | None:
         """By how much the graph's writes have raised an input's version."""
@@ -241,7 +238,7 @@ class Tape:
 
     def writes(self) -> int:
         """How often the graph has written inputs by now."""
-        return sum((version(fake) or 0) + self._writes(fake) for fake in self.fakes.values())
+        return sum((version(fake) or 0) + self.mode.writes(fake) for fake in self.fakes.values())
 
     def _writes_since(self, written: Mapping[int, int]) -> bool:
         """Whether the graph has written inputs since these were the counts by storage."""
