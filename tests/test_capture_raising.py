@@ -1052,3 +1052,27 @@ def linked(name):
 def test_an_error_before_the_last_has_its_traceback(name):
     function = linked(name)
     assert str(explorer.compile(function)(torch.ones(2))) == str(function(torch.ones(2)))
+
+
+def stopped():
+    yield 1
+    raise StopIteration("inside")
+
+
+def echoed():
+    while True:
+        yield 1
+
+
+@pytest.mark.parametrize("throws", [False, True])
+def test_a_stop_iteration_that_leaves_a_generator_is_a_runtime_error(throws):
+    def function(x):
+        made = echoed() if throws else stopped()
+        next(made)
+        try:
+            made.throw(StopIteration("inside")) if throws else next(made)
+        except RuntimeError as error:
+            links = repr(error.__cause__), repr(error.__context__), error.__suppress_context__
+            return x + 1, type(error), str(error), links
+
+    assert str(explorer.compile(function, fullgraph=True)(torch.ones(2))) == str(function(torch.ones(2)))

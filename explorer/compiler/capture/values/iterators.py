@@ -523,8 +523,10 @@ class GeneratorValue(IteratorValue):
             self.done = True
             self._let_go()
             if issubclass(raised.value.python_type(), StopIteration):
-                links = {"__cause__": raised.value, "__context__": raised.value}
-                t.raise_(RuntimeError, "generator raised StopIteration", **links)
+                error = t.exception(RuntimeError, [Constant("generator raised StopIteration")])
+                for link in ("__cause__", "__context__"):
+                    error.set_attr(t, link, raised.value)
+                raise Raised(error) from raised
             raise
         finally:
             self.running = False
