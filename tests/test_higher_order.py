@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 import explorer
 from explorer.core.recorder import Recorder, recording
-from explorer.ir.capture import CompilerBug
+from explorer.ir.capture import CompilerBug, GraphRaised
 
 LINEAR = nn.Linear(4, 4)
 
@@ -98,7 +98,7 @@ class Told(Recorder):
         self.bugs = []
 
     def event(self, event):
-        if isinstance(event, CompilerBug):
+        if isinstance(event, CompilerBug | GraphRaised):
             self.bugs.append(event)
 
 

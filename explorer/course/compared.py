@@ -16,7 +16,7 @@ from explorer.compiler.config import Config
 from explorer.compiler.pipeline import RUN_EAGERLY
 from explorer.core.text import complaint
 from explorer.course.puzzle import Answer, Show
-from explorer.ir.capture import CompilerBug, GuardedCode, InputFrame, Linking
+from explorer.ir.capture import CompilerBug, GraphRaised, GuardedCode, InputFrame, Linking
 from explorer.ir.graph import Graph
 from explorer.ir.record import EventData
 from explorer.records.session import Record
@@ -181,7 +181,8 @@ def why_not_compiled(record: Record) -> str:
             return complaint(compile.fallback.detail or compile.fallback.title)
         if compile.error:
             return compile.error.splitlines()[0]
-    skipped = [*_events(record, "FrameSkipped"), *_events(record, CompilerBug.__name__)]
+    kinds = ("FrameSkipped", CompilerBug.__name__, GraphRaised.__name__)
+    skipped = (event for kind in kinds for event in _events(record, kind))
     return next((str(next(reversed(event.fields.values()))) for event in skipped), "")
 
 

@@ -674,13 +674,23 @@ class CallSkipped:
 
 @dataclass(frozen=True, slots=True)
 class CompilerBug:
-    """An exception inside the compiler, or in a graph that it made; the frame runs eagerly."""
+    """An exception inside the compiler; the frame runs eagerly."""
 
     TOTAL: ClassVar[str] = "compiler bugs"
 
     frame: str
     traceback: str
-    graph_raised: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRaised:
+    """An exception in a graph, which the program may have asked for; the frame runs eagerly, and tells."""
+
+    TOTAL: ClassVar[str] = "graphs that raised"
+
+    frame: str
+    traceback: str
+    graph_raised: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)

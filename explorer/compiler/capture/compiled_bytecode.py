@@ -51,7 +51,7 @@ from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import unsupported
 from explorer.core.recorder import note, recorder
 from explorer.ir.bytecode import Code, Handler, Instruction, Span
-from explorer.ir.capture import Capture, CompilerBug, Continued, FrameHistory, GuardedCode, Hole, Input, Linking
+from explorer.ir.capture import Capture, Continued, FrameHistory, GraphRaised, GuardedCode, Hole, Input, Linking
 from explorer.ir.frames import skip_frames
 from explorer.ir.graph import version
 from explorer.ir.settings import SETTINGS, as_they_are
@@ -549,7 +549,7 @@ def eagerly(
     if isinstance(error, Refuted):
         return result
     said = f"{type(error).__name__}: {error}{raised_at(error)}"
-    note(CompilerBug, function.__qualname__, "".join(traceback.format_exception(error)), said)
+    note(GraphRaised, function.__qualname__, "".join(traceback.format_exception(error)), said)
     return result
 
 

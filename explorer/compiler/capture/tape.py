@@ -187,7 +187,10 @@ class Tape:
         if is_symbolic and (base is None or base.dtype == tensor.dtype):  # torch makes bits' views of known sizes alone
             facts = {"symbolic_context": symbolic_shapes.StatelessSymbolicContext(list(wanted))}
         with self._before_writes(tensor):
-            fake = self.mode.from_tensor(tensor, source=ShapeSource(source.name), **facts)
+            try:
+                fake = self.mode.from_tensor(tensor, source=ShapeSource(source.name), **facts)
+            except (RuntimeError, AssertionError) as error:  # of a view by name alone, since its data was set
+                unsupported(reasons.OP_RAISED, f"{source.name} cannot be made again from its base: {error}")
             self._versions[source] = version(fake)
             given = self.given.setdefault(id(fake), as_given(fake))
         self._name_symbols(source, fake)  # one of fixed sizes too: a view of it may have made it before
