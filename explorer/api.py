@@ -152,7 +152,7 @@ def explore(
 
 
 def counters() -> dict[str, int]:
-    """Totals of this process, recorded or not: "compiles", "breaks", "frames run eagerly", "compiler bugs", "graphs that
-    raised", "builds failed"; and calls by where they run: "calls: kernel", "calls: extern", "calls: view",
+    """Totals of this process, recorded or not: "compiles", "breaks", "frames run eagerly", "builds failed", "compiler
+    bugs", "graphs that raised"; and calls by where they run: "calls: kernel", "calls: extern", "calls: view",
     "calls: fallback"."""
     return dict(TOTALS)

@@ -6,6 +6,7 @@ import contextlib
 import sys
 import traceback
 import types
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -835,3 +836,39 @@ def test_a_variable_that_a_function_made_elsewhere_deletes_is_deleted() -> None:
     explorer.compile(f, backend="eager")(torch.ones(2))
     with pytest.raises(NameError, match="shared"):
         get()
+
+
+def _view_by_name() -> torch.Tensor:
+    made = torch.zeros(2, 3, dtype=torch.uint8).reshape(3, 2)
+    made.data = torch.ones(4, 3)
+    return made
+
+
+REFUSED_BY_TORCH: dict[str, tuple[Callable[..., object], Callable[[], torch.Tensor]]] = {
+    "a setting of None": (lambda x: torch.set_grad_enabled(None), lambda: torch.ones(3)),
+    "a number too large": (lambda x: x.long() < 2**70, lambda: torch.ones(3)),
+    "a size divided by 0": (lambda x: x.view(x.shape[0] % (x.shape[0] - x.shape[0])), lambda: torch.ones(3)),
+    "a view by name alone": (lambda x: x * 2, _view_by_name),
+    "an inference tensor with grad": (lambda x: x * 2, lambda: _inference(torch.ones, 3, requires_grad=True)),
+}
+
+
+def _inference(make: Callable[..., torch.Tensor], *args: object, **kwargs: object) -> torch.Tensor:
+    with torch.inference_mode():
+        return make(*args, **kwargs)
+
+
+@pytest.mark.parametrize("name", REFUSED_BY_TORCH)
+def test_what_torch_refuses_is_no_error_inside_the_compiler(name: str) -> None:
+    function, make = REFUSED_BY_TORCH[name]
+
+    def outcome(call: Callable[..., object]) -> str:
+        try:
+            return str(call(make()))
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    bugs = explorer.counters().get("compiler bugs", 0)
+    compiled = explorer.compile(function, dynamic=True)
+    assert [outcome(compiled), outcome(compiled)] == [outcome(function)] * 2
+    assert explorer.counters().get("compiler bugs", 0) == bugs

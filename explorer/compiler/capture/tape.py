@@ -368,10 +368,11 @@ class Tape:
         except fake_tensor.UnsupportedOperatorException as error:
             unsupported(reasons.UNTRACEABLE_CALL, f"{error.func} has no rule for fake tensors")
         except (
+            ArithmeticError,
             RuntimeError,
             TypeError,
             ValueError,
-            IndexError,
+            LookupError,
             AssertionError,
             NotImplementedError,
             AttributeError,
@@ -402,7 +403,8 @@ class Tape:
             self.check_outs(function, args, kwargs, outs)
         if not torch.is_grad_enabled() and target != "requires_grad_" and "requires_grad" not in kwargs:
             for each in checks.tensors_in(result):  # rules in Python make leaves of what the operator pads or rolls
-                if each.requires_grad and each.is_leaf and not any(each is one for one in given):
+                is_new = not any(each is one for one in given) and not is_refused(each)
+                if is_new and each.requires_grad and each.is_leaf:
                     each.requires_grad_(False)
         if any(self._is_written(source, self.fakes[source]) for source in self._inside):
             why = "the tensor inside of a wrapper that requires grad is written"  # autograd knows the wrapper alone

@@ -108,7 +108,10 @@ def _make(t: Tracer, name: str, key: tuple[object, ...], value: tuple[object, ..
     """Set for the rest of the trace. What it is at entry is guarded: the graph ends with that."""
     for getter in SETTINGS[name].getters:
         _ask(t, name, key, getter)
-    t.torch_state.set(name, key, value)
+    try:
+        t.torch_state.set(name, key, value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        unsupported(reasons.OP_RAISED, f"{name}: {error}")
     return Constant(None)
 
 
