@@ -94,7 +94,7 @@ def banned(
     if node.op != "call_function":
         return None
     if not isinstance(value, (Tensor, tuple, list)):
-        return Why(reasons.KEPT_SIZE) if isinstance(value, Symbolic) else None
+        return Why(reasons.KEPT_SIZE) if isinstance(value, Symbolic) and can_keep(node) else None
     if is_random(node):
         return Why(reasons.KEPT_RANDOM)
     if is_library(node):

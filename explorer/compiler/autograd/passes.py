@@ -182,7 +182,8 @@ def unit_product(node: fx.Node, known: dict[fx.Node, Number]) -> fx.Node | None:
     pairs = [(left, right)] if node.target is aten.div.Tensor else [(left, right), (right, left)]
     for kept, unit in pairs:
         if isinstance(kept, fx.Node) and isinstance(unit, fx.Node) and known.get(unit) == 1:
-            if same_layout(info(kept).value, info(node).value):
+            value = info(kept).value
+            if isinstance(value, Tensor) and same_layout(value, info(node).value):
                 return kept
     return None
 

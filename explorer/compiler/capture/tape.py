@@ -401,7 +401,8 @@ class Tape:
                 unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))
         if outs and not isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
             self.check_outs(function, args, kwargs, outs)
-        if not torch.is_grad_enabled() and target != "requires_grad_" and "requires_grad" not in kwargs:
+        is_plain = torch._C._functorch.peek_interpreter_stack() is None
+        if not torch.is_grad_enabled() and is_plain and target != "requires_grad_" and "requires_grad" not in kwargs:
             for each in checks.tensors_in(result):  # rules in Python make leaves of what the operator pads or rolls
                 is_new = not any(each is one for one in given) and not is_refused(each)
                 if is_new and each.requires_grad and each.is_leaf:
@@ -633,7 +634,11 @@ class Tape:
             grows = part.is_integer and not isinstance(part, _SHRINKS)
             if not grows or part.free_symbols.isdisjoint(self.program_numbers):
                 continue
-            if not self.shape_env.evaluate_expr(sympy.Le(sympy.Abs(part), _INT64.max)):
+            try:
+                fits = self.shape_env.evaluate_expr(sympy.Le(sympy.Abs(part), _INT64.max))
+            except RecursionError:  # torch's bounds of a power
+                fits = False
+            if not fits:
                 unsupported(reasons.OPERATION, f"{part}, which is not a 64-bit integer")
         self.note_shape_guards("generated code computes it in 64 bits")
 

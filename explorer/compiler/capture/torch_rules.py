@@ -403,6 +403,8 @@ def _dropout(function: object, t: Tracer, args: list[Value], kwargs: dict[str, V
         if isinstance(p, (Constant, FloatValue, SizeValue)) and isinstance(said, bool):
             share = p.known(t)
             empty = any(isinstance(size, int) and size == 0 for size in x.fake.shape)
+            if not isinstance(share, (int, float)):
+                return graph_call(t, "call_function", function, args, kwargs)
             if share == 0 or 0 < share <= 1 and (empty or not said):
                 if t.tape.inference and (x.fake.is_neg() or x.fake.is_conj()):  # then eager gives a copy without them
                     x = graph_call(t, "call_method", "resolve_neg", [x], {})

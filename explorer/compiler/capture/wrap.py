@@ -444,9 +444,13 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
     """The wrapper that a frame was given, made again by a node."""
     if not is_wrapper(given):
         unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {type(given).__name__}")
-    names, context = taken = given.__tensor_flatten__()  # type: ignore[attr-defined]
-    if lost := [name for name in names if not hasattr(given, name)]:
-        unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} has no {lost[0]}, which its __tensor_flatten__ names")
+    try:
+        names, context = taken = given.__tensor_flatten__()  # type: ignore[attr-defined]
+    except Exception as error:  # the program's
+        t.tape.refuse_frame(f"{source.name}: its __tensor_flatten__ raises {error!r}", reasons.TENSOR_SUBCLASS)
+    if lost := [name for name in names if not hasattr(given, name)]:  # it is being made
+        why = f"{source.name} has no {lost[0]}, which its __tensor_flatten__ names"
+        t.tape.refuse_frame(why, reasons.TENSOR_SUBCLASS)
     t.guard(source, guards.TypeIs(type(given)), _WHY)
     t.guard(Returned(source, "__tensor_flatten__"), guards.same_value(taken), _WHY)
     t.guard(Attr(source, "requires_grad"), guards.Equals(given.requires_grad), _WHY)

@@ -344,9 +344,11 @@ def _callable(t: Tracer, value: Value) -> Value:
 @positional(getattr)
 def _getattr(t: Tracer, value: Value, name: Value, default: Value | None = None) -> Value:
     """The attribute, or the default where reading raises AttributeError."""
+    if not isinstance(known := name.known(t), str):
+        unsupported(reasons.UNTRACEABLE_CALL, f"getattr: the name is a {type(known).__name__}")
     if default is None:
-        return t.get_attr(value, name.known(t))
-    found = t.attr_or_none(value, name.known(t))
+        return t.get_attr(value, known)
+    found = t.attr_or_none(value, known)
     return found if found is not None else default
 
 
