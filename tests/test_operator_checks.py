@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 import operator
 
 import pytest
@@ -272,3 +273,31 @@ def test_norms_of_a_tensor_that_may_have_no_channels(norm, shape):
         except (IndexError, RuntimeError, ValueError) as error:
             results.append(type(error))
     assert results[0] == results[1]
+
+
+FLOATS_GIVEN = {
+    "where": lambda x, n: torch.where(x > 0, x, n),
+    "alpha": lambda x, n: torch.add(x, x, alpha=n),
+    "value": lambda x, n: torch.addcmul(x, x, x, value=n),
+    "floor_divide": lambda x, n: x // n,
+    "remainder": lambda x, n: x % n,
+    "copysign": lambda x, n: torch.copysign(x, n),
+    "clamp": lambda x, n: x.clamp(max=n),
+    "masked_fill": lambda x, n: x.masked_fill(x > 0, n),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", FLOATS_GIVEN)
+def test_a_float_that_changes_is_taken_or_refused_as_in_eager(name, dtype):
+    def outcome(function, number):
+        try:
+            return str(function(torch.tensor([1.5, -2.5, 0.0], dtype=dtype), number))
+        except RuntimeError as error:
+            return str(error).partition("\n")[0]
+
+    failed = explorer.counters().get("builds failed", 0)
+    function = explorer.compile(lambda x, n: FLOATS_GIVEN[name](x, n))
+    for number in (0.5, 2.0, -1.5, 1e300, -1e39, math.inf, -math.inf, math.nan, True):
+        assert outcome(function, number) == outcome(FLOATS_GIVEN[name], number), number
+    assert explorer.counters().get("builds failed", 0) == failed

@@ -87,7 +87,9 @@ def refused(target: object, args: tuple[object, ...], kwargs: Mapping[str, objec
     """What the operator, a function or the name of a method, says to arguments like these, of which its rule for fake
     tensors made `result`; "" where it takes them, or where that cannot be asked: on a GPU, whose generator a trial
     would move, say. What a size is for the traced inputs, as `hint` tells it, is no part of the answer."""
-    usual = frozenset(_dtypes((*args, *kwargs.values()))) in FLOATS and not any(type(each) is bool for each in args)
+    factors = [kwargs[each] for each in ("alpha", "beta", "value") if each in kwargs]
+    usual = frozenset(_dtypes((*args, *kwargs.values()))) in FLOATS
+    usual &= not any(type(each) is bool for each in (*args, *factors))
     usual &= not any(type(each) is float and MAX_FLOAT32 < abs(each) < math.inf for each in (*args, *kwargs.values()))
     empty = any(_elements(each, hint) == 0 for each in tensors_in((args, tuple(kwargs.values()))))
     if usual and not empty and not OF_BITS.match(_name(target)):

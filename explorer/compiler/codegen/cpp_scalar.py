@@ -40,11 +40,11 @@ def literal(value: int | float | bool, dtype: torch.dtype) -> str:
             return f"{whole}{'UL' if dtype is torch.uint64 else 'L'}"
         return f"(-{2**31 - 1} - 1)" if whole == -(2**31) else str(whole)
     number = float(value)
-    if math.isnan(number):
-        return "NAN"
     single = dtype is not torch.float64
+    if math.isnan(number):
+        return "NAN" if single else "(double)NAN"
     if math.isinf(number) or (single and abs(number) > FLOAT32_MAX):
-        return "INFINITY" if number > 0 else "-INFINITY"
+        return f"{'' if number > 0 else '-'}{'' if single else '(double)'}INFINITY"
     return float32_text(number) + "f" if single else repr(number)
 
 

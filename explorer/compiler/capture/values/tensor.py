@@ -601,12 +601,13 @@ def _floats_as_tensors(
         return args
     if kwargs or any(a.fake.dtype not in _EXACT for a in tensors) or torch.is_autocast_enabled("cpu"):
         return args
+    if name in _WRITE_A_NUMBER or name == "where":  # which convert it, and refuse what float32 does not hold
+        largest = Constant(torch.finfo(torch.float32).max)
+        if not all(t.compare("<=", computed(t, abs, a), largest).truth(t) for a in args if isinstance(a, FloatValue)):
+            return args
     if name in _WRITE_A_NUMBER:
         dtype = tensors[0].fake.dtype
         if tensors[0] is not args[0] or not dtype.is_floating_point:
-            return args
-        largest = Constant(torch.finfo(torch.float32).max)
-        if not all(t.compare("<=", computed(t, abs, a), largest).truth(t) for a in args if isinstance(a, FloatValue)):
             return args
         return [
             graph_call(t, "call_method", "to", [number_tensor(t, a, a.source), Constant(dtype)], {})
