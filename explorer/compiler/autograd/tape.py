@@ -118,6 +118,8 @@ class JointTape(TorchDispatchMode):
     def constant(self, value: torch.Tensor, name: str | None = None) -> fx.Node:
         """A get_attr node for a captured tensor."""
         assert not isinstance(value, FakeTensor), "a fake tensor that the tape never saw"
+        if torch._C._functorch.is_functorch_wrapped_tensor(value):
+            raise Unsupported(Why(reasons.TENSOR_KIND, "a tensor of a transform that has ended"))
         name = name or f"_constant{len(self.constants)}"
         self.constants[name] = value
         node = self.stamp(self.graph.create_node("get_attr", name, name=name), self._fake_mode.from_tensor(value))

@@ -524,11 +524,12 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 
 def _is_torchs(value: object) -> bool:
-    if isinstance(value, types.ModuleType):
-        return value.__name__.partition(".")[0] == "torch"
-    if isinstance(value, (torch.Tensor, torch.nn.Module)):
+    kind = type(value)  # what an object says of its class is the program's, and a proxy's object may be gone
+    if issubclass(kind, types.ModuleType):
+        return str(vars(value).get("__name__")).partition(".")[0] == "torch"
+    if issubclass(kind, (torch.Tensor, torch.nn.Module)):
         return True
-    module = getattr(value, "__module__", None) if callable(value) else None
+    module = getattr(value, "__module__", None) if callable(value) and kind is not weakref.CallableProxyType else None
     return isinstance(module, str) and module.partition(".")[0] == "torch"
 
 

@@ -223,7 +223,7 @@ UNPACK = Puzzle(
         Wrong("def rule(t, f, i):\n    items = f.stack[-1].unpack(t)\n    f.stack.extend(reversed(items))\n",
               "compiles", "the stack grew by 2; this instruction makes it grow by 1"),
         Wrong("def rule(t, f, i):\n    value = f.pop()\n    f.push(value)\n    f.push(value)\n",
-              "compiles", "TypeError on pair"),
+              "compiles", "pair breaks: an exception leaves the function: TypeError"),
         Wrong("def rule(t, f, i):\n    a, b = f.pop()\n    f.push(b)\n    f.push(a)\n", "compiles", "TypeError"),
     ),
     hints=(
