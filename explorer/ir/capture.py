@@ -684,7 +684,7 @@ class CompilerBug:
 
 @dataclass(frozen=True, slots=True)
 class GraphRaised:
-    """An exception in a graph, which the program may have asked for; the frame runs eagerly, and tells."""
+    """An exception that a graph raised as it ran; the program may be its cause. The frame runs eagerly instead."""
 
     TOTAL: ClassVar[str] = "graphs that raised"
 

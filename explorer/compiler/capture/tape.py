@@ -182,14 +182,14 @@ class Tape:
             unsupported(reasons.OP_RAISED, f"{source.name} is a view whose base was written since")
         wanted = self._dynamic(source, tensor)
         is_symbolic = any(kind is not symbolic_shapes.DimDynamic.STATIC for kind in wanted)
-        base = tensor._base if tensor._is_view() and not tensor.is_inference() else None
+        base = _base_of(tensor)
         facts: dict[str, Any] = {"static_shapes": True}
-        if is_symbolic and (base is None or base.dtype == tensor.dtype):  # torch makes bits' views of known sizes alone
+        if is_symbolic and (base is None or base.dtype == tensor.dtype):  # torch recasts known sizes alone
             facts = {"symbolic_context": symbolic_shapes.StatelessSymbolicContext(list(wanted))}
         with self._before_writes(tensor):
             try:
                 fake = self.mode.from_tensor(tensor, source=ShapeSource(source.name), **facts)
-            except (RuntimeError, AssertionError) as error:  # of a view by name alone, since its data was set
+            except (RuntimeError, AssertionError) as error:  # a view no longer, since its .data was set
                 unsupported(reasons.OP_RAISED, f"{source.name} cannot be made again from its base: {error}")
             self._versions[source] = version(fake)
             given = self.given.setdefault(id(fake), as_given(fake))
@@ -204,7 +204,7 @@ class Tape:
     def _before_writes(self, tensor: torch.Tensor) -> Iterator[None]:
         """Inside, a view is made that is older than the graph's writes to its base, which autograd may refuse to use
         after them."""
-        base = tensor._base if tensor._is_view() and not tensor.is_inference() else None
+        base = _base_of(tensor)
         alike = (source for source, real in self.reals.items() if base is real or base is real._base is not None)
         first = next(alike, None)
         if first is None:
@@ -728,3 +728,8 @@ def _method(name: str) -> Callable[..., Any]:
 
 def first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0][:200]
+
+
+def _base_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """What a view is of; None for inference tensors, which do not tell."""
+    return tensor._base if tensor._is_view() and not tensor.is_inference() else None

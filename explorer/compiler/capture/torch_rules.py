@@ -400,11 +400,9 @@ def _dropout(function: object, t: Tracer, args: list[Value], kwargs: dict[str, V
     p, training = given.get("p", Constant(0.5)), given.get("training", given.get("train", Constant(True)))
     if isinstance(x := given.get("input"), TensorValue) and x.cls in PLAIN:
         said = training.value if isinstance(training, Constant) else None
-        if isinstance(p, (Constant, FloatValue, SizeValue)) and isinstance(said, bool):
-            share = p.known(t)
+        is_known = isinstance(p, (Constant, FloatValue, SizeValue)) and isinstance(said, bool)
+        if is_known and isinstance(share := p.known(t), (int, float)):
             empty = any(isinstance(size, int) and size == 0 for size in x.fake.shape)
-            if not isinstance(share, (int, float)):
-                return graph_call(t, "call_function", function, args, kwargs)
             if share == 0 or 0 < share <= 1 and (empty or not said):
                 if t.tape.inference and (x.fake.is_neg() or x.fake.is_conj()):  # then eager gives a copy without them
                     x = graph_call(t, "call_method", "resolve_neg", [x], {})

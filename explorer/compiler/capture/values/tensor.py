@@ -602,8 +602,7 @@ def _floats_as_tensors(
     if kwargs or any(a.fake.dtype not in _EXACT for a in tensors) or torch.is_autocast_enabled("cpu"):
         return args
     if name in _WRITE_A_NUMBER or name == "where":  # which convert it, and refuse what float32 does not hold
-        largest = Constant(torch.finfo(torch.float32).max)
-        if not all(t.compare("<=", computed(t, abs, a), largest).truth(t) for a in args if isinstance(a, FloatValue)):
+        if not _floats_are_within(t, args, torch.finfo(torch.float32).max):
             return args
     if name in _WRITE_A_NUMBER:
         dtype = tensors[0].fake.dtype
@@ -639,9 +638,13 @@ def _takes_any_float(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> 
         return False
     if any(each.device.type != "cpu" for each in tensors):
         return False
-    largest = Constant(min(torch.finfo(each).max for each in {torch.float32, *dtypes}))
+    return _floats_are_within(t, given, min(torch.finfo(each).max for each in {torch.float32, *dtypes}))
+
+
+def _floats_are_within(t: Tracer, given: Sequence[Value], largest: float) -> bool:
+    """Whether the absolute values of the floats are at most this; no NaN is."""
     floats = [each for each in given if isinstance(each, FloatValue)]
-    return all(t.compare("<=", computed(t, abs, each), largest).truth(t) for each in floats)
+    return all(t.compare("<=", computed(t, abs, each), Constant(largest)).truth(t) for each in floats)
 
 
 def _floats_as_numbers(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> tuple[list[Value], dict[str, Value]]:
