@@ -1,6 +1,7 @@
 """What counts as equal to eager, and what does not."""
 
 import functools
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,15 @@ from torch import nn
 import explorer
 from explorer.compiler.config import Config
 from explorer.core.recorder import SILENT
-from explorer.records.check.accuracy import TOLERANCE, NotRepeatable, against_eager, compare, exact_values
+from explorer.records.check.accuracy import (
+    TOLERANCE,
+    Exact,
+    NotRepeatable,
+    against_eager,
+    compare,
+    exact_values,
+    tensor_error,
+)
 from explorer.records.check.calls import InPlace, RepeatedCalls
 from explorer.records.check.float64 import Float64Run
 from explorer.records.check.isolate import reached
@@ -72,6 +81,29 @@ def test_only_rounding_is_counted_against_its_group() -> None:
     assert found.ok and found.largest_relative < 1e-4
     assert not compare({**expected, "gradient": {"weight": weight, "bias": noise + 1e-5}}, expected).ok
     assert not compare({"output": -3 * noise}, {"output": noise}).ok
+
+
+def test_the_errors_reported_are_those_of_one_tensor() -> None:
+    """The largest absolute error is seldom that of the tensor with the largest relative one."""
+    drawn = random.Random(0)
+    for _ in range(50):
+        scales = [10.0 ** drawn.randrange(-3, 7) for _ in range(4)]
+        expected = {"output": [torch.linspace(0.5, 1, 5) * scale for scale in scales]}
+        errors = [10.0 ** -drawn.uniform(1, 9) for _ in scales]
+        ours = {"output": [leaf * (1 + error) for leaf, error in zip(expected["output"], errors, strict=True)]}
+        exact = {f"output[{n}]": Exact(leaf.double(), 0.0, True, False) for n, leaf in enumerate(expected["output"])}
+        found = compare(ours, expected, exact)
+        of = [tensor_error(*each, max(scales)) for each in zip(ours["output"], expected["output"], strict=True)]
+        n = max(range(4), key=lambda n: of[n][1])
+        absolute, relative, close = of[n]
+        assert (found.largest_absolute, found.largest_relative) == (absolute, relative) and found.ok is close
+        assert (found.where, found.own_error, found.eager_error) == (f"output[{n}]" if absolute else "", absolute, 0.0)
+
+
+@pytest.mark.parametrize("ours, eager", [(float("inf"), 1.0), (1.0, float("nan")), (float("inf"), -float("inf"))])
+def test_a_number_that_is_not_finite_in_one_of_the_two_is_said_to_be_what_it_is(ours: float, eager: float) -> None:
+    found = compare({"output": torch.tensor([[0.0, ours]])}, {"output": torch.tensor([[0.0, eager]])})
+    assert found.first_mismatch == f"output[0, 1]: {ours} instead of {eager}" and found.mismatch == "value"
 
 
 def test_devices_are_compared_and_meta_has_no_values() -> None:

@@ -109,7 +109,7 @@ def test_results_that_differ_are_reported_to() -> None:
     random = replace(off, divergence=replace(divergence, node="", span=None, detail="stock draws other random numbers"))
     assert said(accurate(random), "accuracy")[0].endswith("in output: stock draws other random numbers")
     assert said(accurate(AccuracyData(1e-6, 1e-7, "output", "", 3)), "accuracy") == (
-        "matches eager (within 1e-06)",
+        "matches eager (relative error 1e-07)",
         "ok",
     )
     only = replace(off, first_mismatch="output[2] is in only one of the results", divergence=None, mismatch="unpaired")

@@ -933,12 +933,12 @@ class DivergenceData(Data, frozen=True):
 
 
 class AccuracyData(Data, frozen=True):
-    """How close one `engine` is to eager: the largest absolute and relative error over outputs and gradients, and
-    `where`, the name of that tensor. `first_mismatch` names the first tensor beyond tolerance ("" if none is), and
-    `divergence` the first node that differs, if it was searched for. `own_error` and `eager_error` are the largest
-    distances of the engine's and of eager's tensors from a float64 run of the same call, if one was made. `nan`: the
-    first of eager's outputs and gradients with a NaN in it. `opaque`: the first value that cannot be compared.
-    `mismatch`: how the first mismatch differs ("elements", "value" or "unpaired")."""
+    """How close one `engine` is to eager: the largest absolute and relative error of one output or gradient, `where`:
+    the one that is furthest from eager's in units of its tolerance. `first_mismatch` names the first tensor beyond
+    tolerance ("" if none is), and `divergence` the first node that differs, if it was searched for. `own_error` and
+    `eager_error` are the largest distances of its elements and of eager's from a float64 run of the same call, if one
+    was made. `nan`: the first of eager's outputs and gradients with a NaN in it. `opaque`: the first value that cannot
+    be compared. `mismatch`: how the first mismatch differs ("elements", "value" or "unpaired")."""
 
     largest_absolute: float
     largest_relative: float

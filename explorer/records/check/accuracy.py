@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import cmath
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy
 import torch
@@ -48,7 +49,8 @@ is none in the other's results, which no rounding explains."""
 
 @dataclass(frozen=True)
 class Comparison:
-    """The largest errors over all tensors compared, and the name of the tensor where the worst one lies.
+    """The errors of one result, `where`: the one that is the most tolerances away from eager's, of those that differ
+    if any does.
 
     `first_mismatch` names the first tensor beyond its tolerance ("" where none is).
     """
@@ -73,6 +75,22 @@ class Comparison:
     @property
     def ok(self) -> bool:
         return not self.first_mismatch
+
+
+class Errors(NamedTuple):
+    """The errors of one result: `beyond` its tolerance or not, and how many tolerances its largest is."""
+
+    beyond: bool = False
+    tolerances: float = 0.0
+    absolute: float = 0.0
+    relative: float = 0.0
+    where: str = ""
+    own: float | None = None
+    eager: float | None = None
+
+    @property
+    def extent(self) -> tuple[float, ...]:
+        return self.beyond, self.tolerances, self.absolute, self.own or 0.0, self.eager or 0.0
 
 
 @dataclass(frozen=True)
@@ -175,10 +193,9 @@ def compare(
     """Compare nested values, or their leaves, by name: tensors by tolerance, shape, dtype and NaN positions, numbers by
     the tolerance of the tensors that they may come from, others by equality. A tensor beyond its tolerance passes if it
     is as close to `exact` as eager's, or if rounding explains the difference."""
-    worst_absolute = worst_relative = 0.0
-    own_error = eager_error = None
+    errors: list[Errors] = []
     scales = _group_scales(expected)
-    where = nan = ""
+    nan = ""
     mismatch: tuple[str, Mismatch] | None = None
     compared = 0
     ours, theirs = _leaves(actual), _leaves(expected)
@@ -191,9 +208,9 @@ def compare(
         if not isinstance(b, torch.Tensor):
             if isinstance(a, torch.Tensor) or not _same(a, b, dtypes):
                 mismatch = mismatch or (f"{name}: {_kind(a)} instead of {_kind(b)}", "value")
-            elif isinstance(b, NUMBERS) and _of_tensor(b) and (absolute := _distance(a, b)) > worst_absolute:
-                worst_absolute, where = absolute, name
-                worst_relative = max(worst_relative, absolute / (_distance(b, 0) or 1.0))
+            elif isinstance(b, NUMBERS) and _of_tensor(b) and (absolute := _distance(a, b)):
+                relative = absolute / (_distance(b, 0) or 1.0)
+                errors.append(Errors(False, relative / _widest(dtypes), absolute, relative, name))
             continue
         compared += 1
         if not isinstance(a, torch.Tensor) or (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
@@ -202,22 +219,25 @@ def compare(
         if not (nan or name.startswith("state")) and _is_inexact(b) and bool(b.isnan().any()):
             nan = name
         absolute, relative, close = tensor_error(a, b, scales.get(name, 0.0))
-        if absolute > worst_absolute:
-            worst_absolute, where = absolute, name
+        own = eager = None
+        allowed = TOLERANCE.get(b.dtype, 0.0)
         if (judge := exact.get(name)) is not None and judge.value.shape == a.shape:
-            own, eager = (largest_distance(each, judge.value) for each in (a, b))
+            distances = [largest_distance(each, judge.value) for each in (a, b)]
             if judge.complete:
-                own_error, eager_error = max(own_error or 0.0, own), max(eager_error or 0.0, eager)
-            if summed := DISTURBANCES * judge.rounding / TOLERANCE[b.dtype]:
+                own, eager = distances
+            if summed := DISTURBANCES * judge.rounding / allowed:
                 relative = min(relative, absolute / summed)
             same_places = bool((torch.isfinite(a) == torch.isfinite(b)).all())
-            close = close or same_places and (own <= NO_WORSE * eager or relative <= TOLERANCE[b.dtype])
-        worst_relative = max(worst_relative, relative)
+            close = close or same_places and (distances[0] <= NO_WORSE * distances[1] or relative <= allowed)
+        tolerances = relative / allowed if allowed else math.inf * bool(absolute)
+        errors.append(Errors(not close, tolerances, absolute, relative, name, own, eager))
         if not close:
-            mismatch = mismatch or (name, "elements")
+            mismatch = mismatch or _elements(name, a, b)
     first, kind = mismatch or ("", "elements")
+    worst = max(errors, key=lambda each: each.extent, default=Errors())
+    where = worst.where if worst.absolute or worst.beyond else ""
     return Comparison(
-        worst_absolute, worst_relative, where, first, compared, own_error=own_error, eager_error=eager_error, nan=nan,
+        worst.absolute, worst.relative, where, first, compared, own_error=worst.own, eager_error=worst.eager, nan=nan,
         opaque=next((f"{name} ({leaf})" for name, leaf in theirs.items() if isinstance(leaf, Opaque)), ""),
         mismatch=kind,
     )  # fmt: skip
@@ -326,6 +346,16 @@ def _missing(name: str, ours: Mapping[str, object], theirs: Mapping[str, object]
     if not isinstance(ours.get(name, theirs.get(name)), OutputLine):
         return f"{name} is in only one of the results", "unpaired"
     return f"{name}: {ours.get(name, 'nothing')} instead of {theirs.get(name, 'nothing')}", "value"
+
+
+def _elements(name: str, a: torch.Tensor, b: torch.Tensor) -> tuple[str, Mismatch]:
+    """That elements are beyond tolerance; the first that is not finite has no error, so the values themselves."""
+    unequal = (a != b) & ~(a.isnan() & b.isnan())
+    odd = (unequal & ~(torch.isfinite(a) & torch.isfinite(b))).nonzero()
+    if not len(odd):
+        return name, "elements"
+    at = tuple(odd[0].tolist())
+    return f"{name}{list(at) if at else ''}: {a[at].item()} instead of {b[at].item()}", "value"
 
 
 def _widest(dtypes: Collection[torch.dtype]) -> float:

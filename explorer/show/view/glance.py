@@ -232,7 +232,7 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
     if not found.compared and not found.first_mismatch:
         return "no tensors to compare with eager's", "unknown"
     if not found.first_mismatch:
-        within = f"matches eager (within {found.largest_absolute:.2g})" if found.largest_absolute else "equal to eager"
+        within = f"matches eager (relative error {found.largest_relative:.2g})" if found.where else "equal to eager"
         if found.opaque:
             return f"{within}; not compared: {found.opaque}", "unknown"
         return (f"{within}, which gives NaN in {found.nan}", "attention") if found.nan else (within, "ok")

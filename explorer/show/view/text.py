@@ -141,7 +141,8 @@ def accuracy(found: data.AccuracyData, *, named: bool) -> list[str]:
     lines = [f"{whose}against eager: {error} ({where}{parts}) over {compared}"]
     if found.own_error is not None and found.eager_error is not None:
         ours, eager = f"{found.own_error:.3g}", f"{found.eager_error:.3g}"
-        lines.append(f"largest error against a float64 run: {found.engine} {ours}, eager {eager}")
+        of = f" of {found.where}" if found.where else ""
+        lines.append(f"largest error{of} against a float64 run: {found.engine} {ours}, eager {eager}")
     if (first := found.divergence) is not None:
         place = f" ({first.span.place()})" if first.span else ""
         at = f"first differs from eager in {first.compile} at {first.node}{place}" if first.node else "first difference"
