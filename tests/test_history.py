@@ -194,6 +194,16 @@ def test_one_guard_with_several_values_is_named_without_one_and_later_calls_ran_
     assert printed.endswith("ran eagerly")
 
 
+def test_a_call_that_used_code_older_than_the_watch_is_not_said_to_have_run_eagerly() -> None:
+    for compile in (torch.compile, explorer.compile):
+        compiled = compile(lambda x: x.sin(), dynamic=False)
+        compiled(A)
+        with explorer.watch() as log:
+            compiled(A)
+            compiled(torch.ones(len(A) + 1))
+        assert "ran eagerly, or in code compiled before the watch" in repr(log)
+
+
 def test_advice_for_a_number_that_became_a_symbol() -> None:
     [failed] = watched(scaled, (A, 2), (A, 3), (A, 4)).recompiles
     assert failed.stops.startswith("compile with dynamic=True")

@@ -236,6 +236,21 @@ def test_a_function_compiled_before_is_timed_and_reported_as_such() -> None:
     assert "nothing compiled: its code is older than the watch, or runs eagerly" in repr(log)
 
 
+@pytest.mark.parametrize("compile", [torch.compile, explorer.compile])
+@pytest.mark.parametrize("stance", ["force_eager", "eager_on_recompile"])
+def test_a_stance_that_decides_what_is_compiled_is_reported(compile: Any, stance: str) -> None:
+    compiled = compile(lambda x: x.sin())
+    with torch.compiler.set_stance(stance), explorer.watch() as before:
+        compiled(X)
+    with explorer.watch() as log:
+        assert "set_stance" not in repr(log)
+        with torch.compiler.set_stance(stance):
+            compiled(X)
+    for each in (before, log):
+        assert f"torch.compiler.set_stance({stance!r}) was in force" in repr(each)
+        assert "No compiled function was called" not in repr(each)
+
+
 class Keyed(torch.nn.Module):
     def __init__(self, key: int) -> None:
         super().__init__()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from explorer.compiler.capture.hook import stance
 from explorer.compiler.config import Config
 from explorer.core.recorder import SILENT, Progress, Recorder, recording_everywhere
 from explorer.core.text import count, headline
@@ -39,6 +40,11 @@ NO_CALL = (
 )
 TIMED_SELDOM = (
     f"Of a graph's runs the first {ALL_TIMED} are timed, and every {EVERY}th after them, which stands for {EVERY}."
+)
+
+
+STANCE = (
+    "torch.compiler.set_stance({!r}) was in force in some calls: it decides what is compiled, and what runs eagerly."
 )
 
 
@@ -88,6 +94,7 @@ class Watch:
             raise RuntimeError("this watch is already active or has ended; create a new one with explorer.watch()")
         self._ends.enter_context(recording_everywhere(self._recorder))
         hooks = (*WATCHING, calling.hook_of(self._calls, self._seen, self._recorder))
+        self._seen.stances.update(dict.fromkeys({stance()} - {"default"}))
         missing = self._ends.enter_context(hook.watching(self._seen, hooks, everywhere=True))
         for target, why in missing.items():
             self._seen.compile().event("HookMissing", hook=target, why=why)
@@ -164,7 +171,8 @@ class Watch:
             said = (f"Of the first {count(cut, 'compile')} the stages were dropped, to save memory.",)
         if any(runs.count > ALL_TIMED for runs in self._calls.runs.values()):
             said += (TIMED_SELDOM,)
-        if not (ours or stock or calls):
+        said += tuple(STANCE.format(each) for each in self._seen.stances)
+        if not (ours or stock or calls or self._seen.stances):
             said += (NO_CALL,)
         return msgspec.structs.replace(made, notes=(*made.notes, *said, *self._notes))
 

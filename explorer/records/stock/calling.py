@@ -231,6 +231,9 @@ def hook_of(log: CallLog, seen: Observation, recorder: Recorder) -> Hook:
 
         return unseen(begin)
 
+    def takes_stance(_: object, args: tuple[Any, ...]) -> None:
+        seen.stances.update(dict.fromkeys([args[0].stance] if args[0].stance != "default" else []))
+
     def ends(function: Function) -> Function:
         return unseen(log.leaving(function))
 
@@ -250,6 +253,7 @@ def hook_of(log: CallLog, seen: Observation, recorder: Recorder) -> Hook:
         checked=("2.13 CPU",),
         patches=(
             Patch("torch._dynamo.eval_frame:_callback_from_stance", instead=begins),
+            Patch("torch._dynamo.decorators:_set_stance", before=takes_stance),
             Patch("torch._C._functorch:pop_dynamic_layer_stack_and_undo_to_depth", instead=ends),
             Patch("explorer.compiler.capture.hook:enter_frames", instead=begins_ours),
             Patch("explorer.compiler.capture.hook:leave_region", instead=ends),

@@ -378,6 +378,8 @@ class Observation:
         """Who times graphs as they run, of a program that is watched: its compiles and caches stay as they are."""
         self.settings: dict[str, str] = {}
         """What torch.compile was given, by the compiled function."""
+        self.stances: dict[str, None] = {}
+        """Those of torch.compiler.set_stance that were in force, but for the default."""
         self.failing: Compile | None = None
         """The compile of a frame that has just failed."""
         self.raised: BaseException | None = None

@@ -101,7 +101,7 @@ def glance(record: RecordData, *, whole: bool = True) -> tuple[PartData, ...]:
         lead = next((each.id for each in compiles if each.halves), "") if len(engines) > 1 else ""
         parts += _compiled(record, engine, compiles, lead) if whole else _so_far(engine, compiles)
     if not engines and whole and not parts:
-        why = "" if record.engine else ", as no compiled function was called"
+        why = "" if record.engine else ", as no call of a compiled function was seen"
         parts.append(PartData("operations", f"nothing was compiled{why}", "attention", "source"))
     if len(engines) > 1:
         return tuple(parts)

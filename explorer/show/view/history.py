@@ -44,7 +44,10 @@ def lines(record: RecordData, files: Names) -> list[str]:
     hows = {compile.id: _how(compile) for compile in record.compiles}
     for function, rows in groupby(record.history, key=lambda row: row.function):
         found.append(f"calls of {function}, each with the compile that it used:")
-        found += ["  " + _line(row, files, hows) for row in rows]
+        these = list(rows)
+        first = next((row for row in these if row.made), None)
+        eager = "ran eagerly" + ", or in code compiled before the watch" * (first is not None and bool(first.changes))
+        found += ["  " + _line(row, files, hows, eager) for row in these]
     return found
 
 
@@ -55,11 +58,11 @@ def _how(compile: CompileData) -> tuple[str, str]:
     return ("captured", ", its code from a cache") if compile.caches else ("compiled", "")
 
 
-def _line(row: ServedData, files: Names, hows: Mapping[str, tuple[str, str]]) -> str:
+def _line(row: ServedData, files: Names, hows: Mapping[str, tuple[str, str]], eager: str) -> str:
     calls = f"call {row.first}" if row.first == row.last else f"calls {row.first} to {row.last}"
     shown = f"{calls if row.first else 'compile':<14} {', '.join(row.compiles) or 'no graph':<10} "
     if not row.made:
-        return shown + ("reused" if row.compiles else "ran eagerly")
+        return shown + ("reused" if row.compiles else eager)
     if row.uncalled:
         shown += "no call went there; "
     said = {hows[id] for id in row.made if id in hows}
