@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, overload
@@ -18,10 +19,13 @@ from explorer.core.recorder import SILENT, TOTALS, OnStage, Progress
 from explorer.core.rules import rules_in_force
 from explorer.ir.frames import skip_frames
 from explorer.records.check.calls import Leave
+from explorer.records.check.isolate import compiled_from
 from explorer.records.editing import ExploredCall
 from explorer.records.exploration import ENGINES, Asked, harmless, title
 from explorer.records.session import Record
 from explorer.records.stock.backend import named
+
+RUNS_NOTHING = "calling it runs nothing of it; explore a function that it calls, or one that runs it to its end, as"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -122,6 +126,10 @@ def explore(
     if not callable(fn) or (isinstance(fn, type) and issubclass(fn, nn.Module)):
         given = f"the class {fn.__qualname__}" if isinstance(fn, type) else f"an object of type {type(fn).__qualname__}"
         raise TypeError(f"{given} cannot be explored; give a function or a module: explorer.explore(fn)(x, y)")
+    own: Any = compiled_from(fn)
+    own = own.forward if isinstance(own, nn.Module) else own
+    if inspect.iscoroutinefunction(own) or inspect.isasyncgenfunction(own):
+        raise TypeError(f"{title(fn)} is a coroutine function: {RUNS_NOTHING} lambda x: asyncio.run(fn(x))")
     theirs = {"dynamic": dynamic, "fullgraph": fullgraph, **(stock or {})} if engine != "explorer" else None
     config = configure(fullgraph=fullgraph, dynamic=dynamic, target=target, passes=passes, options=options)
     compiler, fn = getattr(fn, "__explorer_engine__", None), getattr(fn, ORIGINAL, None) or fn
@@ -135,6 +143,8 @@ def explore(
     def run(*args: object, **kwargs: object) -> Record:
         asked = Asked(config, name or title(fn), engine, theirs, time, fixes, values, progress)
         record = harmless(fn, args, kwargs, asked, grad=grad, leave=leave)
+        if inspect.isgeneratorfunction(own):
+            record = record.noting((f"It is a generator function: {RUNS_NOTHING} lambda x: list(fn(x)).",))
 
         def again(
             fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object], config: Config, *,

@@ -20,7 +20,7 @@ import time
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -534,6 +534,45 @@ def test_the_memory_of_a_program_that_profiles_itself_is_not_reported() -> None:
 
     assert peak_bytes(profiled) is None
     assert peak_bytes(lambda: torch.ones(1024)) == 4096
+
+
+def test_what_a_call_only_makes_is_not_said_to_have_run() -> None:
+    class Later(nn.Module):
+        async def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+    async def later(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    async def stream(x: torch.Tensor) -> AsyncIterator[torch.Tensor]:
+        yield x * 2
+
+    def numbers(x: torch.Tensor) -> Iterator[torch.Tensor]:
+        yield x * 2
+
+    for function in (later, stream, Later(), torch.compile(later), explorer.compile(later), functools.partial(later)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(TypeError, match="is a coroutine function: calling it runs nothing of it"):
+                explorer.explore(function)
+    for generator in (numbers, explorer.compile(numbers)):
+        record = explorer.explore(generator, time=False)(torch.ones(2))
+        assert any("calling it runs nothing of it" in note for note in record.data.notes)
+
+
+@pytest.mark.parametrize("engine", ["explorer", "both"])
+def test_a_tensor_that_names_no_sizes_is_compared(engine: str) -> None:
+    """A nested tensor in one piece of memory; it is compared part by part, and put back."""
+    given = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)])
+    record = explorer.explore(lambda x: x.mul_(2), engine=engine, time=False)(given)
+    found = record.data.timing.accuracy
+    assert found.compared > 1 and not found.first_mismatch and not record.data.error
+    assert all(bool((part == 2).all()) for part in given.unbind())
+    explorer.explore(lambda x: x.mul_(2), engine=engine, time=False, leave="unchanged")(given)
+    assert all(bool((part == 2).all()) for part in given.unbind())
+    assert not any(event.kind == "CompilerBug" for compile in record.data.compiles for event in compile.events)
+    parts = accuracy.compare({"output": given}, {"output": given + 1})
+    assert parts.first_mismatch == "output[0]"
 
 
 def test_torchs_counters_are_as_before() -> None:

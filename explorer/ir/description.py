@@ -32,14 +32,20 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def has_no_sizes(tensor: torch.Tensor) -> bool:
+    """Whether it is a nested tensor in one piece of memory, which refuses to name sizes and strides."""
+    return tensor.is_nested and tensor.layout is torch.strided
+
+
 def tensor_facts(tensor: torch.Tensor) -> TensorFactsData:
     """Of a real tensor: every size and stride given. A subclass is not asked: its code is the program's."""
     with torch._C.DisableTorchFunction():
+        ragged = has_no_sizes(tensor)
         return TensorFactsData(
             dtype_name(tensor.dtype),
             str(tensor.device),
-            tuple(map(_known, tensor.shape)),
-            tuple(map(int, tensor.stride())) if tensor.layout is torch.strided else None,
+            (None,) * tensor.dim() if ragged else tuple(map(_known, tensor.shape)),
+            tuple(map(int, tensor.stride())) if tensor.layout is torch.strided and not ragged else None,
             tensor.requires_grad,
             type_name(type(tensor)),
         )

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy
 import torch
 
+from explorer.ir.description import has_no_sizes
 from explorer.ir.record import DivergenceData
 from explorer.records.check.float64 import Float64Run, TooLarge
 from explorer.records.check.isolate import NotIsolated
@@ -331,8 +332,15 @@ def _leaves(values: Mapping[str, object]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in values.items():
         found |= value if isinstance(value, Leaves) else leaves(value, name)
-    sparse = (name for name, leaf in found.items() if isinstance(leaf, torch.Tensor) and leaf.layout not in LAYOUTS)
-    return found | {name: found[name].detach().to_dense() for name in sparse}  # few operators take a sparse one
+    parts: dict[str, Any] = {}
+    for name, leaf in found.items():
+        if isinstance(leaf, torch.Tensor) and has_no_sizes(leaf):
+            parts |= {f"{name}[{number}]": part for number, part in enumerate(leaf.detach().unbind())}
+        elif isinstance(leaf, torch.Tensor) and leaf.layout not in LAYOUTS:
+            parts[name] = leaf.detach().to_dense()  # few operators take a sparse one
+        else:
+            parts[name] = leaf
+    return parts
 
 
 LAYOUTS = (torch.strided, torch.jagged)

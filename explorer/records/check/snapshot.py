@@ -29,6 +29,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
 from explorer.core.classes import is_written_in_c
+from explorer.ir.description import has_no_sizes
 from explorer.records.check import isolate
 from explorer.records.check.float64 import Float64Run
 from explorer.records.check.leaves import MARKS, leaves
@@ -298,6 +299,14 @@ HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 """Attributes of tensors that hold hooks of their gradients."""
 
 
+def _sizes(tensor: torch.Tensor) -> object:
+    return tensor._nested_tensor_size().tolist() if has_no_sizes(tensor) else tensor.shape
+
+
+def _strides(tensor: torch.Tensor) -> object:
+    return tensor._nested_tensor_strides().tolist() if has_no_sizes(tensor) else tensor.stride()
+
+
 @dataclass(eq=False)
 class Description(SavedBinding):
     """All of a tensor but its memory: which memory it looks at and how, its version, its gradient, its hooks."""
@@ -321,12 +330,12 @@ class Description(SavedBinding):
 
     def _moved(self) -> bool:
         now, before = self.owner, self._alias
-        if (now.dtype, now.shape, now.layout) != (before.dtype, before.shape, before.layout):
+        if (now.dtype, now.layout, _sizes(now)) != (before.dtype, before.layout, _sizes(before)):
             return True
         if now.layout is not torch.strided:
             return True  # its parts are tensors of their own
         return (
-            now.stride() != before.stride()
+            _strides(now) != _strides(before)
             or now.storage_offset() != before.storage_offset()
             or now.untyped_storage()._cdata != before.untyped_storage()._cdata
         )
