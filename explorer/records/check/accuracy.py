@@ -332,15 +332,13 @@ def _leaves(values: Mapping[str, object]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in values.items():
         found |= value if isinstance(value, Leaves) else leaves(value, name)
-    parts: dict[str, Any] = {}
-    for name, leaf in found.items():
+    for name, leaf in list(found.items()):
         if isinstance(leaf, torch.Tensor) and has_no_sizes(leaf):
-            parts |= {f"{name}[{number}]": part for number, part in enumerate(leaf.detach().unbind())}
+            del found[name]
+            found |= {f"{name}[{number}]": part for number, part in enumerate(leaf.detach().unbind())}
         elif isinstance(leaf, torch.Tensor) and leaf.layout not in LAYOUTS:
-            parts[name] = leaf.detach().to_dense()  # few operators take a sparse one
-        else:
-            parts[name] = leaf
-    return parts
+            found[name] = leaf.detach().to_dense()  # few operators take a sparse one
+    return found
 
 
 LAYOUTS = (torch.strided, torch.jagged)
