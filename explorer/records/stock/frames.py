@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 from torch._dynamo.exc import Unsupported
+from torch._inductor.exc import InvalidCxxCompiler
 
 from explorer.core.files import OWN_FILES, raised_at
 from explorer.core.recorder import EVENT_CAP
@@ -106,6 +107,11 @@ MODULE_CALLS = ("__call__", "_call_impl", "_wrapped_call_impl", "forward")
 GENERATES = "a generator or coroutine, of which Dynamo compiles none; it compiles the functions that one calls"
 """Torch only says that an error was suppressed."""
 
+NO_COMPILER = (
+    "\nHint: Install a C++ compiler (apt install g++), or name one in the environment variable CXX before torch is "
+    "imported; backend='aot_eager' needs none."
+)
+
 CHECKS = 5
 """Of a frame's guards, to time them."""
 
@@ -132,6 +138,7 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     if call.error is not None:
         inner = getattr(call.error, "inner_exception", None)
         compile.error = f"{type(call.error).__name__}: {call.error}{raised_at(inner) if inner is not None else ''}"
+        compile.error += NO_COMPILER * isinstance(inner, InvalidCxxCompiler)
         compile.fallback = reason_of(call.error)
         compile.skipped = True
         seen.failing = compile
