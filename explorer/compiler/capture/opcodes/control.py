@@ -21,7 +21,7 @@ from explorer.compiler.capture.values.base import Frame, Handled, Raised, Tracer
 from explorer.compiler.capture.values.classes import ClassValue, SuperValue
 from explorer.compiler.capture.values.constant import NULL, Constant, NumberValue
 from explorer.compiler.capture.values.functions import FunctionValue
-from explorer.compiler.capture.values.iterators import GeneratorValue, IteratorValue
+from explorer.compiler.capture.values.iterators import GeneratorValue, IteratorValue, stopped_inside
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import ExceptionValue, TracebackValue, is_library, mapping_pairs
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
@@ -157,10 +157,7 @@ def call_intrinsic_1(t: Tracer, f: Frame, i: Instruction) -> None:
         case "UNARY_POSITIVE":
             f.push(unary(t, "+", value))
         case "STOPITERATION_ERROR":
-            if issubclass(value.python_type(), StopIteration):
-                f.push(t.exception(RuntimeError, [Constant("generator raised StopIteration")]))
-            else:
-                f.push(value)
+            f.push(stopped_inside(t, value) if issubclass(value.python_type(), StopIteration) else value)
         case _:
             unsupported(reasons.OPCODE, f"CALL_INTRINSIC_1 {i.arg}")
 

@@ -443,6 +443,15 @@ class GivenIterator(IteratorValue):
         unsupported(self.why, f"an iterator from outside, a {self.of_type.__name__}")
 
 
+def stopped_inside(t: Tracer, stop: Value) -> Value:
+    """What a StopIteration that leaves a generator becomes (PEP 479): below Python 3.12 where the generator is resumed,
+    since then in the generator's own bytecode."""
+    error = t.exception(RuntimeError, [Constant("generator raised StopIteration")])
+    for link in ("__cause__", "__context__"):
+        error.set_attr(t, link, stop)
+    return error
+
+
 class GeneratorValue(IteratorValue):
     """A generator: a frame of the evaluator that stops at each yield. `made_by` is the call that makes it.
 
@@ -523,10 +532,7 @@ class GeneratorValue(IteratorValue):
             self.done = True
             self._let_go()
             if issubclass(raised.value.python_type(), StopIteration):
-                error = t.exception(RuntimeError, [Constant("generator raised StopIteration")])
-                for link in ("__cause__", "__context__"):
-                    error.set_attr(t, link, raised.value)
-                raise Raised(error) from raised
+                raise Raised(stopped_inside(t, raised.value)) from raised
             raise
         finally:
             self.running = False
