@@ -560,6 +560,19 @@ def test_what_a_call_only_makes_is_not_said_to_have_run() -> None:
         assert any("calling it runs nothing of it" in note for note in record.data.notes)
 
 
+@pytest.mark.parametrize("engine", ["explorer", "stock", "both"])
+def test_an_array_in_a_file_is_written_once(engine: str, tmp_path: Path) -> None:
+    """What torch.compile makes of a write to one writes it twice."""
+    mapped = np.memmap(tmp_path / "array", "float32", "w+", shape=(8,))
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        mapped[:] += 1
+        return x * 2
+
+    explorer.explore(step, engine=engine, time=False)(torch.ones(3))
+    assert mapped.tolist() == [1.0] * 8 == np.fromfile(tmp_path / "array", "float32").tolist()
+
+
 @pytest.mark.parametrize("engine", ["explorer", "both"])
 def test_a_tensor_that_names_no_sizes_is_compared(engine: str) -> None:
     """A nested tensor in one piece of memory; it is compared part by part, and put back."""

@@ -116,7 +116,7 @@ class NotIsolated(Exception):
 
 class TracedInto(NotIsolated):
     """It is because of something that stock traces into, so that a call compiled by it is not like one in eager: it
-    fills no cache, and runs a coroutine where it is made."""
+    fills no cache, runs a coroutine where it is made, and writes an array of another class than NumPy's twice."""
 
 
 @contextmanager

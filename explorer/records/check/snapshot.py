@@ -429,6 +429,8 @@ def kept(value: object, path: str) -> Iterator[SavedBinding]:
         yield _contents(value, path)
     elif isinstance(value, torch.Tensor):
         yield Description(value, path)
+    elif isinstance(value, numpy.memmap):
+        raise isolate.TracedInto(f"{path} is a numpy.memmap, and what else sees its file is not known")
     elif isinstance(value, numpy.ndarray):
         yield Array(value, path)
     elif isinstance(value, torch.UntypedStorage):
