@@ -105,7 +105,7 @@ INLINED = "wrap_inline.<locals>.inner"
 MODULE_CALLS = ("__call__", "_call_impl", "_wrapped_call_impl", "forward")
 
 GENERATES = "a generator or coroutine, of which Dynamo compiles none; it compiles the functions that one calls"
-"""Torch only says that an error was suppressed."""
+"""Torch 2.11 gives no reason, later ones that an error was suppressed."""
 
 NO_COMPILER = (
     "\nHint: Install a C++ compiler (apt install g++), or name one in the environment variable CXX before torch is "
@@ -175,14 +175,14 @@ def around_answer(seen: Observation, call: Call) -> Iterator[None]:
                 breaks.add(seen.failing, break_message(call.error))  # the one that fullgraph does not allow
         seen.raised = call.error if seen.calls is None else None
         return
-    said = getattr(call.result, "skip_reason", None)
     code = call.args[1].f_code
+    generates = code.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
+    said = GENERATES if generates else getattr(call.result, "skip_reason", None)
     if said is None or call.result.guarded_code is not None or len(seen.left) >= EVENT_CAP:
         return
     own = code in seen.continuations or not code.co_filename.startswith((*LIBRARIES, OWN_FILES, "<"))
     if own and not any(compile.code is code for compile in seen.compiles):
-        generates = code.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
-        seen.left.setdefault(code, GENERATES if generates else why_skipped(said))
+        seen.left.setdefault(code, why_skipped(said))
 
 
 def name_of(function: Any) -> str:
