@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -669,3 +670,70 @@ def test_a_gradient_of_a_tensor_that_the_function_made_however_it_is_held(held):
             return str(error)
 
     assert outcome(explorer.compile(fn)) == outcome(fn)
+
+
+PRODUCTS = {
+    "all": lambda x: x.prod(),
+    "over a dimension": lambda x: x.prod(-1),
+    "kept": lambda x: x.prod(0, keepdim=True),
+    "masked": lambda x: torch.masked.prod(x, mask=x != 3),
+}
+
+
+@pytest.mark.parametrize("product", PRODUCTS.values(), ids=PRODUCTS)
+def test_the_gradient_of_a_product_is_a_quotient_where_no_factor_is_zero(product):
+    compiled = explorer.compile(product)
+    for factors in itertools.product((2.0, 0.0, torch.inf, torch.nan, 3.0), repeat=3):
+        grads = []
+        for call in (product, compiled):
+            x = torch.tensor([factors, (1.0, 2.0, 4.0)], requires_grad=True)
+            call(x).sum().backward()
+            grads.append(x.grad)
+        torch.testing.assert_close(*grads, equal_nan=True)
+
+
+def retained(x, h, y):
+    h.retain_grad()
+    y.backward()
+    return h.grad
+
+
+def asked_of_backward(x, h, y):
+    y.backward(inputs=[h])
+    return h.grad
+
+
+def asked_of_the_module(x, h, y):
+    torch.autograd.backward([y], None, False, False, None, [h, x])
+    return h.grad, x.grad
+
+
+def asked_again(x, h, y):
+    (first,) = torch.autograd.grad(y, h, create_graph=True)
+    return torch.autograd.grad(first.sum(), h)
+
+
+@pytest.mark.parametrize(
+    "ask", [retained, asked_of_backward, asked_of_the_module, asked_again], ids=lambda f: f.__name__
+)
+def test_a_gradient_inside_the_graph_is_eagers_and_the_rest_is_compiled(ask):
+    def step(x, optimizer):
+        h = x * 2
+        y = h.exp().sum()
+        found = ask(x, h, y)
+        x.grad = x.detach() * 3
+        optimizer.step()
+        return found
+
+    def given():
+        x = torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
+        return x, torch.optim.SGD([x], lr=0.1)
+
+    def after(call):
+        x, optimizer = given()
+        return call(x, optimizer), x
+
+    torch.testing.assert_close(after(explorer.compile(step)), after(step))
+    record = explorer.explore(step)(*given())
+    assert "a gradient of a tensor that the same graph makes" in str(record)
+    assert record.kernels

@@ -13,6 +13,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode, maybe_get_fake_mode
 
 from explorer.core.origin import Origins, origins, union
+from explorer.core.reasons import Why
 from explorer.core.rules import rule_in_use, with_your
 from explorer.core.text import Line, Text
 from explorer.ir.bytecode import Span
@@ -164,6 +165,7 @@ class Graph:
     the names of the buffers and kernels made from it, so that the halves of one compile share none. `saves`: a backward
     reads some of its outputs. `frees`: the inputs that nothing but a call may hold, which lets go of each after its
     last use.
+    `eager`: why it runs eagerly whatever compiles it.
     The single output node returns a flat tuple of nodes, numbers and None.
     """
 
@@ -175,6 +177,7 @@ class Graph:
     mark: str = ""
     saves: bool = False
     frees: frozenset[str] = frozenset()
+    eager: Why | None = None
 
     @property
     def inputs(self) -> tuple[fx.Node, ...]:

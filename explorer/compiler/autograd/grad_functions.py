@@ -7,6 +7,7 @@ of tangents is a number: bit k stands for the k-th one.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +30,8 @@ CHECKING = frozenset({"LinalgEighBackward0", "LinalgEigBackward0", "LinalgSvdBac
 """Of complex results these look at the values of the gradients, and may refuse them."""
 EVEN = frozenset({"MaxBackward1", "MinBackward1", "MedianBackward0", "NanmedianBackward0"})
 """What shares a gradient evenly among the elements that equal the result."""
+PRODUCT = frozenset({"ProdBackward0", "ProdBackward1"})
+"""What divides the result by each factor, unless one is zero."""
 ACCUMULATION = synthetic("gradient accumulation")
 
 
@@ -56,6 +59,10 @@ class Attribution:
             self._seen[id(grad_fn)] = grad_fn
             grad_fn.metadata[ORIGIN] = ids
             grad_fn.register_prehook(functools.partial(_enter, self._running, ids))
+            if grad_fn.name() in PRODUCT:
+                over = (grad_fn._saved_dim, grad_fn._saved_keepdim) if "1" in grad_fn.name() else None
+                saved = grad_fn._saved_self, grad_fn._saved_result
+                grad_fn.register_hook(functools.partial(_divided, *saved, over))
             if grad_fn.name() in EVEN:
                 grad_fn.register_hook(functools.partial(_shared_evenly, grad_fn._saved_self, grad_fn._saved_result))
             grad_fn.register_hook(functools.partial(_leave, self._running))
@@ -84,6 +91,25 @@ def _shared_evenly(
         return None
     hit = (x == result) | (x.isnan() & result.isnan())
     return (torch.where(hit, given[0] / hit.sum(), 0),)
+
+
+def _divided(
+    x: torch.Tensor,
+    result: torch.Tensor,
+    over: tuple[int, bool] | None,
+    made: tuple[torch.Tensor | None, ...],
+    given: tuple[torch.Tensor, ...],
+) -> tuple[torch.Tensor | None, ...] | None:
+    """What eager computes: of fake tensors autograd multiplies the other factors always, and no NaN or infinity comes
+    of the quotient then. `over`: a dimension, as an unsigned number, and whether it is kept."""
+    if made[0] is None or not x.dim():
+        return None
+    if over is not None and not over[1]:
+        dim = ctypes.c_int64(over[0]).value
+        result, given = result.unsqueeze(dim), (given[0].unsqueeze(dim),)
+    zeros = (x == 0).sum()
+    several = made[0] if over is not None else torch.where(zeros > 1, 0, made[0])
+    return (torch.where(zeros == 0, given[0] * (result / x).conj(), several),)
 
 
 def record(

@@ -77,6 +77,8 @@ def only_eager(captured: Graph) -> Why | None:
     """Why the graph runs eagerly whatever compiles it: it gives a tensor other memory, which backends do to a copy of
     it, it takes parts of a tensor that no schema calls views, it makes a view that autograd refuses to use after a
     write of its base, or it returns a leaf made inside, or what was computed from one, which none gives back."""
+    if captured.eager is not None:
+        return captured.eager
     for node in captured.graph.nodes:
         name = getattr(node.target, "__name__", str(node.target))
         if node.target is setattr or name == "enter_InferenceMode" or name.startswith(("unsafe_", "set_.")):

@@ -175,10 +175,13 @@ def _result(
     calls_graph = compiled_bytecode is not None and compiled_bytecode.calls_graph
     inputs = tuple(compiled_bytecode.inputs) if compiled_bytecode is not None and calls_graph else ()
     check_copies(t, compiled_bytecode.outputs if compiled_bytecode is not None else ())
+    graph = t.tape.finish(compiled_bytecode.outputs) if compiled_bytecode is not None and calls_graph else None
+    if graph is not None and broken and broken[0].why.code == reasons.GRADIENT_INSIDE:
+        graph = replace(graph, eager=broken[0].why)
     return ir.Capture(
         name=given.frame.id,
         code=given.code,
-        graph=t.tape.finish(compiled_bytecode.outputs) if compiled_bytecode is not None and calls_graph else None,
+        graph=graph,
         inputs=inputs,
         guards=guards,
         breaks=broken,

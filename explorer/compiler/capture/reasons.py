@@ -150,6 +150,12 @@ AUTOGRAD_CALL = reason(
     "backward(), grad() and hooks run on real tensors.",
     "Compile the forward function and call backward outside it.",
 )
+GRADIENT_INSIDE = reason(
+    "break.gradient_inside",
+    "a gradient of a tensor that the same graph makes and uses",
+    "A compiled graph is one node of autograd's graph: it has no gradients for what lies inside. It runs eagerly.",
+    "Compute the tensor and what is made of it in two compiled functions, or leave the gradient to torch.func.",
+)
 FRAME_KIND = reason(
     "frame.kind",
     "a kind of function that is not captured",

@@ -34,6 +34,7 @@ from explorer.compiler.capture.values.sequences import ListValue, SequenceValue,
 from explorer.compiler.capture.values.tensor import (
     TensorValue,
     graph_call,
+    leave_to_autograd,
     narrowest,
     number_tensor,
     on_numbers,
@@ -284,14 +285,12 @@ breaks(reasons.UNTRACEABLE_CALL, "torch.save, which uses a file", torch.save)
 breaks(reasons.UNTRACEABLE_CALL, "torch.load, which uses a file", torch.load)
 
 
-@CALLS.rule(torch.autograd.grad, torch.autograd.backward)
-def _autograd(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+@each(torch.autograd.grad, torch.autograd.backward)
+def _autograd(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Breaks."""
-    wanted = kwargs.get("inputs", *args[1:2] or [Constant(None)])
-    of = [wanted] if wanted.is_none() or isinstance(wanted, TensorValue) else wanted.unpack(t)
-    if any(isinstance(each, TensorValue) and not t.tape.is_as_given(each.fake) for each in of):
-        t.tape.whole = "a gradient is asked for of a tensor that the same graph makes"
-    unsupported(reasons.AUTOGRAD_CALL, "torch.autograd")
+    place = 1 if function is torch.autograd.grad else 5
+    wanted = kwargs.get("inputs", *args[place : place + 1] or [Constant(None)])
+    leave_to_autograd(t, wanted, "torch.autograd")
 
 
 @positional(torch.from_numpy)

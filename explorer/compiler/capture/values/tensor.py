@@ -8,7 +8,7 @@ import functools
 import operator
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import torch
@@ -98,6 +98,14 @@ QUANTIZES = ("quantize_per_", "_make_per_", "_empty_affine_quantized", "_empty_p
 
 
 _INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8})
+
+
+def leave_to_autograd(t: Tracer, wanted: Value, call: str) -> NoReturn:
+    """Break before a call that may ask for gradients of `wanted`."""
+    of = [wanted] if wanted.is_none() or isinstance(wanted, TensorValue) else wanted.unpack(t)
+    made = (each for each in of if isinstance(each, TensorValue) and not t.tape.is_as_given(each.fake))
+    inside = any(each.node.users for each in made)
+    unsupported(reasons.GRADIENT_INSIDE if inside else reasons.AUTOGRAD_CALL, call)
 
 
 class TensorValue(Value):
@@ -312,7 +320,8 @@ class TensorValue(Value):
         if name in HOOKS and len(args) == 1:
             return t.register_hook(self, name, args[0])
         if name in AUTOGRAD:
-            unsupported(reasons.AUTOGRAD_CALL, f"{self.describe()}.{name}()")
+            wanted = self if name == "retain_grad" else kwargs.get("inputs", *args[3:4] or [Constant(None)])
+            leave_to_autograd(t, wanted, f"{self.describe()}.{name}()")
         if name == "untyped_storage" and not args and self.fake.layout is torch.strided:
             return t.storages.setdefault(self.fake.untyped_storage()._cdata, StorageValue(self))
         if name == "set_" and self._may_become(args):
