@@ -194,6 +194,24 @@ def test_one_guard_with_several_values_is_named_without_one_and_later_calls_ran_
     assert printed.endswith("ran eagerly")
 
 
+def test_an_attribute_that_an_object_gets_later_is_not_called_a_key() -> None:
+    class Counting:
+        steps = 0
+
+    counting = Counting()
+
+    def count(x: torch.Tensor) -> torch.Tensor:
+        counting.steps += 1
+        return x * 2
+
+    compiled = torch.compile(count, backend="eager")
+    with explorer.watch() as log:
+        for _ in range(3):
+            compiled(A)
+    advised = [failed.stops for failed in log.record.recompiles if "of its own" in failed.words]
+    assert advised and all("set them in __init__" in advice for advice in advised)
+
+
 def test_a_call_that_used_code_older_than_the_watch_is_not_said_to_have_run_eagerly() -> None:
     for compile in (torch.compile, explorer.compile):
         compiled = compile(lambda x: x.sin(), dynamic=False)

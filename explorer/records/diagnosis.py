@@ -178,6 +178,8 @@ def _fixes(guard: data.GuardData, source: str) -> bool:
     return guard.source == source and guard.property == "constant"
 
 
+_SAME_ATTRIBUTES = "give the object the same attributes in every call: set them in __init__"
+
 _ADVICE_BY_WORD = {
     "grad mode": "call always with or always without torch.no_grad(), or use one compiled function for each",
     "grad_mode": "call always with or always without torch.no_grad(), or use one compiled function for each",
@@ -205,6 +207,7 @@ _ADVICE_BY_WORD = {
     "are the same object": "pass the same tensor twice in every call, or in none",
     "are the same tensor": "pass the same tensor twice in every call, or in none",
     "a dimension is marked": "mark dimensions before the first call, and on the tensors of each call",
+    "of its own": _SAME_ATTRIBUTES,
     "dict_contains": "use dicts with the same keys, in the same order, in every call",
     "set.__contains__": "use sets with the same elements in every call",
 }
@@ -212,7 +215,7 @@ _ADVICE = {
     "type": "pass the same type in every call",
     "length": "use containers of the same length in every call, or stack the tensors into one",
     "keys": "use dicts with the same keys, in the same order, in every call",
-    "has": "give the object the same attributes in every call: set them in __init__",
+    "has": _SAME_ATTRIBUTES,
     "id": "pass the same object in every call: create it once, outside the loop",
     "code": "pass the same function in every call: define it once, outside the loop",
     "alias": "pass the same tensor twice in every call, or in none",
