@@ -11,8 +11,10 @@ import gc
 import io
 import locale
 import logging
+import multiprocessing
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -593,6 +595,58 @@ def test_torchs_counters_are_as_before() -> None:
     before = copy.deepcopy(counters)
     explorer.explore(lambda x: x.sin() + 1, engine="both", stock={"backend": "eager"}, time=False)(torch.randn(3))
     assert counters == before
+
+
+ASKED_OF_PROCESS = (sys, threading, gc, warnings, locale, torch, torch._C, torch.utils.deterministic)
+PREFIXES = ("get", "_get", "is", "_is", "are")
+MOVE_ON = {
+    "getallocatedblocks", "get_count", "get_freeze_count", "get_stats", "get_objects", "getrefcount", "get_ident",
+    "get_native_id", "_getquickenedcount", "get_rng_state", "gettotalrefcount", "getunicodeinternedsize",
+}  # fmt: skip
+"""These tell of memory and threads, and are no setting."""
+
+
+def process_settings() -> dict[str, str]:
+    """What each function without arguments whose name says that it asks tells, and where else a process is set."""
+    found = {}
+    for module in ASKED_OF_PROCESS:
+        for name in dir(module):
+            if name.startswith(PREFIXES) and name not in MOVE_ON and callable(get := getattr(module, name)):
+                with contextlib.suppress(Exception):  # it takes arguments, or is for a machine that is not here
+                    value = get()
+                    if isinstance(value, (bool, int, float, str, tuple, torch.dtype, torch.device, type(None))):
+                        found[f"{module.__name__}.{name}"] = repr(value)
+    hooks = (sys.excepthook, sys.displayhook, sys.unraisablehook, threading.excepthook, warnings.showwarning)
+    others: dict[str, object] = {
+        "hooks": hooks, "start method": multiprocessing.get_start_method(allow_none=True), "folder": os.getcwd(),
+        "signals": {number: signal.getsignal(number) for number in signal.valid_signals()},
+        **{f"variable {name}": value for name, value in os.environ.items()}, "warnings": warnings.filters,
+        "streams": (sys.stdout, sys.stderr, sys.stdin),
+        "collector": (gc.isenabled(), gc.callbacks), "importers": (sys.meta_path, sys.path_hooks),
+        "level": [logging.getLogger(each).level for each in ("", "torch", "torch._inductor", "torch._dynamo")],
+    }  # fmt: skip
+    return found | {name: repr(value) for name, value in others.items()}
+
+
+@pytest.mark.parametrize("leave", ["called", "unchanged"])
+@pytest.mark.parametrize("engine", ["explorer", "stock", "both"])
+@pytest.mark.parametrize("once", [False, True])
+def test_the_settings_of_the_process_are_as_before(engine: str, leave: Any, once: bool, tmp_path: Path) -> None:
+    x = torch.randn(3, requires_grad=True)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        if once:
+            os.mkdir(tmp_path / "made")  # noqa: PTH102
+        (x.sin() + 1).sum().backward()
+        return x * 2
+
+    torch._dynamo.reset()
+    sys.setrecursionlimit(sys.getrecursionlimit() - 7)
+    multiprocessing.set_start_method(None, force=True)
+    before = process_settings()
+    explorer.explore(step, engine=engine, time=SECONDS, leave=leave)(x)
+    after = process_settings()
+    assert {name: (value, after.get(name)) for name, value in before.items() if after.get(name) != value} == {}
 
 
 def inner(x: torch.Tensor) -> torch.Tensor:

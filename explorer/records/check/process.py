@@ -8,13 +8,15 @@ import decimal
 import gc
 import io
 import logging
+import multiprocessing
 import os
 import random
 import re
+import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -456,6 +458,33 @@ def _python() -> Iterator[ProcessSetting]:
     yield ProcessSetting("decimal", context.copy, partial(put_decimal, context))
 
 
+def _interpreter() -> Iterator[ProcessSetting]:
+    """What compilers and the libraries that they import set of Python itself, and never put back: Inductor raises the
+    recursion limit, and a lock of multiprocessing chooses how processes start, which a program may do once."""
+    yield ProcessSetting("sys.setrecursionlimit", sys.getrecursionlimit, sys.setrecursionlimit)
+    yield ProcessSetting("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval)
+    chosen = partial(multiprocessing.get_start_method, allow_none=True)
+    yield ProcessSetting("multiprocessing", chosen, partial(multiprocessing.set_start_method, force=True))
+    for module, name in EXCEPTION_HOOKS:
+        get, put = partial(getattr, module, name), partial(setattr, module, name)
+        yield ProcessSetting(f"{module.__name__}.{name}", get, put)
+    if threading.current_thread() is threading.main_thread():
+        yield ProcessSetting("signal.signal", _handlers, _put_handlers)
+
+
+EXCEPTION_HOOKS = ((sys, "excepthook"), (sys, "displayhook"), (sys, "unraisablehook"), (threading, "excepthook"))
+
+
+def _handlers() -> dict[int, signal._HANDLER]:
+    return {number: signal.getsignal(number) for number in signal.valid_signals()}
+
+
+def _put_handlers(value: dict[int, signal._HANDLER]) -> None:
+    for number, handler in value.items():
+        if handler is not None and signal.getsignal(number) is not handler:  # None was not set by Python
+            signal.signal(number, handler)
+
+
 def _loggers() -> dict[logging.Logger, tuple[Any, ...]]:
     known = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
     return {
@@ -517,11 +546,25 @@ def _put_warned(value: dict[str, dict[object, object] | None]) -> None:
             shown.update(before)
 
 
+SettingValues = tuple[tuple[ProcessSetting, object], ...]
+
+
+def _values(settings: Iterable[ProcessSetting]) -> SettingValues:
+    return tuple((each, _setting_value(each.get)) for each in settings)
+
+
+def _put(values: SettingValues) -> None:
+    for each, value in values:
+        now = _setting_value(each.get)
+        if value is not UNTOLD and (isinstance(now, (torch.Tensor, tuple, list)) or repr(now) != repr(value)):
+            each.put(value)
+
+
 @dataclass(frozen=True, eq=False)
 class Process:
     """The settings as they were."""
 
-    values: tuple[tuple[ProcessSetting, object], ...]
+    values: SettingValues
     switches: dict[str, object]
     """The values of those that only the program changes, by the name of what sets them."""
     loggers: dict[logging.Logger, tuple[Any, ...]]
@@ -530,7 +573,7 @@ class Process:
     @classmethod
     def now(cls) -> Process:
         switches = tuple(_switches())
-        known = tuple((each, _setting_value(each.get)) for each in (*switches, *_going_on(), *_python()))
+        known = _values((*switches, *_going_on(), *_python(), *_interpreter()))
         values = {each.name: value for each, value in known[: len(switches)]}
         return cls(known, {**values, "warnings.filters": _filters()}, _loggers(), dict(os.environ))
 
@@ -547,10 +590,7 @@ class Process:
         return (*switches, *(f"os.environ[{name!r}]" for name in sorted(names)), *loggers)
 
     def put(self) -> None:
-        for each, value in self.values:
-            now = _setting_value(each.get)
-            if value is not UNTOLD and (isinstance(now, (torch.Tensor, tuple, list)) or repr(now) != repr(value)):
-                each.put(value)
+        _put(self.values)
 
 
 @contextmanager
@@ -558,4 +598,11 @@ def put_back() -> Iterator[None]:
     """After the block the settings are as they were before it."""
     before = Process.now()
     with undone(before.put):
+        yield
+
+
+@contextmanager
+def interpreter_put_back() -> Iterator[None]:
+    """As `put_back`, of what the program does not change meanwhile: around a compiler, and not the program's code."""
+    with undone(partial(_put, _values(_interpreter()))):
         yield

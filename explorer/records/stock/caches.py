@@ -16,6 +16,7 @@ from torch._functorch import config as functorch
 from torch._inductor import config as inductor
 
 from explorer.ir import record as data
+from explorer.records.check.process import interpreter_put_back
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
@@ -37,11 +38,9 @@ def around_compile(seen: Observation, call: Call) -> Iterator[None]:
         ("FX graph cache", inductor.fx_graph_cache),
         ("AOTAutograd cache", functorch.enable_autograd_cache),
     ):
-        compile.event(
-            "Cache", cache=name, state="bypassed, to run every stage" if on else "off in the configuration"
-        )
+        compile.event("Cache", cache=name, state="bypassed, to run every stage" if on else "off in the configuration")
     seen.bypassing = True
-    with ExitStack() as stack:
+    with ExitStack() as stack, interpreter_put_back():
         stack.enter_context(functorch.patch(enable_autograd_cache=False, bundled_autograd_cache=False))
         try:
             yield

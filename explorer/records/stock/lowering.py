@@ -20,6 +20,7 @@ from explorer.core.reasons import CATALOGUE, reason
 from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.ir.graph import DTYPE_NAMES
+from explorer.records.check.process import interpreter_put_back
 from explorer.records.stock.fxgraphs import ID, saved_traced, signature, traced
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Half, Observation
@@ -72,7 +73,10 @@ def around_half(seen: Observation, call: Call) -> Iterator[None]:
     half.signature = signature(module.graph)
     if seen.calls is not None:
         seen.calls.begins_to_compile()
-    yield
+        yield
+    else:
+        with interpreter_put_back():
+            yield
     if not compile.running:  # the backward is compiled when it is first run
         compile.seconds += call.seconds
         if seen.calls is not None:
