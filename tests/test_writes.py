@@ -154,3 +154,35 @@ def test_a_value_is_computed_before_what_it_reads_is_overwritten(value: str, the
     for layout in ("dense", "turned"):
         compiled = explorer.compile(function(text, f"<written {value} {then} {layout}>"))
         assert left(compiled, layout) == left(function(text, "<plain>"), layout)
+
+
+VIEWS_WRITTEN: dict[str, Callable[[torch.Tensor], object]] = {
+    "expand to its shape": lambda x: x.expand_as(x).mul_(2),
+    "expand to a new dimension": lambda x: x.expand(1, *x.shape).add_(1e-3),
+    "a row of an expanded": lambda x: x.expand(2, *x.shape)[0].mul_(2),
+    "a slice of an expanded": lambda x: x.expand(2, *x.shape)[:1].add_(1e-3),
+    "a column of an expanded": lambda x: x[:, :1].expand(2, 4)[:, 1].mul_(2),
+    "broadcast_tensors": lambda x: torch.broadcast_tensors(x, torch.zeros(2, 5))[0].mul_(2),
+    "meshgrid": lambda x: torch.meshgrid(x[0], x[1], indexing="ij")[0][:, 0].mul_(2),
+    "unfold": lambda x: x.unfold(1, 2, 2).mul_(2),
+    "unfold with gaps": lambda x: x.unfold(1, 1, 2)[:, 1:].mul_(2),
+    "unfold as out=": lambda x: torch.add(x[:, :4].reshape(2, 2, 2), 1, out=x.unfold(1, 2, 2)),
+    "expand as out=": lambda x: torch.add(x, 1, out=x.expand_as(x)),
+    "unfold in a list": lambda x: torch._foreach_mul_([x.unfold(1, 2, 3)], 2),
+    "as_strided": lambda x: x.as_strided((2, 2), (5, 2)).mul_(2),
+    "diagonal": lambda x: x.diagonal().mul_(2),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", VIEWS_WRITTEN)
+def test_a_write_through_a_view_changes_its_elements_and_no_other(name, dynamic):
+    def function(x):
+        VIEWS_WRITTEN[name](x)
+        return x * 1
+
+    inf = float("inf")
+    given = torch.tensor([[1.0, inf, -inf, float("nan"), 1e8], [3.0, 0.1, 0.7, 1e-3, 5.0]])
+    ours, eager = given.clone(), given.clone()
+    found, wanted = explorer.compile(function, dynamic=dynamic)(ours), function(eager)
+    assert str((found, ours)) == str((wanted, eager))

@@ -32,9 +32,9 @@ OUT_DTYPE = reason(
 )
 OVERLAPPING_WRITE = reason(
     "autograd.overlapping_write",
-    "an expanded tensor is written",
-    "Several elements of an expanded tensor share one place in memory, which a functional graph cannot express.",
-    "Write the tensor before expanding it, or clone the expanded one.",
+    "an expanded or unfolded tensor is written",
+    "Its elements share places in memory or leave some out, and a functional graph does not write it back exactly.",
+    "Write the tensor before expanding or unfolding it, or clone the result.",
 )
 NOT_FUNCTIONAL = reason(
     "autograd.not_functional",

@@ -8,6 +8,7 @@ which trace twice; here one run yields the facts and the graph.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -169,6 +170,8 @@ class JointTracer:
         self.has_writes = False
         self.of_data: set[fx.Node] = set()
         """What is `x.data`, or a view of such."""
+        self.inexact: set[fx.Node] = set()
+        """Views that torch's functionalization writes back inexactly."""
 
     @contextlib.contextmanager
     def functional(self) -> Iterator[None]:
@@ -256,7 +259,11 @@ class JointTracer:
         if node.op == "call_method" and str(node.target).endswith("_") and not str(node.target).endswith("__"):
             self.check_in_place(node)
             self.check_draw_order(node, args[0])
-        before = [(value, value._version, value.shape) for value in args if isinstance(value, Tensor)]
+        leaves = [(each, value) for each in node.all_input_nodes for value in tree_leaves(self.values[each])]
+        given = [(each, value) for each, value in leaves if isinstance(value, Tensor)]
+        before = [(value, value._version, value.shape) for _, value in given]
+        inexact = [(value, content(value)) for each, value in given if each in self.inexact]
+        last = next(iter(reversed(self.graph.nodes)))
         self.has_writes = self.has_writes or kwargs.get("out") is not None
         try:
             if kwargs.get("out") is not None:
@@ -274,12 +281,20 @@ class JointTracer:
             raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{node.name}: {error}")) from error
         except Exception as error:  # whatever the operators raise, eager raises for the user
             raise Unsupported(Why(reasons.TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
-        for value, size in [(value, size) for value, version, size in before if value._version != version]:
+        if any(content(value) is not was for value, was in inexact):  # a write to a list of tensors counts no version
+            raise Unsupported(Why(reasons.OVERLAPPING_WRITE, node.name))
+        written = [(value, size) for value, version, size in before if value._version != version]
+        for value, size in written:
             self.has_writes = True
             if repeats_memory(value):
                 raise Unsupported(Why(reasons.OVERLAPPING_WRITE, node.name))
             if value.shape != size and not torch._functionalize_has_metadata_mutation(value):
                 raise Unsupported(Why(reasons.TRACE_FAILED, f"{node.name}: the result is larger than {list(size)}"))
+        if not written and self.is_inexact_view(node, last):
+            if (exact := with_its_elements_once(args[0], result)) is not None:
+                result = exact
+            else:
+                self.inexact.add(node)
         if self.has_writes and isinstance(result, Tensor):
             result = self.in_memory_as_captured(node, result)
         if is_data(node) or node.args and node.args[0] in self.of_data and shares_memory(node, node.args[0]):
@@ -291,6 +306,14 @@ class JointTracer:
         if torch.is_grad_enabled():
             self.attribution.attribute(tensors_with_bases((result, args, kwargs)))
         return result
+
+    def is_inexact_view(self, node: fx.Node, last: fx.Node) -> bool:
+        """Whether torch's functionalization writes what `node` yields back inexactly. It adds the difference to what
+        was expanded, which loses infinities and rounds, and fills with 0 what an unfold leaves out."""
+        made = itertools.takewhile(lambda each: each is not last, reversed(self.graph.nodes))
+        is_made_so = any(each.target in (aten.expand.default, aten.unfold.default) for each in made)
+        sources = [each for each in node.all_input_nodes if is_made_so or each in self.inexact]
+        return any(shares_memory(node, each) for each in sources)
 
     def written_out(self, node: fx.Node, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """The call without `out=`, its results then written there: of some overloads with `out=` a write is lost.
@@ -429,8 +452,7 @@ class JointTracer:
         """`value` brought up to date with what was written through its aliases, and the node that yields it."""
         if not torch._is_functional_tensor(value):
             return FinalTensor(value, self.tape.node(value))
-        torch._sync(value)  # type: ignore[attr-defined, no-untyped-call]
-        return FinalTensor(value, self.tape.node(torch._from_functional_tensor(value)))
+        return FinalTensor(value, self.tape.node(content(value)))
 
     def size_node(self, value: object) -> Any:
         assert self.tape.sizes is not None
@@ -597,6 +619,21 @@ def is_data(node: fx.Node) -> bool:
 
 def shares_memory(node: fx.Node, source: Any) -> bool:
     return not {*map(storage_of, in_memory(node))}.isdisjoint(map(storage_of, in_memory(source)))
+
+
+def content(value: Tensor) -> Tensor:
+    """What a functional tensor stands for now: another tensor after each write."""
+    torch._sync(value)  # type: ignore[attr-defined, no-untyped-call]
+    return torch._from_functional_tensor(value)
+
+
+def with_its_elements_once(source: object, view: object) -> Tensor | None:
+    """The view as a view that adds dimensions of size 1 at most, where it is no more than that."""
+    if not (isinstance(source, Tensor) and isinstance(view, Tensor)) or repeats_memory(view):
+        return None
+    sizes = [expression(size) for size in view.shape]
+    new = len(sizes) - source.dim()
+    return source.view(view.shape) if sizes == [1] * new + [expression(size) for size in source.shape] else None
 
 
 def fills_with_gradient(node: fx.Node) -> bool:
