@@ -13,7 +13,6 @@ from typing import Any
 from torch._inductor.cpu_vec_isa import valid_vec_isa_list
 
 from explorer.ir import record as data
-from explorer.records.environment import describe
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
@@ -63,7 +62,7 @@ def around_submit(seen: Observation, call: Call) -> Iterator[None]:
 
 def _add(seen: Observation, tool: str, command: tuple[str, ...], output: str, seconds: float, *, cached: bool) -> None:
     half = seen.building
-    made = data.BuildData(tool, command, describe()["C++ compiler"], output, seconds, cached)
+    made = data.BuildData(tool, command, "", output, seconds, cached)
     if half is None:
         seen.compile().event("Build", tool=tool, output=Path(output).name, seconds=f"{seconds:.6f}")
     else:

@@ -25,6 +25,7 @@ from explorer.ir.program import Target
 from explorer.ir.schedule import MemoryPlan
 from explorer.records.data.calls import CallLog
 from explorer.records.data.dynamo import CollectedCompile
+from explorer.records.environment import describe
 from explorer.records.stock import hook
 from explorer.records.stock.fixes import Fix
 from explorer.records.to_record.graphs import function_costs, why
@@ -107,9 +108,11 @@ class Half:
         calls = {id: spent for id, spent in seconds.items() if id not in own}
         plan = self.memory
         memory = None if plan is None else data.MemoryData(plan.pool_bytes, plan.peak_before, plan.peak_after)
+        version = describe()["C++ compiler"] if self.builds else ""  # which takes a process that is not the program's
+        builds = tuple(msgspec.structs.replace(each, version=version) for each in self.builds)
         return data.HalfData(
             self.name, self.target, self._placed(), tuple(self.operations), schedule, memory,
-            kernels, self.wrapper, tuple(self.builds), calls, self.coverage(), self.runs, part=self.part,
+            kernels, self.wrapper, builds, calls, self.coverage(), self.runs, part=self.part,
         )  # fmt: skip
 
     def _placed(self) -> tuple[data.BufferData, ...]:
