@@ -186,3 +186,14 @@ def test_a_write_through_a_view_changes_its_elements_and_no_other(name, dynamic)
     ours, eager = given.clone(), given.clone()
     found, wanted = explorer.compile(function, dynamic=dynamic)(ours), function(eager)
     assert str((found, ours)) == str((wanted, eager))
+
+
+def test_a_graph_without_inputs_that_writes_a_view():
+    def function(n):
+        x = torch.ones(2, 3)
+        x.expand_as(x).mul_(n)
+        return x
+
+    bugs = explorer.counters().get("compiler bugs", 0)
+    assert explorer.compile(function)(2).tolist() == function(2).tolist()
+    assert explorer.counters().get("compiler bugs", 0) == bugs

@@ -263,7 +263,7 @@ class JointTracer:
         given = [(each, value) for each, value in leaves if isinstance(value, Tensor)]
         before = [(value, value._version, value.shape) for _, value in given]
         inexact = [(value, content(value)) for each, value in given if each in self.inexact]
-        last = next(iter(reversed(self.graph.nodes)))
+        traced = len(self.graph.nodes)
         self.has_writes = self.has_writes or kwargs.get("out") is not None
         try:
             if kwargs.get("out") is not None:
@@ -290,7 +290,7 @@ class JointTracer:
                 raise Unsupported(Why(reasons.OVERLAPPING_WRITE, node.name))
             if value.shape != size and not torch._functionalize_has_metadata_mutation(value):
                 raise Unsupported(Why(reasons.TRACE_FAILED, f"{node.name}: the result is larger than {list(size)}"))
-        if not written and self.is_inexact_view(node, last):
+        if not written and self.is_inexact_view(node, traced):
             if (exact := with_its_elements_once(args[0], result)) is not None:
                 result = exact
             else:
@@ -307,10 +307,11 @@ class JointTracer:
             self.attribution.attribute(tensors_with_bases((result, args, kwargs)))
         return result
 
-    def is_inexact_view(self, node: fx.Node, last: fx.Node) -> bool:
-        """Whether torch's functionalization writes what `node` yields back inexactly. It adds the difference to what
-        was expanded, which loses infinities and rounds, and fills with 0 what an unfold leaves out."""
-        made = itertools.takewhile(lambda each: each is not last, reversed(self.graph.nodes))
+    def is_inexact_view(self, node: fx.Node, traced: int) -> bool:
+        """Whether torch's functionalization writes what `node` yields back inexactly, given how many nodes were traced
+        before. It adds the difference to what was expanded, which loses infinities and rounds, and fills with 0 what an
+        unfold leaves out."""
+        made = itertools.islice(reversed(self.graph.nodes), len(self.graph.nodes) - traced)
         is_made_so = any(each.target in (aten.expand.default, aten.unfold.default) for each in made)
         sources = [each for each in node.all_input_nodes if is_made_so or each in self.inexact]
         return any(shares_memory(node, each) for each in sources)
