@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -337,3 +338,32 @@ def test_shapes_that_numbers_distinguish_hold_no_size():
         x, y = torch.ones(size, 3), torch.ones(3)
         assert torch.equal(call(x, y), f(x, y))
     assert len(compiles) == 2
+
+
+INTEGERS_WANTED: dict[str, Callable[[Any], object]] = {
+    "range": lambda n: list(range(n)),
+    "islice": lambda n: list(itertools.islice([1, 2, 3], n)),
+    "enumerate": lambda n: list(enumerate([1], n)),
+    "a list": lambda n: [1, 2, 3, 4, 5, 6][n],
+    "a repeated list": lambda n: [1] * n,
+    "zeros": torch.zeros,
+    "bin": bin,
+    "round": lambda n: round(3.14159, n),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS_WANTED)
+def test_a_float_made_of_a_dynamic_size_is_no_integer(name):
+    def function(x, more):
+        return INTEGERS_WANTED[name](x.shape[0] + more), x + 1
+
+    def outcome(called, *args):
+        try:
+            return str(called(*args))
+        except (TypeError, ValueError) as error:
+            return type(error)
+
+    for more in (0.5, 1.0, 1):
+        compiled = explorer.compile(function)
+        for size in (2, 3, 4):
+            assert outcome(compiled, torch.ones(size), more) == outcome(function, torch.ones(size), more)

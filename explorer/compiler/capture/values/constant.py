@@ -271,7 +271,7 @@ class SizeValue(Value):
         raise NotConstant(self)
 
     def as_index(self, t: Tracer) -> int:
-        return int(self.specialise(t, int))
+        return int(self.specialise(t, int)) if issubclass(self.python_type(), int) else super().as_index(t)
 
     def truth(self, t: Tracer) -> bool:
         return bool(self.specialise(t, bool))
