@@ -399,13 +399,18 @@ def _id(t: Tracer, value: Value) -> Value:
     return Constant(id(given))
 
 
+def _index(t: Tracer, value: Value) -> Value:
+    is_integer = isinstance(value, SizeValue) and issubclass(value.python_type(), int)
+    return value if is_integer else Constant(value.as_index(t))
+
+
 breaks(reasons.UNTRACEABLE_CALL, "making a descriptor", property, staticmethod, classmethod)
 
 
 table({
     operator.truth: lambda t, value: Constant(value.truth(t)),
     operator.not_: lambda t, value: Constant(not value.truth(t)),
-    operator.index: lambda t, value: value if isinstance(value, SizeValue) else Constant(value.as_index(t)),
+    operator.index: _index,
     operator.getitem: lambda t, base, key: get_item(t, base, key),
     operator.contains: lambda t, base, item: Constant(t.contains(base, item)),
     operator.is_: lambda t, left, right: Constant(is_same(t, left, right)),
