@@ -67,7 +67,7 @@ CHANGES: list[tuple[str, Callable[..., Any], tuple[Tensor, ...], str, str]] = [
         "no-ops",
         lambda a: a.expand(4, 6)[0:4].permute(0, 1).detach() * 2,
         (A,),
-        "expand slice permute detach mul",
+        "expand view slice permute detach mul",
         "mul",
     ),
     ("no-ops", lambda a: (a + 1).clone(), (A,), "add clone", "add"),

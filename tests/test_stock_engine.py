@@ -388,8 +388,8 @@ def test_a_stance_of_torch_that_is_in_force_is_noted() -> None:
     assert STANCE.format("force_eager") in record.data.notes
 
 
-def test_what_to_do_where_stock_finds_no_compiler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch._inductor.config.cpp, "cxx", ("no-such-compiler",))
-    record = explorer.explore(lambda x: x.sin() * 7, engine="stock", time=False)(torch.ones(3))
+def test_what_to_do_where_stock_finds_no_compiler_is_said() -> None:
+    with torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",)}):
+        record = explorer.explore(lambda x: x.sin() * 7, engine="stock", time=False)(torch.ones(3))
     [failed] = record.data.errors
     assert failed.raises and "InvalidCxxCompiler" in failed.message and "Hint: Install a C++ compiler" in repr(record)
