@@ -12,7 +12,6 @@ import multiprocessing
 import os
 import random
 import re
-import signal
 import sys
 import threading
 import warnings
@@ -468,21 +467,9 @@ def _interpreter() -> Iterator[ProcessSetting]:
     for module, name in EXCEPTION_HOOKS:
         get, put = partial(getattr, module, name), partial(setattr, module, name)
         yield ProcessSetting(f"{module.__name__}.{name}", get, put)
-    if threading.current_thread() is threading.main_thread():
-        yield ProcessSetting("signal.signal", _handlers, _put_handlers)
 
 
 EXCEPTION_HOOKS = ((sys, "excepthook"), (sys, "displayhook"), (sys, "unraisablehook"), (threading, "excepthook"))
-
-
-def _handlers() -> dict[int, signal._HANDLER]:
-    return {number: signal.getsignal(number) for number in signal.valid_signals()}
-
-
-def _put_handlers(value: dict[int, signal._HANDLER]) -> None:
-    for number, handler in value.items():
-        if handler is not None and signal.getsignal(number) is not handler:  # None was not set by Python
-            signal.signal(number, handler)
 
 
 def _loggers() -> dict[logging.Logger, tuple[Any, ...]]:
