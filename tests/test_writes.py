@@ -188,6 +188,31 @@ def test_a_write_through_a_view_changes_its_elements_and_no_other(name, dynamic)
     assert str((found, ours)) == str((wanted, eager))
 
 
+SAME_SHAPES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "unfold that transposes": lambda x: x.unfold(0, 2, 1),
+    "unfold that keeps": lambda x: x[0].unfold(0, 2, 1),
+    "arguments by keyword": lambda x: torch.broadcast_to(input=x, size=(2, 2)),
+    "expand of a turned": lambda x: x.t().expand(1, 2, 2),
+    "a number": lambda x: x[0, 0].expand(1),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("name", SAME_SHAPES)
+def test_a_view_that_has_the_shape_of_its_source(name, written, dynamic):
+    def function(x):
+        view = SAME_SHAPES[name](x)
+        if written:
+            view.mul_(torch.arange(1.0, 1 + view.numel()).reshape(view.shape))
+        return view * 1
+
+    bugs = explorer.counters().get("compiler bugs", 0)
+    ours, eager = torch.arange(1.0, 5.0).reshape(2, 2), torch.arange(1.0, 5.0).reshape(2, 2)
+    assert str((explorer.compile(function, dynamic=dynamic)(ours), ours)) == str((function(eager), eager))
+    assert explorer.counters().get("compiler bugs", 0) == bugs
+
+
 def test_a_graph_without_inputs_that_writes_a_view():
     def function(n):
         x = torch.ones(2, 3)

@@ -291,7 +291,9 @@ class JointTracer:
             if value.shape != size and not torch._functionalize_has_metadata_mutation(value):
                 raise Unsupported(Why(reasons.TRACE_FAILED, f"{node.name}: the result is larger than {list(size)}"))
         if not written and self.is_inexact_view(node, traced):
-            if (exact := with_its_elements_once(args[0], result)) is not None:
+            source, value = given[0]
+            exact = None if source in self.inexact else with_its_elements_once(value, result)
+            if exact is not None:
                 result = exact
             else:
                 self.inexact.add(node)
@@ -628,13 +630,16 @@ def content(value: Tensor) -> Tensor:
     return torch._from_functional_tensor(value)
 
 
-def with_its_elements_once(source: object, view: object) -> Tensor | None:
-    """The view as a view that adds dimensions of size 1 at most, where it is no more than that."""
-    if not (isinstance(source, Tensor) and isinstance(view, Tensor)) or repeats_memory(view):
+def with_its_elements_once(source: Tensor, view: object) -> Tensor | None:
+    """The view as a view that adds dimensions of size 1 at most, where it is no more than that: an unfold may have the
+    shape of its source and other strides."""
+    if not isinstance(view, Tensor) or view.dim() < source.dim():
         return None
-    sizes = [expression(size) for size in view.shape]
-    new = len(sizes) - source.dim()
-    return source.view(view.shape) if sizes == [1] * new + [expression(size) for size in source.shape] else None
+    new = view.dim() - source.dim()
+    sizes, strides = ([*map(expression, each)] for each in (view.shape, view.stride()))
+    ours = sizes[new:], strides[new:], expression(view.storage_offset())
+    theirs = [*map(expression, source.shape)], [*map(expression, source.stride())], expression(source.storage_offset())
+    return source.view(view.shape) if sizes[:new] == [1] * new and ours == theirs else None
 
 
 def fills_with_gradient(node: fx.Node) -> bool:
