@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -73,20 +74,51 @@ def nothing_known() -> Iterator[None]:
     timing._known.cache_clear()
 
 
-def test_peaks_are_measured_again_until_the_machine_was_quiet(
+def test_peaks_are_measured_again_until_two_measurements_agree(
     nothing_known: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measures = iter([None, Peaks("m", 5.0, 7.0), Peaks("m", 1.0, 1.0)])
+    found = [None, (3, 9), None, (5, 7), (1, 1), (5.1, 8.9), (99, 99)]
+    measures = iter([each and Peaks("m", *each) for each in found])
     monkeypatch.setattr(timing, "_measured", lambda device: next(measures))
-    assert peaks() is None and peaks() is None, "a busy machine is not measured with each record"
-    timing._known("cpu").again = time.monotonic()
-    assert peaks() == Peaks("m", 5.0, 7.0) == peaks()
+    known = timing._known("cpu", torch.get_num_threads())
+    for expected in (None, (3, 9), (3, 9), (5, 9), (5, 9), (5.1, 9), (5.1, 9)):
+        assert peaks() == peaks() == (expected and Peaks("m", *expected)), "a machine is not measured with each record"
+        known.again = min(known.again, time.monotonic()) if known.again < float("inf") else known.again
+
+
+def test_peaks_are_those_of_the_threads_that_there_are(nothing_known: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = torch.get_num_threads()
+    monkeypatch.setattr(timing, "_measured", lambda device: Peaks("m", float(torch.get_num_threads()), 1.0))
+    try:
+        for count in (1, 2, 1):
+            torch.set_num_threads(count)
+            assert peaks() == Peaks("m", count, 1.0)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_a_thread_that_waits_is_no_quiet_machine() -> None:
     calls = []
     assert timing._best(lambda: calls.append(time.sleep(0.005)), "cpu") is None
     assert len(calls) == 2, "the measuring goes on on a busy machine"
+
+
+def test_a_thread_that_waits_for_another_of_the_process_is_no_quiet_machine() -> None:
+    ends, threads = threading.Event(), torch.get_num_threads()
+
+    def works() -> None:
+        while not ends.is_set():
+            pass
+
+    other = threading.Thread(target=works)
+    torch.set_num_threads(1)
+    other.start()
+    try:
+        assert timing._best(lambda: time.sleep(0.02), "cpu") is None
+    finally:
+        ends.set()
+        other.join()
+        torch.set_num_threads(threads)
 
 
 def multiplied(x: Tensor, w: Tensor) -> Tensor:
