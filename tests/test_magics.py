@@ -427,6 +427,8 @@ def test_the_record_goes_into_a_variable_and_a_file(shell, tmp_path):
 def test_a_file_that_cannot_be_written_loses_nothing(shell, tmp_path):
     done = shell.run(f"%%explore -o record --save {tmp_path}/absent/r.json\ny = x + 1")
     assert "Not saved" in done.error
+    done = shell.run(f"%%explore -o record --save {tmp_path}/page.html\ny = x + 1")
+    assert "call to_html" in done.error
     assert shell.names["record"].kernels
 
 

@@ -265,6 +265,8 @@ def test_unknown_names_are_errors():
 def test_saved_and_loaded(branch, tmp_path):
     path = branch.save(tmp_path / "branch.json")
     assert Compared.load(path).data == branch.data
+    packed = branch.save(tmp_path / "branch.json.gz")
+    assert Compared.load(packed).data == branch.data and packed.stat().st_size < path.stat().st_size / 2
     path.write_text("{}")
     with pytest.raises(RecordError, match="branch.json is not a comparison"):
         Compared.load(path)

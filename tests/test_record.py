@@ -51,6 +51,13 @@ def test_round_trip(tmp_path: Path, name: str, made) -> None:
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.parametrize("name", ["r.html", "r.HTM"])
+def test_a_record_is_not_saved_under_the_name_of_a_page(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="call to_html"):
+        Record(empty()).save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
 def test_saving_follows_the_umask(tmp_path: Path) -> None:
     assert (Record(empty()).save(tmp_path / "r.json").stat().st_mode & 0o777) == 0o666 & ~session._umask()
 

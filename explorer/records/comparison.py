@@ -13,13 +13,13 @@ import msgspec
 
 from explorer.core.arguments import explained
 from explorer.core.files import visible
-from explorer.ir.record import SourceData, Whole, encoded
+from explorer.ir.record import SourceData, Whole
 from explorer.records.assembly import quoted
 from explorer.records.data.methods import METHODS_MIME, METHODS_VERSION, MethodData, MethodsData
 from explorer.records.exploration import title
 from explorer.records.methods.compare import chosen, compared
 from explorer.records.methods.inputs import function
-from explorer.records.session import Bundle, RecordError, compared_bundle, read_json, write_whole
+from explorer.records.session import Bundle, RecordError, compared_bundle, read_json, write_json, write_whole
 from explorer.records.stock.backend import installed
 from explorer.show.view import methods as view
 from explorer.show.view import report
@@ -47,10 +47,9 @@ class Compared:
         return view.markdown(self.data, times=times)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it as JSON, whole or not at all. Raises OSError naming the path."""
-        target = Path(path)
-        write_whole(target, encoded(self.data))
-        return target
+        """Write it as JSON, whole or not at all, compressed where the name ends in .gz. Raises ValueError for the name
+        of a page, OSError naming the path."""
+        return write_json(Path(path), self.data)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Compared:

@@ -433,13 +433,8 @@ class Record:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the record as JSON, compressed where the name ends in .gz. The file appears whole or not at all, a full
-        disk included. Raises OSError naming the path."""
-        target = Path(path)
-        packed = data.encoded(self.data)
-        if target.suffix == ".gz":
-            packed = gzip.compress(packed)
-        write_whole(target, packed)
-        return target
+        disk included. Raises ValueError for the name of a page, OSError naming the path."""
+        return write_json(Path(path), self.data)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Record:
@@ -606,6 +601,16 @@ def shortened(text: str, most: int = 80) -> str:
 class _Versioned(msgspec.Struct):
     version: data.Whole
     compiles: msgspec.Raw
+
+
+def write_json(target: Path, shown: msgspec.Struct) -> Path:
+    """Put a file in place that `read_json` reads, compressed where its name ends in .gz. Raises ValueError for the name
+    of a page, OSError naming the path."""
+    if target.suffix.lower() in (".html", ".htm"):
+        raise ValueError(f"save writes JSON, but {target.name} is the name of a page; to write a page, call to_html")
+    packed = data.encoded(shown)
+    write_whole(target, gzip.compress(packed) if target.suffix == ".gz" else packed)
+    return target
 
 
 def write_whole(target: Path, contents: bytes | str) -> None:

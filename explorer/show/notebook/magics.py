@@ -194,7 +194,7 @@ class ExplorerMagics(Magics):
         if chosen.save is not None:
             try:
                 print(f"Saved to {record.save(Path(chosen.save).expanduser())}")
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 print(f"Not saved: {error}", file=sys.stderr)
 
     def _make_room(self, cell: str) -> None:
