@@ -208,6 +208,17 @@ def test_what_may_not_be_the_same_is_refused(fn: Any, why: str) -> None:
     assert why in str(refused.value)
 
 
+@pytest.mark.parametrize("call", ["F.rrelu(x, training=True)", "F.gumbel_softmax(x)", "torch.binomial(x, x)",
+    "F.fractional_max_pool2d(x, 2, 1)", "F.alpha_dropout(x)", "torch.rrelu(x)", "x.geometric(0.5)"])  # fmt: skip
+def test_a_call_that_draws_random_numbers_is_not_run_on_both_sides(call: str, tmp_path: Any) -> None:
+    file = tmp_path / "drawing.py"
+    file.write_text(f"def f(x):\n    if x.sum() > 0:\n        x = {call}\n    return x\n")
+    space: dict[str, Any] = {"F": F, "torch": torch}
+    exec(compile(file.read_text(), str(file), "exec"), space)
+    with pytest.raises(NotRewritable, match="calls"):
+        rewritten(space["f"], {2})
+
+
 LAYERS_THAT_DRAW = (
     nn.Dropout(), nn.AlphaDropout(), nn.RReLU(), nn.Sequential(nn.ReLU(), nn.RReLU()), nn.FractionalMaxPool2d(2, 2),
     nn.LSTM(4, 4, 2, dropout=0.5), nn.MultiheadAttention(4, 2, dropout=0.5), nn.TransformerEncoderLayer(4, 2),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+import types
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar
 
 import sympy
@@ -297,7 +298,55 @@ def has_effect(target: object) -> bool:
     """Whether an operator matters even where nobody reads its result: it writes, draws random numbers, or checks."""
     if not isinstance(target, torch._ops.OpOverload):
         return False
-    return target._schema.is_mutable or torch.Tag.nondeterministic_seeded in target.tags or not target._schema.returns
+    return target._schema.is_mutable or is_random(target) or not target._schema.returns
+
+
+def is_random(target: object) -> bool:
+    """Whether an operator draws random numbers, as torch's tag of it says; one with a dropout draws none where that is
+    zero."""
+    return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+
+
+def draws(target: object, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
+    """Whether a call of a function or operator of torch draws random numbers."""
+    if isinstance(target, torch._ops.OpOverload):
+        return _draws(target, args, kwargs)
+    found = seeded(getattr(target, "__name__", ""))
+    return all(_draws(each, args, kwargs) for each in found) if found else mentions_random(target)
+
+
+def _draws(operator: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
+    for position, each in enumerate(operator._schema.arguments):
+        if each.name == "seed":  # of Inductor's own, which draws from the generator where a graph runs node by node
+            return True
+        if each.name in ("dropout", "dropout_p"):
+            given = args[position] if position < len(args) else kwargs.get(each.name, each.default_value)
+            return is_random(operator) and given != 0
+    return is_random(operator)
+
+
+@cache
+def seeded(name: str) -> tuple[torch._ops.OpOverload, ...]:
+    """The overloads of ATen's operator of this name that draw random numbers."""
+    packet = getattr(torch.ops.aten, name, None)
+    overloads = packet.overloads() if isinstance(packet, torch._ops.OpOverloadPacket) else ()
+    return tuple(filter(is_random, (getattr(packet, each) for each in overloads)))
+
+
+@cache
+def mentions_random(function: object) -> bool:
+    """Whether a function in Python, or one of `torch.nn.functional` that it calls, mentions an operator that draws
+    random numbers: no call of it is bound to draw any."""
+    pending, read = [function], set[object]()
+    while pending:
+        code = getattr(inner := pending.pop(), "__code__", inner)
+        if isinstance(code, types.CodeType) and code not in read:
+            read.add(code)
+            if any(map(seeded, code.co_names)):
+                return True
+            pending += [getattr(torch.nn.functional, name, None) for name in code.co_names]
+            pending += [*code.co_consts, *(each.cell_contents for each in getattr(inner, "__closure__", None) or ())]
+    return False
 
 
 def checks_positions(target: object) -> bool:

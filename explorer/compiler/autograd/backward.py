@@ -17,9 +17,8 @@ from torch import Tensor, fx
 from torch._prims_common import make_contiguous_strides_for
 
 from explorer.compiler.autograd.grad_functions import Routes, read_from, without
-from explorer.compiler.autograd.passes import is_random
 from explorer.ir.frames import skip_frames
-from explorer.ir.graph import info, needed_by, version
+from explorer.ir.graph import info, is_random, needed_by, version
 from explorer.ir.joint import Base, GradientOf, GraphOutput, NewValue, Partitioned, Primal, Result, SavedValue, Tangent
 from explorer.ir.settings import generators, in_force, restored, set_generators
 
@@ -48,7 +47,7 @@ class Again:
         self._remembering = [nothing if i in saved else Metadata if i in facts else itself for i in range(len(inputs))]
         self._settings = in_force()
         traced = (*parts.forward.graph.nodes, *parts.backward.graph.nodes)
-        self._random = any(node.op == "call_function" and is_random(node) for node in traced)
+        self._random = any(node.op == "call_function" and is_random(node.target) for node in traced)
         self._module = functools.cache(self._made)
 
     def _made(self) -> fx.GraphModule:

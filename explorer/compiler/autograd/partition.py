@@ -21,11 +21,11 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.layouts import Symbolic, size_weight
-from explorer.compiler.autograd.passes import insert, is_random
+from explorer.compiler.autograd.passes import insert
 from explorer.compiler.autograd.tape import is_view, root
 from explorer.core.reasons import Why
 from explorer.core.rules import RuleTable
-from explorer.ir.graph import Graph, computed_from, has_effect, info, needed_by, restamp
+from explorer.ir.graph import Graph, computed_from, has_effect, info, is_random, needed_by, restamp
 from explorer.ir.joint import GraphInput, Partitioned, Primal, Saved, SavedValue, Tangent, Traced
 
 aten = torch.ops.aten
@@ -62,7 +62,8 @@ def is_library(node: fx.Node) -> bool:
 
 
 def is_elementwise(node: fx.Node) -> bool:
-    return isinstance(node.target, OpOverload) and torch.Tag.pointwise in node.target.tags and not is_random(node)
+    target = node.target
+    return isinstance(target, OpOverload) and torch.Tag.pointwise in target.tags and not is_random(target)
 
 
 def is_viewing(node: fx.Node) -> bool:
@@ -95,7 +96,7 @@ def banned(
         return None
     if not isinstance(value, (Tensor, tuple, list)):
         return Why(reasons.KEPT_SIZE) if isinstance(value, Symbolic) and can_keep(node) else None
-    if is_random(node):
+    if is_random(node.target):
         return Why(reasons.KEPT_RANDOM)
     if is_library(node):
         return Why(reasons.KEPT_LIBRARY, str(node.target))
@@ -136,7 +137,7 @@ def drawn_from(nodes: Iterable[fx.Node]) -> set[fx.Node]:
     found: set[fx.Node] = set()
     for node in nodes:
         sources = [n for n in node.all_input_nodes if isinstance(info(n).value, (Tensor, tuple, list))]
-        if is_random(node) or node.op == "call_function" and sources and found.issuperset(sources):
+        if is_random(node.target) or node.op == "call_function" and sources and found.issuperset(sources):
             found.add(node)
     return found
 

@@ -30,17 +30,12 @@ from explorer.ir.graph import (
     copied,
     has_effect,
     info,
+    is_random,
     merge_origins,
     restamp,
     stamp,
 )
 from explorer.ir.joint import Traced
-
-SEEDED = torch.Tag.nondeterministic_seeded
-
-
-def is_random(node: fx.Node) -> bool:
-    return isinstance(node.target, OpOverload) and SEEDED in node.target.tags
 
 
 def dead_code(graph: fx.Graph) -> None:
@@ -191,7 +186,7 @@ def unit_product(node: fx.Node, known: dict[fx.Node, Number]) -> fx.Node | None:
 def evaluated(node: fx.Node, known: dict[fx.Node, Number]) -> Number | None:
     """The one value that all elements of `node` have, where its tensor arguments are fills."""
     target = node.target
-    if not isinstance(target, OpOverload) or torch.Tag.pointwise not in target.tags or is_random(node):
+    if not isinstance(target, OpOverload) or torch.Tag.pointwise not in target.tags or is_random(target):
         return None
     inputs = node.all_input_nodes
     if not inputs or any(source not in known for source in inputs):

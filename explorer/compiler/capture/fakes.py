@@ -26,6 +26,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
 
 from explorer.compiler.capture.operator_checks import tensors_in
+from explorer.ir.graph import is_random
 
 aten = torch.ops.aten
 
@@ -153,7 +154,7 @@ class LaidOut(FakeTensorMode):
         if func._schema.is_mutable or func in BATCH_NORMS:
             for each in written_arguments(func, args, kwargs or {}):
                 self.count_write(each)
-        self.drew += torch.Tag.nondeterministic_seeded in func.tags
+        self.drew += is_random(func)
         if check := CHECKS.get(func):
             with self:
                 check(*args, **(kwargs or {}))
@@ -298,7 +299,7 @@ def _stride_of_kernel(
     leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
     tensors = [each for each in leaves if isinstance(each, Tensor)]
     known = all(isinstance(each, (*CONSTANTS, Tensor)) for each in leaves)
-    if result.device.type != "cpu" or not known or torch.Tag.nondeterministic_seeded in func.tags:
+    if result.device.type != "cpu" or not known or is_random(func):
         return ()
     is_small = max(each.numel() for each in (result, *tensors)) <= SMALL
     if not is_small and not result.numel():

@@ -18,6 +18,7 @@ from explorer.compiler.lower.indexing import strides
 from explorer.compiler.lower.tensors import Tensor
 from explorer.core.origin import origins
 from explorer.core.reasons import Unsupported, Why
+from explorer.ir.graph import is_random
 from explorer.ir.index import ZERO, integer, integers
 from explorer.ir.loops import Buffer, Layout
 
@@ -51,7 +52,7 @@ FAMILIES = (
 
 
 def why_library(target: Any) -> str:
-    if torch.Tag.nondeterministic_seeded in target.tags:
+    if is_random(target):
         return reasons.RANDOM
     namespace, _, name = target._schema.name.partition("::")
     if namespace != "aten":
@@ -79,7 +80,7 @@ def library(
     lower.extern(
         target, given, named, buffers, why, returns_tuple=many, out=into,
         mutates=tuple(mutated(target, args, kwargs)),
-        random=torch.Tag.nondeterministic_seeded in target.tags,
+        random=is_random(target),
     )  # fmt: skip
     made = tuple(
         value if buffer is None else lower.stored(buffer) for buffer, value in zip(buffers, results, strict=True)

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from explorer.compiler.capture.fakes import written_arguments
+from explorer.ir.graph import draws
 
 NARROW = {
     torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64,
@@ -66,10 +67,10 @@ class Float64Run(TorchDispatchMode):
             return func(*args, **kwargs)  # memory stays as it is
         flat = tree_flatten((args, kwargs))[0]
         leaves = [leaf for leaf in flat if isinstance(leaf, Tensor)]
-        draws = _draws(func)
-        self.drew = self.drew or draws
+        random = draws(func, args, kwargs)  # the shadows then take the numbers of the run itself
+        self.drew = self.drew or random
         followable = all(_is_plain(leaf) or leaf._is_zerotensor() for leaf in leaves)
-        follows = followable and any(map(_is_inexact, leaves)) and not draws
+        follows = followable and any(map(_is_inexact, leaves)) and not random
         if follows:
             for leaf in leaves:
                 if _is_inexact(leaf) and _is_plain(leaf):
@@ -212,9 +213,3 @@ def _is_view(func: Any) -> bool:
     """Whether its results share storage with its inputs, and it writes nothing."""
     aliases = [each.alias_info for each in func._schema.returns]
     return bool(aliases) and all(each is not None and not each.is_write for each in aliases)
-
-
-def _draws(func: Any) -> bool:
-    """Whether it draws random numbers; the shadows then take those of the run itself."""
-    # attention is tagged because of its dropout, even in calls without dropout
-    return torch.Tag.nondeterministic_seeded in func.tags and "attention" not in func._schema.name

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from explorer.ir.graph import is_random
 from explorer.ir.record import BufferData, CompileData, HalfData, KernelData, RecordData
 from explorer.records.repro.graph import TENSOR, header, hints_of
 from explorer.records.repro.program import (
@@ -125,7 +126,7 @@ def _refuse_unsteady(half: HalfData, kernel: KernelData, calls: Sequence[GraphLi
         found: Any = torch.ops
         for part in name if len(name) == 3 else ():
             found = getattr(found, part, None)
-        if torch.Tag.nondeterministic_seeded in getattr(found, "tags", ()) or name[1:2] in (["empty"], ["new_empty"]):
+        if is_random(found) or name[1:2] in (["empty"], ["new_empty"]):
             raise CannotReproduce(f"{call.name} is random, or never written: eager has other values")
 
 

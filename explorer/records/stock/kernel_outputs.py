@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._pytree import tree_map
 
-from explorer.ir.graph import Graph, info
+from explorer.ir.graph import Graph, draws, info
 from explorer.records.check import search
 from explorer.records.check.accuracy import errors_if_not_close, not_close, same_kind
 from explorer.records.check.float64 import NARROW
@@ -102,13 +102,6 @@ class _Library:
         return lambda *args, **kwargs: self._call(function, args, kwargs)
 
 
-RANDOM = frozenset(
-    "inductor_seed inductor_seeds inductor_lookup_seed inductor_random inductor_randint rand randn randint bernoulli "
-    "native_dropout dropout rand_like randn_like randint_like normal multinomial randperm uniform exponential".split()
-)
-"""Names of operators that draw random numbers."""
-
-
 def drawing(graph: Graph) -> list[str]:
     """The operators of a graph that draw random numbers, in order."""
     return [name for node in graph.graph.nodes for name in drawn(node, graph.constants)]
@@ -118,7 +111,7 @@ def drawn(node: fx.Node, constants: Mapping[str, object]) -> list[str]:
     """The operators that draw random numbers in a node or in the graphs that it calls."""
     if node.op != "call_function":
         return []
-    names = [_name(node)] if _name(node) in RANDOM else []
+    names = [_name(node)] if draws(node.target, node.args, node.kwargs) else []
     for called in (constants.get(str(each.target)) for each in node.all_input_nodes if each.op == "get_attr"):
         if isinstance(called, fx.GraphModule):
             inner = dict(called.named_children())

@@ -22,12 +22,13 @@ from typing import Any
 import torch
 import torch.overrides
 
+from explorer.ir.graph import mentions_random, seeded
+
 TAKEN = "__taken__"
 _PURE = (
     ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple,
     ast.Call, ast.keyword, ast.IfExp, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
 )  # fmt: skip
-_RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "poisson", "seed")
 _NOT_COMPUTED = frozenset("backward retain_grad item tolist numpy requires_grad".split())
 _MADE = frozenset((torch.tensor, torch.zeros, torch.ones, torch.full, torch.arange, torch.eye))
 _WRITING = frozenset(("out", "inplace", "generator"))
@@ -227,7 +228,7 @@ class _Scope:
         if value is not None:
             known = callable(value) and value in _MADE | _functions()
             by_place = len(call.args) > 1 and _takes_inplace(value)
-            return known and not by_place and _computes(getattr(value, "__name__", ""))
+            return known and not (by_place or mentions_random(value)) and _computes(getattr(value, "__name__", ""))
         if isinstance(called, ast.Attribute) and not isinstance(self.value(called.value), types.ModuleType):
             return hasattr(torch.Tensor, called.attr) and _computes(called.attr)
         return False
@@ -246,21 +247,16 @@ def _takes_inplace(function: Any) -> bool:
         return False
 
 
-_DRAWS = (
-    torch.nn.modules.dropout._DropoutNd, torch.nn.RReLU, torch.nn.FractionalMaxPool2d, torch.nn.FractionalMaxPool3d,
-)  # fmt: skip
-
-
 def _has_no_state(module: torch.nn.Module) -> bool:
     own = type(module).__module__.startswith("torch.nn.")
-    draws = isinstance(module, _DRAWS) or getattr(module, "dropout", 0) != 0  # of attention and recurrent layers
+    draws = mentions_random(type(module).forward) and getattr(module, "dropout", 1) != 0
     hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
     return own and not (draws or hooks or list(module.buffers()) or getattr(module, "inplace", False))
 
 
 def _computes(name: str) -> bool:
     changes = name.endswith("_") or name.startswith(("register", "set_")) or name in _NOT_COMPUTED
-    return bool(name) and not changes and not any(part in name for part in _RANDOM)
+    return bool(name) and not changes and not seeded(name)
 
 
 def _branch(definition: ast.FunctionDef, line: int, scope: _Scope) -> Replaced:
