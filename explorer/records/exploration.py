@@ -21,7 +21,7 @@ from explorer.compiler.capture.reasons import DATA_DEPENDENT_BRANCH
 from explorer.compiler.capture.tape import first_line
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
-from explorer.compiler.runtime.timing import METHOD, NO_PEAKS, interleave, peaks
+from explorer.compiler.runtime.timing import GRAPHS_METHOD, METHOD, NO_PEAKS, interleave, peaks
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.core.text import count
 from explorer.ir import record as data
@@ -710,6 +710,7 @@ def measure(
     with put_back():
         machine = peaks()
     compared = untimed(accuracy).timing
+    method = GRAPHS_METHOD if isinstance(trial, GraphTrial) else METHOD
     timing = data.TimingData(
         tuple(
             data.SamplesData(
@@ -728,7 +729,7 @@ def measure(
         overhead=median - spent if kernels and not failures and spent < median else None,
         machine=None if machine is None else data.MachineData(machine.name, machine.bytes, machine.flops),
         accuracy=compared.accuracy,
-        method="; ".join((METHOD, *failures, *((NO_PEAKS,) if machine is None else ()))),
+        method="; ".join((method, *failures, *((NO_PEAKS,) if machine is None else ()))),
         stock_accuracy=compared.stock_accuracy,
         graphs_alone=isinstance(trial, GraphTrial),
     )

@@ -15,10 +15,12 @@ from typing import Any
 
 import torch
 
-METHOD = (
-    "eager and compiled calls timed in turn in one run after two warm-up calls each; a sample is the mean of a batch "
-    "of calls of at least 2 ms; median of the samples, spread is their interquartile range"
+_SAMPLES = (
+    "timed in turn in one run after two warm-up calls each; a sample is the mean of a batch of calls of at least 2 ms; "
+    "median of the samples, spread is their interquartile range"
 )
+METHOD = f"eager and compiled calls {_SAMPLES}"
+GRAPHS_METHOD = f"the graphs of a call, without the Python between them, {_SAMPLES}"
 
 BATCH_SECONDS = 2e-3
 LEAST_SAMPLES = 5

@@ -126,7 +126,7 @@ function ofKeys(expected: readonly ConstantData[], given: InputData): string[] {
 
 function ofPresence(guard: GuardData, given: InputData): string[] {
   const wanted = needed(guard.keys)[0];
-  if (!given.keys || !wanted || !guard.relation.endsWith("key")) throw new Undecided("the record does not hold what it has");
+  if (!given.keys || !wanted || !guard.relation.endsWith("key")) throw new Undecided("the record does not hold its keys or attributes");
   const present = given.keys.some(each => same(each, wanted));
   if (present === guard.relation.startsWith("has")) return [];
   return [present ? `has the key ${wanted.text}` : `lacks the key ${wanted.text}`];

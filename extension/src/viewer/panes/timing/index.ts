@@ -34,7 +34,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
   const reveal = (what: Key): boolean => bars.reveal(what);
   const { selection, model, host } = context;
   const link = { keys: (each: Cost) => [key(each.compile, each.id)] };
-  const strips = Picture("A whole call", DataTable<SamplesData>("Seconds of a call", contestantColumns(), selection), selection, context.setting<Presentation>("calls", "drawing"));
+  const strips = Picture("Time against eager", DataTable<SamplesData>("Seconds", contestantColumns(), selection), selection, context.setting<Presentation>("calls", "drawing"));
   const bars = Picture("Kernel by kernel", DataTable<Cost>("Kernels and library calls", [], selection, link), selection, context.setting<Presentation>("kernels", "drawing"));
   const roofline = Picture("Roofline", DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Presentation>("roofline", "drawing"));
   const runTable = DataTable<TimedRun>("Runs", [], selection);

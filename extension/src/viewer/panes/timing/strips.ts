@@ -26,7 +26,7 @@ export function drawStrips(contestants: readonly SamplesData[], width: number): 
   const bottom = contestants.length * ROW + 6;
   const rows = contestants.map((each, n) => drawRow(each, n * ROW, x, width));
   const name = `Samples of ${contestants.map(each => each.name).join(", ")}`;
-  const axis = across(x, bottom, bottom, seconds, log ? "time of a call, on a logarithmic axis" : "time of a call", right);
+  const axis = across(x, bottom, bottom, seconds, log ? "time, on a logarithmic axis" : "time", right);
   return drawing(width, bottom + 34, name, axis, ...rows);
 }
 
