@@ -33,9 +33,10 @@ from torch import nn
 
 import explorer
 from effects import BY_NAME, PARTS, Made, Runs, made, script
+from explorer.core.libraries import ASKING, ASKS, EFFECT_OF
 from explorer.records.check import accuracy, captured
 from explorer.records.check.eagerly import OWN_COMPILED, Eagerly
-from explorer.records.check.isolate import ASKING, ASKS, HARMFUL_BUILTINS, NotIsolated, reached
+from explorer.records.check.isolate import NotIsolated, reached
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import heard, noted, put_back
 from explorer.records.check.profile import peak_bytes
@@ -324,7 +325,7 @@ def test_every_other_function_of_the_system_is_not_called_again(name: str) -> No
         assert only_asks
 
 
-@pytest.mark.parametrize("name", sorted(HARMFUL_BUILTINS.values()))
+@pytest.mark.parametrize("name", sorted(EFFECT_OF.values()))
 def test_builtins_that_read_or_change_more_than_can_be_copied_are_refused(name: str) -> None:
     space: dict[str, Any] = {"alias": getattr(builtins, name)}
     exec(f"def body(x): return {name}(x)\ndef inside(x): return [lambda: {name}(x)]", space)

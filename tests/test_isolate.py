@@ -21,6 +21,7 @@ import pytest
 import torch
 from torch import nn
 
+from explorer.core import libraries
 from explorer.records.check import isolate
 from explorer.records.check.isolate import NotIsolated, reached, undone
 from explorer.records.check.process import Outside, heard
@@ -486,21 +487,21 @@ def allowed(module: Any, name: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("entry", sorted((*isolate.HARMLESS, *isolate.HARMFUL)))
+@pytest.mark.parametrize("entry", sorted((*libraries.REPEATABLE, *libraries.NOT_REPEATABLE)))
 def test_each_entry_of_the_lists_decides_about_something(entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the module holds is allowed by the entry alone, or refused by it."""
     module = pytest.importorskip(entry)
     names = [name for name in sorted(vars(module)) if name.isidentifier() and not keyword.iskeyword(name)]
     lists = {
-        "HARMLESS": isolate.HARMLESS - {entry},
-        "HARMFUL": tuple(each for each in isolate.HARMFUL if each != entry),
+        "REPEATABLE": libraries.REPEATABLE - {entry},
+        "NOT_REPEATABLE": libraries.NOT_REPEATABLE - {entry},
     }
 
     def decides(name: str) -> bool:
         with monkeypatch.context() as without:
             before = allowed(module, name)
             for each, shorter in lists.items():
-                without.setattr(isolate, each, shorter)
+                without.setattr(libraries, each, shorter)
             return allowed(module, name) is not before
 
     assert any(map(decides, names))

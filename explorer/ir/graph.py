@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import types
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -294,6 +295,12 @@ DTYPE_NAMES: dict[torch.dtype, str] = {
 }  # fmt: skip
 
 
+IN_PLACE = frozenset(
+    each for name, each in vars(operator).items() if name.startswith("__i") and f"__{name[3:]}" in vars(operator)
+) | {operator.setitem}  # fmt: skip
+"""Functions of Python's `operator` that change their first argument."""
+
+
 def has_effect(target: object) -> bool:
     """Whether an operator matters even where nobody reads its result: it writes, draws random numbers, or checks."""
     if not isinstance(target, torch._ops.OpOverload):
@@ -315,22 +322,21 @@ def draws(target: object, args: Sequence[object], kwargs: Mapping[str, object]) 
     return all(_draws(each, args, kwargs) for each in found) if found else mentions_random(target)
 
 
-def _draws(operator: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
-    for position, each in enumerate(operator._schema.arguments):
+def _draws(overload: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
+    for position, each in enumerate(overload._schema.arguments):
         if each.name == "seed":  # of Inductor's own, which draws from the generator where a graph runs node by node
             return True
         if each.name in ("dropout", "dropout_p"):
             given = args[position] if position < len(args) else kwargs.get(each.name, each.default_value)
-            return is_random(operator) and given != 0
-    return is_random(operator)
+            return is_random(overload) and given != 0
+    return is_random(overload)
 
 
 @cache
 def seeded(name: str) -> tuple[torch._ops.OpOverload, ...]:
     """The overloads of ATen's operator of this name that draw random numbers."""
-    packet = getattr(torch.ops.aten, name, None)
-    overloads = packet.overloads() if isinstance(packet, torch._ops.OpOverloadPacket) else ()
-    return tuple(filter(is_random, (getattr(packet, each) for each in overloads)))
+    packet = aten_operator(name)
+    return tuple(filter(is_random, (getattr(packet, each) for each in packet.overloads()))) if packet else ()
 
 
 @cache

@@ -24,7 +24,7 @@ from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import count
 from explorer.ir import joint
-from explorer.ir.graph import Graph, info, set_versions, version
+from explorer.ir.graph import IN_PLACE, Graph, info, set_versions, version
 
 aten = torch.ops.aten
 DETACH, DATA, ALIAS = (
@@ -403,12 +403,11 @@ def writes(node: fx.Node) -> bool:
     ends_so = name.endswith("_") and not name.endswith("__") and name not in _OPERATORS
     of_schema = getattr(getattr(node.target, "_schema", None), "is_mutable", False)
     named = "out" in node.kwargs or bool(node.kwargs.get("inplace"))
-    return node.op.startswith("call") and (ends_so or name in _IN_PLACE or of_schema or named)
+    return node.op.startswith("call") and (ends_so or node.target in IN_PLACE or of_schema or named)
 
 
 _OPERATORS = frozenset(("and_", "or_", "not_", "is_"))
 """Functions of Python's `operator` that end like PyTorch's in-place methods and change nothing."""
-_IN_PLACE = frozenset("setitem iadd isub imul itruediv ifloordiv imod ipow iand ior ixor imatmul".split())
 
 
 def written_inputs(captured: Graph) -> list[int]:

@@ -19,10 +19,11 @@ from explorer.compiler.capture.values.base import HostValue, Reconstructor, Trac
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, namespace
 from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, is_plain
 from explorer.compiler.capture.values.functions import BuiltinValue, FunctionValue
-from explorer.compiler.capture.values.objects import ObjectValue, is_library, is_steady, look_up
+from explorer.compiler.capture.values.objects import ObjectValue, look_up
 from explorer.compiler.capture.values.overrides import overrides_torch
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import OF_ONE_TENSOR, TensorValue, from_fake
+from explorer.core.libraries import EFFECTS, FIXED, STEADY, is_in
 from explorer.core.reasons import unsupported
 from explorer.ir.graph import version
 
@@ -192,8 +193,7 @@ def _context_values(t: Tracer, context: FunctionContext, new: Callable[[TensorVa
 
 _UNREAD = ("_backward_cls", "_autograd_function_id", "symbolic")
 """What no run of the function reads: `symbolic` is for the ONNX exporter."""
-_EFFECTS = {"print", "input", "open", "exec", "eval", "compile", "globals", "locals", "vars", "setattr", "delattr",
-            "getattr", "next", "id", "breakpoint", "__import__", "type"}  # fmt: skip
+_EFFECTS = EFFECTS | frozenset("print globals locals vars setattr delattr getattr next id type".split())
 """`type`, too: tracing gives methods that it runs other tensors than the program's."""
 
 
@@ -213,7 +213,7 @@ def _class(t: Tracer, cls: type, seen: set[int]) -> None:
     seen.add(id(cls))
     if not issubclass(cls, torch.autograd.Function):
         _refuse(cls, "uses a class", cls.__name__)
-    own = (base for base in cls.__mro__ if not is_library(base.__module__))
+    own = (base for base in cls.__mro__ if not is_in(base.__module__, FIXED))
     for name in dict.fromkeys(name for base in own for name in vars(base)):
         if name.startswith("__") or name in _UNREAD:
             continue
@@ -258,7 +258,7 @@ def _check_function(t: Tracer, function: FunctionValue, seen: set[int]) -> None:
             _refuse(function, "reads a variable that was just set", name)
         if not (isinstance(held, ClassValue) and id(held.cls) in seen):
             _check(t, held, name, seen)
-    if is_steady(function.globals.get("__name__")):
+    if is_in(function.globals.get("__name__"), STEADY):
         return
     for default in (*function.defaults(t), *function.kwdefaults(t).values()):
         _check(t, default, "a default", seen)
@@ -297,11 +297,11 @@ def _bodies(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def _is_trusted(held: object) -> bool:
     if isinstance(held, types.ModuleType):
-        return is_steady(held.__name__)
+        return is_in(held.__name__, STEADY)
     if getattr(held, "__name__", None) in _EFFECTS:
         return False
     module = getattr(held, "__module__", None) or getattr(type(held), "__module__", None)
-    return is_library(module)
+    return is_in(module, FIXED)
 
 
 def _refuse(where: object, does: str, name: str) -> NoReturn:

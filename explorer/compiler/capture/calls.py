@@ -38,7 +38,6 @@ from explorer.compiler.capture.values.objects import (
     checked,
     class_attribute,
     class_made,
-    is_library,
     look_up,
     maker_of,
     owner_of,
@@ -48,12 +47,11 @@ from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call, on_numbers
 from explorer.compiler.capture.wrap import instance_of_class, make_wrapper
 from explorer.core.files import PACKAGES
+from explorer.core.libraries import FIXED, FOLDED, PURE, is_in
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.core.recorder import note, recorder
 from explorer.ir.capture import Computed, Inlined, Returned, Source
 
-# What a function of another library does cannot be read from it. These lists of foreign names are all that decide by
-# names what a call means.
 GRAPH_MODULES = frozenset("torch.nn.functional torch.functional torch._tensor".split())
 """Python functions of these modules are recorded as they are, not inlined."""
 NOT_GRAPH = (torch.Tensor.__len__, torch.Tensor.__iter__, torch.Tensor.__contains__)
@@ -63,21 +61,10 @@ UNNAMED = (
     torch._C._nn._parse_to,
 )  # fmt: skip
 """Functions in C that no operator of ATen is named after: they make tensors, or read the arguments of `to`."""
-PURE_MODULES = frozenset("math cmath operator _operator _struct _string unicodedata _functools _collections".split())
-"""Functions in C of these modules, given constants, are called while tracing."""
 PURE_BUILTINS = frozenset(
     {abs, ascii, bin, chr, divmod, format, hex, oct, ord, pow, repr, round, hash, callable, len, min, max, sum,
      str.maketrans, sys.intern, sys.getrecursionlimit}
 )  # fmt: skip
-FOLDED_MODULES = (
-    "inspect.", "typing.", "typing_extensions.", "types.", "packaging.", "importlib.", "importlib_metadata.", "re.",
-    "textwrap.", "dataclasses.", "abc.", "posixpath.", "enum.", "keyword.", "string.", "torch.utils._python_dispatch.",
-    "torch._utils.", "torch._utils_internal.", "torch.overrides.", "torch.version.", "torch.jit.",
-    "torch._jit_internal.", "warnings.", "platform.",
-)  # fmt: skip
-"""Functions in Python of these modules and of those in them, given things that are known, are called while tracing. It
-is asked whose globals they have: a function of the program may be named after another by functools.wraps."""
-
 
 @functools.cache
 def optrees() -> dict[Any, types.FunctionType]:
@@ -112,8 +99,9 @@ def call_function(t: Tracer, function: FunctionValue, args: list[Value], kwargs:
             return _of_optree(t, given, args, kwargs)
         if given.__qualname__ == "singledispatch.<locals>.dispatch" and module == "functools":
             return _dispatched(t, given, args)
-        home = f"{function.globals.get('__name__')}."
-        if home.startswith(FOLDED_MODULES) and not function.code.co_flags & inspect.CO_GENERATOR:
+        # whose globals, since a function of the program may be named after another by functools.wraps
+        home = function.globals.get("__name__")
+        if is_in(home, FOLDED) and not function.code.co_flags & inspect.CO_GENERATOR:
             folded = fold(t, given, args, kwargs)
             if folded is not None:
                 return folded
@@ -265,7 +253,7 @@ def call_builtin(t: Tracer, function: Callable[..., object], args: list[Value], 
         if is_plain(bound):
             return Constant(bound).method(t, function.__name__, args, kwargs)
         unsupported(reasons.UNTRACEABLE_CALL, f"{type(bound).__name__}.{function.__name__}")
-    if module in PURE_MODULES or function in PURE_BUILTINS:
+    if module in PURE or function in PURE_BUILTINS:
         if module == "math" and not kwargs and any(isinstance(a, (SizeValue, FloatValue)) for a in args):
             if not any(isinstance(a, (NumberValue, TensorValue)) for a in args):
                 return computed(t, function, *args)
@@ -291,7 +279,7 @@ def _remembered(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, V
     def effects() -> tuple[object, ...]:
         return t.effects.outside, t.tape.written_inputs(), t.tape.mode.drew
 
-    of_program = not (is_library(function.__module__) or _is_installed(function.__wrapped__))
+    of_program = not (is_in(function.__module__, FIXED) or _is_installed(function.__wrapped__))
     if of_program and not t.config.fullgraph:
         refuse("of the program: guards that ask it would count in its cache_info()")
     about = function.cache_info()

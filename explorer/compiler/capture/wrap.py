@@ -28,10 +28,11 @@ from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, from_sym, is_plain
 from explorer.compiler.capture.values.mappings import DictValue, ProxyValue, SetValue
 from explorer.compiler.capture.values.modules import AUTOCASTS, AutocastValue, ModuleValue
-from explorer.compiler.capture.values.objects import ExceptionValue, Lazy, ObjectValue, is_library
+from explorer.compiler.capture.values.objects import ExceptionValue, Lazy, ObjectValue
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
+from explorer.core.libraries import FIXED, is_in
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Attr, Inside, Item, Known, Listed, Local, Returned, Source, as_tensor
 from explorer.ir.wrappers import differentiable, joined, part_of, unflattened
@@ -217,7 +218,7 @@ def _original(given: object) -> object:
 
 
 def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
-    if not (isinstance(source, Known) and is_library(given.__globals__.get("__name__"))):
+    if not (isinstance(source, Known) and is_in(given.__globals__.get("__name__"), FIXED)):
         t.guard(source, guards.CodeIs(given.__code__), "its body was inlined, so its code has to stay the same")
     code = t.config.edit.source.code_of(given)
     return functions.FunctionValue(code, given.__globals__, name=given.__qualname__, given=given, source=source)

@@ -8,7 +8,6 @@ that finds something that cannot be copied, or a call into a library that may ch
 
 from __future__ import annotations
 
-import builtins
 import copy
 import dis
 import enum
@@ -16,7 +15,6 @@ import functools
 import gc
 import logging
 import os
-import re
 import sys
 import types
 import weakref
@@ -31,8 +29,10 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from explorer.core import libraries
 from explorer.core.classes import is_written_in_c
 from explorer.core.files import OWN_FILES, PACKAGES, STANDARD
+from explorer.core.libraries import is_in
 
 MOST_OBJECTS = 200_000
 """Objects that are looked at before a call counts as too large to repeat."""
@@ -48,39 +48,8 @@ CODE = (types.FunctionType, type)
 BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, types.MethodDescriptorType)
 SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 
-HARMLESS = frozenset(
-    "torch triton numpy scipy explorer builtins math cmath operator functools itertools collections "
-    "typing types dataclasses contextlib copy enum abc re string time datetime random statistics decimal fractions "
-    "numbers json logging warnings zlib hashlib base64 binascii struct bisect heapq inspect posixpath ntpath "
-    "genericpath textwrap pprint weakref platform fnmatch secrets".split()
-)
-"""Packages, mostly of compiled code, whose functions change their arguments, their output and random generators, and
-nothing else, and so of those with an underscore in front, in which they keep what is written in C. Others are read as
-the program is. A list, since what code in C changes can be found out neither by reading it nor by a call, which may not
-be made."""
-
-HARMFUL = (
-    "torch.serialization", "torch.distributed", "torch.multiprocessing", "torch.hub", "torch.onnx", "torch.package",
-    "torch.utils.tensorboard", "torch.utils.cpp_extension",
-)  # fmt: skip
-"""Parts of them that do."""
-
-ASKING = frozenset("os posix nt sys locale _locale".split())
-ASKS = re.compile(
-    r"(get|is|W[A-Z]|[fl]?stat|f?pathconf$|sysconf$|confstr$|fs(path|encode|decode)$)\w*$"
-    r"|(access|cpu_count|listdir|scandir|walk|readlink|strerror|times|uname|urandom|sched_getaffinity|intern)$"
-)
-"""Modules whose functions of these names only ask the system or the interpreter something."""
-
 CONTAINERS = (dict, list, set, frozenset, tuple, deque, bytearray)
 """What is put back alike whoever holds it: a library's own is data like the program's."""
-
-HARMFUL_BUILTINS = {
-    id(getattr(builtins, name)): name
-    for name in "open input exec eval compile breakpoint exit quit globals __import__ help".split()
-    if hasattr(builtins, name)
-}
-"""By id, so that one is known by whatever name the program calls it."""
 
 UNNAMED = frozenset(("forward", "backward", "setup_context"))
 """Methods that torch calls, and the program need not mention."""
@@ -582,7 +551,7 @@ def _library(value: object) -> str:
 
 
 def _refuse_builtin(value: object, path: str) -> None:
-    if id(value) in HARMFUL_BUILTINS:
+    if id(value) in libraries.EFFECT_OF:
         raise NotIsolated(f"it uses {path}, which may read or change state that cannot be copied")
 
 
@@ -591,17 +560,18 @@ def _harmless(value: object, path: str, module: str) -> None:
         return
     home = str(getattr(value, "__module__", None) or module)
     both = (module, home)
-    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)) and ASKING.issuperset(both):
-        if ASKS.match(value.__name__):
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)) and libraries.ASKING.issuperset(both):
+        if libraries.ASKS.match(value.__name__):
             return
-    if not all(map(_is_harmless, both)) or any(name.startswith(HARMFUL) for name in both):
+    if not all(map(_is_harmless, both)) or any(is_in(name, libraries.NOT_REPEATABLE) for name in both):
         kind = TracedInto if home.partition(".")[0] == "asyncio" else NotIsolated
         raise kind(f"it uses {path}, which may change state that cannot be copied")
 
 
 def _is_harmless(module: str) -> bool:
     root = module.partition(".")[0]
-    return root in HARMLESS or root in sys.stdlib_module_names and root.removeprefix("_") in HARMLESS
+    known = libraries.REPEATABLE
+    return root in known or root in sys.stdlib_module_names and root.removeprefix("_") in known
 
 
 def _is_plain_record(value: Any) -> bool:
@@ -639,7 +609,7 @@ def _is_users_file(file: str) -> bool:
     folder = next((folder for folder in packages if file.startswith(folder)), None)
     if folder is None:
         return not file.startswith(own)
-    return file[len(folder) :].partition(os.sep)[0].removesuffix(".py") not in HARMLESS
+    return file[len(folder) :].partition(os.sep)[0].removesuffix(".py") not in libraries.REPEATABLE
 
 
 def is_users(code: types.CodeType | None) -> bool:
@@ -657,7 +627,7 @@ def is_users_module(name: str) -> bool:
     module = sys.modules.get(name)
     if module is None:  # a namespace that somebody executed code in
         root = name.partition(".")[0]
-        return root not in HARMLESS and root not in sys.stdlib_module_names
+        return root not in libraries.REPEATABLE and root not in sys.stdlib_module_names
     if name == "__main__":
         return True
     file = getattr(module, "__file__", None)

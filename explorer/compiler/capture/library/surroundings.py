@@ -27,6 +27,7 @@ from explorer.compiler.capture.values.classes import namespace
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import ExceptionValue, ObjectValue, TracebackValue
 from explorer.compiler.capture.values.tensor import graph_call
+from explorer.core.libraries import EFFECTS
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Returned, Source
 
@@ -34,10 +35,7 @@ NONE = Constant(None)
 
 
 breaks(reasons.PRINT, "", print)  # output shows real values, in order
-_WITH_EFFECTS = (
-    builtins.input, builtins.open, builtins.exec, builtins.eval, builtins.compile, builtins.breakpoint,
-)  # fmt: skip
-breaks(reasons.UNTRACEABLE_CALL, "a builtin with side effects", *_WITH_EFFECTS)
+breaks(reasons.UNTRACEABLE_CALL, "a builtin with side effects", *(getattr(builtins, name) for name in EFFECTS))
 
 
 @positional(contextvars.ContextVar.get)

@@ -23,9 +23,10 @@ from explorer.compiler.capture.values.constant import NULL, Constant, NumberValu
 from explorer.compiler.capture.values.functions import FunctionValue
 from explorer.compiler.capture.values.iterators import GeneratorValue, IteratorValue, stopped_inside
 from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.objects import ExceptionValue, TracebackValue, is_library, mapping_pairs
+from explorer.compiler.capture.values.objects import ExceptionValue, TracebackValue, mapping_pairs
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
+from explorer.core.libraries import FIXED, is_in
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Instruction
 
@@ -55,7 +56,7 @@ def call(t: Tracer, f: Frame, i: Instruction) -> None:
 
 def _starts_later(function: Value) -> bool:
     """Whether a call of it only binds arguments to locals, as that of a generator function of the program does."""
-    if not isinstance(function, FunctionValue) or is_library(function.globals.get("__name__")):
+    if not isinstance(function, FunctionValue) or is_in(function.globals.get("__name__"), FIXED):
         return False
     if function.given is not None and vars(function.given):  # a mark on it may decide what its call does
         return False

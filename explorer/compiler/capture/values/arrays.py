@@ -30,16 +30,13 @@ from explorer.compiler.capture.values.iterators import SequenceIterator
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import lacks
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
-from explorer.compiler.capture.values.tensor import TensorValue, from_fake, graph_call, has_tensor
+from explorer.compiler.capture.values.tensor import READS_VALUE, TensorValue, from_fake, graph_call, has_tensor
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Source, as_tensor, share_no_memory
 from explorer.ir.graph import set_versions, version
 
 counterparts: Any = _numpy  # it carries no types
 
-READS_VALUE = frozenset(
-    "item tolist __bool__ __int__ __float__ __index__ __complex__ __format__ __repr__ __str__".split()
-)
 ARRAYS = frozenset("T real imag".split())
 PURE = frozenset(
     "can_cast result_type promote_types issubdtype isscalar broadcast_shapes finfo iinfo dtype prod min_scalar_type "
@@ -127,7 +124,7 @@ class ArrayValue(Value):
         unsupported(reasons.ATTRIBUTE, f"setting ndarray.{name}")
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if name in READS_VALUE:
+        if name in READS_VALUE and name != "__array__":
             if self.source is not None and self.is_scalar:
                 return Constant(self.known(t)).method(t, name, args, kwargs)
             if name in ("item", "tolist", "__int__", "__float__", "__index__") and not args:

@@ -15,13 +15,12 @@ from explorer.compiler.capture.values.objects import (
     MISSING,
     checked,
     class_attribute,
-    is_library,
-    is_steady,
     lacks,
     look_up,
     mapping_pairs,
     owner_of,
 )
+from explorer.core.libraries import FIXED, STEADY, is_in
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Attr, Global, Item, Known, Source
@@ -61,7 +60,7 @@ class ClassValue(Value):
             if not hasattr(type(meta), "__get__"):
                 return class_attribute(t, owner_of(type(self.cls), name), name, meta)
             value = t.python(getattr, self.cls, name)
-            if type(value) is str and not is_library(self.cls.__module__):  # its name, which a program may change
+            if type(value) is str and not is_in(self.cls.__module__, FIXED):  # its name, which a program may change
                 return t.wrap(Attr(t.known_source(self.cls), name), value)
             return t.from_python(value)
         if isinstance(found, classmethod):
@@ -217,7 +216,7 @@ class PyModuleValue(Value):
         space = vars(self.module)
         if name == "__dict__":
             return namespace(t, space)
-        steady = is_steady(self.module.__name__)
+        steady = is_in(self.module.__name__, STEADY)
         if steady and (id(space), name) not in t.effects.globals:
             found = t.python(getattr, self.module, name)
             is_setting = isinstance(found, (bool, int, float, str)) and self.module.__name__.startswith("torch.")
@@ -272,7 +271,7 @@ class NamespaceValue(Namespace):
             return None if written is DELETED else written
         if name in self.space:
             return t.wrap(source or self._place(t, name), self.space[name])
-        if not is_library(self.module):
+        if not is_in(self.module, FIXED):
             t.guard(self.source, Has(name, False, "key"), "the name has to go on meaning the builtin")
         return None
 

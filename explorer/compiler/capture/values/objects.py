@@ -26,6 +26,7 @@ from explorer.compiler.capture.values.base import (
 )
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.core.classes import is_written_in_c, name_in_messages
+from explorer.core.libraries import FIXED, UNCHANGING, is_in
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Item, Source
 
@@ -39,27 +40,8 @@ MISSING = _Missing()
 DELETED = Constant("deleted")
 
 
-_STEADY = frozenset("torch math operator _operator functools itertools numpy".split())
-_LIBRARIES = _STEADY | frozenset(
-    "builtins collections contextlib abc typing enum dataclasses types logging warnings".split()
-)
-"""Lists, since a program can set any attribute of any module: which ones programs leave alone is not to be seen."""
-
-
-_UNCHANGING = frozenset("re typing inspect types functools enum packaging.version datetime".split())
-"""Objects of these modules' classes do not change."""
 OPTREE = "torch._dynamo.polyfills.pytree"
 """Where torch has optree in Python. Its tree specs stand for those in C++, which the program is to see."""
-
-
-def is_library(module: object) -> bool:
-    """Whether classes and functions of the module are trusted to stay as they are: Python's own and torch's."""
-    return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES
-
-
-def is_steady(module: object) -> bool:
-    """Whether also the module's numbers are trusted to stay as they are, and calls of its functions change nothing."""
-    return isinstance(module, str) and module.partition(".")[0] in _STEADY
 
 
 def type_attribute(cls: type, name: str) -> Any:
@@ -186,7 +168,7 @@ class ObjectValue(Value):
             unsupported(reasons.OPERATION, f"{self.describe()} where a constant is needed")
 
     def lasting(self, t: Tracer) -> Any:
-        if self.cls.__module__ not in _UNCHANGING or self.given is MISSING or self.source is None:
+        if self.cls.__module__ not in UNCHANGING or self.given is MISSING or self.source is None:
             raise NotConstant(self)
         t.guard(self.source, IsObject(self.given), "what a library says of this object was used")
         return self.real()
@@ -756,7 +738,7 @@ def look_up(t: Tracer, cls: type, name: str, after: type | None = None) -> Any:
     found: Any = MISSING
     order = cls.__mro__
     for base in order if after is None else order[order.index(after) + 1 :]:
-        fixed = is_written_in_c(base) or is_library(base.__module__)
+        fixed = is_written_in_c(base) or is_in(base.__module__, FIXED)
         members = Attr(t.known_source(base), "__dict__")
         if name in base.__dict__:
             found = base.__dict__[name]
@@ -773,6 +755,6 @@ def class_attribute(t: Tracer, owner: type, name: str, found: object) -> Value:
     """What `owner.__dict__[name]` holds; data is guarded where the class is not a library's."""
     if (id(owner), name) in t.effects.classes:
         return t.effects.classes[id(owner), name]
-    if hasattr(type(found), "__get__") or is_library(owner.__module__) and not isinstance(found, (list, dict, set)):
+    if hasattr(type(found), "__get__") or is_in(owner.__module__, FIXED) and not isinstance(found, (list, dict, set)):
         return t.from_python(found)
     return t.wrap(Attr(t.known_source(owner), name), found)

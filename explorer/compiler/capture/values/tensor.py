@@ -43,7 +43,7 @@ from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wra
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.capture import AsTensor, Attr, Returned, Source, as_tensor
-from explorer.ir.graph import DTYPE_OF_NUMBER, aten_operator
+from explorer.ir.graph import DTYPE_OF_NUMBER, IN_PLACE, aten_operator
 
 Held = Literal["tensor guard", "own guard", "graph"]
 """tensor guard: a function of what the guard on every tensor input checks (type, dtype, device, sizes, strides,
@@ -622,7 +622,7 @@ def _floats_as_tensors(
             if isinstance(a, FloatValue) else a for a in args
         ]  # fmt: skip
     given: list[Value] = [number_tensor(t, a, a.source) if isinstance(a, FloatValue) else a for a in args]
-    if isinstance(args[0], TensorValue) and (name[-1] == "_" or name in _IN_PLACE):
+    if isinstance(args[0], TensorValue) and (name[-1] == "_" or target in IN_PLACE):
         return given
     plain = tuple(number_now(t, a) if isinstance(a, FloatValue) else to_graph(t, a)[1] for a in args)
     expected = t.tape.call(kind, target, plain, {}).dtype
@@ -667,8 +667,6 @@ def _floats_as_numbers(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -
 
 
 _ARITHMETIC = frozenset((operator.add, operator.sub, operator.mul, operator.truediv))
-
-_IN_PLACE = frozenset("iadd isub imul itruediv".split())
 _EXACT = frozenset(
     {torch.float32, torch.float64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
 )
