@@ -119,7 +119,7 @@ class Counter:
 
 @situation(
     "An attribute counts up: why does every step compile again?",
-    "step: this guard failed in 1 recompile",
+    "step: this guard caused 1 recompile",
     "counter.steps is 1, expected 0",
     "values: 0, 1",
     "to avoid this: if counter.steps is only used in arithmetic, pass a tensor",
@@ -1083,7 +1083,7 @@ def kept() -> Record:
 
 @situation(
     "A loop from start to end, which count: why is each call compiled?",
-    "accumulate: this guard failed in 3 recompiles: the value of start; values: 0, 1, 2, 3",
+    "accumulate: this guard caused 3 recompiles: the value of start; values: 0, 1, 2, 3",
     "if start is only used in arithmetic, pass a tensor",
     thread="114293",
 )
@@ -1233,7 +1233,7 @@ class Keyed(nn.Module):
 @situation(
     "Many modules of one class, each compiled: why is the limit reached?",
     "Dynamo recompile limit exceeded",
-    "Keyed.forward: this guard failed in 3 recompiles",
+    "Keyed.forward: this guard caused 3 recompiles",
     "nothing compiled: its code is older than the watch, or runs eagerly",
     thread="171593",
 )

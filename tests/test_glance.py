@@ -310,7 +310,7 @@ def test_a_person_reads_one_name_of_a_continuation() -> None:
     record = explorer.explore(loop, time=False)(torch.ones(3))
     told = "\n".join(map(str, (record, record.recompiles, record.eager, record.breaks, record.stages, record.steps)))
     at = loop.__code__.co_firstlineno + 3
-    assert f"loop after line {at}: this guard failed in 2 recompiles" in told
+    assert f"loop after line {at}: this guard caused 2 recompiles" in told
     assert "and what it prints is shown once" in told
     assert "resume_in" not in told and "resume_in" not in html.fragment(record.data)
 

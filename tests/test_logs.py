@@ -375,7 +375,7 @@ def test_costs_are_summed_over_compiles(tmp_path):
     found = imported(tmp_path, *trees, *phases, in_frame("0/2", "recompile_reasons", FIRST))
     text = repr(Record(found))
     assert "compiling: 10 s in 4 compiles" in text
-    assert "what to change first: the guard of frame 0/0 that failed in 1 recompile (3 s): n equals 3" in text
+    assert "what to change first: the guard of frame 0/0 that caused 1 recompile (3 s): n equals 3" in text
 
 
 SOUND = ("carriage returns at the ends", "carriage returns within", "an empty line", "over the year's end")

@@ -389,7 +389,7 @@ def test_a_record_of_a_watch_is_a_record(tmp_path: Path) -> None:
     assert "kept" in loaded.to_html(tmp_path / "kept.html").read_text()
     assert loaded.data.config["argument: torch.compile dynamic"] == "False"
     assert loaded.data.config["argument: torch.compile backend"] == "eager"
-    assert "failed in 1 recompile" in loaded.text() and "torch.tensor(2)" in loaded.text()
+    assert "caused 1 recompile" in loaded.text() and "torch.tensor(2)" in loaded.text()
 
 
 def specialising(graph, inputs):
@@ -908,3 +908,26 @@ def test_threads_that_call_a_function_at_once_are_measured_one_by_one() -> None:
     assert calls.count == 21
     assert sys.getprofile() is None
     assert sum(each.calls or 0 for each in log.record.eager) in (0, 7)
+
+
+def test_a_guard_that_fails_in_older_compiles_alone_caused_no_recompile() -> None:
+    class Scaled(torch.nn.Module):
+        k = 1
+
+        def forward(self, x: torch.Tensor, add: float) -> torch.Tensor:
+            return x * self.k + add
+
+    module = Scaled()
+    call = explorer.compile(module)
+    with explorer.watch() as log:
+        call(torch.ones(3), 1.0)
+        module.k = 2
+        call(torch.ones(3), 1.0)
+        with torch.no_grad():
+            call(torch.ones(3), 1.0)
+        call(torch.ones(3, dtype=torch.float64), 1.0)
+    failed = {each.words or each.expression: (each.times, each.values) for each in log.record.recompiles}
+    assert [times for times, _ in failed.values()] == [1, 1, 1], failed
+    third, fourth = [row.changes for row in log.record.data.history if row.made][2:]
+    assert [each.failure for each in third] == ["grad mode is off, expected on"]
+    assert [each.failure for each in fourth] == ["x.dtype is float64, expected float32"]

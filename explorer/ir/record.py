@@ -796,9 +796,9 @@ class CompileData(Data, frozen=True):
 
 
 class FailedGuardData(Data, frozen=True):
-    """A guard that made a frame compile again, over all compiles of the frame: how often it failed, with which values,
-    and what would stop that ("" where nothing is known to). `guard` is its id in the compile `of`; `compiles` are those
-    that it caused, perhaps with other guards."""
+    """A guard that made a frame compile again, over all compiles of the frame: how many compiles it caused, with
+    which values, and what would stop that ("" where nothing is known to). `guard` is its id in the compile `of`;
+    `compiles` are those that it caused, perhaps with other guards."""
 
     frame: str
     expression: str
@@ -997,7 +997,8 @@ class ReasonData(Data, frozen=True):
 class ChangeData(Data, frozen=True):
     """What made a function compile again: the guard `guard` of the compile `of` that failed, in words; `was` and `now`
     what it expected and got, where these are values. `span` is the line that made the guard, and `stops` what
-    keeps it from failing ("" where nothing is known to). `also`: the check stopped at another one, before this."""
+    keeps it from failing ("" where nothing is known to). `also`: the check stopped at another one, before this. `of` is
+    the earlier compile that was nearest to accepting the call."""
 
     failure: str = msgspec.field(name="said")
     was: str = ""

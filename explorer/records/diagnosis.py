@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -39,13 +38,24 @@ def failed_guards(compiles: Iterable[data.CompileData]) -> tuple[data.FailedGuar
     known = {compile.id: compile for compile in compiles}
     found: dict[tuple[str, str, str], list[tuple[data.CompileData, data.RecompileData]]] = {}
     for compile in known.values():
-        for each in itertools.chain.from_iterable(by_fact(failed, known) for failed in compile.recompiles):
+        for each in causes(compile, known):
             found.setdefault((compile.title, _checked(each, known), compile.engine), []).append((compile, each))
     made = [_failed(title, failures, known) for (title, _, _), failures in found.items()]
     return tuple(sorted(made, key=lambda each: -each.times))
 
 
-def by_fact(each: data.RecompileData, known: Mapping[str, data.CompileData]) -> tuple[data.RecompileData, ...]:
+def causes(compile: data.CompileData, known: Mapping[str, data.CompileData]) -> tuple[data.RecompileData, ...]:
+    """Why it was not enough what was compiled before: the failures of the earlier compile that was nearest to accepting
+    the call, the newest of those with fewest. A guard that fails in others alone made no compile necessary."""
+    failures: dict[str, list[data.RecompileData]] = {}
+    for each in compile.recompiles:
+        failures.setdefault(each.of, []).extend(_by_fact(each, known))
+    started = {of: known[of].started if of in known else 0.0 for of in failures}
+    nearest = min(failures, key=lambda of: (len(failures[of]), -started[of]), default="")
+    return tuple(failures.get(nearest, ()))
+
+
+def _by_fact(each: data.RecompileData, known: Mapping[str, data.CompileData]) -> tuple[data.RecompileData, ...]:
     """A failure of a guard on a tensor, or on torch's state, may be several facts, such as dtype and requires_grad: one
     failure for each."""
     guard = guard_of(each, known)
@@ -92,7 +102,7 @@ def _failed(
     if guard is not None and told is not None:
         words = _asked(names(guard.source), told["what"] or "") if told["what"] or len(values) > 2 else guard.words
     made = known.get(failures[-1][0].id)
-    advice = stops(guard, last, made)
+    advice = stops(guard_of(failures[0][1], known), last, made)
     return data.FailedGuardData(
         title, last.expression, len(causes), values, advice, last.of, last.guard, causes, span, words
     )

@@ -85,6 +85,8 @@ MANAGER = "torch._dynamo.guards:CheckFunctionManager.__init__"
 UNKNOWN_SOURCE = re.compile(r"\(unknown source .*please file a bug\)")
 AS_CAPTURED = "the graph was made for inputs that lie in memory like this"
 _COMMENT = re.compile(r"(?<!\s)\s+# ")
+_NUMBER = re.compile(r"([LG]\['[^']*'\](?:\.\w+|\[[^\[\]()]+\])*) == -?\d+")
+"""A check of symbols that is one of a value: a number that was a symbol until the program needed it."""
 _TYPE = re.compile(r"type=<class '([^']+)'>")
 
 
@@ -107,7 +109,10 @@ def around_guards(seen: Observation, call: Call) -> Iterator[None]:
                 parts = [f"{head}  # {_COMMENT.split(parts[0], maxsplit=1)[-1]}"]
             for part in parts:
                 id = f"{compile.id}.guard{len(compile.checks)}"
-                compile.checks.append(DynamoGuard(id, source, type(leaf).__name__, *_COMMENT.split(part, maxsplit=1)))
+                text, *comment = _COMMENT.split(part, maxsplit=1)
+                number = _NUMBER.fullmatch(text) if not source else None
+                of, kind = (number[1], "EQUALS_MATCH") if number else (source, type(leaf).__name__)
+                compile.checks.append(DynamoGuard(id, of, kind, text, *comment))
         compile.later(MANAGER, partial(_put_into_words, compile, tuple(compile.checks), asked))
 
 

@@ -51,7 +51,7 @@ def recompile(each: data.FailedGuardData, names: Names) -> str:
     advice = f"\n  to avoid this: {each.stops}" if each.stops else ""
     at = place(each.span, names)
     guard = dynamo.names(each.words or each.expression)
-    return f"{each.frame}: this guard failed in {times}: {guard}{values}{at}{advice}"
+    return f"{each.frame}: this guard caused {times}: {guard}{values}{at}{advice}"
 
 
 def error(each: data.ErrorData, names: Names) -> str:
@@ -117,7 +117,7 @@ def costs(record: data.RecordData) -> list[str]:
     if taken and taken[first := max(taken, key=lambda each: taken[each])]:
         how = f"\n  to avoid this: {first.stops}" if first.stops else ""
         lines.append(
-            f"what to change first: the guard of {first.frame} that failed in {count(first.times, 'recompile')} "
+            f"what to change first: the guard of {first.frame} that caused {count(first.times, 'recompile')} "
             f"({duration(taken[first])}): {dynamo.names(first.words or first.expression)}{how}"
         )
     return lines
@@ -146,7 +146,7 @@ def summary(record: data.RecordData, names: Names) -> list[str]:
     lines = [*costs(record), *(f"calls: {calls(each)}" for each in record.calls)]
     lines += [recompile(each, names) for each in record.recompiles[:MOST_GUARDS]]
     if (more := len(record.recompiles) - MOST_GUARDS) > 0:
-        lines.append(f"{count(more, 'other guard')} failed in recompiles (record.recompiles)")
+        lines.append(f"{count(more, 'other guard')} caused recompiles (record.recompiles)")
     lines += [f"error: {error(each, names)}" for each in record.errors]
     if record.eager:
         told = (each for each in record.eager if each.seconds is not None or not _is_covered(each, record))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import chain, groupby
+from itertools import groupby
 
 from explorer.core.text import count
 from explorer.ir.record import CallsData, ChangeData, CompileData, RecompileData, RecordData, ServedData
 from explorer.records.data.dynamo import names
-from explorer.records.diagnosis import by_fact, guard_of, guarded_values, stops
+from explorer.records.diagnosis import causes, guard_of, guarded_values, stops
 from explorer.show.view.diagnosis import Names, place
 
 MOST = 1000
@@ -32,7 +32,7 @@ def history(record: RecordData) -> tuple[ServedData, ...]:
     functions = {_frame(id): row.function for row in rows for id in row.made}
     for compile in record.compiles:
         if (frame := _frame(compile.id)) in again and compile.id not in told:
-            only, changes = (compile.id,), _changes(compile, "", known)
+            only, changes = (compile.id,), _changes(compile, known)
             rows.append(ServedData(functions.get(frame, compile.name), 0, 0, only, only, changes, frame in functions))
     order = list(dict.fromkeys(row.function for row in rows))
     return tuple(sorted(rows, key=lambda row: order.index(row.function))[:MOST])
@@ -79,27 +79,22 @@ def _line(row: ServedData, files: Names, hows: Mapping[str, tuple[str, str]], ea
 def _rows(calls: CallsData, known: Mapping[str, CompileData]) -> Iterator[ServedData]:
     """The rows of one function. A call that compiles has one of its own."""
     seen: set[str] = set()
-    first, before = 1, ""
+    first = 1
     for number, served in enumerate(calls.served, 1):
         made = tuple(id for id in dict.fromkeys(served) if id not in seen and id in known)
         seen.update(served)
         after = calls.served[number] if number < len(calls.served) else None
         if made:
-            changes = tuple(change for id in made for change in _changes(known[id], before, known))
+            changes = tuple(change for id in made for change in _changes(known[id], known))
             yield ServedData(calls.function, number, number, tuple(dict.fromkeys(served)), made, changes)
             first = number + 1
         elif after != served:
             yield ServedData(calls.function, first, number, tuple(dict.fromkeys(served)))
             first = number + 1
-        before = served[0] if served else before
 
 
-def _changes(compile: CompileData, before: str, known: Mapping[str, CompileData]) -> tuple[ChangeData, ...]:
-    """The guards that failed, of the compile that served the call before where that is among those asked."""
-    asked = [each.of for each in compile.recompiles]
-    of = before if before in asked else asked[-1] if asked else ""
-    failed = chain.from_iterable(by_fact(each, known) for each in compile.recompiles if each.of == of)
-    return tuple(_change(each, compile, known, also=n > 0) for n, each in enumerate(failed))
+def _changes(compile: CompileData, known: Mapping[str, CompileData]) -> tuple[ChangeData, ...]:
+    return tuple(_change(each, compile, known, also=n > 0) for n, each in enumerate(causes(compile, known)))
 
 
 def _change(each: RecompileData, made: CompileData, known: Mapping[str, CompileData], *, also: bool) -> ChangeData:

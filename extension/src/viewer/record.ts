@@ -322,9 +322,9 @@ export interface CompileData {
   readonly cache_keys?: readonly CacheKeyData[]; readonly called?: string;
 }
 
-/** A guard that made a frame compile again, over all compiles of the frame: how often it failed, with which values,
- * and what would stop that ("" where nothing is known to). `guard` is its id in the compile `of`; `compiles` are those
- * that it caused, perhaps with other guards. */
+/** A guard that made a frame compile again, over all compiles of the frame: how many compiles it caused, with
+ * which values, and what would stop that ("" where nothing is known to). `guard` is its id in the compile `of`;
+ * `compiles` are those that it caused, perhaps with other guards. */
 export interface FailedGuardData {
   readonly frame: string; readonly expression: string; readonly times: number; readonly values: readonly string[];
   readonly stops?: string; readonly of?: string; readonly guard?: string; readonly compiles?: readonly string[];
@@ -431,7 +431,8 @@ export interface ReasonData {
 
 /** What made a function compile again: the guard `guard` of the compile `of` that failed, in words; `was` and `now`
  * what it expected and got, where these are values. `span` is the line that made the guard, and `stops` what
- * keeps it from failing ("" where nothing is known to). `also`: the check stopped at another one, before this. */
+ * keeps it from failing ("" where nothing is known to). `also`: the check stopped at another one, before this. `of` is
+ * the earlier compile that was nearest to accepting the call. */
 export interface ChangeData {
   readonly said: string; readonly was?: string; readonly now?: string; readonly of?: string; readonly guard?: string;
   readonly span?: SpanData | null; readonly stops?: string; readonly also?: boolean;
