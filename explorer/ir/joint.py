@@ -256,7 +256,8 @@ class GradFn:
     """A node of eager's autograd graph: `name` is its class, `inputs` the ids its gradients flow to.
 
     `origins` are the captured nodes whose forward made it. `saves`: it keeps tensors, so it runs once unless the graph
-    is retained.
+    is retained. `outputs` are the forward outputs among those, by index, and `given` the inputs: writing one before the
+    node runs is an error, and writing what no node that runs keeps is none.
     """
 
     id: str
@@ -264,6 +265,8 @@ class GradFn:
     origins: Origins
     inputs: tuple[str, ...]
     saves: bool = False
+    outputs: tuple[int, ...] = ()
+    given: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -271,15 +274,12 @@ class GradFnGraph:
     """Eager's autograd graph as it stood before the backward was traced, outputs first; empty in inference.
 
     `heads` are the ids of the nodes at which the tangents arrive, in their order; `edges` those at which the gradients
-    of inputs leave, by the input's index. `kept` are the forward outputs that a node saves, and `kept_inputs` the
-    inputs: writing them before the backward is an error, and writing any other input is none.
+    of inputs leave, by the input's index.
     """
 
     nodes: tuple[GradFn, ...] = ()
     heads: tuple[str, ...] = ()
     edges: Mapping[int, str] = field(default_factory=dict)
-    kept: tuple[int, ...] = ()
-    kept_inputs: tuple[int, ...] = ()
 
     def text(self) -> Text:
         lines = [

@@ -203,19 +203,21 @@ class Backward:
         self.again = Again(parts, saved)
         self._inputs = len(saved)
         stored = {parts.kept_at[source.id] for source in tensors if isinstance(source, SavedValue)}
-        self._watched = [k for k in parts.eager_backward.kept if k not in stored]
-        """Outputs that eager saves and this backward does not: saved for autograd to see that nobody writes them."""
+        self._watched = {k: tangents for k, tangents in self.routes.outputs.items() if k not in stored}
+        """Outputs that eager saves and this backward does not, and for which tangents: saved for autograd to see that
+        nobody writes them."""
         growth = parts.signature.versions
-        self._seen = [(i, growth.get(i, 0)) for i in sorted({*parts.eager_backward.kept_inputs} - {*saved})]
+        self._seen = [(i, growth.get(i, 0), s) for i, s in sorted(self.routes.given.items()) if i not in saved]
         """Inputs likewise, and by how much the call raises their versions. They are not kept alive: one that is gone is
         not written."""
+        self._read_for = functools.cache(functools.partial(read_from, parts.backward, self._first))
         self._cloned = (None,) * len(self.again.before)
 
     def remember(self, ctx: Any, inputs: Sequence[Any], before: Sequence[Tensor]) -> None:
         ctx.packed = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
         ctx.again = self.again.remember(inputs, before, ctx.packed)
-        versions = ((inputs[i], version(inputs[i]), growth) for i, growth in self._seen)
-        ctx.seen = [(weakref.ref(x), at + growth) for x, at, growth in versions if at is not None]
+        versions = ((inputs[i], version(inputs[i]), growth, s) for i, growth, s in self._seen)
+        ctx.seen = [(weakref.ref(x), at + growth, s) for x, at, growth, s in versions if at is not None]
 
     def save(self, ctx: Any, inputs: Sequence[Any], values: Sequence[Any]) -> None:
         """`values` are the forward half's outputs."""
@@ -223,7 +225,10 @@ class Backward:
         if ctx.packed:
             saved += [inputs[i] for i in self.again.read]
         saved += [values[k] for k in self._watched]
-        ctx.save_for_backward(*saved)
+        if ctx.packed or len(self._flowing) == 1:
+            ctx.save_for_backward(*saved)
+        else:  # autograd would look at all of it, for a gradient that needs a part
+            ctx.rest = [(t if k < self._inputs else t.detach(), version(t)) for k, t in enumerate(saved)]
         ctx.numbers = self._numbers(inputs, values)
         ctx.layouts = [layout.at(values[k]) for layout, k in zip(self._layouts, self._flowing, strict=True)]
         ctx.spent = 0
@@ -234,20 +239,19 @@ class Backward:
         if None in given:
             came = sum(1 << k for k, tangent in enumerate(given) if tangent is not None)
             wanted = [need and bool(s & came) for need, s in zip(wanted, self.routes.sources, strict=False)]
-        saved = self._saved(ctx, came)
-        if came == self.routes.all:
-            seen = [(tensor, expected) for each, expected in ctx.seen if (tensor := each()) is not None]
-            if any(version(tensor) != expected for tensor, expected in seen):
-                raise RuntimeError(MODIFIED)
+        saved, stale = self._saved(ctx, came)
+        seen = [(tensor, expected) for each, expected, s in ctx.seen if s & came and (tensor := each()) is not None]
+        if any(version(tensor) != expected for tensor, expected in seen):
+            raise RuntimeError(MODIFIED)
         if torch.is_grad_enabled():
             indices = [i for i in range(len(self.routes.sources)) if wanted[i]]
             outputs = {k: tangent for k, tangent in zip(self._flowing, given, strict=True) if tangent is not None}
             known = (*saved[: self._inputs], *saved[self._count :])
             by_index = self.again.gradients(ctx.again, known, indices, outputs)
             found: Sequence[object] = [by_index.get(i) for i in range(len(self.routes.sources))]
-            self._free(ctx, saved, came)
+            self._free(ctx, saved, stale, came)
         else:
-            self._free(ctx, saved, came)
+            self._free(ctx, saved, stale, came)
             values = [*saved[: self._count], *ctx.numbers]
             del saved
             found = self._gradients(values, given, ctx.layouts, came)
@@ -273,16 +277,25 @@ class Backward:
                 return without(self._parts.backward, again, self._first, absent)
         return found
 
-    def _saved(self, ctx: Any, came: int) -> Sequence[Any]:
-        if not ctx.spent:
-            return ctx.saved_tensors if self._count or self._watched or ctx.packed else ()
+    def _saved(self, ctx: Any, came: int) -> tuple[Sequence[Any], frozenset[int]]:
+        """What was saved, and at which places something is that was written since and that no tangent of `came` needs.
+        """
+        if not ctx.spent and (ctx.packed or len(self._flowing) == 1):
+            return ctx.saved_tensors if self._count or self._watched or ctx.packed else (), frozenset()
         if self.routes.freed(came, ctx.spent):
             raise RuntimeError(TWICE)
-        if any(version(tensor) != expected for tensor, expected in ctx.rest if expected is not None):
+        stale = frozenset(k for k, (x, at) in enumerate(ctx.rest) if at is not None and version(x) != at)
+        if stale & self._needed(came, len(ctx.rest)):
             raise RuntimeError(MODIFIED)
-        return [value.zeros() if isinstance(value, Metadata) else value for value, _ in ctx.rest]
+        return [value.zeros() if isinstance(value, Metadata) else value for value, _ in ctx.rest], stale
 
-    def _free(self, ctx: Any, saved: Sequence[Tensor], came: int) -> None:
+    def _needed(self, tangents: int, saved: int) -> frozenset[int]:
+        """The places in what is saved of what a backward from `tangents` reads or watches."""
+        first = saved - len(self._watched)
+        watched = (k for k, s in enumerate(self._watched.values(), first) if s & tangents)
+        return frozenset(k for k in self._read_for(tangents) if k < self._count).union(watched)
+
+    def _free(self, ctx: Any, saved: Sequence[Tensor], stale: frozenset[int], came: int) -> None:
         """Let go of what no further backward can need: eager frees what each grad_fn saved when it has run."""
         if torch._C._autograd._get_current_graph_task_keep_graph():
             return
@@ -292,13 +305,13 @@ class Backward:
         if not left:
             ctx.rest = ctx.again = None
             return
-        watched = range(len(saved) - len(self._watched), len(saved))
-        needed = read_from(self._parts.backward, self._first, left).union(watched)
+        needed = self._needed(left, len(saved))
         read = len(self.again.read) if ctx.packed else 0
         inputs = {*range(self._inputs), *range(self._count, self._count + read)}
+        versions = [-1 if k in stale else version(t) for k, t in enumerate(saved)]
         ctx.rest = [
-            (t if k in inputs else t.detach(), version(t)) if k in needed or k in inputs else (Metadata(t), None)
-            for k, t in enumerate(saved)
+            (t if k in inputs else t.detach(), at) if k in needed or k in inputs else (Metadata(t), None)
+            for k, (t, at) in enumerate(zip(saved, versions, strict=True))
         ]
 
 

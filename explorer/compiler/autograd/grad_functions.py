@@ -23,7 +23,7 @@ from explorer.compiler.autograd.tape import storage_of
 from explorer.core.origin import Origins, origin, origins, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, computed_from, needed_by
-from explorer.ir.joint import GradFn, GradFnGraph, Partitioned
+from explorer.ir.joint import GradFn, GradFnGraph, Partitioned, Traced
 
 ORIGIN = "origin"
 CHECKING = frozenset({"LinalgEighBackward0", "LinalgEigBackward0", "LinalgSvdBackward0"})
@@ -132,18 +132,18 @@ def record(
 
     heads = tuple(name(torch.autograd.graph.get_gradient_edge(output).node) for output in outputs)
     nodes = []
-    kept: set[int] = set()
     for grad_fn in order:
         inputs = tuple(name(following) for following, _ in grad_fn.next_functions if following is not None)
         kind = grad_fn.name().rpartition("::")[2]
         saved = saves(grad_fn)
         attributes = tree_leaves(list(getattr(grad_fn, "__dict__", {}).values()))  # of a custom Function
-        kept.update(memory_of(each) for each in (*saved, *attributes) if isinstance(each, torch.Tensor))
-        nodes.append(GradFn(named[id(grad_fn)], kind, grad_fn.metadata.get(ORIGIN, ()), inputs, bool(saved)))
+        kept = {memory_of(each) for each in (*saved, *attributes) if isinstance(each, torch.Tensor)}
+        outputs_kept = tuple(k for k, identity in made.items() if identity in kept)
+        inputs_kept = tuple(i for i, identities in given.items() if not identities.isdisjoint(kept))
+        ids = grad_fn.metadata.get(ORIGIN, ())
+        nodes.append(GradFn(named[id(grad_fn)], kind, ids, inputs, bool(saved), outputs_kept, inputs_kept))
     leaving = {index: named[id(edge.node)] for index, edge in edges.items() if id(edge.node) in named}
-    outputs_kept = tuple(k for k, identity in made.items() if identity in kept)
-    inputs_kept = tuple(i for i, identities in given.items() if not identities.isdisjoint(kept))
-    return GradFnGraph(tuple(nodes), heads, leaving, outputs_kept, inputs_kept)
+    return GradFnGraph(tuple(nodes), heads, leaving)
 
 
 def saves(grad_fn: object) -> list[torch.Tensor]:
@@ -169,11 +169,19 @@ def several(value: object) -> tuple[Any, ...]:
 
 
 class Routes:
-    """`all`: every tangent. `sources`: per input of the captured graph, the tangents that its gradient comes from."""
+    """`all`: every tangent. `sources`: per input of the captured graph, the tangents that its gradient comes from.
+    `outputs` and `given`: by the index of each forward output and input that eager keeps, those for which it is read.
+    """
 
-    def __init__(self, parts: Partitioned) -> None:
+    def __init__(self, parts: Traced | Partitioned) -> None:
         eager = parts.eager_backward
         above = reaching(eager)
+        self.outputs: dict[int, int] = defaultdict(int)
+        self.given: dict[int, int] = defaultdict(int)
+        for node in eager.nodes:
+            for found, indices in ((self.outputs, node.outputs), (self.given, node.given)):
+                for index in indices:
+                    found[index] |= above[node.id]
         self.all = (1 << len(eager.heads)) - 1
         self.sources = [above.get(eager.edges.get(index, ""), 0) for index in range(len(parts.captured.inputs))]
         self._saving = {above[node.id] for node in eager.nodes if node.saves}
@@ -231,9 +239,11 @@ def without(backward: Graph, values: Sequence[object], first: int, absent: int) 
 
 
 def read_from(backward: Graph, first: int, tangents: int) -> frozenset[int]:
-    """The inputs of the backward half that it reads for `tangents`, whose own places begin at `first`."""
+    """The inputs of the backward half that it reads for `tangents`, whose own places begin at `first`: not what only a
+    gradient of others is computed from, which is zero then."""
     inputs = backward.inputs
-    nodes = (node for node in backward.graph.nodes if node.op != "output")
+    nodes = [node for node in backward.graph.nodes if node.op != "output"]
     flowing = computed_from(nodes, [n for k, n in enumerate(inputs[first:]) if tangents >> k & 1])
-    needed = needed_by(flowing)
+    zero = computed_from(nodes, inputs[first:]).keys() - flowing
+    needed = needed_by(flowing, zero)
     return frozenset(k for k, node in enumerate(inputs[:first]) if node in needed)

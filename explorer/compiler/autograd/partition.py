@@ -9,6 +9,7 @@ should_ban_recomputation, get_node_weight).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from torch._ops import OpOverload
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from explorer.compiler.autograd import reasons
+from explorer.compiler.autograd.grad_functions import Routes
 from explorer.compiler.autograd.layouts import Symbolic, size_weight
 from explorer.compiler.autograd.passes import insert
 from explorer.compiler.autograd.tape import is_view, root
@@ -190,29 +192,54 @@ def partition(traced: Traced) -> Partitioned:
     joint = traced.forward
     graph = joint.copy()
     sides = classify(graph, traced)
-    changing = changing_inputs(graph, traced)
+    changing = changing_memory(graph, traced, sides)
     kept, whys = cut(graph, traced, sides, changing)
     with joint.fake_mode:
         copies = copied(graph, changing, kept)
     return build(graph, traced, sides, kept, whys, copies)
 
 
-def changing_inputs(graph: fx.Graph, traced: Traced) -> set[fx.Node]:
-    """The inputs that the call writes, and those that eager does not keep for the backward: the caller may write them
-    before it, and eager neither raises then nor are its gradients others. A checkpoint keeps what is given to it. A
-    parameter counts as kept, since a copy of each bias is a kernel in each call: writing one early is an error here."""
+def changing_memory(graph: fx.Graph, traced: Traced, sides: Sides) -> set[fx.Node]:
+    """The inputs that the call writes, and the inputs and results that eager does not keep for a gradient which needs
+    them here: the caller may write them before it, and eager neither raises then nor are its gradients others. A
+    checkpoint keeps what is given to it. A parameter counts as kept, since a copy of each bias is a kernel in each
+    call: writing one early is an error here."""
     placeholders = graph.find_nodes(op="placeholder")
     checkpointed = (node for node in graph.nodes if node.op == "call_function" and info(node).checkpoint)
     kept = {root(each) for node in checkpointed for each in node.all_input_nodes}
-    kept.update(placeholders[index] for index in traced.eager_backward.kept_inputs)
     given = [info(node).value for node in traced.captured.inputs]
     kept.update(placeholders[i] for i, value in enumerate(given) if isinstance(value, torch.nn.Parameter))
+    results: Any = graph.output_node().args[0]
+    made = results[: len(traced.signature.forward_outputs)]
     tensors = {placeholders[i] for i, value in enumerate(given) if isinstance(value, Tensor)}
+    tensors |= {root(node) for node in made if isinstance(node, fx.Node) and root(node).op == "call_function"}
+    routes, reading = Routes(traced), reading_tangents(graph, traced, sides)
+    by_eager: Counter[fx.Node] = Counter()
+    for node, tangents in ((made[k], tangents) for k, tangents in routes.outputs.items()):
+        by_eager[root(node)] |= tangents
+    for index, tangents in routes.given.items():
+        by_eager[placeholders[index]] |= tangents
+    kept |= {node for node in tensors if by_eager[node] and not reading[node] & ~by_eager[node]}
     return tensors - kept | {placeholders[index] for index in traced.signature.written}
 
 
+def reading_tangents(graph: fx.Graph, traced: Traced, sides: Sides) -> Counter[fx.Node]:
+    """For each node the tangents, as a number, whose backward reads it or what is computed from it."""
+    flowing: Counter[fx.Node] = Counter()
+    sources = zip(graph.find_nodes(op="placeholder"), traced.signature.inputs, strict=True)
+    flowing.update({node: 1 << k for k, node in enumerate(n for n, source in sources if isinstance(source, Tangent))})
+    for node in sides.backward:
+        for each in node.all_input_nodes:
+            flowing[node] |= flowing[each]
+    reading: Counter[fx.Node] = Counter()
+    for node in reversed(graph.nodes):
+        for user in node.users:
+            reading[node] |= flowing[user] if user in sides.backward else reading[user]
+    return reading
+
+
 def copied(graph: fx.Graph, changing: set[fx.Node], kept: Iterable[fx.Node]) -> dict[fx.Node, fx.Node]:
-    """The copies that stand in the backward for what is kept in the memory of an input that may change."""
+    """The copies that stand in the backward for what is kept in memory that may change."""
     first = next(node for node in graph.nodes if node.op != "placeholder")
     copies = {}
     for node in kept:
