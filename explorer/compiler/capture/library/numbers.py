@@ -42,10 +42,10 @@ def _bool(t: Tracer, value: Value = Constant(False)) -> Value:
     """The truth of the value; a number of the graph, where it is a tensor's and a setting allows it."""
     if t.tape.scalar_outputs and (isinstance(value, TensorValue) or isinstance(value, ArrayValue) and value.is_single):
         value = value.method(t, "item", [], {})
-        if isinstance(value, NumberValue) and value.python_type() is not bool:
-            return on_numbers(t, operator.ne, value, Constant(0))
+    if isinstance(value, IntOrFloat):
+        value = value.as_float()
     if isinstance(value, NumberValue):
-        return value
+        return value if value.python_type() is bool else on_numbers(t, operator.ne, value, Constant(0))
     return Constant(value.truth(t))
 
 
