@@ -99,8 +99,26 @@ def test_break_between(capsys: pytest.CaptureFixture[str]) -> None:
     like_eager(fn)
 
 
+@pytest.mark.parametrize("name", MADE)
+def test_its_truth_is_a_bool(name: str) -> None:
+    like_eager(lambda x: (x, truth := bool(MADE[name](random)), truth + 1, type(truth), F.dropout(x, 0.0, truth)))
+
+
 def test_branch_on_number() -> None:
     like_eager(lambda x: (x + 1 if random.random() < 0.5 else x - 1, random.random()))
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_drawn_once_where_the_graph_writes_an_input_that_autograd_records(name: str) -> None:
+    """A guard asks of all tensors that the graph is given whether autograd refuses to use them, not of numbers."""
+
+    def fn(y: torch.Tensor) -> Any:
+        y.add_(1)
+        return (y.detach(), MADE[name](random)) if MADE[name](random) > 0.5 else y.detach() * MADE[name](random)
+
+    compiled = explorer.compile(fn)
+    expected, found = (observed(lambda x, f=f: f(x.requires_grad_() * 1), lambda f: f) for f in (fn, compiled))
+    assert found == expected
 
 
 def test_error_in_graph() -> None:

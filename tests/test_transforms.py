@@ -9,6 +9,8 @@ from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, j
 from torch.utils._pytree import tree_leaves
 
 import explorer
+from explorer.core.recorder import TOTALS
+from explorer.ir.capture import CompilerBug
 from torch_release import BEFORE_2_13
 
 
@@ -167,3 +169,28 @@ def test_a_pullback_that_is_given_runs_eagerly():
     x = torch.randn(3)
     _, back = vjp(torch.sin, x)
     torch.testing.assert_close(explorer.compile(lambda back, y: back(y)[0] + y)(back, x), x * x.cos() + x)
+
+
+WRITING = {
+    "before grad": lambda x: grad(energy)(x.mul_(2)),
+    "a row before grad": lambda x: torch.func.grad_and_value(energy)(x.unbind(0)[1].fill_(1.5)),
+    "before a pullback": lambda x: torch.func.vjp(torch.sin, x.add_(1))[1](x)[0],
+    "inside vmap": lambda x: vmap(lambda row: row.mul_(2))(x),
+    "inside grad": lambda x: grad(lambda z: energy(z.clone().mul_(2)))(x),
+    "itself": lambda x: vmap(lambda row: row.add_(row[0]))(x),
+}
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad, torch.enable_grad])
+@pytest.mark.parametrize("name", WRITING)
+def test_writes_at_a_level_and_before_it(name, mode):
+    """A tensor of a level has no memory of its own: whether elements that are written share it is asked of the tensor
+    inside."""
+    before = TOTALS[CompilerBug.TOTAL]
+    found = []
+    for run in (WRITING[name], explorer.compile(WRITING[name])):
+        x = torch.arange(6.0).view(2, 3)
+        with mode():
+            found.append((*tree_leaves(run(x)), x))
+    torch.testing.assert_close(*found)
+    assert TOTALS[CompilerBug.TOTAL] == before

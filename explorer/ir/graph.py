@@ -7,7 +7,7 @@ import types
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import sympy
 import torch
@@ -105,6 +105,22 @@ def version(tensor: torch.Tensor) -> int | None:
         return tensor._version
     except RuntimeError:
         return None
+
+
+AnyTensor = TypeVar("AnyTensor", bound=torch.Tensor)
+
+
+def innermost(value: AnyTensor) -> AnyTensor:
+    """The tensor without the levels of torch.func's transforms around it."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(value):
+        value = torch._C._functorch.get_unwrapped(value)  # type: ignore[assignment]
+    return value
+
+
+def storage_of(value: torch.Tensor) -> int:
+    """The identity of the memory that `value` lies in."""
+    identity: int = innermost(value).untyped_storage()._cdata
+    return identity
 
 
 Versions = Iterable[tuple[torch.Tensor, int | None]]

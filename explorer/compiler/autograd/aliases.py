@@ -19,12 +19,12 @@ from torch.utils import _pytree as pytree
 
 from explorer.compiler.autograd import reasons
 from explorer.compiler.autograd.layouts import evaluator, inverse, size_weight, stride_order
-from explorer.compiler.autograd.tape import JointTape, has_memory, root, storage_of
+from explorer.compiler.autograd.tape import JointTape, has_memory, root
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import count
 from explorer.ir import joint
-from explorer.ir.graph import IN_PLACE, Graph, info, set_versions, version
+from explorer.ir.graph import IN_PLACE, Graph, info, set_versions, storage_of, version
 
 aten = torch.ops.aten
 DETACH, DATA, ALIAS = (

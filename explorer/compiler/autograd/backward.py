@@ -221,7 +221,7 @@ class Backward:
 
     def save(self, ctx: Any, inputs: Sequence[Any], values: Sequence[Any]) -> None:
         """`values` are the forward half's outputs."""
-        saved = self._tensors(inputs, values)
+        saved: list[Any] = self._tensors(inputs, values)
         if ctx.packed:
             saved += [inputs[i] for i in self.again.read]
         saved += [values[k] for k in self._watched]
@@ -278,7 +278,7 @@ class Backward:
         return found
 
     def _saved(self, ctx: Any, came: int) -> tuple[Sequence[Any], frozenset[int]]:
-        """What was saved, and at which places something is that was written since and that no tangent of `came` needs."""
+        """What was saved, and the places of what was written since, which no tangent of `came` needs."""
         if not ctx.spent and (ctx.packed or len(self._flowing) == 1):
             return ctx.saved_tensors if self._count or self._watched or ctx.packed else (), frozenset()
         if self.routes.freed(came, ctx.spent):

@@ -19,10 +19,9 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from explorer.compiler.autograd import reasons
-from explorer.compiler.autograd.tape import storage_of
 from explorer.core.origin import Origins, origin, origins, synthetic
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.graph import Graph, computed_from, needed_by
+from explorer.ir.graph import Graph, computed_from, needed_by, storage_of
 from explorer.ir.joint import GradFn, GradFnGraph, Partitioned, Traced
 
 ORIGIN = "origin"

@@ -22,7 +22,7 @@ from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir import joint
-from explorer.ir.graph import DTYPE_OF_NUMBER, Graph, NodeInfo, info, stamp
+from explorer.ir.graph import DTYPE_OF_NUMBER, Graph, NodeInfo, info, stamp, storage_of
 
 
 @contextlib.contextmanager
@@ -255,14 +255,6 @@ class JointTape(TorchDispatchMode):
         given = [part for value in args for part in (value if isinstance(value, (tuple, list)) else (value,))]
         shared = any(isinstance(value, torch.Tensor) and storage_of(value) == storage for value in given)
         return self._record(aten.clone.default, (result,), {}) if shared else result
-
-
-def storage_of(value: torch.Tensor) -> int:
-    """The identity of the memory that `value` lies in, without the levels of torch.func's transforms around it."""
-    while torch._C._functorch.is_functorch_wrapped_tensor(value):
-        value = torch._C._functorch.get_unwrapped(value)
-    identity: int = value.untyped_storage()._cdata
-    return identity
 
 
 def is_plain(value: torch.Tensor) -> bool:

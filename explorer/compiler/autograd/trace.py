@@ -26,11 +26,11 @@ from explorer.compiler.autograd.aliases import AsCaptured, FinalTensor, overlapp
 from explorer.compiler.autograd.decompositions import INEXACT
 from explorer.compiler.autograd.grad_functions import ACCUMULATION, Attribution, record
 from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, laid_out_as, places, same_strides
-from explorer.compiler.autograd.tape import JointTape, has_memory, is_plain, not_functional, root, storage_of
+from explorer.compiler.autograd.tape import JointTape, has_memory, is_plain, not_functional, root
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir import joint
-from explorer.ir.graph import Graph, NodeInfo, info, is_refused, needed_by
+from explorer.ir.graph import Graph, NodeInfo, info, is_refused, needed_by, storage_of
 from explorer.ir.settings import kept
 
 aten = torch.ops.aten

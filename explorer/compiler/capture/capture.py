@@ -208,7 +208,8 @@ def _on_everything(t: Evaluator) -> tuple[ir.Guard, ...]:
         condition = conditions.Equals(refuses_writes(t.tape.reals[source]))
         source = ir.Computed(refuses_writes, (source,))
         found.append(ir.Guard(f"{t.name}.written{number or ''}", source, condition, cause, None, why))
-    others = [source for source in t.tape.reals if source not in recorded]
+    matched = {guard.source for guard in t.guards.values() if isinstance(guard.condition, conditions.TensorMatch)}
+    others = [source for source in t.tape.reals if source in matched and source not in recorded]  # no drawn number
     if recorded and others:
         given = [*recorded, *others]
         condition = conditions.Equals(outdated(len(recorded), *(t.tape.reals[source] for source in given)))

@@ -24,7 +24,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from explorer.ir.graph import aten_operator
+from explorer.ir.graph import aten_operator, innermost, storage_of
 
 MOST = 4096
 """Elements of the arguments and the results up to which sizes and numbers are the given ones. The larger ones of others
@@ -341,11 +341,11 @@ def overlaps(
     if _is_ufunc(target):  # which is done reading when it writes, as in NumPy
         return any(may_fold(output, hint) for output in written)
     pointwise = _is_pointwise(target)
+    written = [*map(innermost, written)]
     if (part := _part_set(target, args)) is not None:
         pointwise, written, tensors = True, [part], [part, *tensors[1:]]
     for output in written:
-        storage = output.untyped_storage()._cdata
-        sharing = [each for each in tensors if each.untyped_storage()._cdata == storage]
+        sharing = [each for each in tensors if storage_of(each) == storage_of(output)]
         others = [each for each in sharing if lies(each) != lies(output)]
         if may_fold(output, hint) or len(sharing) - len(others) > 1 and not pointwise:
             return True
@@ -358,13 +358,12 @@ def fills(target: object, args: Sequence[Any], known: Iterable[object], hint: Hi
     """Whether it gives each place in memory the same number, however often: one that does not lie there itself, in
     memory of which no other tensor with elements that share a place was made. A graph writes a part of such a one into
     a copy of it, where the rest keeps what it had."""
-    memory = [each.untyped_storage()._cdata for each in tensors_in(args)]
+    memory = [*map(storage_of, tensors_in(args))]
     if _name(target) not in ("zero_", "fill_") or len(set(memory)) < len(memory):
         return False
     others = (each for each in known if isinstance(each, FakeTensor) and each.layout is torch.strided)
     return not any(
-        each.untyped_storage()._cdata == memory[0] and lies(each) != lies(args[0]) and may_fold(each, hint)
-        for each in others
+        storage_of(each) == memory[0] and lies(each) != lies(args[0]) and may_fold(each, hint) for each in others
     )
 
 

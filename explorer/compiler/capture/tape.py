@@ -40,10 +40,12 @@ from explorer.ir.graph import (
     Versions,
     as_given,
     info,
+    innermost,
     is_refused,
     restamp,
     set_versions,
     stamp,
+    storage_of,
     version,
 )
 from explorer.ir.sizes import Operation, Relations, computed, is_whole
@@ -252,9 +254,9 @@ class Tape:
 
     def sharing(self, fake: torch.Tensor) -> Iterator[tuple[Source, torch.Tensor, fake_tensor.FakeTensor]]:
         """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
-        storage = fake.untyped_storage()._cdata
+        storage = storage_of(fake)
         for source, known in self.fakes.items():
-            if known.untyped_storage()._cdata == storage:
+            if storage_of(known) == storage:
                 yield source, self.reals[source], known
 
     def _name_symbols(self, source: Source, fake: fake_tensor.FakeTensor) -> None:
@@ -343,7 +345,8 @@ class Tape:
         given = checks.tensors_in((*args, *kwargs.values()))
         if problem := checks.lacks_dimensions(target, given):
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {problem}")
-        tensors = [each for each in given if isinstance(each, fake_tensor.FakeTensor) and each.layout is torch.strided]
+        of_levels = map(innermost, given)
+        tensors = [x for x in of_levels if isinstance(x, fake_tensor.FakeTensor) and x.layout is torch.strided]
         before = [version(each) for each in tensors]
         outs = [
             (each, each.shape, each.layout is torch.strided and checks.may_fold(each, self._hint))
