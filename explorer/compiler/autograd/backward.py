@@ -221,14 +221,15 @@ class Backward:
 
     def save(self, ctx: Any, inputs: Sequence[Any], values: Sequence[Any]) -> None:
         """`values` are the forward half's outputs."""
-        saved: list[Any] = self._tensors(inputs, values)
+        saved = self._tensors(inputs, values)
         if ctx.packed:
             saved += [inputs[i] for i in self.again.read]
         saved += [values[k] for k in self._watched]
         if ctx.packed or len(self._flowing) == 1:
             ctx.save_for_backward(*saved)
         else:  # autograd would look at all of it, for a gradient that needs a part
-            ctx.rest = [(t if k < self._inputs else t.detach(), version(t)) for k, t in enumerate(saved)]
+            tensors = [each for each in saved if isinstance(each, Tensor)]
+            ctx.rest = [(t if k < self._inputs else t.detach(), version(t)) for k, t in enumerate(tensors)]
         ctx.numbers = self._numbers(inputs, values)
         ctx.layouts = [layout.at(values[k]) for layout, k in zip(self._layouts, self._flowing, strict=True)]
         ctx.spent = 0

@@ -209,8 +209,7 @@ def changing_memory(graph: fx.Graph, traced: Traced, sides: Sides) -> set[fx.Nod
     kept = {root(each) for node in checkpointed for each in node.all_input_nodes}
     given = [info(node).value for node in traced.captured.inputs]
     kept.update(placeholders[i] for i, value in enumerate(given) if isinstance(value, torch.nn.Parameter))
-    results: Any = graph.output_node().args[0]
-    made = results[: len(traced.signature.forward_outputs)]
+    made = returned_by(graph)[: len(traced.signature.forward_outputs)]
     tensors = {placeholders[i] for i, value in enumerate(given) if isinstance(value, Tensor)}
     tensors |= {root(node) for node in made if isinstance(node, fx.Node) and root(node).op == "call_function"}
     routes, reading = Routes(traced), reading_tangents(graph, traced, sides)
@@ -238,6 +237,12 @@ def reading_tangents(graph: fx.Graph, traced: Traced, sides: Sides) -> Counter[f
     return reading
 
 
+def returned_by(graph: fx.Graph) -> tuple[Any, ...]:
+    values = graph.output_node().args[0]
+    assert isinstance(values, tuple)
+    return values
+
+
 def copied(graph: fx.Graph, changing: set[fx.Node], kept: Iterable[fx.Node]) -> dict[fx.Node, fx.Node]:
     """The copies that stand in the backward for what is kept in memory that may change."""
     first = next(node for node in graph.nodes if node.op != "placeholder")
@@ -255,7 +260,7 @@ def classify(graph: fx.Graph, traced: Traced) -> Sides:
     placeholders = graph.find_nodes(op="placeholder")
     tangents = [n for n, source in zip(placeholders, signature.inputs, strict=True) if isinstance(source, Tangent)]
     backward = computed_from((node for node in graph.nodes if node.op != "output"), tangents)
-    returned: Any = graph.output_node().args[0]
+    returned = returned_by(graph)
     split = len(signature.forward_outputs)
     effects = [n for n in graph.nodes if must_run(n)]
     forward = needed_by([*returned[:split], *(n for n in effects if n not in backward)])
@@ -271,7 +276,7 @@ def cut(
     graph: fx.Graph, traced: Traced, sides: Sides, changing: set[fx.Node]
 ) -> tuple[list[fx.Node], dict[fx.Node, Why]]:
     """The nodes to keep, in graph order, and why each node of `sides.shared` is kept where it has to be."""
-    returned: Any = graph.output_node().args[0]
+    returned = returned_by(graph)
     results = {n for n in returned if isinstance(n, fx.Node)}
     gradients = set(returned[len(traced.signature.forward_outputs) :])
     placeholders = graph.find_nodes(op="placeholder")
@@ -331,7 +336,7 @@ def build(
 ) -> Partitioned:
     signature = traced.signature
     placeholders = graph.find_nodes(op="placeholder")
-    returned: Any = graph.output_node().args[0]
+    returned = returned_by(graph)
     results, gradients = list(returned[: len(signature.forward_outputs)]), returned[len(signature.forward_outputs) :]
     tensors = [copies.get(n, n) for n in kept if isinstance(info(n).value, Tensor)]
     tensors.sort(key=lambda node: node.op != "placeholder")  # inputs first
