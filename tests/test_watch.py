@@ -931,3 +931,13 @@ def test_a_guard_that_fails_in_older_compiles_alone_caused_no_recompile() -> Non
     third, fourth = [row.changes for row in log.record.data.history if row.made][2:]
     assert [each.failure for each in third] == ["grad mode is off, expected on"]
     assert [each.failure for each in fourth] == ["x.dtype is float64, expected float32"]
+
+
+def test_a_size_that_changes_and_then_is_one_has_the_advice_for_both() -> None:
+    call = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
+    with explorer.watch() as log:
+        for size in (4, 5, 1):
+            call(torch.ones(size))
+    (failed,) = log.record.recompiles
+    assert failed.times == 2 and failed.values == ("4", "5", "1")
+    assert "mark_dynamic(x, 0)" in failed.stops and "sizes 0 and 1 are always specialised" in failed.stops

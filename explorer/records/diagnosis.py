@@ -101,10 +101,11 @@ def _failed(
     told = fact(last, guard)
     if guard is not None and told is not None:
         words = _asked(names(guard.source), told["what"] or "") if told["what"] or len(values) > 2 else guard.words
-    made = known.get(failures[-1][0].id)
-    advice = stops(guard_of(failures[0][1], known), last, made)
+    first = guard_of(failures[0][1], known)
+    advice = dict.fromkeys(stops(first, each, known.get(compile.id)) for compile, each in failures)
+    advised = "; ".join(filter(None, advice))
     return data.FailedGuardData(
-        title, last.expression, len(causes), values, advice, last.of, last.guard, causes, span, words
+        title, last.expression, len(causes), values, advised, last.of, last.guard, causes, span, words
     )
 
 
