@@ -48,13 +48,13 @@ def compile(
 ) -> object:
     """Compile a function, method or module; use it as `torch.compile` is used, also as a decorator.
 
-    `fullgraph`: raise instead of breaking the graph. `dynamic`: None makes a size symbolic once it was seen to change,
-    True from the start, False never. `backend`: "explorer", "eager", the name of one of torch's backends, or a
+    `fullgraph`: raise instead of breaking the graph. `dynamic`: None makes a size symbolic once it has changed, True
+    from the start, False never. `backend`: "explorer", "eager", the name of one of torch's backends, or a
     callable that takes (fx.GraphModule, example inputs). `target`: "cpu", "cuda:sm_90", "hip:gfx942", ...; by default
     that of the tensors. `options`: other fields of `explorer.Config` by name.
 
-    Whatever cannot be compiled runs eagerly; what another backend raises comes as `BackendFailed`. Raises ValueError
-    for a backend, option or target that does not exist.
+    Code that cannot be compiled runs eagerly; an error of another backend is raised as `BackendFailed`. Raises
+    ValueError for a backend, option or target that does not exist.
     """
     config = configure(fullgraph=fullgraph, dynamic=dynamic, backend=backend, target=target, options=options)
     return compiled(fn, config)
@@ -92,26 +92,26 @@ def explore(
 ) -> Callable[..., Record]:
     """A function that takes `fn`'s arguments, compiles and runs `fn`, and returns the Record.
 
-    `leave` is what exploring leaves behind: "called", what one eager call of `fn` does, or "unchanged", nothing. What
-    a call reaches (arguments, closures, globals, modules, optimizers, gradients, random generators, ...) is put back
-    after every other call, and what it prints is held back. Where that cannot be, as for files and generators, `fn` is
-    called once, and what was captured is compared and timed without it; the record's notes say so.
+    `leave` is the state of the program afterwards: "called", as one eager call of `fn` leaves it, or "unchanged", as
+    before. All that a call reaches (arguments, closures, globals, modules, optimizers, gradients, random generators,
+    ...) is restored after every further call, and what these calls print is discarded. If that is not possible, as for
+    files and generators, `fn` is called once, and the captured graphs are compared and timed without it;
+    `record.notes` says so.
 
-    `engine`: "explorer" is this package's compiler, "stock" is torch.compile, watched and otherwise as it is, "both"
-    puts the two side by side in one record and times them in one run. `stock` are arguments of torch.compile (mode,
-    options, backend, ...); `dynamic` and `fullgraph` go to it too. A function that is compiled already keeps its own.
+    `engine`: "explorer" is this package's compiler, "stock" is torch.compile, which is only recorded, "both" shows the
+    two side by side in one record and times them in one run. `stock` are arguments of torch.compile (mode, options,
+    backend, ...); `dynamic` and `fullgraph` are passed to it too. A function that is already compiled keeps its own.
 
-    `grad`: also run the backward of the (summed, where not a single number) output; by default where something
-    requires grad. `time`: time ours and eager in turn, for about a
-    second each or as many seconds as it says. `target`: generate code for that machine; where it is not this
-    one the code is compiled and shown but never run (stock's is Triton code, chosen as for a CPU). `passes`: FX passes
-    (GraphModule -> GraphModule or None) over each captured graph. `fixes`: where a rewrite of a branch mends a graph
-    break, or a setting of torch one of stock's, compile and run with it too, and say what came of it. `values`: compile
-    and run once more, kernel by kernel, and record what each writes beside what eager computes. `on_stage` is called
-    after each stage.
+    `grad`: also run the backward of the output (of its sum if it is not a single number); by default if something
+    requires grad. `time`: how many seconds each engine is timed, in turn with the others; True is about one. `target`:
+    generate code for that machine. If it is not this one, the code is compiled and shown but not run (stock's is Triton
+    code, generated with heuristics for a CPU). `passes`: FX passes (GraphModule -> GraphModule or None) over each
+    captured graph. `fixes`: if rewriting a branch removes a graph break, or a setting of torch removes one of stock's,
+    also compile and run with that fix, and record the result. `values`: compile and run once more, kernel by kernel,
+    and record what each kernel writes beside what eager computes. `on_stage` is called after each stage.
 
-    A failed compile does not raise: the record says what failed. An exception of `fn` itself propagates, with what was
-    recorded by then as its attribute `explored`. Raises RuntimeError inside of a function that is being explored.
+    A failed compile raises no error: the record says what failed. An exception that `fn` raises propagates, with the
+    record so far in its attribute `explored`. Raises RuntimeError inside a function that is being explored.
     """
     if engine not in ENGINES:
         raise ValueError(f"no engine {engine!r}; expected one of {', '.join(map(repr, ENGINES))}")
@@ -162,7 +162,7 @@ def explore(
 
 
 def counters() -> dict[str, int]:
-    """Totals of this process, recorded or not: "compiles", "breaks", "frames run eagerly", "builds failed", "compiler
-    bugs", "graphs that raised"; and calls by where they run: "calls: kernel", "calls: extern", "calls: view",
-    "calls: fallback"."""
+    """Totals of this process, also of compiles that are not recorded: "compiles", "breaks", "frames run eagerly",
+    "builds failed", "compiler bugs", "graphs that raised"; and calls by where they run: "calls: kernel", "calls:
+    extern", "calls: view", "calls: fallback"."""
     return dict(TOTALS)

@@ -21,11 +21,11 @@ class Config:
     """What a compile may depend on besides its input.
 
     `target`: None is the machine of the graph's tensors.
-    `dynamic`: None makes a size dynamic once it was seen to change, True from the start, False never.
-    `capture_scalar_outputs`: numbers that are read from tensors stay in the graph, as symbols; so do, with
-    `capture_dynamic_output_shape_ops`, sizes that depend on values. None does so with `fullgraph`, or where
-    torch._dynamo.config asks for it.
-    `rules`: a person's own rules over the built-in ones, as `explorer.workbench` gives them.
+    `dynamic`: None makes a size dynamic once it has changed, True from the start, False never.
+    `capture_scalar_outputs`: numbers that are read from tensors stay in the graph, as symbols;
+    `capture_dynamic_output_shape_ops`: so do sizes that depend on values. None is True with `fullgraph` or if set so in
+    torch._dynamo.config.
+    `rules`: a user's rules, which override the built-in ones (`explorer.workbench`).
     `passes`: the user's FX passes over the captured graph, each a stage of its own.
     `edit`: what `Record.edit` changes.
     """

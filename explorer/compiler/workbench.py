@@ -40,7 +40,7 @@ def workbench(
     keep: Own | None = None,
     reuse: Own | None = None,
 ) -> Iterator[Rules]:
-    """Inside the block, in this thread and context, compile with these rules over the built-in ones. Blocks nest.
+    """Inside the block, in this thread and context, these rules override the built-in ones. Blocks nest.
 
     `opcodes`: by normalised instruction, rule(tracer, frame, instruction). `decompositions`: by ATen overload, a
     function with the operator's arguments. `lowerings`: by ATen overload, rule(lower, out, *arguments); an operator

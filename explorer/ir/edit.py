@@ -16,7 +16,7 @@ from typing import Any
 
 
 class EditRefused(ValueError):
-    """An edit that cannot be compiled; the message says why, in one line."""
+    """An edit that cannot be compiled; the message says why."""
 
 
 DEFINITION = ast.FunctionDef | ast.AsyncFunctionDef

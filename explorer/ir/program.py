@@ -60,9 +60,9 @@ Language = Literal["cpp", "triton"]
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """How generated code is built and run. `cpp_flags` are the compiler's optimisation flags; `cache_dir` is where
-    built kernels are kept (None: the user's own cache folder), `cache_bytes` how many of them; `threads` of CPU code,
-    None for torch.get_num_threads() at call time."""
+    """How generated code is built and run. `cpp_flags`: optimisation flags of the compiler. `cache_dir`: the folder of
+    built kernels (None: the user's cache folder); `cache_bytes`: its maximum size. `threads`: of CPU code (None:
+    torch.get_num_threads() at call time)."""
 
     cpp_flags: tuple[str, ...] = ("-O3", "-march=native")
     cache_dir: Path | None = None

@@ -1073,7 +1073,7 @@ class RecordData(Data, frozen=True):
     notes: Annotated[tuple[str, ...], at_most(200)] = ()
     """What was left out, and why: one sentence each."""
     attempts: Annotated[tuple[CompileData, ...], at_most(300)] = ()
-    """Compiles of what was tried to mend graph breaks: nothing of them is a fact about the program."""
+    """Compiles with attempted fixes of graph breaks: they say nothing about the program itself."""
     meanings: dict[str, str] = {}
     """What the instructions (by name) and the operators (by target) in it do, in a few words, where that is known."""
     mnemonics: dict[str, MnemonicData] = {}

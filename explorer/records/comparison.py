@@ -27,7 +27,7 @@ from explorer.show.view.size_limit import truncated
 
 
 class Compared:
-    """One program through several capture methods. Holds no live object: what it shows is in `data`."""
+    """One program captured with several methods. Holds no live object: all of it is in `data`."""
 
     def __init__(self, data: MethodsData) -> None:
         self.data = data
@@ -134,12 +134,12 @@ def compare(
     name: str | None = None,
     tell: Callable[[str], None] = lambda method: None,
 ) -> Callable[..., Compared]:
-    """A function that takes `fn`'s arguments, captures the call in every way there is, runs what was captured on other
-    inputs, and says beside eager whether each is right, wrong or refused.
+    """A function that takes `fn`'s arguments, captures the call with several methods, runs each captured program on
+    other inputs, and compares with eager: each is right, wrong or refused.
 
-    `methods`: some by name, all by default; `backends`: also `torch.compile` with these (see `backends`).
-    `others`: further calls by name, as tuples of arguments. `tell` hears the name of each method as it begins. Raises
-    ValueError for a method or backend that does not exist; what `fn` raises on the call itself propagates.
+    `methods`: their names, by default all; `backends`: also `torch.compile` with these (see `backends`). `others`:
+    further calls by name, as tuples of arguments. `tell` is called with the name of each method before it starts.
+    Raises ValueError for a method or backend that does not exist; an exception of `fn` on the call propagates.
     """
     wanted = chosen(methods, backends)
 

@@ -302,7 +302,7 @@ def beside(theirs: StockRun, first: Observed | CompileRaised | None, captured: C
     ours = first if isinstance(first, Observed) else None
     progress.on_phase("comparing with eager")
     notes: list[str] = []
-    mended: list[FixAttempt] = []
+    fixed: list[FixAttempt] = []
     compared, outcome, timed, contestant = theirs.trial, theirs.outcome, theirs.trial, theirs.contestant
     if captured is not None:
         timed = captured.trial()
@@ -361,7 +361,7 @@ def beside(theirs: StockRun, first: Observed | CompileRaised | None, captured: C
         notes.append(NO_FIX)
     tried = attempts(theirs) if asked.fixes and not called_once else []
     if asked.fixes and not called_once and ours is not None:
-        own, mended = with_fixes(own, ours.trial, asked)
+        own, fixed = with_fixes(own, ours.trial, asked)
     seen = with_live_bytes(theirs.compiles(seconds), memory)
     seen = with_assembly(seen, theirs.observation.modules())
     compiles = with_guard_costs((*own, *with_outcomes(seen, tried)), guards)
@@ -374,7 +374,7 @@ def beside(theirs: StockRun, first: Observed | CompileRaised | None, captured: C
     made = msgspec.structs.replace(
         made,
         error=theirs.failure or (str(first) if isinstance(first, CompileRaised) else ""),
-        attempts=tuple(compile for each in (*tried, *mended) for compile in each.compiles),
+        attempts=tuple(compile for each in (*tried, *fixed) for compile in each.compiles),
         notes=(*made.notes, *dict.fromkeys(notes)),
     )
     called = theirs.trial if ours is None else ours.trial
@@ -464,9 +464,9 @@ class Observed:
             if self.asked.fixes and isinstance(self.trial, (Once, GraphTrial)):
                 made = msgspec.structs.replace(made, notes=(*made.notes, NO_FIX))
             elif self.asked.fixes:
-                mended, tried = with_fixes(made.compiles, self.trial, self.asked)
+                fixed, tried = with_fixes(made.compiles, self.trial, self.asked)
                 again = tuple(compile for each in tried for compile in each.compiles)
-                made = msgspec.structs.replace(made, compiles=mended, attempts=again)
+                made = msgspec.structs.replace(made, compiles=fixed, attempts=again)
             made = with_rewrites(made, self.trial.fn, self.trial.given)
         compiles = with_written(made.compiles, self.written)
         made = msgspec.structs.replace(made, compiles=compiles, notes=(*made.notes, *self.notes))
@@ -501,13 +501,13 @@ def with_written(compiles: tuple[data.CompileData, ...], written: Written) -> tu
 def with_rewrites(record: data.RecordData, fn: Callable[..., object], given: Sequence[object]) -> data.RecordData:
     """The record with what could be written in the place of branches that break a graph, of ours and stock alike."""
 
-    def mended(each: data.BreakData) -> data.BreakData:
+    def fixed(each: data.BreakData) -> data.BreakData:
         if each.span is None or (each.why.code != DATA_DEPENDENT_BRANCH and each.why.title != BRANCHING):
             return each
         found = suggested(fn, each.span.file, each.span.line, given)
         return msgspec.structs.replace(each, rewrite=found.diff, cell=found.cell)
 
-    compiles = (msgspec.structs.replace(c, breaks=tuple(map(mended, c.breaks))) for c in record.compiles)
+    compiles = (msgspec.structs.replace(c, breaks=tuple(map(fixed, c.breaks))) for c in record.compiles)
     return msgspec.structs.replace(record, compiles=tuple(compiles))
 
 

@@ -23,7 +23,7 @@ RECORDS = (".json", ".json.gz")
 
 
 class Ranks:
-    """The records of one job by rank. Holds no live object: what it shows is in `data`."""
+    """The records of one job by rank. Holds no live object: all of it is in `data`."""
 
     def __init__(self, data: RanksData) -> None:
         self.data = data

@@ -76,7 +76,7 @@ class Explored(Protocol):
 
 
 class RecordError(ValueError):
-    """A file is not a record, or not one that this version reads."""
+    """A file that is no record, or one that this version cannot read."""
 
 
 class Listing(Sequence[T], Generic[T]):
@@ -117,9 +117,9 @@ class PrintedCoverage(data.CoverageData, frozen=True):
 
 
 class Record:
-    """One exploration: what it shows is in `data`. `live` names the widget, if there is one, through which a page can
-    ask the kernel for more; `bisect` gives, by engine, what runs the explored call once more, where that is there.
-    It is not `whole` while the exploration goes on."""
+    """The result of one exploration; all of it is in `data`. `live` names the widget, if there is one, through which a
+    page asks the Jupyter kernel for more; `bisect` has, by engine, a function that runs the explored call once more.
+    `whole` is False while the exploration is running."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Record:
         return made
 
     def having(self, **found: object) -> Record:
-        """The same record with what was found later, by the field of its data."""
+        """The same record with some fields of its data replaced."""
         made = Record(msgspec.structs.replace(self.data, **found), self.live, self._bisect)
         made.explored = self.explored
         return made
@@ -159,8 +159,8 @@ class Record:
 
     @property
     def functions(self) -> Listing[data.FunctionCostData]:
-        """Which functions of the program the time of capture went to, dearest first, and layers that are captured many
-        times alike, for which compiling the layer instead of the model is known to help."""
+        """Functions of the program by the time that their capture took, longest first; and layers that are captured
+        many times in the same way: compiling such a layer instead of the model saves time."""
         found = [each for compile in self.data.compiles for each in compile.functions]
         return Listing(found, (line for compile in self.data.compiles for line in compile_time.lines(compile)))
 
@@ -172,17 +172,17 @@ class Record:
 
     @property
     def guards(self) -> Listing[data.GuardData]:
-        """The guards of the compiled code, those on the program's own values first; behind them what they cost a call,
-        source by source, where calls were timed (`CompileData.guard_costs`)."""
+        """The guards of the compiled code, those on the program's own values first; then, if calls were timed, the time
+        that a call takes to check them, by source (`CompileData.guard_costs`)."""
         found = [guard for compile in self.data.compiles for guard in compile.guards]
         costs = answers.guard_costs(self.data.compiles)
         return Listing(found, (*text.guard_lines(found, file_names(self.data)), *costs))
 
     @property
     def caches(self) -> Listing[data.CacheKeyData]:
-        """What caches answered: hit, miss or bypassed, and on a miss the parts of the key that differ from the nearest
-        key before it; and which kernels were found built. Stock's caches are asked where a program is watched
-        (`explorer.watch`): an exploration passes them by."""
+        """Cache lookups: hit, miss or bypassed, and for a miss the parts of the key that differ from the most similar
+        earlier key; and which kernels were already built. Stock's caches are used only in watched programs
+        (`explorer.watch`): an exploration bypasses them."""
         found = (key for compile in self.data.compiles for key in compile.cache_keys)
         return Listing(found, caches.lines(self.data.compiles))
 
@@ -194,29 +194,29 @@ class Record:
 
     @property
     def steps(self) -> Listing[Steps]:
-        """The steps of capture, one entry per compile that has some. `find` takes a query, such as `guard:` or
-        `line:12 depth>1`, `move` goes on from a step in both directions, and `text` prints one."""
+        """The steps of capture, one entry per compile that has any. `find` takes a query, such as `guard:` or
+        `line:12 depth>1`, `move` steps forwards or backwards, and `text` prints a step."""
         found = of_record(self.data)
         return Listing(found, (each.summary() for each in found))
 
     @property
     def values(self) -> Listing[Values]:
-        """What each kernel wrote in one call beside what eager computes, one entry per half, where it was explored with
-        `values=True` or differed. `find("nan:")` and `find("differs:")` say where; `move`, `text` as for steps."""
+        """What each kernel wrote in one call, beside what eager computes, one entry per half: recorded with
+        `values=True`, or if results differ. `find("nan:")` and `find("differs:")`; `move`, `text` as for steps."""
         found = values_of(self.data)
         return Listing(found, (each.whole() for each in found))
 
     @property
     def rewrites(self) -> Listing[Rewrites]:
-        """What the passes over the graph replaced, one rewrite at a time, and what lowering made of each node; one
-        entry per compile. `find("pass:casts")` says where; `move`, `text` as for steps."""
+        """What the passes over the graph replaced, one rewrite at a time, and the loops that lowering made of
+        each node; one entry per compile. `find("pass:casts")`; `move`, `text` as for steps."""
         found = rewrites_of(self.data)
         return Listing(found, (each.whole() for each in found))
 
     @property
     def tries(self) -> Listing[Tries]:
-        """What fusion tried, in that order, one entry per half. `find("refused:")` says where; `move`, `text` as for
-        steps: a text has the kernels by then."""
+        """The fusions that were tried, in order, one entry per half. `find("refused:")`; `move`, `text` as for steps: a
+        text also shows the kernels at that step."""
         found = tries_of(self.data)
         return Listing(found, (each.whole() for each in found))
 
@@ -257,30 +257,30 @@ class Record:
 
     @property
     def memory(self) -> Listing[data.MemoryData]:
-        """The measured peak of a call beside eager's, what is alive at the planned peak of each half, and what is kept
-        for the backward, by line and module of the program, which recomputing would save."""
+        """The measured peak of a call beside eager's, what is alive at the planned peak of each half, and what is
+        saved for the backward by line and module of the program: recomputing it would free that memory."""
         found = (half.memory for compile in self.data.compiles for half in compile.halves if half.memory is not None)
         return Listing(found, memory.lines(self.data))
 
     @property
     def collectives(self) -> Listing[distributed.Collective]:
-        """The collectives that compiled code calls: their processes, the line, what runs until each is waited for. And
-        where DDPOptimizer split a graph, with the parameters of each part."""
+        """The collectives that compiled code calls: the process group, the line, and what runs before each is waited
+        for; and where DDPOptimizer split a graph, with the parameters of each part."""
         names = file_names(self.data)
         found = (each for compile in self.data.compiles for each in distributed.collectives(compile, names))
         return Listing(found, distributed.lines(self.data))
 
     @property
     def cudagraphs(self) -> Listing[data.EventData]:
-        """Whether compiled graphs are replayed as CUDA graphs: why not, which parts of a schedule cannot be, and in a
-        watched program each recording and why it was recorded again."""
+        """Whether compiled graphs are replayed as CUDA graphs; if not, why, and which parts of a schedule cannot be;
+        and in a watched program each recording, with the reason if it was recorded again."""
         found = (e for compile in self.data.compiles for e in compile.events if e.kind.startswith("Cudagraph"))
         return Listing(found, cudagraphs.lines(self.data))
 
     @property
     def hints(self) -> Listing[data.EventData]:
-        """What torch says could be faster, its log artifact perf_hints: operators that Inductor generates no code for,
-        tilings that may be slow."""
+        """Hints of torch's log artifact perf_hints: operators that Inductor generates no code for, tilings that may be
+        slow."""
         found = (e for compile in self.data.compiles for e in compile.events if e.kind == "PerformanceHint")
         return Listing(found, hints.lines(self.data))
 
@@ -310,8 +310,8 @@ class Record:
 
     @property
     def machine(self) -> Listing[data.KernelData]:
-        """What compilers below say of each kernel: which loops were made of vectors and why others were not; of a GPU
-        its registers, spills, shared memory and occupancy."""
+        """What the C++ or Triton compiler reports for each kernel: which loops were vectorised, and why others were
+        not; for a GPU the registers, spills, shared memory and occupancy."""
         return Listing(self.kernels, machine.lines(self.data))
 
     def assembly(self, kernel: str = "", compile: str = "", *, syntax: str = "att", explain: bool = False) -> str:
@@ -325,8 +325,8 @@ class Record:
         return "\n".join(machine.assembly(found, self.data.mnemonics, syntax=syntax, explain=explain))
 
     def throughput(self, kernel: str = "", compile: str = "") -> str:
-        """Cycles that a turn of each innermost loop of a kernel takes, as llvm-mca predicts them; a line that says so
-        where it is not installed. Raises ValueError for a kernel that the record lacks."""
+        """The cycles that one iteration of each innermost loop of a kernel takes, predicted by llvm-mca; a line that
+        says so if that is not installed. Raises ValueError for a kernel that is not in the record."""
         throughput = import_module("explorer.records.throughput")  # it imports torch
         return "\n".join(throughput.lines(self._kernel(kernel, compile)))
 
@@ -341,14 +341,14 @@ class Record:
 
     @property
     def timing(self) -> data.TimingData | None:
-        """What a call takes, in eager and compiled, and how far their results differ; None where neither is known."""
+        """The time of a call, eager and compiled, and how far the results differ; None if neither is known."""
         timing = self.data.timing
         return None if timing is None else PrintedTiming(**msgspec.structs.asdict(timing))
 
     @property
     def launches(self) -> Listing[data.LaunchData]:
         """One call of each engine on the CPU: when each kernel and library call began and how long it took. Printed, it
-        says where the time went that none of them took."""
+        also lists the gaps between them."""
         contestants = self.data.timing.contestants if self.data.timing is not None else ()
         found = (launch for each in contestants if each.call is not None for launch in each.call.launches)
         return Listing(found, trace.gaps(self.data))
@@ -388,14 +388,14 @@ class Record:
         run: bool = False,
         **options: object,
     ) -> Record:
-        """The record of the same call with changes, compiled and, unless `run`, without calling anything of the
-        program. Each edit starts from the program as it was explored; `record.diff` compares the two.
+        """The record of the same call, compiled with changes. The program runs only with `run`. Each edit starts from
+        the program as it was explored; `record.diff` compares the two.
 
         `source`: the changed text of one function that was compiled, with the same parameters, default values and
-        decorators. `function`: its name, where more than one have it ("Block.forward"). `forbid`: pairs of operations
-        that are not to be fused, such as ("buf1", "buf2"). `without`: clean-up passes that are left out ("casts").
-        `options`: `dynamic`, `fuse`, `target` and other fields of `explorer.Config`. `run`: run it too, compared with
-        eager and timed.
+        decorators. `function`: its qualified name if several have the same name ("Block.forward"). `forbid`: pairs of
+        operations that must not be fused, such as ("buf1", "buf2"). `without`: clean-up passes that are left out
+        ("casts"). `options`: `dynamic`, `fuse`, `target` and other fields of `explorer.Config`. `run`: also run it,
+        compare it with eager and time it.
 
         Raises explorer.EditRefused (a ValueError) with a line that says why: the source is not Python, the program
         would raise, an option does not exist. Raises RuntimeError for a record that was loaded from a file."""
@@ -407,10 +407,10 @@ class Record:
         return made
 
     def link(self, pane: str, compile: str = "", stage: str = "", element: str = "") -> str:
-        """The end of an address that opens the record there: behind the address of a page written by `to_html`, or of
-        JupyterLab with the record's file or notebook. `element` is an id of the compile (a guard's, a kernel's,
-        "f0@12"), "FILE:LINE", or in a pane that is stepped through a step, such as "step31" ("HALF.step31" in a pane
-        that is about one half of the compile).
+        """The fragment of a link to a place in the record: append it to the address of a page written by `to_html`, or
+        of JupyterLab with the record's file or notebook. `element` is an id of the compile (a guard's, a kernel's,
+        "f0@12"), "FILE:LINE", or, in a pane that can be stepped through, a step such as "step31" ("HALF.step31" if the
+        pane shows one half of the compile).
 
         Raises ValueError for a compile or stage that the record lacks."""
         compiles = {each.id: each for each in self.data.compiles}
@@ -422,18 +422,18 @@ class Record:
         return "#" + "/".join(urllib.parse.quote(part, safe="") for part in parts)
 
     def repro(self, what: str = "", compile: str = "") -> str:
-        """A Python file that runs with torch alone: of `what`, the id of a kernel ("k0") or of a stage that made a
-        graph ("f0/2"); by default of the first graph that was captured. `compile` tells equal ids of several apart.
-        Nothing of the record is run to make it; what it holds is checked and quoted, as records come from strangers.
+        """A Python file that runs `what` with torch alone: a kernel, by its id ("k0"), or the graph of a stage
+        ("f0/2"); by default the first captured graph. `compile` selects the compile if several have that id. Making the
+        file runs nothing of the record; its texts are checked and quoted, since a record may be untrusted.
 
         Raises ValueError for an id that the record lacks, and explorer.records.repro.program.CannotReproduce (a
-        ValueError) with what of it cannot be written."""
+        ValueError) with the part that cannot be written."""
         text: str = import_module("explorer.records.repro").of(self.data, what, compile)  # it imports torch
         return text
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the record as JSON, compressed where the name ends in .gz. The file appears whole or not at all, a full
-        disk included. Raises ValueError for the name of a page, OSError naming the path."""
+        """Write the record as JSON, compressed where the name ends in .gz. The file is written completely or not
+        at all, also if the disk is full. Raises ValueError for the name of a page, OSError naming the path."""
         return write_json(Path(path), self.data)
 
     @classmethod
@@ -445,8 +445,8 @@ class Record:
 
     def trace(self, path: str | os.PathLike[str]) -> Path:
         """Write a trace that Perfetto and Chrome's trace viewer open: the compile stage by stage, as measured, and one
-        call of each engine with its kernels and library calls in order, each with the lines of the program that it is
-        for. On a CPU that call is shown as it ran, with the gaps between them; on a GPU they stand end to end by their
+        call of each engine with its kernels and library calls in order, each with its lines of the
+        program. On a CPU the call is shown as it ran, with gaps; on a GPU the kernels are shown end to end, by their
         median times. Raises OSError naming the path."""
         target = Path(path)
         write_whole(target, trace.chrome_trace(self.data).encode())
@@ -459,7 +459,7 @@ class Record:
         return target
 
     def diff(self, other: Record) -> Difference:
-        """Stage by stage, from this record to `other`."""
+        """The differences of each stage, from this record to `other`."""
         return Difference.between(self.data, other.data)
 
     def __repr__(self) -> str:
@@ -651,7 +651,7 @@ def _schedule_text(half: data.HalfData, compile: data.CompileData) -> str:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two records compared: for each stage that both or one of them have, the unified diff of its texts."""
+    """Two records compared: for each stage of either, the unified diff of its texts."""
 
     records: data.DiffData
     stages: tuple[tuple[str, tuple[str, ...]], ...]

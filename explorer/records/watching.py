@@ -64,11 +64,11 @@ class LiveView(Protocol):
 
 
 class Watch:
-    """A context manager. Inside it the program runs as it would without; `record` is what was seen so far, and
-    printing the watch answers what was compiled, how often and why again, what failed, and what ran eagerly.
+    """A context manager that records while the program runs unchanged. `record` is the record so far; printing the
+    watch lists what was compiled, recompiles with their causes, errors, and what ran eagerly.
 
-    A watch sees all threads. Only one goes on at a time; an exploration inside it is not part of it. What it saw of
-    stock is put into words when the record is first asked for; until then it keeps the captured graphs alive.
+    A watch records all threads. Only one can be active; explorations inside it are not part of it. Stock's compiles are
+    converted when the record is first read; until then the captured graphs are kept alive.
     """
 
     def __init__(self, title: str = "", view: LiveView | None = None) -> None:
@@ -190,15 +190,15 @@ class Watch:
 
 
 def watch(title: str = "", *, live: bool | None = None) -> Watch:
-    """Watch a program as it is: `with explorer.watch() as log:` records every compile by explorer.compile and
-    torch.compile inside the block, in all threads, and runs nothing twice. `print(log)` sums up: compiles, recompiles
-    with the guard that failed and its values, graph breaks, errors, what ran eagerly, cache hits, time of the calls.
-    `log.record` is a record as any other, during the block as after it: to be saved, compared, turned into a page.
+    """Record an unmodified program: `with explorer.watch() as log:` records every compile by explorer.compile and
+    torch.compile inside the block, in all threads, and runs nothing twice. `print(log)` prints a summary: compiles,
+    recompiles with the guard that failed and its values, graph breaks, errors, what ran eagerly, cache hits, call
+    times. `log.record` is a record like any other, during and after the block: it can be saved, compared or written as
+    a page.
 
-    `live`: show it in the notebook while it goes on; by default where there is one. `title` names the record.
+    `live`: show the record in the notebook while the block runs; by default in a notebook. `title` names the record.
 
-    Raises RuntimeError where a watch is going on already.
-    """
+    Raises RuntimeError if another watch is active. """
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if live is None:

@@ -27,7 +27,8 @@ ALIASED_MUTATION = reason(
 OUT_DTYPE = reason(
     "autograd.out_dtype",
     "out= has a different dtype than the result",
-    "Some operators convert the result to that dtype and others raise an error; only running the operator tells.",
+    "Some operators convert the result to that dtype, and others raise an error; which of them is known "
+    "only at run time.",
     "Give out= the dtype of the result.",
 )
 OVERLAPPING_WRITE = reason(
@@ -60,7 +61,8 @@ RESIZED = reason(
 DRAW_ORDER = reason(
     "autograd.draw_order",
     "normal_() writes a view with gaps",
-    "On a CPU eager draws other numbers into memory with gaps than into dense memory, which a functional graph draws.",
+    "On a CPU, eager draws different numbers for a tensor with gaps in memory than for a dense one, as a "
+    "functional graph would make.",
     "Draw a new tensor, as with torch.randn, and copy it into the view.",
 )
 STORAGE_WRITE = reason(
@@ -204,6 +206,7 @@ YOUR_PASS = reason(
 CHECKS_VALUES = reason(
     "autograd.checks_values",
     "a backward that checks its values",
-    "The backward of complex eigenvectors raises where the result depends on their phase, which only values tell.",
+    "The backward of complex eigenvectors raises an error if the result depends on their phase, which "
+    "only values show.",
     "Call it outside of the compiled function, or under torch.no_grad().",
 )

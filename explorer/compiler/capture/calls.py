@@ -70,8 +70,8 @@ PURE_BUILTINS = frozenset(
 def optrees() -> dict[Any, types.FunctionType]:
     """What torch has in Python for functions of optree, which are in C++: trees are taken apart while tracing."""
     in_python = importlib.import_module(OPTREE)
-    mended = [each for each in vars(in_python).values() if hasattr(each, "__torch_dynamo_polyfill__")]
-    return {each.__torch_dynamo_original__: each.__torch_dynamo_polyfill__ for each in mended}
+    mapped = [each for each in vars(in_python).values() if hasattr(each, "__torch_dynamo_polyfill__")]
+    return {each.__torch_dynamo_original__: each.__torch_dynamo_polyfill__ for each in mapped}
 
 
 def _is_installed(function: object) -> bool:

@@ -43,7 +43,7 @@ HIGHER_ORDER = reason(
 CUSTOM_FUNCTION = reason(
     "break.custom_function",
     "a torch.autograd.Function that reads or changes state",
-    "Its methods run as one node of the graph; what they read has to be guarded, and what they change would be lost.",
+    "Its methods run as one node of the graph. What they read has to be guarded, and what they change would be lost.",
     "Pass what it reads to apply as an argument.",
 )
 ITEM = reason(
@@ -141,7 +141,7 @@ INLINE_DEPTH = reason(
 STEPS = reason(
     "frame.too_long",
     "the function takes too many steps to trace",
-    "Loops are unrolled while tracing, and this one is too long to unroll.",
+    "Loops are unrolled while tracing, and this one is too long.",
     "Vectorise the loop, or keep it outside the compiled function.",
 )
 AUTOGRAD_CALL = reason(
@@ -153,7 +153,8 @@ AUTOGRAD_CALL = reason(
 GRADIENT_INSIDE = reason(
     "break.gradient_inside",
     "a gradient of a tensor that the same graph makes and uses",
-    "A compiled graph is one node of autograd's graph: it has no gradients for what lies inside. It runs eagerly.",
+    "A compiled graph is one node of autograd's graph and has no gradients for tensors inside it, so the "
+    "call runs eagerly.",
     "Compute the tensor and what is made of it in two compiled functions, or leave the gradient to torch.func.",
 )
 FRAME_KIND = reason(

@@ -26,7 +26,8 @@ COMPILER_FAILED = reason(
 COMPILER_HUNG = reason(
     "runtime.compiler_hung",
     "the C++ compiler did not end",
-    "The compiler, or a wrapper around it, was stopped after its time limit, and this process does not start it again.",
+    "The compiler, or a wrapper around it, exceeded its time limit and was stopped. This process does "
+    "not start it again.",
     "Run the compiler by hand; where CXX names a wrapper (ccache, distcc), name the compiler itself.",
 )
 CACHE_UNUSABLE = reason(

@@ -166,7 +166,7 @@ def closest_pair(a: Group, b: Group, links: Sequence[Link]) -> tuple[str, str]:
 
 
 def _hazard(a: Group, b: Group, links: Sequence[Link], facts: Facts) -> Why | None:
-    """What no choice of axes can mend: positions that only the data tell, and memory updated under another name."""
+    """What no choice of axes can change: positions that only the data tell, and memory updated under another name."""
     for link in links:
         if link.needed:
             writer, reader = (link.a, link.b) if link.a.written else (link.b, link.a)

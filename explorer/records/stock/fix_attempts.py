@@ -82,7 +82,7 @@ def by_stock(trial: Trial, ids: str) -> Ran:
 
 
 def attempts(run: StockRun) -> list[FixAttempt]:
-    """One for each setting that may mend a break of `run`, and one for each function whose branches may be
+    """One for each setting that may remove a break of `run`, and one for each function whose branches may be
     rewritten."""
     compiles = run.observation.compiles
     before = frozenset(_line(each) for compile in compiles for each in compile.breaks)

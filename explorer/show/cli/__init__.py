@@ -84,7 +84,7 @@ class Commands(click.Group):
 def main() -> None:
     """See what torch.compile, and a small compiler like it, do with a program, stage by stage.
 
-    Exit codes: 0 all is well, 1 something failed, 2 wrong usage or input.
+    Exit codes: 0 for success, 1 for a failure, 2 for wrong usage or input.
     """
 
 
@@ -195,13 +195,13 @@ def report_command(file: Path, out: Path | None, as_text: bool) -> None:
     terminal.say(f"Page: {page}")
 
 
-@main.command("step", short_help="Go through the recorded steps of a compile.")
-@click.option("--compile", "compile", default="", help="The compile to go through, such as f0.1; by default the first.")
-@click.option("--at", type=click.IntRange(min=0), help="Print this step, and end.")
-@click.option("--find", "query", help="List the steps that a query finds, and end; exit with 1 if there is none.")
-@click.option("--values", "what", flag_value="values", help="Go through what kernels wrote, where that was recorded.")
-@click.option("--passes", "what", flag_value="rewrites", help="Go through what graph passes replaced, and lowering.")
-@click.option("--fusion", "what", flag_value="tries", help="Go through what fusion tried, in that order.")
+@main.command("step", short_help="Step through a recorded compile.")
+@click.option("--compile", "compile", default="", help="The compile, such as f0.1; by default the first.")
+@click.option("--at", type=click.IntRange(min=0), help="Print this step and exit.")
+@click.option("--find", "query", help="List the steps that match a query and exit, with 1 if there is none.")
+@click.option("--values", "what", flag_value="values", help="Step through the values that kernels wrote, if recorded.")
+@click.option("--passes", "what", flag_value="rewrites", help="Step through what passes and lowering replaced.")
+@click.option("--fusion", "what", flag_value="tries", help="Step through the fusions that were tried, in order.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_context
 def step_command(
@@ -246,12 +246,12 @@ def dap_command(file: Path) -> None:
 @main.command("repro", short_help="Write a Python file that runs a recorded graph or kernel.")
 @click.option("-k", "--kernel", "what", default="", help="A kernel (k0) or a stage with a graph (f0/2); by default the "
               "first captured graph.")  # fmt: skip
-@click.option("--compile", "compile", default="", help="The compile that it is of, such as f0.1.")
+@click.option("--compile", "compile", default="", help="The compile that contains it, such as f0.1.")
 @click.option("-o", "--out", type=FILE, help="The file; by default it is printed.")
 @click.argument("file", type=click.Path(path_type=Path))
 def repro_command(file: Path, what: str, compile: str, out: Path | None) -> None:
-    """Write a stand-alone Python file that reproduces a graph or a kernel of a record FILE with torch alone: inputs of
-    the recorded shapes, strides and dtypes with random values, and what eager computes beside it. Nothing is run.
+    """Write a stand-alone Python file that reproduces a graph or a kernel of a record FILE with torch alone. The file
+    makes random inputs of the recorded shapes, strides and dtypes, and compares with eager. This command runs nothing.
 
     \b
     Examples:

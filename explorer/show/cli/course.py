@@ -22,7 +22,7 @@ def course_command() -> None:
 @course_command.command("new")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 def new_command(folder: Path) -> None:
-    """Put the lessons' notebooks into FOLDER. Those that are there already stay as they are.
+    """Write the lessons' notebooks to FOLDER. Notebooks that exist are not overwritten.
 
     \b
     Examples:
@@ -38,7 +38,7 @@ def new_command(folder: Path) -> None:
 @course_command.command("check")
 @click.argument("notebook", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: for graders.")
-@click.option("--seed", type=int, help="Seed of the random inputs; by default what EXPLORER_COURSE_SEED says, or 0.")
+@click.option("--seed", type=int, help="Seed of the random inputs; by default EXPLORER_COURSE_SEED, or else 0.")
 def check_command(notebook: Path, as_json: bool, seed: int | None) -> None:
     """Check the answers in NOTEBOOK, each in a process of its own. The exit code is 1 if one is not right.
 
@@ -61,7 +61,7 @@ def check_command(notebook: Path, as_json: bool, seed: int | None) -> None:
         raise click.exceptions.Exit(1)
 
 
-@click.command("class", short_help="Show how far the learners of a course are.")
+@click.command("class", short_help="Show the progress of a course's learners.")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), default="board.html", show_default=True)
 def class_command(folder: Path, out: Path) -> None:

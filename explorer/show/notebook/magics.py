@@ -70,7 +70,7 @@ OPTIONS = (
     ),
     argument(
         "--fixes", action=argparse.BooleanOptionalAction, default=None,
-        help="where a graph breaks, try what may mend it; by default rewrites of branches that break our graph, if the "
+        help="if the graph breaks, try known fixes; by default rewrites of branches that break our graph, if the "
         "statement takes less than 1 s",
     ),
     argument(
