@@ -258,6 +258,7 @@ class GradFn:
     `origins` are the captured nodes whose forward made it. `saves`: it keeps tensors, so it runs once unless the graph
     is retained. `outputs` are the forward outputs among those, by index, and `given` the inputs: writing one before the
     node runs is an error, and writing what no node that runs keeps is none.
+    `results`: how many gradients it takes.
     """
 
     id: str
@@ -267,6 +268,7 @@ class GradFn:
     saves: bool = False
     outputs: tuple[int, ...] = ()
     given: tuple[int, ...] = ()
+    results: int = 1
 
 
 @dataclass(frozen=True)
@@ -274,12 +276,14 @@ class GradFnGraph:
     """Eager's autograd graph as it stood before the backward was traced, outputs first; empty in inference.
 
     `heads` are the ids of the nodes at which the tangents arrive, in their order; `edges` those at which the gradients
-    of inputs leave, by the input's index.
+    of inputs leave, by the input's index, and `results` those at which the gradients of results arrive that the caller
+    gets as tensors of the graph or as views of such, by the result's index.
     """
 
     nodes: tuple[GradFn, ...] = ()
     heads: tuple[str, ...] = ()
     edges: Mapping[int, str] = field(default_factory=dict)
+    results: Mapping[int, str] = field(default_factory=dict)
 
     def text(self) -> Text:
         lines = [

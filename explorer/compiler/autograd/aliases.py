@@ -279,9 +279,14 @@ class Returning:
         again = [returned in signature.returned[:i] for i, returned in enumerate(signature.returned)]
         self._makers = [maker(*each, signature) for each in zip(signature.returned, again, strict=True)]
 
-    def __call__(self, inputs: Values, values: Values) -> tuple[object, ...]:
+    def own(self, index: int, inputs: Values, values: Values, views: Views) -> Tensor:
+        """A result that is a tensor of the graph or a view of such."""
+        made = self._makers[index](inputs, values, (), views)
+        assert isinstance(made, Tensor)
+        return made
+
+    def __call__(self, inputs: Values, values: Values, views: Views) -> tuple[object, ...]:
         made: list[object] = []
-        views: Views = {}
         for make in self._makers:
             made.append(make(inputs, values, made, views))
         return tuple(made)

@@ -9,18 +9,24 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 from torch._prims_common import make_contiguous_strides_for
+from torch.autograd.graph import GradientEdge
 
-from explorer.compiler.autograd.grad_functions import Routes, read_from, without
+from explorer.compiler.autograd.grad_functions import Routes, below, read_from, without
 from explorer.ir.frames import skip_frames
 from explorer.ir.graph import info, is_random, needed_by, version
 from explorer.ir.joint import Base, GradientOf, GraphOutput, NewValue, Partitioned, Primal, Result, SavedValue, Tangent
 from explorer.ir.settings import generators, in_force, restored, set_generators
+
+Context = Any
+"""What autograd keeps of a call of a function: it has whatever attributes it is given."""
 
 MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace operation"
 
@@ -77,22 +83,46 @@ class Again:
     ) -> dict[int, Tensor | None]:
         """The gradients of the inputs `wanted`, as differentiable functions of the inputs and of the tangents, which
         `outputs` gives by forward output. `saved` is what autograd saved, in the order of `saved` and `read`."""
+        inputs, edges, results = self._rerun(remembered, saved)
+        flowing = [(self._output(self._signature.outputs[k], inputs, results), g) for k, g in outputs.items()]
+        heads, tangents = zip(*flowing, strict=True)
+        found = torch.autograd.grad(heads, [edges[i] for i in wanted], tangents, create_graph=True, allow_unused=True)
+        return dict(zip(wanted, found, strict=True))
+
+    def up_to(self, remembered: Any, saved: Sequence[Tensor], what: Later, tangent: Tensor) -> tuple[object, ...]:
+        """The gradients that an output's tangent gives the results and the inputs it is computed from: none through
+        one of these results."""
+        inputs, edges, results = self._rerun(remembered, saved)
+        found: dict[int, Tensor] = {}
+        head = self._output(self._signature.outputs[what.index], inputs, results)
+        keep = torch.is_grad_enabled()
+        with contextlib.ExitStack() as hooks:
+            for k in what.results:
+                stop = functools.partial(_stop, found, k, results[k].output_nr)
+                hooks.callback(results[k].grad_fn.register_prehook(stop).remove)
+            ends = list(edges.values())
+            gradients = torch.autograd.grad(head, ends, tangent, create_graph=keep, allow_unused=True)
+        arrived = dict(zip(edges, gradients, strict=True))
+        return (*map(found.get, what.results), *map(arrived.get, what.inputs))
+
+    def _rerun(
+        self, remembered: Any, saved: Sequence[Tensor]
+    ) -> tuple[list[Any], dict[int, GradientEdge], Sequence[Any]]:
+        """The inputs of a second run, the edges at which their gradients arrive, and its results."""
         held, versions, state = remembered
         held = list(held)
         for i, value in zip((*self._saved, *self.read), saved, strict=False):
             held[i] = value
         if any(version(held[i]) != expected for i, expected in zip(self.read, versions, strict=True)):
             raise RuntimeError(MODIFIED)
-        inputs = [self._given(i, value) for i, value in enumerate(held)]
+        with torch.enable_grad():
+            inputs = [self._given(i, value) for i, value in enumerate(held)]
         for again, first in self._signature.repeats.items():
             inputs[again] = inputs[first]
-        edges = [torch.autograd.graph.get_gradient_edge(inputs[i]) for i in wanted]
+        tensors = [i for i, value in enumerate(inputs) if isinstance(value, Tensor) and value.requires_grad]
+        edges = {i: torch.autograd.graph.get_gradient_edge(inputs[i]) for i in tensors}
         with restored(self._settings), drawing_from(state), torch.set_grad_enabled(self._captured.grad_enabled):
-            results = self._module()(*inputs)
-        flowing = [(self._output(self._signature.outputs[k], inputs, results), g) for k, g in outputs.items()]
-        heads, tangents = zip(*flowing, strict=True)
-        found = torch.autograd.grad(heads, edges, tangents, create_graph=True, allow_unused=True)
-        return dict(zip(wanted, found, strict=True))
+            return inputs, edges, self._module()(*inputs)
 
     def _given(self, index: int, value: object) -> Any:
         """An input of the second run: another tensor than the caller's, so that its hooks do not run here."""
@@ -118,6 +148,15 @@ class Again:
                 raise TypeError(f"{what} has no tangent")
         assert isinstance(found, Tensor)
         return found
+
+
+def _stop(
+    found: dict[int, Tensor], key: int, place: int, gradients: tuple[Tensor | None, ...]
+) -> tuple[Tensor | None, ...]:
+    """A hook that takes the gradient of one result of a grad_fn, so that it flows no further."""
+    if (gradient := gradients[place]) is not None:
+        found[key] = gradient
+    return tuple(None if k == place else each for k, each in enumerate(gradients))
 
 
 class Metadata:
@@ -176,10 +215,24 @@ TWICE = (
 )
 
 
+@dataclass(frozen=True)
+class Later:
+    """A forward output, by its index, that is computed from results of the call and from inputs; `place` is that of its
+    tangent. `watched` are all results that it is computed from, `results` those that no other is in between."""
+
+    index: int
+    place: int
+    results: list[int]
+    inputs: list[int]
+    watched: list[int]
+
+
 class Backward:
     """The backward of one compiled graph. `ctx` is that of a call's autograd.Function.
 
     `ctx.spent` are the tangents whose backward freed what it needed; `ctx.rest` is what is left for the others.
+    `ctx.flowed` are tangents of `later` outputs, by place, with the number of the backward that they came in: None for
+    one whose gradient is computed already.
     """
 
     def __init__(self, parts: Partitioned, run: Callable[[Iterator[Any]], tuple[Any, ...]]) -> None:
@@ -198,6 +251,8 @@ class Backward:
         gradients = [output.index for output in signature.outputs if isinstance(output, GradientOf)]
         assert gradients == list(range(len(parts.captured.inputs)))
         self.routes = Routes(parts)
+        self.later = later(parts, self._flowing)
+        self.first = next((k for k in self._flowing if k not in [each.index for each in self.later]), -1)
         saved = [source.index for source in tensors if isinstance(source, Primal)]
         assert tensors[: len(saved)] == [Primal(index) for index in saved], "inputs are saved first"
         self.again = Again(parts, saved)
@@ -213,13 +268,13 @@ class Backward:
         self._read_for = functools.cache(functools.partial(read_from, parts.backward, self._first))
         self._cloned = (None,) * len(self.again.before)
 
-    def remember(self, ctx: Any, inputs: Sequence[Any], before: Sequence[Tensor]) -> None:
+    def remember(self, ctx: Context, inputs: Sequence[Any], before: Sequence[Tensor]) -> None:
         ctx.packed = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
         ctx.again = self.again.remember(inputs, before, ctx.packed)
         versions = ((inputs[i], version(inputs[i]), growth, s) for i, growth, s in self._seen)
         ctx.seen = [(weakref.ref(x), at + growth, s) for x, at, growth, s in versions if at is not None]
 
-    def save(self, ctx: Any, inputs: Sequence[Any], values: Sequence[Any]) -> None:
+    def save(self, ctx: Context, inputs: Sequence[Any], values: Sequence[Any]) -> None:
         """`values` are the forward half's outputs."""
         saved = self._tensors(inputs, values)
         if ctx.packed:
@@ -232,14 +287,24 @@ class Backward:
             ctx.rest = [(t if k < self._inputs else t.detach(), version(t)) for k, t in enumerate(tensors)]
         ctx.numbers = self._numbers(inputs, values)
         ctx.layouts = [layout.at(values[k]) for layout, k in zip(self._layouts, self._flowing, strict=True)]
-        ctx.spent = 0
+        ctx.spent, ctx.flowed = 0, {}
 
-    def __call__(self, ctx: Any, tangents: Sequence[Tensor | None]) -> tuple[object, ...]:
+    def __call__(self, ctx: Context, tangents: Sequence[Tensor | None]) -> tuple[object, ...]:
         given = [tangents[k] for k in self._flowing]
+        done = 0
+        if self.later:
+            task = torch._C._current_graph_task_id()
+            for place, (at, tangent) in ctx.flowed.items():
+                given[place] = tangent if at == task else None
+                done |= (at == task and tangent is None) << place
+            ctx.flowed = {}
         came, wanted = self.routes.all, list(ctx.needs_input_grad)
         if None in given:
             came = sum(1 << k for k, tangent in enumerate(given) if tangent is not None)
             wanted = [need and bool(s & came) for need, s in zip(wanted, self.routes.sources, strict=False)]
+        if not came:
+            ctx.spent |= 0 if torch._C._autograd._get_current_graph_task_keep_graph() else done
+            return (None,) * len(wanted)
         saved, stale = self._saved(ctx, came)
         seen = [(tensor, expected) for each, expected, s in ctx.seen if s & came and (tensor := each()) is not None]
         if any(version(tensor) != expected for tensor, expected in seen):
@@ -247,16 +312,25 @@ class Backward:
         if torch.is_grad_enabled():
             indices = [i for i in range(len(self.routes.sources)) if wanted[i]]
             outputs = {k: tangent for k, tangent in zip(self._flowing, given, strict=True) if tangent is not None}
-            known = (*saved[: self._inputs], *saved[self._count :])
-            by_index = self.again.gradients(ctx.again, known, indices, outputs)
+            by_index = self.again.gradients(ctx.again, self._known(ctx, saved), indices, outputs)
             found: Sequence[object] = [by_index.get(i) for i in range(len(self.routes.sources))]
-            self._free(ctx, saved, stale, came)
+            self._free(ctx, saved, stale, came | done)
         else:
-            self._free(ctx, saved, stale, came)
+            self._free(ctx, saved, stale, came | done)
             values = [*saved[: self._count], *ctx.numbers]
             del saved
             found = self._gradients(values, given, ctx.layouts, came)
         return (*(g if needed else None for g, needed in zip(found, wanted, strict=False)), *self._cloned)
+
+    def up_to(self, ctx: Context, what: Later, tangent: Tensor) -> tuple[object, ...]:
+        """What the tangent of a later output gives the results and the inputs that it is computed from."""
+        saved, _ = self._saved(ctx, 1 << what.place)
+        return self.again.up_to(ctx.again, self._known(ctx, saved), what, tangent)
+
+    def _known(self, ctx: Context, saved: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Of what was saved, the inputs for a second run."""
+        read = len(self.again.read) if ctx.packed else 0
+        return (*saved[: self._inputs], *saved[self._count : self._count + read])
 
     def _gradients(
         self, values: list[object], given: Sequence[Tensor | None], layouts: Sequence[GradientLayout], came: int
@@ -278,7 +352,7 @@ class Backward:
                 return without(self._parts.backward, again, self._first, absent)
         return found
 
-    def _saved(self, ctx: Any, came: int) -> tuple[Sequence[Any], frozenset[int]]:
+    def _saved(self, ctx: Context, came: int) -> tuple[Sequence[Any], frozenset[int]]:
         """What was saved, and the places of what was written since, which no tangent of `came` needs."""
         if not ctx.spent and (ctx.packed or len(self._flowing) == 1):
             return ctx.saved_tensors if self._count or self._watched or ctx.packed else (), frozenset()
@@ -295,7 +369,7 @@ class Backward:
         watched = (k for k, s in enumerate(self._watched.values(), first) if s & tangents)
         return frozenset(k for k in self._read_for(tangents) if k < self._count).union(watched)
 
-    def _free(self, ctx: Any, saved: Sequence[Tensor], stale: frozenset[int], came: int) -> None:
+    def _free(self, ctx: Context, saved: Sequence[Tensor], stale: frozenset[int], came: int) -> None:
         """Let go of what no further backward can need: eager frees what each grad_fn saved when it has run."""
         if torch._C._autograd._get_current_graph_task_keep_graph():
             return
@@ -313,6 +387,53 @@ class Backward:
             (t if k in inputs else t.detach(), at) if k in needed or k in inputs else (Metadata(t), None)
             for k, (t, at) in enumerate(zip(saved, versions, strict=True))
         ]
+
+
+def later(parts: Partitioned, flowing: Sequence[int]) -> list[Later]:
+    """The forward outputs that are computed from results which the caller gets, those before them first."""
+    found = [Later(flowing[place], place, *each) for place, each in enumerate(below(parts.eager_backward)) if each[2]]
+    return sorted(found, key=lambda each: len(each.watched))
+
+
+class After(torch.autograd.Function):
+    """A later output of a call. Its tangent goes on as it is, to the one backward of the call, which gets them all,
+    unless somebody looks at a gradient on the way there."""
+
+    @staticmethod
+    def forward(ctx: Context, made: list[Tensor], of: tuple[Backward, Later], call: object, *_: object) -> Tensor:
+        ctx.of, ctx.call = of, call
+        ctx.set_materialize_grads(False)
+        return made[0]
+
+    @staticmethod
+    def backward(ctx: Context, tangent: Tensor | None) -> tuple[object, ...]:
+        (back, what), call = ctx.of, ctx.call
+        none: tuple[object, ...] = (None,) * 4
+        if tangent is None:
+            return (*none, *(None,) * (len(what.results) + len(what.inputs)))
+        if call.again is None:
+            raise RuntimeError(TWICE)
+        watched = (call.watched[k] for k in what.watched)
+        looked_at = any(hooks or (x := each()) is not None and x.retains_grad for each, hooks in watched)
+        task = torch._C._current_graph_task_id()
+        # Where gradients of some tensors are asked for, this leaf is none of them, and an output may be one.
+        if looked_at or not torch._C._will_engine_execute_node(LEAF_NODE):
+            call.flowed[what.place] = task, None
+            return (*none, *back.up_to(call, what, tangent))
+        call.flowed[what.place] = task, tangent
+        return (*none, *(None,) * (len(what.results) + len(what.inputs)))
+
+
+LEAF = torch.zeros((), requires_grad=True)
+LEAF_NODE = torch.autograd.graph.get_gradient_edge(LEAF).node
+
+
+def hooks_of(x: Tensor) -> object:
+    """The hooks of a tensor that is not a leaf, those to come as well."""
+    if x._backward_hooks is None:
+        x._backward_hooks = OrderedDict()
+        x.grad_fn._register_hook_dict(x)  # type: ignore[union-attr]
+    return x._backward_hooks
 
 
 def reader(sources: Sequence[Any], parts: Partitioned) -> Callable[[Sequence[object], Sequence[object]], list[object]]:

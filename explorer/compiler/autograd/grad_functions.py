@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -112,11 +112,15 @@ def _divided(
 
 
 def record(
-    outputs: Iterable[torch.Tensor], edges: Mapping[int, Any], made: Mapping[int, int], given: Mapping[int, set[int]]
+    outputs: Iterable[torch.Tensor],
+    edges: Mapping[int, Any],
+    made: Mapping[int, int],
+    given: Mapping[int, set[int]],
+    own: Mapping[int, torch.Tensor],
 ) -> GradFnGraph:
     """The autograd graph behind `outputs` as data, in the order in which a breadth-first walk meets it. `edges` are the
     gradient edges of the inputs, by index; `made` and `given` the identities of the memory of forward outputs and
-    inputs."""
+    inputs; `own` are the results that the caller gets as tensors of the graph or as views of such."""
     named: dict[int, str] = {}
     counts: Counter[str] = Counter()
     order: list[Any] = []
@@ -139,10 +143,12 @@ def record(
         kept = {memory_of(each) for each in (*saved, *attributes) if isinstance(each, torch.Tensor)}
         outputs_kept = tuple(k for k, identity in made.items() if identity in kept)
         inputs_kept = tuple(i for i, identities in given.items() if not identities.isdisjoint(kept))
-        ids = grad_fn.metadata.get(ORIGIN, ())
-        nodes.append(GradFn(named[id(grad_fn)], kind, ids, inputs, bool(saved), outputs_kept, inputs_kept))
+        ids, taken = grad_fn.metadata.get(ORIGIN, ()), len(grad_fn._input_metadata)
+        nodes.append(GradFn(named[id(grad_fn)], kind, ids, inputs, bool(saved), outputs_kept, inputs_kept, taken))
     leaving = {index: named[id(edge.node)] for index, edge in edges.items() if id(edge.node) in named}
-    return GradFnGraph(tuple(nodes), heads, leaving)
+    arriving = {i: id(torch.autograd.graph.get_gradient_edge(value).node) for i, value in own.items()}
+    results = {i: named[grad_fn] for i, grad_fn in arriving.items() if grad_fn in named}
+    return GradFnGraph(tuple(nodes), heads, leaving, results)
 
 
 def saves(grad_fn: object) -> list[torch.Tensor]:
@@ -212,6 +218,34 @@ def reaching(eager: GradFnGraph) -> dict[str, int]:
             waiting[following] -= 1
             if not waiting[following]:
                 ready.append(following)
+    return found
+
+
+def below(eager: GradFnGraph) -> list[tuple[list[int], list[int], list[int]]]:
+    """Per tangent the results that its gradient flows through and the inputs where it arrives: the next of both, and
+    all such results."""
+    nodes = {node.id: node for node in eager.nodes}
+    results: dict[str, list[int]] = defaultdict(list)
+    for index, id in eager.results.items():
+        results[id].append(index)
+    passed = {id for id, found in results.items() if len(found) < nodes[id].results}  # by gradients of other results
+
+    def reached(head: str, ends: Container[str]) -> dict[str, None]:
+        seen, pending = dict.fromkeys(nodes[head].inputs), [*nodes[head].inputs]
+        while pending:
+            if (id := pending.pop()) not in ends:
+                new = [each for each in nodes[id].inputs if each not in seen]
+                seen.update(dict.fromkeys(new))
+                pending += new
+        return seen
+
+    def at(ids: Iterable[str]) -> list[int]:
+        return [index for id in ids for index in results.get(id, ())]
+
+    found = []
+    for head in eager.heads:
+        direct = reached(head, results.keys() - passed)
+        found.append((at(direct), [i for i, edge in eager.edges.items() if edge in direct], at(reached(head, ()))))
     return found
 
 

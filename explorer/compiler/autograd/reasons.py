@@ -108,6 +108,13 @@ ALIAS_UNKNOWN = reason(
     "Several results are views of one tensor made inside, and autograd knows no common base for them.",
     "Return the base tensor too, or clone one of the results.",
 )
+HOOKED_VIEW = reason(
+    "autograd.hooked_view",
+    "a hook of a view that shares memory with a result",
+    "Results that share memory with an input or another result are made as views outside of the compiled forward, and "
+    "a hook that was registered inside of it does not see their gradients.",
+    "Register the hook on what the function returns, or return a clone.",
+)
 MUTABLE_OPERATOR = reason(
     "autograd.mutable_operator",
     "an operator writes its arguments and has no functional form",

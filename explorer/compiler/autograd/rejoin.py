@@ -6,14 +6,15 @@ AOTAutograd: runtime_wrappers.py (the autograd.Function, the epilogue for mutati
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from explorer.compiler.autograd.aliases import Returning, Writing, overlaps, unviewed
-from explorer.compiler.autograd.backward import Backward
+from explorer.compiler.autograd.aliases import Returning, Views, Writing, overlaps, unviewed
+from explorer.compiler.autograd.backward import LEAF, After, Backward, hooks_of
 from explorer.compiler.autograd.grad_functions import Routes
 from explorer.core.text import Line, Text, count
 from explorer.ir.graph import Graph, info, set_versions
@@ -30,8 +31,8 @@ def rejoin(halves: Halves) -> Compiled:
     if any(program.call is None for program in programs):
         call = absent(plan, programs)
     else:
-        run = plain(halves.forward) if isinstance(plan, Traced) else training(halves)
-        call = checked(plan, finished(plan, run))
+        run, back = (plain(halves.forward), None) if isinstance(plan, Traced) else training(halves)
+        call = checked(plan, finished(plan, run, back))
         if isinstance(plan, Partitioned):
             call = unobserved(plan, call)
     return Compiled(plan.captured.name, call, programs, description(plan))
@@ -71,7 +72,7 @@ def plain(program: Program) -> Callable[[Iterable[object]], tuple[object, ...]]:
     return call
 
 
-def training(halves: Halves) -> Half:
+def training(halves: Halves) -> tuple[Half, Backward]:
     """Forward and backward as one torch.autograd.Function; the call yields the forward outputs."""
     parts = halves.plan
     assert isinstance(parts, Partitioned) and halves.backward is not None
@@ -79,7 +80,7 @@ def training(halves: Halves) -> Half:
     run_forward = plain(halves.forward)
     going_back = Backward(parts, plain(halves.backward))
     count, arity = len(signature.forward_outputs), len(parts.captured.inputs)
-    before = going_back.again.before
+    before, later = going_back.again.before, {each.index for each in going_back.later}
     still = [
         k
         for k, (node, flows) in enumerate(zip(parts.forward.outputs, signature.differentiable, strict=False))
@@ -96,7 +97,9 @@ def training(halves: Halves) -> Half:
             ctx.set_materialize_grads(False)
             if still:
                 ctx.mark_non_differentiable(*(values[k] for k in still))
-            return tuple(values[:count])
+            if later:
+                ctx.later = values
+            return tuple(None if k in later else value for k, value in enumerate(values[:count]))
 
         @staticmethod
         def backward(ctx: object, *tangents: Any) -> tuple[object, ...]:
@@ -113,7 +116,7 @@ def training(halves: Halves) -> Half:
             return apply(*alone, *(inputs[i].clone() for i in before))
 
     # A graph may be entered with grad mode off and switch it on: which outputs have gradients is known from the trace.
-    return call if parts.captured.grad_enabled else torch.enable_grad()(call)
+    return (call if parts.captured.grad_enabled else torch.enable_grad()(call)), going_back
 
 
 def wants_gradient(node: Any) -> bool:
@@ -132,12 +135,38 @@ def applying(function: type[torch.autograd.Function]) -> Callable[..., tuple[obj
     return apply
 
 
-def finished(plan: Traced | Partitioned, run: Half) -> Call:
+after = applying(After)
+
+
+def chained(
+    back: Backward, returning: Returning, inputs: Sequence[object], values: tuple[Any, ...]
+) -> tuple[tuple[Any, ...], Views]:
+    """The outputs of a call, of which autograd sees the later ones as computed from its results; and the views among
+    these."""
+    found, views = list(values), Views()
+    call = found[back.first].grad_fn
+    made, call.later, call.watched = call.later, None, {}
+    results: dict[int, Tensor] = {}
+    for what in back.later:
+        for k in what.results:
+            if k not in results:
+                results[k] = returning.own(k, inputs, found, views)
+                call.watched[k] = weakref.ref(results[k]), hooks_of(results[k])
+        sources = (*(results[k] for k in what.results), *(inputs[i] for i in what.inputs))
+        found[what.index] = after([made[what.index]], (back, what), call, LEAF, *sources)
+    return tuple(found), views
+
+
+def finished(plan: Traced | Partitioned, run: Half, back: Backward | None) -> Call:
     """`run`, then the writes that autograd sees, then the results the caller expects."""
     signature = plan.signature
     returning = Returning(signature)
-    if returning.as_is and not signature.mutations and not signature.versions:
-        return lambda *inputs: run(inputs)
+    as_is = returning.as_is and not signature.mutations and not signature.versions
+    chain = functools.partial(chained, back, returning) if back is not None and back.later else None
+    if chain is not None and not plan.captured.grad_enabled:
+        chain = torch.enable_grad()(chain)
+    if as_is:
+        return (lambda *inputs: run(inputs)) if chain is None else lambda *inputs: chain(inputs, run(inputs))[0]
     writing = Writing(signature)
     moves = isinstance(plan, Partitioned) and signature.restrides
 
@@ -146,10 +175,11 @@ def finished(plan: Traced | Partitioned, run: Half) -> Call:
         try:
             given = writing.move(inputs) if moves else inputs
             values = run(given)
+            values, views = (values, {}) if chain is None else chain(given, values)
             writing(inputs, given, values)
         finally:  # where it raises too: what it wrote by then cannot be told
             set_versions(versions)
-        return returning(inputs, values)
+        return returning(inputs, values, views)
 
     return call
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -413,6 +413,7 @@ class JointTracer:
         numbers = {i: self.size_node(v) for i, v in enumerate(results) if isinstance(v, Symbolic)}
         as_captured = {i: self.kind(i) for i, value in enumerate(results) if isinstance(value, Tensor)}
         placed = place(results, inputs, restrided, numbers, self.live, self.tape, len(outputs), as_captured)
+        self.check_hooks(placed.returned)
         outputs += placed.outputs
         outputs = [(what, self.as_captured(what, node), seen) for what, node, seen in outputs]
         differentiable = tuple(seen is not None and seen.requires_grad for _, _, seen in outputs)
@@ -426,7 +427,9 @@ class JointTracer:
             memory = {k: storage_of(value) for k, value in enumerate(values) if isinstance(value, Tensor)}
             both = {i: (self.placeholders[i], inputs[i].node) for i in self.inputs}  # before the writes, and after
             given = {i: {storage_of(info(node).value) for node in nodes} for i, nodes in both.items()}
-            eager = record([seen for _, seen in heads], self.edges, memory, given)
+            tensors = ((i, value) for i, value in enumerate(results) if isinstance(value, Tensor))
+            own = {i: value for i, value in tensors if is_of_graph(placed.returned[i], value)}
+            eager = record([seen for _, seen in heads], self.edges, memory, given, own)
             sources += [joint.Tangent(i) for i, _ in heads]
             gradients = self.backward([(nodes[i], seen) for i, seen in heads])
             nodes += [gradients.get(i) for i in range(len(self.placeholders))]
@@ -560,6 +563,15 @@ class JointTracer:
                 if (seen.is_conj(), seen.is_neg()) != (made.is_conj(), made.is_neg()):
                     raise Unsupported(Why(reasons.LAZY_BIT, self.captured.outputs[index].name))
 
+    def check_hooks(self, returned: Sequence[joint.Returned]) -> None:
+        """Raise Unsupported for a hook of a view in whose memory a view that is returned lies."""
+        views = [i for i, made in enumerate(returned) if isinstance(made, joint.FromView)]
+        memory = {storage_of(seen) for i in views if (seen := self.seen_by_capture(i)) is not None}
+        hooking = (n for n in self.captured.graph.nodes if getattr(n.target, "__name__", "") == "register_hook")
+        for node in (each.args[0] for each in hooking):
+            if isinstance(node, fx.Node) and (value := info(node).value)._is_view() and storage_of(value) in memory:
+                raise Unsupported(Why(reasons.HOOKED_VIEW, node.name))
+
     def check_constants(self) -> None:
         for name, value in self.constants.items():
             if root(self.live(value).node).op != "get_attr":
@@ -614,6 +626,12 @@ class JointTracer:
             self.tape.stamp(placeholder, inner, about=f"gradient of {node.name}")
         self.tape.bind(inner, placeholder)
         return torch._to_functional_tensor(inner)
+
+
+def is_of_graph(returned: joint.Returned, value: Tensor) -> bool:
+    """Whether the caller gets `value`, which has a gradient, as a tensor of the graph or as a view of such."""
+    base = returned.base if isinstance(returned, joint.FromView) else returned
+    return isinstance(base, joint.FromGraph) and value.requires_grad
 
 
 def is_data(node: fx.Node) -> bool:
