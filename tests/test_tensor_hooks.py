@@ -222,3 +222,39 @@ def test_hooks_of_saved_tensors_see_what_eager_saves(name, backend, change):
             found.append((seen, x.grad))
         assert found[0][0] == found[1][0]
         torch.testing.assert_close(found[0][1], found[1][1])
+
+
+VIEWS = {
+    "expanded": lambda x: x.expand(2, 2, 3),
+    "viewed": lambda x: x.view(-1),
+    "turned": lambda x: x.t(),
+    "a row": lambda x: x[0],
+    "one of several": lambda x: x.unbind()[1],
+    "itself": lambda x: x.view_as(x),
+    "computed": lambda x: (x * 2).view(-1),
+}
+RETURNED = {
+    "alone": lambda x, y: (y,),
+    "summed": lambda x, y: (y.sum(),),
+    "used too": lambda x, y: (y, y * 3),
+    "with its base": lambda x, y: (y, y.view(-1) if y.is_contiguous() else y.sum()),
+    "another view": lambda x, y: (x.view(-1), y.exp()),
+}
+
+
+@pytest.mark.parametrize("returned", RETURNED)
+@pytest.mark.parametrize("view", VIEWS)
+def test_hooks_of_views(view, returned):
+    """A view of an input that is returned is made outside of the compiled forward: its hook was lost."""
+
+    def function(x):
+        y = VIEWS[view](x)
+        y.register_hook(lambda grad: grad * 2)
+        return RETURNED[returned](x, y)
+
+    found = []
+    for call in (function, explorer.compile(function)):
+        x = torch.linspace(-1, 1, 6).view(2, 3).requires_grad_()
+        sum(each.sum() for each in call(x)).backward()
+        found.append(x.grad)
+    torch.testing.assert_close(*found)
