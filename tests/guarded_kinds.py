@@ -53,6 +53,25 @@ def asked(name: str) -> str:
     return f"v.{name}()" if callable(getattr(torch.zeros(1, 1, dtype=torch.complex64), name)) else f"v.{name}"
 
 
+class Count(int):
+    limit = 3
+
+    def __new__(cls, number: int, unit: str = "") -> Count:
+        made = super().__new__(cls, number)
+        made.unit = unit
+        return made
+
+    unit: str
+
+
+class Name(str):
+    pass
+
+
+class Measure(float):
+    pass
+
+
 class Color(enum.Enum):
     RED = 1
     BLUE = 2
@@ -321,6 +340,10 @@ KINDS: dict[str, Kind] = {
     "complex": kind("1 + 2j", "2 + 1j\n1.0", "", "v.real\nx * v\ntype(v).__name__"),
     "str": kind("'ab'", "'abc'\n'AB'\n''\nb'ab'\nNone", "", "v\nlen(v)\n'a' in v\nv.upper()\nv == 'ab'\nbool(v)"),
     "bytes": kind("b'ab'", "b'abc'\n'ab'", "", "len(v)\nv[0]\ntype(v).__name__"),
+    "class of ints": kind("Count(2)", "Count(3)\nCount(2, 'kg')\n2\n2.0", "v.unit = 'm'\ntype(v).limit = 4",
+                          "x * v\nv + 1\nv.unit\nv.limit\nv == 2\nstr(v)\nbool(v)\nv"),
+    "class of texts": kind("Name('ab')", "Name('abc')\n'ab'", "v.first = 3", "len(v)\nv.upper()\nv == 'ab'\nv + 'c'"),
+    "class of floats": kind("Measure('2.5')", "Measure('nan')\nMeasure(-0.0)\nMeasure(0)\n2.5", "", "x * v\nv\nv > 1"),
     "none": kind("None", "0\nFalse\n()", "", "v is None\nbool(v)\ntype(v).__name__"),
     "list": kind("[1, 2]", "[1, 2, 3]\n[2, 1]\n(1, 2)\n[]\n[1, 2.0]\n[True, 2]\n[torch.ones(4), 2]",
                  "v.append(9)\nv[0] = 5\nv[0] = 6\nv.pop()\nv.insert(0, 'a')\nv.clear()",

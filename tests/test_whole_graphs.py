@@ -233,7 +233,40 @@ def renamed(x):
     return x * made.weight, made.__name__, made.__dict__
 
 
+def parameters_of_inputs(x):
+    own, other, held = torch.nn.Parameter(x), torch.nn.Parameter(x, requires_grad=False), torch.nn.Linear(3, 1)
+    held.weight = torch.nn.Parameter(x[None] * 1)
+    with torch.no_grad():
+        own.mul_(2)
+    other.add_(1)
+    return own * x, other, own is other, own.is_leaf, own.detach(), x + 1
+
+
+def summed(x):
+    seen = []
+
+    def items():
+        for count in range(3):
+            seen.append(count)
+            yield Noted(count, seen)
+
+    return x + sum(items(), Noted(0, seen)).n, math.prod(items(), start=Noted(1, seen)).n, seen
+
+
+class Noted:
+    def __init__(self, n, seen):
+        self.n, self.seen = n, seen
+
+    def __add__(self, other):
+        self.seen.append("added")
+        return Noted(self.n + other.n, self.seen)
+
+    __mul__ = __add__
+
+
 PROGRAMS = {
+    "parameters of inputs": parameters_of_inputs,
+    "sums of what is made meanwhile": summed,
     "hashes": lambda x: (x + 1, hash(x) == id(x), {hash(x): 1}[hash(x)], hash(frozenset("ab")), hash(x + 1) == 0),
     "rows of none": rows_of_none,
     "partials of partials": partials,
@@ -401,6 +434,21 @@ def test_new_tensors_of_numbers_in_one_graph():
     for k in (2.5, 3.5, 4.5, 5.5):
         same(compiled(torch.ones(3), k), f(torch.ones(3), k))
     assert len(captures.made) <= 2
+
+
+ROUNDED = {
+    "of a float": lambda n: (round(n, 1), round(n * 3, 3), round(n + 0.05, -1), round(n), round(n, None)),
+    "shown": lambda n: f"{round(n, 2)}",
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_rounded_numbers_that_the_graph_computes(name):
+    f = lambda x: (ROUNDED[name](x[0].item()), x * round(x[1].item(), 2))  # noqa: E731
+    for backend in ("explorer", "aot_eager"):
+        compiled = explorer.compile(f, fullgraph=True, backend=backend, options={"capture_scalar_outputs": True})
+        for x in ([2.675, 0.125], [-1.5, 2.25], [0.5, 1e20]):
+            same(compiled(torch.tensor(x)), f(torch.tensor(x)))
 
 
 def shown_sums(x):

@@ -27,6 +27,7 @@ from explorer.compiler.capture.values.arrays import is_numpys
 from explorer.compiler.capture.values.base import TORCH_DIR, Cell, NotConstant, Raised, Rule, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, computed, is_plain
+from explorer.compiler.capture.values.derived import DerivedValue, base_of
 from explorer.compiler.capture.values.functions import NOTICED, FunctionValue, function_of
 from explorer.compiler.capture.values.iterators import GeneratorValue
 from explorer.compiler.capture.values.mappings import DictValue
@@ -441,8 +442,11 @@ def new_instance(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Valu
         made = instance_of_class(t, cls)
         made.method(t, "update", rest, {})
         return made
-    if issubclass(cls, (int, float, str, bytes, complex)):
-        unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}")
+    if (plain := base_of(cls)) is not None:
+        of, named = [each.known(t) for each in rest], {name: each.known(t) for name, each in kwargs.items()}
+        derived = DerivedValue(cls, t.python(plain, *of, **named))
+        derived.asked = t
+        return derived
     made = instance_of_class(t, cls)
     if isinstance(made, ExceptionValue):
         made.args = rest

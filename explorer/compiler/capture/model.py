@@ -19,6 +19,7 @@ from explorer.compiler.capture.values.arrays import ArrayValue, operate
 from explorer.compiler.capture.values.base import NotConstant, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, computed, is_number
+from explorer.compiler.capture.values.derived import DerivedValue
 from explorer.compiler.capture.values.iterators import IteratorValue
 from explorer.compiler.capture.values.mappings import DictValue, DictView
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue, lacks, look_up, type_attribute
@@ -109,6 +110,9 @@ def _inplace(t: Tracer, symbol: str, left: Value, right: Value) -> Value:
 def _answer(t: Tracer, value: Value, other: Value, method: str) -> Value | None:
     """What the type's own method makes of an operand; None where it has none, or none for such an operand."""
     owner = value.python_type()
+    if isinstance(value, Constant) and isinstance(other, DerivedValue) and hasattr(value.value, method):
+        found = value.method(t, method, [other.plain], {})
+        return None if isinstance(found, Constant) and found.value is NotImplemented else found
     if not isinstance(value, (ObjectValue, DictView)) or look_up(t, owner, method) is MISSING:
         return None
     if not takes(owner, method, other.python_type()):
@@ -272,7 +276,7 @@ def takes(owner: type, method: str, operand: type) -> bool:
     own = type_attribute(owner, method)
     if not isinstance(own, types.WrapperDescriptorType):
         return own is not MISSING
-    if own.__objclass__ is object:
+    if own.__objclass__ is object or own.__name__ != method:
         return True
     mine, theirs = _example(owner), _example(operand)
     if mine is MISSING or theirs is MISSING:

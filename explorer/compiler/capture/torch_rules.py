@@ -25,6 +25,7 @@ from explorer.compiler.capture.rules import CALLS, breaks, each, existing, posit
 from explorer.compiler.capture.values.arrays import ArrayValue, as_given_to_torch, tensor_of_array
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, as_computed
+from explorer.compiler.capture.values.derived import DerivedValue
 from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue, CompiledValue, PartialValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.modules import AutocastValue
@@ -43,7 +44,7 @@ from explorer.compiler.capture.values.tensor import (
 )
 from explorer.core.classes import name_in_messages
 from explorer.core.reasons import Unsupported, unsupported
-from explorer.ir.capture import Returned
+from explorer.ir.capture import Computed, Returned
 from explorer.ir.graph import info
 
 # ----------------------------------------------------------------------------------------- what traced code may ask
@@ -346,6 +347,9 @@ def _tensor(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, Value
             return _of_numbers(t, args[0], {"dtype": Constant(plain), **kwargs})
     if isinstance(data, Constant) and isinstance(data.value, np.generic):
         kwargs = {"dtype": Constant(torch.as_tensor(data.value).dtype), **kwargs}
+    if isinstance(data, DerivedValue):
+        data = Constant(data.number(t))
+        args, kwargs = [data, *args[1:]], {name: each for name, each in kwargs.items() if name not in ("data", "obj")}
     if isinstance(data, ObjectValue) and not isinstance(data, SequenceValue):
         unsupported(reasons.UNTRACEABLE_CALL, f"torch.tensor of a {data.cls.__name__}")
     if isinstance(data, TensorValue) and function is torch.tensor and len(args) + len(kwargs) == 1:
@@ -467,13 +471,19 @@ class Blank:
 
 @positional(torch.nn.Parameter)
 def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = Constant(True)) -> Value:
-    """A parameter is an input of the graph, so that gradients reach it; the graph fills it, and the data given is a
-    view of it from here on."""
+    """A parameter is an input of the graph, so that gradients reach it. One of another input is made before the graph;
+    any other is filled by the graph, and the data given is a view of it from here on."""
     if data.is_none():
         data = graph_call(t, "call_function", torch.empty, [Constant(0)], {})
-    if not isinstance(data, TensorValue) or data.python_type() is not torch.Tensor:
+    if not isinstance(data, TensorValue) or data.python_type() not in PLAIN:
         unsupported(reasons.UNTRACEABLE_CALL, f"making a parameter of {data.describe()}")
     fake = data.fake
+    wanted = requires_grad.truth(t)
+    if wanted and not (fake.is_floating_point() or fake.is_complex()):
+        t.raise_(RuntimeError, "Only Tensors of floating point and complex dtype can require gradients")
+    if data.given is not None and data.source is not None and t.tape.is_as_given(fake):
+        make = functools.partial(torch.nn.Parameter, requires_grad=wanted)  # equal to no other, as what it makes
+        return t.wrap(Computed(make, (data.source,)), make(data.given))
     if fake.requires_grad:
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of a tensor with a gradient")
     memory = memory_of([fake])
@@ -482,9 +492,6 @@ def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = C
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of the memory of another tensor")
     if not all(type(n) is int for n in (*fake.shape, *fake.stride())) or not fake.is_contiguous():
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of unknown size")
-    wanted = requires_grad.truth(t)
-    if wanted and not (fake.is_floating_point() or fake.is_complex()):
-        t.raise_(RuntimeError, "Only Tensors of floating point and complex dtype can require gradients")
     _inference_mode(t)  # in which nobody counts writes to it
     if torch.is_inference_mode_enabled() != t.tape.inference:
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter in another inference mode than the function began in")

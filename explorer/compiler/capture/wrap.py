@@ -26,6 +26,7 @@ from explorer.compiler.capture.values.arrays import is_numpys, wrap_array
 from explorer.compiler.capture.values.base import Cell, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant, FloatValue, SizeValue, from_sym, is_plain
+from explorer.compiler.capture.values.derived import DerivedValue, base_of
 from explorer.compiler.capture.values.mappings import DictValue, ProxyValue, SetValue
 from explorer.compiler.capture.values.modules import AUTOCASTS, AutocastValue, ModuleValue
 from explorer.compiler.capture.values.objects import ExceptionValue, Lazy, ObjectValue
@@ -181,6 +182,8 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         return _count(t, source, given)
     if kind in _ITERATORS:
         return _iterator(t, source, given)
+    if (base := base_of(kind)) is not None:
+        return DerivedValue.given_by_frame(t, source, given, base)
     made = ObjectValue(kind, source, given)
     made.asked = t
     return made

@@ -28,6 +28,7 @@ from explorer.compiler.capture.values.constant import (
     is_number,
     number_now,
 )
+from explorer.compiler.capture.values.derived import DerivedValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, ExceptionValue, ObjectValue, look_up
 from explorer.compiler.capture.values.overrides import PLAIN
@@ -90,6 +91,8 @@ def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
                 return value.special(t, "__format__", [Constant(spec)])
             if spec and look_up(t, value.cls, "__format__") is object.__format__:
                 t.raise_(TypeError, f"unsupported format string passed to {name_in_messages(value.cls)}.__format__")
+            if spec and isinstance(value, DerivedValue):
+                return text_of(t, value.plain, how, spec)
         name = "__repr__" if how in ("repr", "ascii") else "__str__"
         found = look_up(t, value.cls, name)
         if found is object.__str__:
@@ -99,6 +102,8 @@ def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
             return text if how != "ascii" else Constant(ascii(text.known(t))[1:-1])
         if isinstance(value, (SequenceValue, DictValue)) and not spec and found in _OF_CONTAINERS:
             return Constant(_OF_CONTAINERS[found](t, value))
+    if isinstance(value, DerivedValue):
+        value = value.plain
     if isinstance(value, ObjectValue) and _is_alias(value):
         return Constant(t.python(format if how == "format" else str, value.given))
     if how == "format":
@@ -261,12 +266,16 @@ def _rounded(function: Callable[..., object], t: Tracer, args: list[Value], kwar
         unsupported(reasons.ITEM, f"{function.__name__}({args[0].describe()})")
     if any(isinstance(arg, FloatValue) for arg in args) and not kwargs:
         return computed(t, function, *args)
+    if function is round and len(args) == 2 and args[1].is_none():
+        args = args[:1]
     if len(args) == 1 and isinstance(args[0], SizeValue) and not kwargs:
         return on_numbers(t, function, args[0])
     if function is round and len(args) == 2 and isinstance(args[0], SizeValue) and not kwargs:
-        digits = args[1].as_index_or_none(t)
-        if args[0].python_type() is int and (digits is None or digits >= 0):
+        digits = args[1].as_index(t)
+        if args[0].python_type() is int and digits >= 0:
             return args[0]  # an integer has no digits after the point
+        if args[0].python_type() is float:
+            return on_numbers(t, round, args[0], Constant(digits))
     plain = [arg.known(t) for arg in args]
     return t.from_python(t.python(function, *plain, **{k: v.known(t) for k, v in kwargs.items()}))
 
@@ -362,8 +371,8 @@ def _extreme(
 @positional(sum)
 def _sum(t: Tracer, items: Value, start: Value = Constant(0)) -> Value:
     """Additions, from left to right."""
-    total = start
-    for item in items.unpack(t):
+    iterator, total = t.iterate(items), start
+    while (item := iterator.next(t)) is not None:
         total = binary(t, "+", total, item)
     return total
 
@@ -391,8 +400,8 @@ def _all(t: Tracer, items: Value) -> Value:
 @positional(math.prod)
 def _prod(t: Tracer, items: Value, *, start: Value = Constant(1)) -> Value:
     """Multiplications, from left to right."""
-    total = start
-    for item in items.unpack(t):
+    iterator, total = t.iterate(items), start
+    while (item := iterator.next(t)) is not None:
         total = binary(t, "*", total, item)
     return total
 

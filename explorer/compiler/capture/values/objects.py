@@ -195,18 +195,15 @@ class ObjectValue(Value):
             try:
                 return t.from_python(hook).call(t, [self, Constant(name)], {})
             except Raised as raised:
-                fallback = look_up(t, self.cls, "__getattr__")
-                if not (
-                    issubclass(raised.value.python_type(), AttributeError) and isinstance(fallback, types.FunctionType)
-                ):
+                is_missing = issubclass(raised.value.python_type(), AttributeError)
+                if not is_missing or look_up(t, self.cls, "__getattr__") is MISSING:
                     raise
-                return t.from_python(fallback).call(t, [self, Constant(name)], {})
+                return self.special(t, "__getattr__", [Constant(name)])
         found = self.find(t, name)
         if found is not None:
             return found
-        fallback = look_up(t, self.cls, "__getattr__")
-        if isinstance(fallback, types.FunctionType):
-            return t.from_python(fallback).call(t, [self, Constant(name)], {})
+        if look_up(t, self.cls, "__getattr__") is not MISSING:
+            return self.special(t, "__getattr__", [Constant(name)])
         t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{name}'")
 
     def find(self, t: Tracer, name: str) -> Value | None:
@@ -295,11 +292,11 @@ class ObjectValue(Value):
         return t.wrap(Attr(self.source, name), found)
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
-        hook = look_up(t, self.cls, "__setattr__" if value is not None else "__delattr__")
-        if isinstance(hook, types.FunctionType):
-            t.from_python(hook).call(t, [self, Constant(name), *([value] if value is not None else [])], {})
-            return
-        self.assign(t, name, value)
+        hook = "__setattr__" if value is not None else "__delattr__"
+        if getattr(look_up(t, self.cls, hook), "__objclass__", None) is object:
+            self.assign(t, name, value)
+        else:
+            self.special(t, hook, [Constant(name), *([value] if value is not None else [])])
 
     def assign(self, t: Tracer, name: str, value: Value | None) -> None:
         """object.__setattr__ and object.__delattr__."""
@@ -350,7 +347,7 @@ class ObjectValue(Value):
         if found is MISSING or found is None:
             lacks(t, self.cls, name, args[0] if args else None)
         if isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType)):
-            return self.method(t, name, args, kwargs or {})
+            return self.method(t, found.__name__, args, kwargs or {})
         return checked(t, self.cls, name, self.bind(t, found, name).call(t, args, kwargs or {}))
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:

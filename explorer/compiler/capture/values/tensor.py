@@ -37,6 +37,7 @@ from explorer.compiler.capture.values.constant import (
     number_now,
     on_sizes,
 )
+from explorer.compiler.capture.values.derived import DerivedValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import DELETED, MISSING, ObjectValue, bound_attribute, look_up, owner_of
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
@@ -925,6 +926,9 @@ _COMPARES = frozenset((operator.lt, operator.le, operator.eq, operator.ne, opera
 def on_tensors(t: Tracer, function: Callable[..., Any], *operands: Value) -> Value | None:
     """An operator of Python's, one operand of which is a tensor; None where the class of the other answers."""
     other = next((each for each in operands if not isinstance(each, TensorValue)), operands[-1])
+    if isinstance(other, DerivedValue) and other.is_taken_by_torch(operands[0] is other, function):
+        operands = tuple(each.plain if each is other else each for each in operands)
+        return graph_call(t, "call_function", function, [*operands], {})
     if function in _COMPARES:
         if function in (operator.eq, operator.ne) and isinstance(other, Constant):
             if not isinstance(other.value, (int, float, complex)):
