@@ -1,5 +1,6 @@
 """Instances of classes derived from int, float, str, bytes and complex: one graph, with what eager returns."""
 
+import enum
 from typing import Any
 
 import pytest
@@ -89,6 +90,57 @@ def test_one_graph(read):
     cls = type("Derived", (int,), {"__rsub__": lambda self, other: 5, "__mod__": lambda self, other: 6})
     compiled = explorer.compile(lambda v, x: (WHOLE[read](v, x), x + 1), fullgraph=True, backend="aot_eager")
     assert facts(compiled(cls(2), torch.arange(6.0))[0]) == facts(WHOLE[read](cls(2), torch.arange(6.0)))
+
+
+OUTSIDE = {"k": 2}
+
+
+class Name(enum.StrEnum):
+    A = "a"
+
+    @property
+    def k(self):
+        return OUTSIDE["k"]
+
+    def __eq__(self, other):
+        return OUTSIDE["k"] == 2
+
+    __hash__ = str.__hash__
+
+    @property
+    def function(self):
+        return {"a": torch.sin}[self.value]
+
+
+class Level(enum.IntEnum):
+    ONE = 1
+
+    def __add__(self, other):
+        return OUTSIDE["k"]
+
+    def __str__(self):
+        return f"<{OUTSIDE['k']}>"
+
+
+def of_members(x, name, level):
+    return (
+        x * name.k,
+        name.function(x),
+        level + 1,
+        name == 3,
+        str(level),
+        f"{level}",
+        x[level],
+        x * level,
+    )
+
+
+def test_methods_of_members_that_are_numbers_or_texts_are_traced():
+    """They were run once, while tracing, and what they read was not guarded."""
+    compiled = explorer.compile(of_members, fullgraph=True, backend="eager")
+    for OUTSIDE["k"] in (2, 3, 4, 2):
+        x = torch.arange(2.0)
+        assert facts(compiled(x, Name.A, Level.ONE)) == facts(of_members(x, Name.A, Level.ONE))
 
 
 class Dotted(dict):

@@ -4,6 +4,8 @@ import collections
 import functools
 import io
 import math
+import os
+import pathlib
 import random
 import re
 import traceback
@@ -264,7 +266,14 @@ class Noted:
     __mul__ = __add__
 
 
+def kept_by_containers(x):
+    recent, grouped = collections.deque([x], maxlen=2), collections.defaultdict(list)
+    grouped[recent.maxlen].append(x)
+    return recent.maxlen, grouped.default_factory is list, dict(grouped), pathlib.Path("a") / "b", os.fspath("c")
+
+
 PROGRAMS = {
+    "what containers keep": kept_by_containers,
     "parameters of inputs": parameters_of_inputs,
     "sums of what is made meanwhile": summed,
     "hashes": lambda x: (x + 1, hash(x) == id(x), {hash(x): 1}[hash(x)], hash(frozenset("ab")), hash(x + 1) == 0),

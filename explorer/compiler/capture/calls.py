@@ -67,6 +67,7 @@ PURE_BUILTINS = frozenset(
      str.maketrans, sys.intern, sys.getrecursionlimit}
 )  # fmt: skip
 
+
 @functools.cache
 def optrees() -> dict[Any, types.FunctionType]:
     """What torch has in Python for functions of optree, which are in C++: trees are taken apart while tracing."""
@@ -443,8 +444,7 @@ def new_instance(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Valu
         made.method(t, "update", rest, {})
         return made
     if (plain := base_of(cls)) is not None:
-        of, named = [each.known(t) for each in rest], {name: each.known(t) for name, each in kwargs.items()}
-        derived = DerivedValue(cls, t.python(plain, *of, **named))
+        derived = DerivedValue(cls, ClassValue(plain).call(t, rest, kwargs).known(t))
         derived.asked = t
         return derived
     made = instance_of_class(t, cls)

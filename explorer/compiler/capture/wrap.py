@@ -151,7 +151,8 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         return functions.BuiltinValue(given, source) if is_function else ObjectValue(kind, source, given)
     if isinstance(given, enum.Enum):
         t.guard(source, guards.IsObject(given), "it is a member of an enumeration")
-        return ObjectValue(kind, source, given)
+        base = base_of(kind)
+        return ObjectValue(kind, source, given) if base is None else DerivedValue.given_by_frame(t, source, given, base)
     t.guard(source, guards.TypeIs(kind), "its class decides what operations on it do")
     if isinstance(given, torch.nn.Module):
         return ModuleValue(kind, source, given)

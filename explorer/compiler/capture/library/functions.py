@@ -7,6 +7,7 @@ import contextlib
 import copy
 import functools
 import operator
+import os
 import threading
 import types
 import typing
@@ -411,6 +412,8 @@ table({
     operator.truth: lambda t, value: Constant(value.truth(t)),
     operator.not_: lambda t, value: Constant(not value.truth(t)),
     operator.index: _index,
+    os.fspath: lambda t, path: path.special(t, "__fspath__", []) if isinstance(path, ObjectValue)
+        and look_up(t, path.cls, "__fspath__") is not MISSING else t.from_python(t.python(os.fspath, path.known(t))),
     operator.getitem: lambda t, base, key: get_item(t, base, key),
     operator.contains: lambda t, base, item: Constant(t.contains(base, item)),
     operator.is_: lambda t, left, right: Constant(is_same(t, left, right)),

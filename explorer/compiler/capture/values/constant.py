@@ -52,11 +52,11 @@ def is_plain(value: object) -> bool:
 
 
 def _stands_for_its_value(member: enum.Enum) -> bool:
-    """Whether a member of an enumeration is no more than a name and a value, as one that is a number or a text always
-    is: not where it holds what may change, or its class says in Python what operators or attributes of it are."""
-    if any(base is not object and is_written_in_c(base) for base in type(member).__mro__):
-        return True
-    return vars(member).keys() <= _OF_MEMBERS and is_plain(member._value_) and not _says_more(type(member))
+    """Whether a member of an enumeration is no more than a name and a value: not where it holds what may change, but
+    for one that is a number or a text, or its class says in Python what operators or attributes of it are."""
+    is_data = any(base is not object and is_written_in_c(base) for base in type(member).__mro__)
+    of_plain = is_data or vars(member).keys() <= _OF_MEMBERS and is_plain(member._value_)
+    return of_plain and not _says_more(type(member))
 
 
 _OF_MEMBERS = {"_name_", "_value_", "__objclass__", "_sort_order_", "_inverted_"}

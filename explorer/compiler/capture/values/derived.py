@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import same_value
@@ -15,7 +14,7 @@ from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Computed, Source
 
-PLAIN_OF: dict[type, Any] = {
+PLAIN_OF: dict[type, Callable[..., object]] = {
     int: int.__int__, float: float.__float__, str: str.__str__, bytes: bytes.__bytes__, complex: complex.__complex__,
 }  # fmt: skip
 """What makes the plain object of an instance, whatever its class says."""
@@ -29,19 +28,19 @@ def base_of(cls: type) -> type | None:
 class DerivedValue(ObjectValue):
     """An instance of such a class. What it is but for its class and its attributes is `plain`, which is guarded."""
 
-    def __init__(self, cls: type, plain: object, source: Source | None = None, given: Any = MISSING) -> None:
+    def __init__(self, cls: type, plain: object, source: Source | None = None, given: object = MISSING) -> None:
         super().__init__(cls, source, given)
         self.plain = Constant(plain)
 
     @classmethod
-    def given_by_frame(cls, t: Tracer, source: Source, given: Any, base: type) -> DerivedValue:
+    def given_by_frame(cls, t: Tracer, source: Source, given: object, base: type) -> DerivedValue:
         plain = PLAIN_OF[base](given)
         t.guard(Computed(PLAIN_OF[base], (source,)), same_value(plain), "a Python value is a constant in the graph")
         made = cls(type(given), plain, source, given)
         made.asked = t
         return made
 
-    def known(self, t: Tracer) -> Any:
+    def known(self, t: Tracer) -> object:
         """The plain object, for code in C that asks the class for nothing."""
         for name in _ASKED_BY_C:
             if _is_in_python(look_up(t, self.cls, name)):
@@ -53,10 +52,10 @@ class DerivedValue(ObjectValue):
         asked = first and _is_in_python(type_attribute(self.cls, f"__{function.__name__.strip('_')}__"))
         return not asked and issubclass(self.cls, (int, float, complex))
 
-    def number(self, t: Tracer) -> Any:
+    def number(self, t: Tracer) -> object:
         return self.known(t)
 
-    def key(self) -> Any:
+    def key(self) -> object:
         own = (type_attribute(self.cls, "__hash__"), type_attribute(self.cls, "__eq__"))
         return super().key() if any(map(_is_in_python, own)) else self.plain.value
 
@@ -84,5 +83,5 @@ def _is_in_python(found: object) -> bool:
     return isinstance(found, types.FunctionType)
 
 
-_ASKED_BY_C = "__index__ __int__ __float__ __complex__ __bytes__ __str__ __repr__ __format__ __hash__ __eq__".split()
-"""The methods that functions in C call of a number or text that they are given."""
+_ASKED_BY_C = "__index__ __int__ __float__ __complex__ __bytes__ __hash__ __eq__".split()
+"""The methods that functions in C call of a number or text that they are given, and do not print."""

@@ -39,6 +39,9 @@ class DictValue(ObjectValue):
         self.written: set[object] = set()
         """Keys that the program has set since, while nothing was asked of all keys."""
 
+    def kept_in_c(self, t: Tracer, name: str) -> Value:
+        return self.factory or Constant(None) if name == "default_factory" else super().kept_in_c(t, name)
+
     @classmethod
     def of(cls, pairs: Iterable[tuple[Value, Value]], kind: type = dict) -> DictValue:
         made = cls(kind)

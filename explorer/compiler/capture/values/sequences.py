@@ -296,6 +296,9 @@ class ListValue(SequenceValue):
         self.turns = 0
         """How often a deque got or lost items or was turned, which ends its iterators."""
 
+    def kept_in_c(self, t: Tracer, name: str) -> Value:
+        return Constant(self.maxlen) if name == "maxlen" else super().kept_in_c(t, name)
+
     def constant(self) -> Any:
         raise NotConstant(self)
 
