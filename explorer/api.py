@@ -17,7 +17,7 @@ from explorer.compiler.pipeline import compile_module
 from explorer.core.arguments import explained
 from explorer.core.recorder import SILENT, TOTALS, OnStage, Progress
 from explorer.core.rules import rules_in_force
-from explorer.ir.frames import skip_frames
+from explorer.ir.settings import skip_frames
 from explorer.records.check.calls import Leave
 from explorer.records.check.isolate import compiled_from
 from explorer.records.editing import ExploredCall

@@ -12,7 +12,7 @@ import types
 import warnings
 from typing import Any
 
-from explorer.core.classes import is_written_in_c
+from explorer.core.libraries import is_written_in_c
 from explorer.records.check.snapshot import _is_known
 
 GIVEN: tuple[tuple[Any, ...], ...] = ((), (1,), ("a",), (b"ab",), (2020, 1, 1), ([1, 2],), ({"a": 1},), (int, 1))

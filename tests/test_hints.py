@@ -16,7 +16,7 @@ from explorer.records.session import Record
 from explorer.records.stock import hints
 from explorer.records.stock.hook import watching
 from explorer.records.stock.observation import Observation
-from explorer.show.view.hints import PLAIN
+from explorer.show.view.inductor import PLAIN
 from records import sample
 
 

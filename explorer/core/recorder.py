@@ -126,14 +126,10 @@ class Recorder:
         self._open.append(run)
         if self.calls is not None:
             self.calls.begins_to_compile()
-        told = self.told
         try:
-            yield run
-        except BaseException as error:
-            run.error = error
-            raise
+            with self._timed(run):
+                yield run
         finally:
-            run.seconds = time.perf_counter() - run.started - (self.told - told)
             self._open.pop()
             if self.calls is not None:
                 for stage in run.stages:
@@ -149,16 +145,24 @@ class Recorder:
         owner.stages.append(run)
         self._tell(self._progress.on_begin, owner, run)
         self._depth += 1
+        try:
+            with self._timed(run):
+                yield run
+        finally:
+            self._depth -= 1
+            self._tell(self._progress.on_stage, owner, run)
+
+    @contextmanager
+    def _timed(self, run: CompileRun | StageRun) -> Iterator[None]:
+        """Record in `run` the error that passes, and the time until the end, without that of listeners."""
         run.started, told = time.perf_counter(), self.told
         try:
-            yield run
+            yield
         except BaseException as error:
             run.error = error
             raise
         finally:
-            self._depth -= 1
             run.seconds = time.perf_counter() - run.started - (self.told - told)
-            self._tell(self._progress.on_stage, owner, run)
 
     def _tell(self, listener: OnStage, compile: CompileRun, stage: StageRun) -> None:
         started = time.perf_counter()

@@ -1,4 +1,5 @@
-"""Torch's settings for this thread or process: how each is read and set, and how a trace leaves them as they were.
+"""Torch's settings for this thread or process: how each is read and set, and how a trace leaves them as they were; and
+functions whose frames no compiler captures.
 
 Traced code sets them for real, and by nodes of the graph, so that operators meet them then and whenever the graph runs.
 """
@@ -6,11 +7,13 @@ Traced code sets them for real, and by nodes of the graph, so that operators mee
 from __future__ import annotations
 
 import contextlib
+import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._C._dynamo import eval_frame
 from torch.autograd import forward_ad
 
 functorch: Any = torch._C._functorch
@@ -180,3 +183,11 @@ def autocast_nesting() -> int:
     """How many autocast blocks are open in this thread."""
     torch.autocast_increment_nesting()
     return torch.autocast_decrement_nesting()
+
+def skip_frames(function: Callable[..., object], with_callees: bool = False) -> None:
+    """Neither stock nor this compiler captures frames of this function, nor breaks at them; nor, `with_callees`, of
+    what it calls."""
+    action = eval_frame._FrameAction
+    callees = action.SKIP if with_callees else action.DEFAULT
+    code: types.CodeType = function.__code__
+    eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(action.SKIP, callees))

@@ -24,17 +24,15 @@ from explorer.ir import record as data
 from explorer.ir.edit import EditedSource
 from explorer.show.view import (
     answers,
-    autotuning,
     caches,
     changes,
     compile_time,
-    cudagraphs,
     diagnosis,
     distributed,
-    hints,
     history,
     html,
-    machine,
+    inductor,
+    instructions,
     memory,
     report,
     text,
@@ -275,20 +273,20 @@ class Record:
         """Whether compiled graphs are replayed as CUDA graphs; if not, why, and which parts of a schedule cannot be;
         and in a watched program each recording, with the reason if it was recorded again."""
         found = (e for compile in self.data.compiles for e in compile.events if e.kind.startswith("Cudagraph"))
-        return Listing(found, cudagraphs.lines(self.data))
+        return Listing(found, inductor.cudagraphs(self.data))
 
     @property
     def hints(self) -> Listing[data.EventData]:
         """Hints of torch's log artifact perf_hints: operators that Inductor generates no code for, tilings that may be
         slow."""
         found = (e for compile in self.data.compiles for e in compile.events if e.kind == "PerformanceHint")
-        return Listing(found, hints.lines(self.data))
+        return Listing(found, inductor.hints(self.data))
 
     @property
     def autotuning(self) -> Listing[data.EventData]:
         """Operations that stock autotuned: each candidate with its time, and the one that was taken."""
         found = (e for compile in self.data.compiles for e in compile.events if e.kind == "Autotuned")
-        return Listing(found, autotuning.lines(self.data))
+        return Listing(found, inductor.autotuning(self.data))
 
     @property
     def operators(self) -> Listing[data.OperatorCheckData]:
@@ -312,7 +310,7 @@ class Record:
     def machine(self) -> Listing[data.KernelData]:
         """What the C++ or Triton compiler reports for each kernel: which loops were vectorised, and why others were
         not; for a GPU the registers, spills, shared memory and occupancy."""
-        return Listing(self.kernels, machine.lines(self.data))
+        return Listing(self.kernels, instructions.reports(self.data))
 
     def assembly(self, kernel: str = "", compile: str = "", *, syntax: str = "att", explain: bool = False) -> str:
         """The assembly of a kernel for a CPU, by default the first, in AT&T's syntax ("att") or Intel's ("intel"). With
@@ -322,7 +320,7 @@ class Record:
         found = self._kernel(kernel, compile)
         if "asm" not in found.lowered:
             raise ValueError(f"the record has no assembly of {found.id}; it has {', '.join(found.lowered) or 'none'}")
-        return "\n".join(machine.assembly(found, self.data.mnemonics, syntax=syntax, explain=explain))
+        return "\n".join(instructions.assembly(found, self.data.mnemonics, syntax=syntax, explain=explain))
 
     def throughput(self, kernel: str = "", compile: str = "") -> str:
         """The cycles that one iteration of each innermost loop of a kernel takes, predicted by llvm-mca; a line that

@@ -20,10 +20,9 @@ from torch._prims_common import make_contiguous_strides_for
 from torch.autograd.graph import GradientEdge
 
 from explorer.compiler.autograd.grad_functions import Routes, below, read_from, without
-from explorer.ir.frames import skip_frames
 from explorer.ir.graph import info, is_random, needed_by, version
 from explorer.ir.joint import Base, GradientOf, GraphOutput, NewValue, Partitioned, Primal, Result, SavedValue, Tangent
-from explorer.ir.settings import generators, in_force, restored, set_generators
+from explorer.ir.settings import generators, in_force, restored, set_generators, skip_frames
 
 Context = Any
 """What autograd keeps of a call of a function: it has whatever attributes it is given."""

@@ -52,9 +52,8 @@ from explorer.core.reasons import unsupported
 from explorer.core.recorder import note, recorder
 from explorer.ir.bytecode import Code, Handler, Instruction, Span
 from explorer.ir.capture import Capture, Continued, FrameHistory, GraphRaised, GuardedCode, Hole, Input, Linking
-from explorer.ir.frames import skip_frames
 from explorer.ir.graph import version
-from explorer.ir.settings import SETTINGS, as_they_are
+from explorer.ir.settings import SETTINGS, as_they_are, skip_frames
 
 COMPILED = "compiled"
 FRAME = "frame"

@@ -31,8 +31,8 @@ from explorer.compiler.capture.values.constant import is_plain
 from explorer.compiler.capture.values.modules import calls_forward
 from explorer.compiler.capture.wrap import ORIGINAL
 from explorer.compiler.config import Config
-from explorer.core.classes import is_written_in_c
 from explorer.core.files import OWN_FILES, is_standard
+from explorer.core.libraries import is_written_in_c
 from explorer.core.reasons import Why
 from explorer.core.recorder import compile_scope, note, recorder
 from explorer.core.rules import YOUR_RULE, Rules, in_force
@@ -47,7 +47,7 @@ from explorer.ir.capture import (
     GuardFailed,
     InputFrame,
 )
-from explorer.ir.frames import skip_frames
+from explorer.ir.settings import skip_frames
 
 
 def clone(function: types.FunctionType, qualname: str = "") -> types.FunctionType:

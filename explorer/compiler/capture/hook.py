@@ -1,4 +1,4 @@
-"""The only file that touches torch's frame-evaluation shim (PEP 523), but for ir/frames.py, and its C++ guard
+"""The only file that touches torch's frame-evaluation shim (PEP 523), but for ir/settings.py, and its C++ guard
 primitives.
 
 Entries made here live on code objects that stock Dynamo may use too, so each guard manager carries every attribute that
@@ -28,7 +28,7 @@ from explorer.core.reasons import Why
 from explorer.core.recorder import note
 from explorer.core.rules import rules_in_force
 from explorer.ir.capture import CallSkipped, CompilerBug
-from explorer.ir.frames import skip_frames
+from explorer.ir.settings import skip_frames
 
 GuardManager = primitives.GuardManager
 _TAKES_STACK = "arg2" in (primitives.GuardManager.add_type_match_guard.__doc__ or "")

@@ -97,13 +97,10 @@ def _inplace(t: Tracer, symbol: str, left: Value, right: Value) -> Value:
     if isinstance(left, TensorValue):
         return graph_call(t, "call_function", function, [left, right], {})
     reflected = BINARY[symbol]
-    if isinstance(left, ListValue) and not left.overrides(t, name):  # a sequence's own comes after all
-        if right.overrides(t, reflected[2]):
-            return _operate(t, *reflected, left, right, f"{symbol}=")
-    if isinstance(left, ObjectValue):
-        found = _answer(t, left, right, name)
-        if found is not None:
-            return found
+    # a list's own comes after all
+    is_last = isinstance(left, ListValue) and not left.overrides(t, name) and right.overrides(t, reflected[2])
+    if isinstance(left, ObjectValue) and not is_last and (found := _answer(t, left, right, name)) is not None:
+        return found
     return _operate(t, *reflected, left, right, f"{symbol}=")
 
 
@@ -113,6 +110,9 @@ def _answer(t: Tracer, value: Value, other: Value, method: str) -> Value | None:
     if isinstance(value, Constant) and isinstance(other, DerivedValue) and hasattr(value.value, method):
         found = value.method(t, method, [other.plain], {})
         return None if isinstance(found, Constant) and found.value is NotImplemented else found
+    if method in ("__or__", "__ror__") and (isinstance(value, ClassValue) or owner.__module__ in _TYPING):
+        operands = (value, other) if method == "__or__" else (other, value)
+        return t.from_python(t.python(operator.or_, *(each.live(t) for each in operands)))
     if not isinstance(value, (ObjectValue, DictView)) or look_up(t, owner, method) is MISSING:
         return None
     if not takes(owner, method, other.python_type()):
@@ -148,22 +148,29 @@ def _operate(
     if name == "__mul__" and isinstance(right, SequenceValue) and isinstance(left, (Constant, SizeValue)):
         if takes(right.cls, "__rmul__", left.python_type()):
             return right.method(t, "__rmul__", [left], {})
-    for value, other, method in _tried(t, left, right, name, reflected):
-        owner = value.python_type()
-        if name == "__or__" and (isinstance(value, ClassValue) or owner.__module__ in _TYPING):
-            return t.from_python(t.python(function, left.live(t), right.live(t)))
-        found = _answer(t, value, other, method)
-        if found is not None:
-            return found
+    if (answer := _answers(t, left, right, name, reflected)) is not None:
+        return answer
+    return _of_constants(t, written, left, right, symbol)
+
+
+def _answers(t: Tracer, left: Value, right: Value, name: str, reflected: str) -> Value | None:
+    """What the methods of the operands' types make of an operator; None where none of them is for these operands."""
+    answers = (_answer(t, *each) for each in _tried(t, left, right, name, reflected))
+    return next((each for each in answers if each is not None), None)
+
+
+def _of_constants(
+    t: Tracer, function: Callable[[object, object], object], left: Value, right: Value, symbol: str
+) -> Value:
+    """What an operator of Python's makes of two constants; the TypeError of types that have no such operator."""
     try:
         plain = left.constant(), right.constant()
     except NotConstant:
-        if not isinstance(left, TensorValue) and not isinstance(right, TensorValue):
-            said = type_error(written, left.python_type(), right.python_type())
-            if said is not None:
-                t.raise_(TypeError, said)
-        unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
-    return t.from_python(t.python(written, *plain))
+        said = type_error(function, left.python_type(), right.python_type())
+        if said is None:
+            unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+        t.raise_(TypeError, said)
+    return t.from_python(t.python(function, *plain))
 
 
 def _tried(t: Tracer, left: Value, right: Value, name: str, reflected: str) -> tuple[tuple[Value, Value, str], ...]:
@@ -187,22 +194,13 @@ def compare(t: Tracer, symbol: str, left: Value, right: Value) -> Value:
         return compare(t, symbol, TupleValue(left.parts), TupleValue(right.parts))
     if (answer := _by_kind(t, function, left, right)) is not None:
         return answer
-    for value, other, method in _tried(t, left, right, name, reflected):
-        found = _answer(t, value, other, method)
-        if found is not None:
-            return found
+    if (answer := _answers(t, left, right, name, reflected)) is not None:
+        return answer
     if symbol in ("==", "!="):
         kinds = left.python_type(), right.python_type()
         alike = takes(kinds[0], name, kinds[1]) or takes(kinds[1], reflected, kinds[0])
         return Constant((alike and _same(t, left, right)) == (symbol == "=="))
-    try:
-        plain = left.constant(), right.constant()
-    except NotConstant:
-        said = type_error(function, left.python_type(), right.python_type())
-        if said is None:
-            unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
-        t.raise_(TypeError, said)
-    return Constant(t.python(function, *plain))
+    return _of_constants(t, function, left, right, symbol)
 
 
 def _same(t: Tracer, left: Value, right: Value) -> bool:

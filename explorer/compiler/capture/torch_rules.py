@@ -42,7 +42,7 @@ from explorer.compiler.capture.values.tensor import (
     placed,
     recorded,
 )
-from explorer.core.classes import name_in_messages
+from explorer.core.libraries import name_in_messages
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.capture import Computed, Returned
 from explorer.ir.graph import info

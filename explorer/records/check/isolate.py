@@ -30,9 +30,8 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from explorer.core import libraries
-from explorer.core.classes import is_written_in_c
 from explorer.core.files import OWN_FILES, PACKAGES, STANDARD
-from explorer.core.libraries import is_in
+from explorer.core.libraries import is_in, is_written_in_c
 
 MOST_OBJECTS = 200_000
 """Objects that are looked at before a call counts as too large to repeat."""

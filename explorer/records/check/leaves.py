@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 import torch
 
-from explorer.core.classes import is_written_in_c
+from explorer.core.libraries import is_written_in_c
 from explorer.records.check.isolate import ABSENT, PLAIN, compiled_from, key_text, slots
 
 MOST = 100_000

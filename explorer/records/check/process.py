@@ -32,7 +32,7 @@ from torch.utils.hooks import RemovableHandle
 from explorer.core.files import PACKAGE
 from explorer.core.recorder import recorder
 from explorer.core.rules import rule_in_use
-from explorer.ir.frames import skip_frames
+from explorer.ir.settings import skip_frames
 from explorer.records.check.isolate import PLAIN, is_programs, is_users_module, undone
 from explorer.records.check.snapshot import plainly, put_decimal
 

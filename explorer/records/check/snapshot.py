@@ -28,7 +28,7 @@ import numpy
 import torch
 from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
-from explorer.core.classes import is_written_in_c
+from explorer.core.libraries import is_written_in_c
 from explorer.ir.description import has_no_sizes
 from explorer.records.check import isolate
 from explorer.records.check.float64 import Float64Run

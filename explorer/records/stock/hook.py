@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from torch._C._dynamo.eval_frame import set_eval_frame
 from torch._guards import CompileContext, CompileId
 
-from explorer.ir.frames import skip_frames
+from explorer.ir.settings import skip_frames
 
 
 @dataclass

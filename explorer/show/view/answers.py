@@ -11,7 +11,7 @@ from pathlib import PurePath
 from explorer.core.text import count
 from explorer.ir.record import AnswerData, CompileData, OperatorCheckData, RecordData
 from explorer.records.data import dynamo
-from explorer.show.view import autotuning, caches, compile_time, cudagraphs, distributed, hints, memory, trace
+from explorer.show.view import caches, compile_time, distributed, inductor, memory, trace
 from explorer.show.view.amounts import duration
 from explorer.show.view.diagnosis import calls
 
@@ -39,10 +39,10 @@ def _asked(record: RecordData) -> Iterator[tuple[str, str, Iterable[str]]]:
     yield "timeline", "Cache hits and misses", caches.lines(record.compiles)
     yield "memory", "What is alive at the peak, and kept for the backward?", memory.lines(record)
     yield "timing", "Where does the time of one call go?", trace.gaps(record)
-    yield "timing", "Is it replayed as a CUDA graph?", cudagraphs.lines(record)
+    yield "timing", "Is it replayed as a CUDA graph?", inductor.cudagraphs(record)
     yield "breaks", "What did calls of compiled functions take?", map(calls, record.calls)
-    yield "schedule", "What could be faster, as PyTorch itself says?", hints.lines(record)
-    yield "code", "What did autotuning measure and take?", autotuning.lines(record)
+    yield "schedule", "What could be faster, as PyTorch itself says?", inductor.hints(record)
+    yield "code", "What did autotuning measure and take?", inductor.autotuning(record)
     yield "code", "How was it built?", builds(record.compiles)
     yield "graphs", "Which collectives are called, and where does DDP split the graph?", distributed.lines(record)
     yield "graphs", "Do custom operators agree with their fake implementations?", operator_checks(record.operators)

@@ -1,11 +1,13 @@
-"""x86-64 assembly as a person reads it: what an instruction does, in a line, and Intel's syntax for the compiler's."""
+"""What compilers report of kernels: loops vectorised or not, registers, shared memory; and x86-64 assembly as a person
+reads it: what an instruction does, in a line, and Intel's syntax for the compiler's."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 
-from explorer.ir.record import LineData, MnemonicData
+from explorer.core.text import count
+from explorer.ir.record import KernelData, LineData, MnemonicData, RecordData
 
 CONDITIONS = {
     "e": "equal", "ne": "not equal", "a": "above (unsigned)", "ae": "above or equal (unsigned)",
@@ -249,7 +251,7 @@ def intel(line: str) -> str:
     found = _LINE.fullmatch(code)
     if found is None:
         return line
-    comment = line[len(code):]
+    comment = line[len(code) :]
     indent, prefix, name, space, operands = found.groups()
     if not operands:
         return f"{indent}{prefix}{intel_name(name).partition(' ')[0]}{comment}"
@@ -293,3 +295,34 @@ def _known(names: Iterable[str]) -> Iterator[tuple[str, MnemonicData]]:
         written, said = intel_name(name), meaning(name)
         if said or written != name:
             yield name, MnemonicData(said, "" if written == name else written)
+
+
+HELP = 44
+"""Column from which on the help stands."""
+
+
+def reports(record: RecordData) -> Iterator[str]:
+    for compile in record.compiles:
+        for half in compile.halves:
+            for kernel in half.kernels:
+                yield from (f"{compile.id} {kernel.id}: {said}" for said in report(kernel))
+
+
+def report(kernel: KernelData) -> Iterator[str]:
+    yield from kernel.facts
+    if not kernel.remarks:
+        return
+    yield f"{len(kernel.vectorised)} of {count(len(kernel.remarks), 'innermost loop')} vectorised"
+    known = {line.id: (number, line.text.strip()) for number, line in enumerate(kernel.source.lines, 1)}
+    for id, said in kernel.remarks.items():
+        number, text = known.get(id, (0, id))
+        yield f"  line {number}: {text}  {said}"
+
+
+def assembly(kernel: KernelData, known: dict[str, MnemonicData], *, syntax: str, explain: bool) -> Iterator[str]:
+    """The lines of a kernel's assembly; each, if asked for, with what its instruction does."""
+    for line in kernel.lowered["asm"].lines:
+        shown = intel(line.text) if syntax == "intel" else line.text
+        name = mnemonic(line.text)
+        said = known[name].means if explain and name in known else ""
+        yield f"{shown:<{HELP}}  ; {said}" if said else shown

@@ -9,7 +9,7 @@ from explorer.core.recorder import PROCESS
 from explorer.core.text import count, headline
 from explorer.ir import record as data
 from explorer.records.data import dynamo
-from explorer.show.view import answers, cudagraphs, diagnosis, difference, distributed, glance, history, machine
+from explorer.show.view import answers, diagnosis, difference, distributed, glance, history, inductor, instructions
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.provenance import file_names, node_names, operator_name
 
@@ -30,7 +30,7 @@ def summary(record: data.RecordData) -> str:
         if compile.fallback:
             why = " ".join(str(compile.fallback).split())
             lines.append(f"    runs eagerly: {why}")
-        lines += [f"    runs without CUDA graphs: {why}" for why in cudagraphs.skipped(compile)]
+        lines += [f"    runs without CUDA graphs: {why}" for why in inductor.skipped(compile)]
         lines += [f"    {line}" for line in distributed.summary(compile, names)]
     cover = record.coverage
     if cover.kernel + cover.extern + cover.view + cover.fallback:
@@ -159,7 +159,7 @@ def full(record: data.RecordData) -> str:
             parts.append(f"\n=== {compile.id} {stage.name}{half}  {duration(stage.seconds)}\n{stage.text()}")
     for answer in record.answers:
         parts += [f"\n=== {answer.title}", *answer.lines]
-    if told := list(machine.lines(record)):
+    if told := list(instructions.reports(record)):
         parts += ["\n=== Reports of g++, clang and ptxas on the generated kernels", *told]
     return "\n".join(parts)
 

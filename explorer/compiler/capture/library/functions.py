@@ -40,7 +40,7 @@ from explorer.compiler.capture.values.modules import ModuleValue
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue, look_up
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.tensor import StorageValue, TensorValue, graph_call
-from explorer.core.classes import is_written_in_c, name_in_messages
+from explorer.core.libraries import is_written_in_c, name_in_messages
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr
 

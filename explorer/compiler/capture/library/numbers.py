@@ -34,7 +34,7 @@ from explorer.compiler.capture.values.objects import MISSING, ExceptionValue, Ob
 from explorer.compiler.capture.values.overrides import PLAIN
 from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call, note_copy, on_numbers
-from explorer.core.classes import name_in_messages
+from explorer.core.libraries import name_in_messages
 from explorer.core.reasons import unsupported
 
 

@@ -23,7 +23,7 @@ from explorer.compiler.capture.values.mappings import DictValue, SetValue
 from explorer.compiler.capture.values.objects import MISSING, look_up, mapping_pairs
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
-from explorer.core.classes import name_in_messages
+from explorer.core.libraries import name_in_messages
 from explorer.core.reasons import unsupported
 from explorer.core.rules import RuleTable
 from explorer.ir.bytecode import Instruction

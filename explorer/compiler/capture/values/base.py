@@ -28,8 +28,8 @@ from explorer.compiler.capture.guards import IsObject, TypeIs
 from explorer.compiler.capture.tape import Place, Tape
 from explorer.compiler.capture.torch_state import Switched, TorchState
 from explorer.compiler.config import Config
-from explorer.core.classes import is_written_in_c, name_in_messages
 from explorer.core.files import is_standard
+from explorer.core.libraries import is_written_in_c, name_in_messages
 from explorer.core.origin import origins
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Code, Handler, Instruction, Span

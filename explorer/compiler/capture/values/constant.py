@@ -28,7 +28,7 @@ from explorer.compiler.capture.values.base import (
     lacks_to_set,
     type_name,
 )
-from explorer.core.classes import is_written_in_c
+from explorer.core.libraries import is_written_in_c
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Computed, Contained, Source
 

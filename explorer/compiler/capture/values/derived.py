@@ -10,7 +10,7 @@ from explorer.compiler.capture.guards import same_value
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue, attribute_in_c, look_up, type_attribute
-from explorer.core.classes import is_written_in_c
+from explorer.core.libraries import is_written_in_c
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Computed, Source
 

@@ -25,8 +25,7 @@ from explorer.compiler.capture.values.base import (
     type_name,
 )
 from explorer.compiler.capture.values.constant import Constant, is_plain
-from explorer.core.classes import is_written_in_c, name_in_messages
-from explorer.core.libraries import FIXED, UNCHANGING, is_in
+from explorer.core.libraries import FIXED, UNCHANGING, is_in, is_written_in_c, name_in_messages
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Item, Source
 

@@ -11,7 +11,7 @@ import torch
 from explorer.compiler.capture.values.base import HostValue, NotConstant, Reconstructor, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant, is_number
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, look_up
-from explorer.core.classes import name_in_messages
+from explorer.core.libraries import name_in_messages
 from explorer.ir.capture import Contained, Source
 
 
