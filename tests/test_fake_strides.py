@@ -452,3 +452,34 @@ def test_a_step_that_makes_its_state_and_clips_is_that_of_eager(optimizer, forea
     (ours, count), (eager, expected) = trained(explorer.compile), trained(lambda step: step)
     assert count == expected
     torch.testing.assert_close(ours, eager)
+
+
+VIEWED = {
+    "contiguous": lambda: torch.arange(6.0).view(2, 3),
+    "expanded": lambda: torch.arange(3.0).expand(2, 3),
+    "a row of these": lambda: torch.arange(3.0).expand(2, 3)[1:],
+    "turned": lambda: torch.arange(6.0).view(2, 3).t(),
+    "with gaps": lambda: torch.arange(12.0).view(2, 6)[:, ::2],
+    "expanded inside": lambda: torch.arange(4.0).view(2, 1, 2).expand(2, 3, 2),
+    "empty": lambda: torch.empty(0, 3),
+}
+
+
+@pytest.mark.parametrize("name", VIEWED)
+def test_view_has_the_strides_of_eager_or_raises(name):
+    """The rule on tensors without data keeps strides of axes of size 1, and takes expanded tensors for views of theirs.
+    An error is raised also where nobody reads the result."""
+    for before, shape in itertools.product(("", 0, 1), [(-1,), (6,), (1, 6), (3, 2), (1, 3), (2, 1, 3), (2, 2, 3)]):
+
+        def made(x, before=before, shape=shape):
+            view = (x if before == "" else x.unsqueeze(before)).view(shape)
+            return view, view.stride()
+
+        for function in (made, lambda x, made=made: len(made(x))):
+            found = []
+            for call in (function, explorer.compile(function)):
+                try:
+                    found.append(str(call(VIEWED[name]())))
+                except RuntimeError as error:
+                    found.append(str(error)[:40])
+            assert found[0] == found[1]

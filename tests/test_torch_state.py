@@ -1,5 +1,6 @@
 """What torch's own functions set and ask for in compiled functions: eager's results, and as few graphs as stock's."""
 
+import contextlib
 import threading
 
 import pytest
@@ -255,3 +256,26 @@ def test_hooks_of_saved_tensors_end_where_the_graph_raises():
     with pytest.raises(IndexError, match="index 5 is out of bounds for dimension 0 with size 1"):
         compiled(torch.ones(1, 3), torch.tensor([5]))
     assert torch._C._autograd._top_saved_tensors_default_hooks(False) is None
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad, torch.enable_grad])
+@pytest.mark.parametrize("inside", [False, True])
+def test_nothing_is_recorded_in_inference_mode_whatever_the_grad_mode_is(mode, inside):
+    def switched(x):
+        torch.set_grad_enabled(True)
+        return x * 2, x.view(-1), torch.zeros(3).add_(x.sum())
+
+    def within(x):
+        with torch.enable_grad():
+            return x * 2, x[0], x.detach()
+
+    for function in (switched, within):
+        run = function if not inside else lambda x, f=function: mode()(f)(x)
+        found = []
+        for call in (run, explorer.compile(run)):
+            x = torch.ones(2, 3, requires_grad=True)
+            with contextlib.nullcontext() if inside else mode():
+                made = call(x)
+            torch.set_grad_enabled(True)
+            found.append([(each.requires_grad, each.is_inference(), each.is_leaf) for each in made])
+        assert found[0] == found[1]

@@ -1254,3 +1254,30 @@ def test_the_second_run_for_a_graph_of_gradients_is_not_captured(monkeypatch):
     assert len(begun) == 2
     (expected,) = torch.autograd.grad(penalty(x), x)
     torch.testing.assert_close(x.grad, expected)
+
+
+NAN_GRADIENTS = {
+    "relu6": F.relu6,
+    "elu": F.elu,
+    "elu of a result": lambda x: F.elu(x.clone(), 1.5, True),
+    "selu": F.selu,
+    "celu": F.celu,
+    "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid,
+    "logit": lambda x: torch.logit(x.nan_to_num(0.25), 1e-3) * 0.01,
+    "smooth_l1_loss": lambda x: F.smooth_l1_loss(x, torch.zeros_like(x), reduction="none"),
+    "smooth_l1_loss, mean": lambda x: F.smooth_l1_loss(x, torch.zeros_like(x), beta=0.5),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", NAN_GRADIENTS)
+def test_gradients_of_nan_and_at_the_edges(name, dtype):
+    """64 elements: eager's loop over vectors sees them all, and treats a NaN as what no comparison holds for."""
+    found = []
+    for call in (NAN_GRADIENTS[name], explorer.compile(NAN_GRADIENTS[name])):
+        edges = [float("nan"), 3, -3, 6, 0, 0.5, -0.5, 1, -1, -0.0, 20, -20, float("inf"), -float("inf"), 1e-5, 2]
+        x = torch.tensor(edges * 4, dtype=dtype).requires_grad_()
+        call(x).sum().backward()
+        found.append(x.grad)
+    torch.testing.assert_close(*found, equal_nan=True)

@@ -222,3 +222,31 @@ def test_a_graph_without_inputs_that_writes_a_view():
     bugs = explorer.counters().get("compiler bugs", 0)
     assert explorer.compile(function)(2).tolist() == function(2).tolist()
     assert explorer.counters().get("compiler bugs", 0) == bugs
+
+
+LAZY = {
+    "negative": torch._neg_view,
+    "conjugate": torch.conj,
+    "imaginary part of the conjugate": lambda z: z.conj().imag,
+    "real part": lambda z: z.real,
+    "row": lambda z: z[1:],
+}
+
+
+@pytest.mark.parametrize("other", LAZY)
+@pytest.mark.parametrize("written", LAZY)
+def test_writes_through_lazy_views(written, other):
+    """The base would get the bit, and views of that one would lose it: 3 where eager has -3."""
+
+    def function(z):
+        first, second = LAZY[written](z), LAZY[other](z)
+        first.add_(1)
+        second.mul_(2)
+        first.neg_()
+        return first * 1, second * 1, z * 1
+
+    found = []
+    for call in (function, explorer.compile(function)):
+        z = torch.tensor([1 + 2j, -3 - 1j, 2 - 3j])
+        found.append(str((call(z), z)))
+    assert found[0] == found[1]

@@ -17,8 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._decomp import get_decompositions
+from torch._decomp.decompositions import pw_cast_for_opmath
 from torch._prims_common import suggest_memory_format
 from torch.nn import functional as F
+from torch.utils._python_dispatch import _disable_current_modes
 
 from explorer.compiler.autograd.layouts import computing_dtype, in_layout_of, inverse, stride_order, to
 from explorer.core.rules import RuleTable
@@ -29,8 +31,8 @@ aten = torch.ops.aten
 
 TORCHS: tuple[str, ...] = tuple(
     # activations, with their backwards
-    "celu elu elu_backward gelu gelu_backward glu glu_backward hardshrink hardsigmoid hardswish "
-    "hardswish_backward hardtanh hardtanh_backward leaky_relu leaky_relu_backward log_sigmoid_forward "
+    "celu elu gelu gelu_backward glu glu_backward hardshrink hardsigmoid hardswish "
+    "hardtanh leaky_relu leaky_relu_backward log_sigmoid_forward "
     "log_sigmoid_backward mish mish_backward _prelu_kernel _prelu_kernel_backward sigmoid_backward silu silu_backward "
     "softplus softplus_backward softshrink tanh_backward threshold threshold_backward rrelu_with_noise_backward "
     # softmax and norms
@@ -43,7 +45,7 @@ TORCHS: tuple[str, ...] = tuple(
     # losses
     "binary_cross_entropy_backward binary_cross_entropy_with_logits huber_loss "
     "huber_loss_backward l1_loss mse_loss mse_loss_backward multi_margin_loss "
-    "nll_loss_forward nll_loss2d_forward smooth_l1_loss smooth_l1_loss_backward soft_margin_loss "
+    "nll_loss_forward nll_loss2d_forward smooth_l1_loss soft_margin_loss "
     "soft_margin_loss_backward "
     # scalar functions
     "addcdiv addcmul addr clamp_max clamp_min deg2rad rad2deg floor_divide frac heaviside lerp logaddexp logaddexp2 "
@@ -135,6 +137,64 @@ def hardsigmoid_backward(grad: Tensor, x: Tensor) -> Tensor:
 
 SIXTH = 0.1666666716337204
 """In float32."""
+
+
+# Of a NaN, eager's vectors take the branch that is left where no comparison holds.
+
+
+@DECOMPOSITIONS.rule(aten.hardtanh_backward.default)
+@pw_cast_for_opmath
+def hardtanh_backward(grad: Tensor, x: Tensor, low: float, high: float) -> Tensor:
+    """hardtanh_backward(g, x) -> where(low < x < high, g, 0)"""
+    return torch.where((x > low) & (x < high), grad, 0.0)
+
+
+@DECOMPOSITIONS.rule(aten.hardswish_backward.default)
+@pw_cast_for_opmath
+def hardswish_backward(grad: Tensor, x: Tensor) -> Tensor:
+    """hardswish_backward(g, x) -> where(x <= -3, 0, where(x >= 3, g, g * (x / 3 + 0.5)))"""
+    return torch.where(x <= -3, 0.0, torch.where(x >= 3, grad, grad * (x / 3 + 0.5)))
+
+
+@DECOMPOSITIONS.rule(aten.elu_backward.default)
+@pw_cast_for_opmath
+def elu_backward(grad: Tensor, alpha: float, scale: float, inner: float, of_result: bool, x: Tensor) -> Tensor:
+    """elu_backward(g, x) -> where(x > 0, g, g * exp(x)), or of the result: g * (x + 1)"""
+    below = x + alpha * scale if of_result else alpha * scale * torch.exp(x * inner)
+    return torch.where(x > 0, grad * scale, grad * inner * below)
+
+
+@DECOMPOSITIONS.rule(aten.logit.default)
+def logit(x: Tensor, eps: float | None = None) -> object:
+    """logit(x, eps) -> logit(clamp(x, eps, 1 - eps)), with bounds of the dtype of x"""
+    return torchs()[aten.logit.default](x if eps is None else x.clamp(*logit_bounds(eps, x.dtype)))
+
+
+@DECOMPOSITIONS.rule(aten.logit_backward.default)
+def logit_backward(grad: Tensor, x: Tensor, eps: float | None = None) -> object:
+    """logit_backward(g, x) -> g / (x * (1 - x)), and 0 outside of these bounds"""
+    bounds, outside = ((0.0, 1.0), math.nan) if eps is None else (logit_bounds(eps, x.dtype), 0.0)
+
+    @pw_cast_for_opmath
+    def flow(grad: Tensor, x: Tensor) -> Tensor:
+        return torch.where((x >= bounds[0]) & (x <= bounds[1]), grad / (x * (1.0 - x)), outside)
+
+    return flow(grad, x)
+
+
+def logit_bounds(eps: float, dtype: torch.dtype) -> tuple[float, float]:
+    """What eager clamps to, in the precision of the tensor."""
+    with _disable_current_modes():
+        low = torch.tensor(eps, dtype=dtype if dtype.is_floating_point else torch.float32)
+        return low.item(), (1 - low).item()
+
+
+@DECOMPOSITIONS.rule(aten.smooth_l1_loss_backward.default)
+@pw_cast_for_opmath
+def smooth_l1_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int, width: float) -> Tensor:
+    """smooth_l1_loss_backward(g, x, y) -> clamp((x - y) / width, -1, 1) * g"""
+    flow, apart = grad / x.numel() if reduction == 1 else grad, x - target
+    return torch.where(apart <= -width, -flow, torch.where(apart >= width, flow, flow * apart / width))
 
 
 @DECOMPOSITIONS.rule(aten.native_dropout.default)

@@ -167,6 +167,8 @@ class JointTracer:
         self.repeats: dict[int, int] = {}
         self.constants: dict[str, Tensor] = {}
         self.autocasts: list[torch.autocast] = []
+        self.inference = torch.is_inference_mode_enabled()
+        """Nothing is recorded in it, whatever the grad mode is."""
         self.has_writes = False
         self.of_data: set[fx.Node] = set()
         """What is `x.data`, or a view of such."""
@@ -177,7 +179,7 @@ class JointTracer:
     def functional(self) -> Iterator[None]:
         """Fake tensors, the tape and functionalisation on; the caller's settings and inference mode restored."""
         with contextlib.ExitStack() as stack:
-            if torch.is_inference_mode_enabled():
+            if self.inference:
                 stack.enter_context(torch.inference_mode(False))
             stack.enter_context(kept())
             stack.enter_context(self.captured.fake_mode)
@@ -186,7 +188,7 @@ class JointTracer:
             stack.enter_context(enable_python_dispatcher())
             torch._enable_functionalization(reapply_views=True)
             stack.callback(torch._disable_functionalization)
-            torch._C._set_grad_enabled(self.captured.grad_enabled)
+            torch._C._set_grad_enabled(self.captured.grad_enabled and not self.inference)
             stack.callback(self.leave_autocasts)
             yield
 
@@ -264,6 +266,8 @@ class JointTracer:
         before = [(value, value._version, value.shape) for _, value in given]
         inexact = [(value, content(value)) for each, value in given if each in self.inexact]
         traced = len(self.graph.nodes)
+        if self.inference and node.target is torch._C._set_grad_enabled:
+            return None
         self.has_writes = self.has_writes or kwargs.get("out") is not None
         try:
             if kwargs.get("out") is not None:
@@ -288,6 +292,8 @@ class JointTracer:
             self.has_writes = True
             if repeats_memory(value):
                 raise Unsupported(Why(reasons.OVERLAPPING_WRITE, node.name))
+            if aliases.is_lazy(value):  # its base would get the bit, and views of that one would lose it
+                raise Unsupported(Why(reasons.LAZY_BIT, node.name))
             if value.shape != size and not torch._functionalize_has_metadata_mutation(value):
                 raise Unsupported(Why(reasons.TRACE_FAILED, f"{node.name}: the result is larger than {list(size)}"))
         if not written and self.is_inexact_view(node, traced):

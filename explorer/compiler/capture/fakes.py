@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._dispatch.python import no_python_dispatcher
 from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._prims_common import (
@@ -181,6 +182,9 @@ class LaidOut(FakeTensorMode):
                 return like, *tensors_in(result)[1:]
         if not isinstance(result, Tensor):
             return result
+        if func is aten.view.default and (stride := _stride_of_view(*args)) and stride != result.stride():
+            with self:
+                return args[0].as_strided(result.shape, stride)
         if func is aten.pow.Tensor_Scalar and args[0].dtype is torch.bool and type(args[1]) is bool:
             with self:
                 return torch.empty_like(result, dtype=torch.bool)
@@ -275,6 +279,17 @@ def _is_packed(tensor: Tensor) -> bool:
     """Whether it surely has the strides of a new tensor."""
     new = contiguous(tuple(tensor.shape))
     return all(statically_known_true(n == m) for n, m in zip(tensor.stride(), new, strict=True))
+
+
+def _stride_of_view(x: Tensor, shape: Sequence[int]) -> tuple[int, ...] | None:
+    """The strides that the real operator finds, which raises where there are none: the rule on tensors without data
+    takes some of other strides for a view. None where it is not known."""
+    if not all(type(n) is int for n in (*x.shape, *x.stride(), *shape)):
+        return None
+    with no_python_dispatcher():
+        like = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
+        stride: tuple[int, ...] = aten.view.default(like, shape).stride()
+    return stride
 
 
 def _stride_of_transform(func: Any, args: Sequence[Any], result: Tensor) -> tuple[int, ...]:
