@@ -149,7 +149,7 @@ def test_a_run_stops_at_graph_breaks_and_goes_on_in_what_was_compiled_after_them
         assert client.move("continue") and len(client.stops) < 9
     assert "print" in client.stops[-1]["text"]
     assert client.frames()[0]["line"] == line(looped, 4)
-    assert "goes on in f1" in client.body("exceptionInfo", threadId=1)["description"]
+    assert "continues in f1" in client.body("exceptionInfo", threadId=1)["description"]
     client.move("continue")
     assert client.stops[-1]["threadId"] == len(record.steps) and "No breakpoint after" in client.stops[-1]["text"]
     client.move("reverseContinue")

@@ -73,6 +73,6 @@ def test_tries_are_kept_in_a_file_and_walked_in_a_terminal(tmp_path: Path) -> No
     path = explorer.explore(branches, time=False)(torch.randn(4)).save(tmp_path / "b.explore.json")
     assert "FusionTried" not in {event.kind for event in Record.load(path).data.compiles[0].events}
     walked = CliRunner().invoke(main, ["step", str(path), "--fusion"], input="p\nf\nF\nq\n").stdout
-    assert "f put off" not in walked and "p put off" in walked and f"kernels by then\n  {TOGETHER}" in walked
+    assert "f put off" not in walked and "p put off" in walked and f"kernels so far\n  {TOGETHER}" in walked
     found = CliRunner().invoke(main, ["step", str(path), "--fusion", "--find", "fused:"])
     assert found.exit_code == 0 and "   1  fused" in found.stdout

@@ -188,10 +188,10 @@ test("what fusion tried is walked, with what was together by then", async () => 
   await opened(long(1));
   const pane = await openPane(visit.page.locator("#viewer"), "schedule");
   const { keyboard } = visit.page;
-  const [told, came] = [pane.locator(".ex-step-told"), pane.getByRole("status").filter({ hasText: "Kernels by then" })];
+  const [told, came] = [pane.locator(".ex-step-told"), pane.getByRole("status").filter({ hasText: "Kernels so far" })];
   await pane.getByRole("slider").focus();
   for (const [key, step, says] of [
-    ["i", 0, /put off: .* Kernels by then: none/], ["f", 2, /✓ fused: .* It saves 512 B. Kernels by then: .* \+ /], ["R", 1, /✕ refused: /], ["P", 0, /put off/],
+    ["i", 0, /put off: .* Kernels so far: none/], ["f", 2, /✓ fused: .* It saves 512 B. Kernels so far: .* \+ /], ["R", 1, /✕ refused: /], ["P", 0, /put off/],
   ] as const) {
     await keyboard.press(key);
     assert.match(await told.innerText(), new RegExp(`^step ${step} of 2`));

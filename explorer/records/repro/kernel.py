@@ -115,7 +115,7 @@ def _refuse_unsteady(half: HalfData, kernel: KernelData, calls: Sequence[GraphLi
     items = half.schedule.items if half.schedule is not None else ()
     own = {id for item in items if item.id == kernel.id for id in item.operations}
     if any(each.id in own and each.target == "scatter" for each in half.operations):
-        raise CannotReproduce(f"{kernel.id} writes parts of what is in memory by then, which a record does not hold")
+        raise CannotReproduce(f"{kernel.id} writes into existing memory, whose contents a record does not hold")
     holders = Counter(each.origins[0] for each in half.buffers if each.origins)
     for call in calls:
         if call.name in targets and holders[call.id] > 1:

@@ -248,7 +248,7 @@ def hook_of(log: CallLog, seen: Observation, recorder: Recorder) -> Hook:
 
     return Hook(
         "calls",
-        shows="each call of a compiled function, and what it took",
+        shows="each call of a compiled function, and its time",
         missing="no times of calls",
         checked=("2.13 CPU",),
         patches=(

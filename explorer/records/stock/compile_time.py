@@ -95,7 +95,7 @@ def _listing(half: Any) -> data.TextData:
 
 BUILDS_HOOK = Hook(
     "builds",
-    shows="each call of g++ with its command, what it was for and what it took; what came from the cache",
+    shows="each call of g++ with its command, its purpose and its time; what came from the cache",
     missing="the build as one stage, without what it did",
     checked=("2.11 CPU", "2.13 CPU"),
     patches=(

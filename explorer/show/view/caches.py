@@ -16,7 +16,7 @@ FIRST_KEY = (
     "its key is the first that was seen of this cache here; save the record, and `explorer diff` compares it with "
     "another run's"
 )
-NO_PARTS = "torch does not tell the parts of this key"
+NO_PARTS = "torch does not report the parts of this key"
 
 
 def lines(compiles: Sequence[CompileData]) -> Iterator[str]:

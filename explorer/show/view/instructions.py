@@ -46,7 +46,7 @@ INTEGERS = {
 
 ALONE = {
     "call": "calls a function", "callq": "calls a function", "ret": "returns", "retq": "returns",
-    "jmp": "goes on elsewhere", "leave": "frees the stack frame",
+    "jmp": "jumps", "leave": "frees the stack frame",
     "nop": "nothing: fills up to where a loop begins", "endbr64": "marks where an indirect jump may lead",
     "ud2": "never reached: stops the process", "cltq": "widens eax to rax, keeping the sign",
     "cltd": "spreads the sign of eax over edx, for a division",

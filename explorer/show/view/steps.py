@@ -364,7 +364,7 @@ class Steps(Queried[Step, Held]):
             if onwards is not None:
                 arguments = (each.source for each in onwards.inputs if each.role == "argument")
                 alive = [re.sub(r"^L\['(___)?(.*)'\]$", r"\2", each) for each in arguments]
-                lines.append(f"  goes on in {onwards.id} {onwards.name}, which gets {', '.join(alive) or 'nothing'}")
+                lines.append(f"  continues in {onwards.id} {onwards.name}, which gets {', '.join(alive) or 'nothing'}")
         return lines
 
     def items(self, value: data.ValueData) -> list[tuple[str, data.ValueData]]:

@@ -241,7 +241,7 @@ def values_of(record: RecordData) -> list[Values]:
     return [Values(compile, half) for compile in record.compiles for half in compile.halves if half.written]
 
 
-# What fusion tried, in that order: which groups it asked about, what came of it, and the kernels by then.
+# What fusion tried, in that order: which groups it asked about, what came of it, and the kernels so far.
 
 
 Groups = dict[str, list[str]]
@@ -328,7 +328,7 @@ class Tries(Queried[FusionData, Groups]):
             *(f"  {id}  {self._named(id)}" for id in (row.first, row.second)),
             f"  {self._named(row.why.cited)}",
             *([f"  saves {amount(row.score, 'B')} of memory traffic"] if row.score >= 1 else []),
-            "kernels by then",
+            "kernels so far",
             *(f"  {self._named(' + '.join(each))}" for each in kernels),
             f"  and {count(alone, 'operation')} alone",
         ]

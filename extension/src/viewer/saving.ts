@@ -58,7 +58,7 @@ export function Saving(root: HTMLElement, host: Host) {
       { label: `This ${what}${record.cut ? ", shortened" : ""} (.${suffix})`, run: () => host.download(`${name}.${suffix}`, "application/json", JSON.stringify(record)) },
       {
         label: record.cut ? "One page, shortened (.html)" : "Everything as one page (.html)",
-        unavailable: report ? undefined : `This place cannot make one; use to_html("FILE.html") of the ${what} in Python`,
+        unavailable: report ? undefined : `It cannot be made here; use to_html("FILE.html") of the ${what} in Python`,
         run: () => report && save(`${name}.html`, "text/html", () => report.call(host)),
       },
     ];

@@ -54,7 +54,7 @@ export function Status(context: Context, follower: Follower) {
     const rows: HTMLElement[] = [];
     const add = (...given: Parameters<typeof notice>) => rows.push(notice(...given));
     const ended = follower.ended.value?.error;
-    if (ended) add("failed", `It did not finish: ${ended}`, "What had been recorded by then is shown. Run the cell again for the rest.");
+    if (ended) add("failed", `It did not finish: ${ended}`, "What was recorded is shown. Run the cell again for the rest.");
     const failed = compile?.stages?.find(each => each.error);
     const errorShown = record.glance?.some(each => each.what === "error" && each.compile === compile?.id);
     if (compile?.error && !errorShown) add("failed", `The compile of ${compile.called || compile.title} ${compile.raises ? "raises" : "failed"}.`, compile.error.split("\n", 1)[0] ?? "");

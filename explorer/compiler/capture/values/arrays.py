@@ -653,7 +653,7 @@ def _of_late_size(t: Tracer, expected: Any, result: Any) -> object:
         return expected
     sizes = _now(t, result.shape)
     if len(sizes) > 1 and min(late) < 2:
-        unsupported(reasons.DYNAMIC_OUTPUT, "an array whose layout its size does not tell")
+        unsupported(reasons.DYNAMIC_OUTPUT, "an array whose layout does not follow from its size")
     order = sorted(range(len(sizes)), key=lambda dim: -expected.strides[dim])
     made = np.empty([sizes[dim] for dim in order], expected.dtype).transpose(np.argsort(order))
     np.copyto(made, 1 if expected.dtype.kind in "fcb" else 0)  # numbers that divide, and integers that index

@@ -686,7 +686,7 @@ def placed(t: Tracer, target: object, kwargs: dict[str, Value]) -> dict[str, Val
 def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Call a torch function or tensor method: a node, where a tensor comes of it or changes; else its plain result."""
     if str(getattr(target, "__name__", target)).startswith(QUANTIZES):
-        unsupported(reasons.SPARSE, "a quantized tensor, which a fake tensor does not tell from a plain one")
+        unsupported(reasons.SPARSE, "a quantized tensor, which fake tensors do not represent")
     if getattr(target, "__name__", target) in STORAGE:
         unsupported(reasons.UNTRACEABLE_CALL, f"{target.__name__}()")
     if "from" in kwargs:  # where an operator has a parameter of that name, it is the first after the tensor

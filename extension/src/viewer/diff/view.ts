@@ -81,7 +81,7 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
 
   function option(n: number, name: string, half: string, state: string): HTMLElement {
     const pair = stages[n];
-    const marks: { readonly [state: string]: string } = { alike: "= same operations", other: "", same: "= same", renamed: "= but for names", idle: "= changes nothing", changed: "≠ differs", "only before": "− only before", "only after": "+ only after", numbers: "in numbers" };
+    const marks: { readonly [state: string]: string } = { alike: "= same operations", other: "", same: "= same", renamed: "= except names", idle: "= changes nothing", changed: "≠ differs", "only before": "− only before", "only after": "+ only after", numbers: "in numbers" };
     const times = pair?.before && pair.after ? `${seconds(pair.before.seconds)} → ${seconds(pair.after.seconds)}` : "";
     return h(
       "div", {
@@ -133,7 +133,7 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
     const { before, after } = pair;
     const [old, fresh] = [rowsOn(0, before, stage), rowsOn(1, after, stage)];
     const columns = aligned(old, fresh, wishes.folded.value);
-    const lines = `${count(columns.removed, "line")} went, ${count(columns.added, "line")} came`;
+    const lines = `${count(columns.removed, "line")} removed, ${columns.added} added`;
     const stateTexts: { readonly [state: string]: string } = { same: "the same on both sides", renamed: "the same except for names and line numbers", idle: `changes nothing on either side; before it, ${lines}` };
     heading.textContent = `${stage.id}: ${stateTexts[stage.state] ?? lines}`;
     if (split()) {

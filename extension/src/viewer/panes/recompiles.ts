@@ -29,7 +29,7 @@ export function recompiles(into: HTMLElement, context: Context): Pane {
       cell: row => (row.changes?.length ? h("div", ...row.changes.map(change)) : first(row)),
     },
   ];
-  const table = DataTable<ServedData>("Calls and the compiles that served them", [], context.selection);
+  const table = DataTable<ServedData>("Calls and the compiles that they used", [], context.selection);
   const nothing = h("div.ex-empty", h("p", "Nothing was compiled more than once."));
   const body = h("div.ex-pad", table.element);
   into.append(nothing, body);

@@ -21,7 +21,7 @@ export function source(into: HTMLElement, context: Context): Pane {
   const pencil = button("ex-button", "Edit", () => {
     edit.element.hidden = !edit.element.hidden;
     aria(pencil, "pressed", !edit.element.hidden);
-  }, { title: "Edit: change the program, and see what becomes of it", "aria-pressed": "false" });
+  }, { title: "Edit: change the program and see the effect", "aria-pressed": "false" });
   edit.element.hidden = true;
   const bar = h("div.ex-bar", places, shields, fold, pencil);
   into.append(h("div.ex-pane", bar, edit.element, nothing, body));

@@ -3,7 +3,7 @@
 import { seconds } from "../format";
 import type { RankCompileData, RankData, RankDivergenceData, RanksData } from "./data";
 
-export const LEGEND = "Same letter: the same output, but for addresses, device index and paths. –: no such compile.";
+export const LEGEND = "Same letter: the same output, except addresses, device index and paths. –: no such compile.";
 
 export function resultText(compile: RankCompileData, rank: number): string {
   const [kind, spent] = [compile.kinds[rank], compile.seconds[rank]];
