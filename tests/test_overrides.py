@@ -599,3 +599,33 @@ def test_a_class_is_asked_where_its_tensor_lies_in_a_container_of_the_caller(nam
             eager, ours = (run(*args) for run in (call, explorer.compile(call)))
             pairs = [(eager, ours)] if isinstance(eager, torch.Tensor) else list(zip(eager, ours, strict=True))
             assert all(type(a) is type(b) and torch.equal(a, b) for a, b in pairs)
+
+
+CHANGING = {
+    "unsqueeze_": lambda x: x.unsqueeze_(0),
+    "t_": lambda x: x.unsqueeze(1).t_(),
+    "squeeze_": lambda x: x.squeeze_(),
+    "expanded": lambda x: x.expand(2, 3).add_(1),
+    "expanded rows": lambda x: x.view(3, 1).expand(3, 2).mul_(2),
+}
+
+
+@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize("name", CHANGING)
+def test_a_wrapper_that_changes_in_place(name, made):
+    """What is inside got other axes and the wrapper kept its own; an error that the write raises is the program's."""
+
+    def change(x):
+        x = TwoTensor(x, x * 1) if made else x
+        try:
+            CHANGING[name](x)
+        except RuntimeError as error:
+            return x, str(error)
+        return x, x * 2
+
+    found = []
+    for call in (change, explorer.compile(change)):
+        x = torch.arange(3.0) if made else two()
+        result, other = call(x)
+        found.append((result.shape, result.a.tolist(), result.a.shape, x.shape, str(other)))
+    assert found[0] == found[1]

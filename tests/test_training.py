@@ -1281,3 +1281,28 @@ def test_gradients_of_nan_and_at_the_edges(name, dtype):
         call(x).sum().backward()
         found.append(x.grad)
     torch.testing.assert_close(*found, equal_nan=True)
+
+
+ASKED = {
+    "hook": (lambda x: x * 2, lambda seen, y: y.grad_fn.register_hook(lambda *both: seen.append([*map(len, both)]))),
+    "name": (lambda x: (x * 2).sin(), lambda seen, y: seen.append(y.grad_fn.name())),
+    "next": (lambda x: (x * 2).exp(), lambda seen, y: seen.append(type(y.grad_fn.next_functions[0][0]).__name__)),
+    "of a view": (lambda x: (x * 2).view(-1), lambda seen, y: seen.append(type(y.grad_fn).__name__)),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_grad_fn_that_the_program_asks_for_is_eagers(name):
+    made, ask = ASKED[name]
+    found = []
+    for wrap in (lambda function: function, explorer.compile):
+        seen, x = [], torch.ones(2, 2, requires_grad=True)
+
+        def function(x, seen=seen):
+            y = made(x)
+            ask(seen, y)
+            return y
+
+        wrap(function)(x).sum().backward()
+        found.append((seen, x.grad.tolist()))
+    assert found[0] == found[1]

@@ -23,6 +23,7 @@ from torch._prims_common import make_contiguous_strides_for as contiguous
 from torch._subclasses import fake_tensor
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 from torch.fx.experimental import symbolic_shapes
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._sympy import functions as sym
 
 from explorer.compiler.capture import operator_checks as checks
@@ -320,8 +321,16 @@ class Tape:
         outs = [each for each in checks.tensors_in(kwargs.get("out")) if each.layout is torch.strided]
         sizes = [(each, each.shape, each.stride()) for each in outs]
         written, drew = self.mode.written.copy(), self.mode.drew
+        wrappers = [(x, x.shape, x.stride()) for x in given if is_traceable_wrapper_subclass(x)]
+        written_ones = [args[place] for place in checks.written_places(target)] if wrappers else []
+        if any(x is each and checks.may_fold(x, self._hint) for x, _, _ in wrappers for each in written_ones):
+            unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))
         try:
             result = self._call(kind, target, args, kwargs)
+            for wrapper, shape, stride in wrappers:
+                if (wrapper.shape, wrapper.stride()) != (shape, stride) and self._is_given(wrapper):
+                    name = getattr(target, "__name__", target)
+                    self.refuse_frame(f"{name} of a {type(wrapper).__name__}, which gets other axes or memory")
             for kind_of_input, fake, place in self.stand_ins:
                 if checks.lies(fake) != place:
                     name = getattr(target, "__name__", target)
@@ -339,6 +348,11 @@ class Tape:
             set_versions(before)  # what the call has written is not in the graph
             self.mode.written, self.mode.drew = written, drew
             raise
+
+    def _is_given(self, wrapper: torch.Tensor) -> bool:
+        """Whether what is inside of a wrapper is an input of the graph."""
+        inside = [getattr(wrapper, name) for name in wrapper.__tensor_flatten__()[0]]  # type: ignore[attr-defined]
+        return any(part is fake for part in inside for fake in self.fakes.values())
 
     def _call(self, kind: str, target: Any, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         function = target if kind == "call_function" else _method(target)

@@ -197,6 +197,8 @@ class TensorValue(Value):
                 return Constant(None)
             if self.given is not None and self.source is not None and self.fake.grad_fn is None:
                 return t.wrap(Attr(self.source, name), None)
+            if self.source is None:
+                unsupported(reasons.GRADIENT_INSIDE, "tensor.grad_fn")
         if name == "_base" and not self.fake._is_view() and not (self.given is not None and self.given._is_view()):
             self.asked(t, "_is_view")
             return Constant(None)
