@@ -445,6 +445,54 @@ def test_new_tensors_of_numbers_in_one_graph():
     assert len(captures.made) <= 2
 
 
+def then_written(x):
+    total = x.sum()
+    best = max(total, 1.0)
+    total.add_(10)
+    return x * best, best
+
+
+def divided_in_place(x):
+    x /= max(x.norm(), 1.5)
+    return x
+
+
+CHOSEN = {
+    "divided": lambda x: x / max(x.norm(), 1.5),
+    "of several": lambda x: (x + max(0.5, x[0], 1.0, x[1]), x * min([x[0], 2])),
+    "in place": divided_in_place,
+    "returned": lambda x: (x - min(x.sum(), 1), max(x.sum(), 1.0)),
+    "of no dimension": lambda x: (torch.mul(x[0], max(x.sum(), 1)), x.add(max(x[1], True))),
+}
+CHOSEN_AND_ASKED = {
+    "written": then_written,
+    "its type": lambda x: (x + 1, isinstance(max(x.sum(), 1.0), torch.Tensor)),
+    "identity": lambda x: [(each is max(each, 1.0), x + 1) for each in (x.sum(),)],
+    "another dtype": lambda x: (x.double() * max(x.sum(), 0.3), x.int() + max(x.sum(), 1)),
+    "alone": lambda x: (-max(x.sum(), 1), 2 * max(x.sum(), 1), f"{min(x.sum(), 1)}"),
+}
+
+
+@pytest.mark.parametrize("name", [*CHOSEN, *CHOSEN_AND_ASKED])
+def test_a_tensor_or_a_number(name):
+    """Which of the two max() gives, only the values tell; arithmetic with a tensor of the same dtype does not."""
+    f = (CHOSEN | CHOSEN_AND_ASKED)[name]
+    compiled = explorer.compile(f, fullgraph=name in CHOSEN, backend="aot_eager")
+    for given in ([2.0, 3.0], [0.1, 0.2], [-1.0, 5.0], [1.0, 0.0]):
+        same(compiled(torch.tensor(given)), f(torch.tensor(given)))
+
+
+def test_a_tensor_with_a_gradient_or_a_number():
+    f = lambda x, w: x / max(w.sum(), 1.0)  # noqa: E731
+    for value in (0.5, 2.0):
+        found = []
+        for call in (f, explorer.compile(f, backend="aot_eager")):
+            x, w = torch.ones(2, requires_grad=True), torch.full((1,), value, requires_grad=True)
+            call(x, w).sum().backward()
+            found.append((x.grad, w.grad))
+        same(*found)
+
+
 ROUNDED = {
     "of a float": lambda n: (round(n, 1), round(n * 3, 3), round(n + 0.05, -1), round(n), round(n, None)),
     "shown": lambda n: f"{round(n, 2)}",

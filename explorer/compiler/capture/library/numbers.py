@@ -33,7 +33,7 @@ from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, ExceptionValue, ObjectValue, look_up
 from explorer.compiler.capture.values.overrides import PLAIN
 from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
-from explorer.compiler.capture.values.tensor import TensorValue, graph_call, note_copy, on_numbers
+from explorer.compiler.capture.values.tensor import TensorOrNumber, TensorValue, graph_call, note_copy, on_numbers
 from explorer.core.libraries import name_in_messages
 from explorer.core.reasons import unsupported
 
@@ -332,6 +332,20 @@ def _chosen(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
     return found
 
 
+def _is_told_by_none(tensors: Sequence[Any]) -> bool:
+    """Whether a tensor that is one of these, or a number, is told from the tensor by no gradient."""
+    of_one_kind = len({each.fake.dtype for each in tensors}) == 1 and tensors[0].fake.is_floating_point()
+    return of_one_kind and not (torch.is_grad_enabled() and any(each.fake.requires_grad for each in tensors))
+
+
+def _better(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
+    """The better of two tensors of no dimension or numbers; a tensor, where one of them is."""
+    better = compare(t, symbol, other, best)
+    if isinstance(better, Constant):
+        return other if better.value else best
+    return graph_call(t, "call_function", torch.where, [better, other, best], {})
+
+
 @positional_each(min, max)
 def _extreme(
     function: Callable[..., object], t: Tracer, *args: Value, key: Value | None = None, default: Value | None = None
@@ -360,6 +374,14 @@ def _extreme(
     copies = all(map(_is_number_tensor, items)) and len({(i.fake.dtype, i.fake.requires_grad) for i in items}) == 1  # type: ignore[attr-defined]
     if key is None and copies and (torch.is_grad_enabled() or not items[0].fake.requires_grad):  # type: ignore[attr-defined]
         return functools.reduce(lambda a, b: _chosen(t, symbol, a, b), items)
+    tensors = [i for i in items if _is_number_tensor(i)]
+    if key is None and tensors and all(i in tensors or is_number(i) for i in items) and _is_told_by_none(tensors):
+        best = functools.reduce(lambda a, b: _better(t, symbol, a, b), items)
+        assert isinstance(best, TensorValue)
+        made = TensorOrNumber(best, function, items)
+        for each in tensors:
+            note_copy(t, each, made)
+        return made
     best, score = items[0], items[0] if key is None else key.call(t, [items[0]], {})
     for item in items[1:]:
         other = item if key is None else key.call(t, [item], {})

@@ -101,6 +101,33 @@ QUANTIZES = ("quantize_per_", "_make_per_", "_empty_affine_quantized", "_empty_p
 _INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8})
 
 
+class TensorOrNumber(Value):
+    """The smallest or largest of tensors without dimensions and numbers. The graph has it as a tensor, which arithmetic
+    with tensors of the same floating dtype does not tell from a number. For everything else the graph ends."""
+
+    def __init__(self, chosen: TensorValue, function: Callable[..., object], of: Sequence[Value]) -> None:
+        self.chosen, self.function, self.of = chosen, function, of
+        self.fake = chosen.fake
+
+    def python_type(self) -> type:
+        unsupported(reasons.DATA_DEPENDENT_BRANCH, f"whether {self.describe()} is a tensor or a number")
+
+    def truth(self, t: Tracer) -> bool:
+        return self.chosen.truth(t)
+
+    def for_(self, operands: Sequence[Value]) -> Value:
+        """The tensor, where an operator does with it and these operands what it does with the number."""
+        others = [each for each in operands if each is not self]
+        alike = all(isinstance(each, TensorValue) and each.fake.dtype is self.fake.dtype for each in others)
+        return self.chosen if alike else self
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        r.call(self.function, self.of)
+
+    def describe(self) -> str:
+        return f"{self.function.__name__}() of tensors and numbers"
+
+
 def leave_to_autograd(t: Tracer, wanted: Value, call: str) -> NoReturn:
     """Break before a call that may ask for gradients of `wanted`."""
     of = [wanted] if wanted.is_none() or isinstance(wanted, TensorValue) else wanted.unpack(t)
@@ -669,6 +696,7 @@ def _floats_as_numbers(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -
     return [number(each) for each in args], {name: number(each) for name, each in kwargs.items()}
 
 
+_TELLS_NO_TYPE = frozenset("add sub mul div truediv iadd isub imul itruediv".split())
 _ARITHMETIC = frozenset((operator.add, operator.sub, operator.mul, operator.truediv))
 _EXACT = frozenset(
     {torch.float32, torch.float64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
@@ -694,6 +722,8 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     if "from" in kwargs:  # where an operator has a parameter of that name, it is the first after the tensor
         args = [*args, kwargs["from"]]
         kwargs = {name: value for name, value in kwargs.items() if name != "from"}
+    if getattr(target, "__name__", target) in _TELLS_NO_TYPE and not t.torch_state.modes:
+        args = [a.for_(args) if isinstance(a, TensorOrNumber) else a for a in args]
     if any(isinstance(a, IntOrFloat) for a in args) and target in _ARITHMETIC and not t.torch_state.modes:
         tensors = [a for a in args if isinstance(a, TensorValue) and a.cls in PLAIN]
         is_floating = any(a.fake.is_floating_point() for a in tensors)
