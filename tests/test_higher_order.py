@@ -66,6 +66,68 @@ class Multiplied(torch.overrides.TorchFunctionMode):
         return (torch.mul if func is torch.add else func)(*args, **(kwargs or {}))
 
 
+class Logging(torch.overrides.TorchFunctionMode):
+    def __init__(self, log, about=None):
+        super().__init__()
+        self.log, self.about = log, about
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.log.append((self.about, func.__name__, len(args)))
+        return func(*args, **(kwargs or {}))
+
+
+def raising(x):
+    try:
+        return x @ torch.ones(7)
+    except RuntimeError:
+        return x + 1
+
+
+@torch.jit.script
+def scripted(x):
+    return x + 1
+
+
+LOGGED = {
+    "operators": lambda x: (x + 1, 2 - x, -x, x > 0, x @ x.T, x[0], x[:, 1:] * 2, abs(x)),
+    "methods": lambda x: (x.sin(), x.sum(0), x.reshape(-1), x.clone().add_(1), x.max(1).values, len(x)),
+    "functions": lambda x: (torch.sin(x), torch.where(x > 0, x, 0), torch.cat([x, x]), torch.ones(3), torch.tensor(2)),
+    "functionals": lambda x: (nn.functional.relu(x), nn.functional.layer_norm(x, (4,)), x.softmax(1)),
+    "properties": lambda x: (x.shape, x.dtype, x.T, x.requires_grad, x.device, x.ndim),
+    "an error": raising,
+    "sums": lambda x: sum(row.sum() for row in (x, x * 2)),
+}
+UNTOLD = {
+    "rows": lambda x: (list(x), [row + 1 for row in x]),
+    "grad modes": lambda x: torch.no_grad()(torch.sin)(x),
+    "transforms": lambda x: torch.vmap(torch.sin)(x),
+    "arrays": lambda x: torch.from_numpy(x.detach().numpy() + 1),
+    "branches": lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)),
+    "parameters": lambda x: nn.Parameter(x.detach() * 2),
+    "the larger one": lambda x: max(x[0, 0], x[0, 1]) + max(x[0, 0], 1.0),
+    "scripted": lambda x: scripted(x),
+    "asserted": lambda x: (torch._assert(x.ndim == 2, "wrong"), x + 1)[1],
+    "one of two functions": lambda x: nn.functional.max_pool1d(x[None], 2),
+}
+
+
+@pytest.mark.parametrize("name", [*LOGGED, *UNTOLD])
+def test_a_mode_with_effects_is_told_of_what_eager_tells(name):
+    program = (LOGGED | UNTOLD)[name]
+
+    def logged(x, log):
+        with Logging(log), Logging(log, "inner"):
+            found = program(x)
+        return found, len(log)
+
+    results = []
+    for call in (logged, explorer.compile(logged, fullgraph=name in LOGGED, backend="aot_eager")):
+        log = ["before"]
+        results.append((call(torch.arange(12.0).reshape(3, 4), log), log))
+    assert results[0][1] == results[1][1]
+    assert str(results[0][0]) == str(results[1][0])
+
+
 def under_a_mode(x):
     with Multiplied():
         y = torch.add(x, 3)
@@ -74,9 +136,7 @@ def under_a_mode(x):
 
 PROGRAMS = {
     "cond": lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)),
-    "two results": lambda x: torch.cond(
-        x.sum() > 0, lambda a: (-a, a.sum()), lambda a: (a + 1, a.mean()), (x.sin(),)
-    ),
+    "two results": lambda x: torch.cond(x.sum() > 0, lambda a: (-a, a.sum()), lambda a: (a + 1, a.mean()), (x.sin(),)),
     "known": lambda x: torch.cond(x.shape[0] > 2, torch.sin, torch.cos, (x,)),
     "module": lambda x: torch.cond(x.sum() > 0, LINEAR, torch.cos, (x,)),
     "closing over": closing_over,

@@ -43,7 +43,7 @@ from explorer.compiler.capture.values.objects import (
     maker_of,
     owner_of,
 )
-from explorer.compiler.capture.values.overrides import dispatches
+from explorer.compiler.capture.values.overrides import announces, dispatches
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call, on_numbers
 from explorer.compiler.capture.wrap import instance_of_class, make_wrapper
@@ -224,9 +224,27 @@ def _too_many(t: Tracer, function: FunctionValue, given: int, named: list[str]) 
 
 def rule_for(t: Tracer, function: Callable[..., object]) -> Rule | None:
     try:
-        return None if t.torch_state.modes and is_graph_function(function) else CALLS.get(function)
+        rule = CALLS.get(function)
     except TypeError:
         return None
+    if rule is None or not t.torch_state.modes:
+        return rule
+    if is_graph_function(function) or isinstance(function, types.FunctionType) and announces("", function):
+        return None
+    return functools.partial(_beside_modes, rule, getattr(function, "__module__", None) or "")
+
+
+def _beside_modes(rule: Rule, module: str, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What a rule makes of a call of which modes are not told. Other calls, of which they are told, may be inside."""
+    before = t.tape.calls
+    found = rule(t, args, kwargs)
+    if t.tape.calls != before and module not in _REPORTED:
+        t.torch_state.leave_unreported()
+    return found
+
+
+_REPORTED = ("builtins", "_operator", "math", "functools", "itertools", "torch.overrides")
+"""What rules for functions of these modules make nodes of are calls that the function itself makes."""
 
 
 def call_builtin(t: Tracer, function: Callable[..., object], args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -250,6 +268,7 @@ def call_builtin(t: Tracer, function: Callable[..., object], args: list[Value], 
         return _class_builtin(t, function, bound, args, kwargs)
     module = getattr(function, "__module__", None) or ""
     if type(bound) is random.Random:
+        t.torch_state.leave_unreported()
         return t.call_method(t.from_python(bound), function.__name__, args, kwargs)
     if bound is not None and type(bound).__module__ == "builtins" and not isinstance(bound, types.ModuleType):
         if is_plain(bound):

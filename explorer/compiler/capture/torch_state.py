@@ -17,6 +17,7 @@ import torch
 from torch import fx
 from torch.utils._device import _device_constructors
 
+from explorer.compiler.capture import reasons
 from explorer.compiler.capture.tape import Tape
 from explorer.core.origin import origin, synthetic
 from explorer.ir.settings import SETTINGS, Setting
@@ -106,6 +107,7 @@ class TorchState(Generic[V]):
         """The settings that were set, by name and key, and what they were at entry."""
         self.modes: list[V] = []
         """The TorchFunctionModes that are open, innermost last."""
+        self.unreported = self.modes_have_effects = False
         self.levels = 0
         """How many levels of torch.func's transforms are open."""
 
@@ -123,12 +125,28 @@ class TorchState(Generic[V]):
 
     def set(self, name: str, key: tuple[object, ...], value: tuple[object, ...]) -> None:
         """Make a setting now and in the graph, where it changes."""
+        self.leave_unreported()
         setting = SETTINGS[name]
         was = setting.read(*key)
         setting.write(*key, *value)
         if setting.read(*key) != was:
             self.before.setdefault((name, key), was)
             self._add(setting.write, *key, *value)
+
+    def leave_unreported(self, inside: bool = False) -> None:
+        """A mode that is open, or which this is `inside` of, is told otherwise in eager of what is evaluated."""
+        self.unreported = self.unreported or inside or bool(self.modes)
+        self._check_modes()
+
+    def note_mode_effect(self) -> None:
+        """A mode had side effects when it was told of a call."""
+        self.modes_have_effects = True
+        self._check_modes()
+
+    def _check_modes(self) -> None:
+        if self.unreported and self.modes_have_effects:
+            why = "a TorchFunctionMode with side effects is told of other calls in eager than those in the graph"
+            self.tape.refuse_frame(why, reasons.FRAME_BREAK)
 
     def enter_device(self, manager: V, device: torch.device) -> None:
         self.devices.append(device)
@@ -199,6 +217,7 @@ class TorchState(Generic[V]):
         return self.tape.add("call_function", target, arguments, {}, None)
 
     def _enter(self, manager: V) -> None:
+        self.leave_unreported()
         self.pending.append(PendingContext("__enter__", manager, tuple(self.switched())))
 
     def _left(self, manager: V) -> None:

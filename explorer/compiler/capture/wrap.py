@@ -115,6 +115,7 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     original = _original(given)
     if original is not None:
         t.guard(source, guards.IsObject(given), "what it compiles was inlined")
+        t.torch_state.unreported = t.torch_state.unreported or isinstance(given, torch.jit.ScriptFunction)
         return t.wrap(t.known_source(original), original)
     kind = type(given)
     if isinstance(given, types.FunctionType):

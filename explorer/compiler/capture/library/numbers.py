@@ -325,6 +325,7 @@ def _is_number_tensor(value: Value) -> bool:
 
 def _chosen(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
     """The better of two tensors of no dimension, with Python's answer for ties and for what is not a number."""
+    t.torch_state.leave_unreported()
     better = compare(t, symbol, other, best)
     found = graph_call(t, "call_function", torch.where, [better, other, best], {})
     note_copy(t, best, found)
@@ -332,7 +333,7 @@ def _chosen(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
     return found
 
 
-def _is_told_by_none(tensors: Sequence[Any]) -> bool:
+def _are_alike(tensors: Sequence[TensorValue]) -> bool:
     """Whether a tensor that is one of these, or a number, is told from the tensor by no gradient."""
     of_one_kind = len({each.fake.dtype for each in tensors}) == 1 and tensors[0].fake.is_floating_point()
     return of_one_kind and not (torch.is_grad_enabled() and any(each.fake.requires_grad for each in tensors))
@@ -340,6 +341,7 @@ def _is_told_by_none(tensors: Sequence[Any]) -> bool:
 
 def _better(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
     """The better of two tensors of no dimension or numbers; a tensor, where one of them is."""
+    t.torch_state.leave_unreported()
     better = compare(t, symbol, other, best)
     if isinstance(better, Constant):
         return other if better.value else best
@@ -374,8 +376,8 @@ def _extreme(
     copies = all(map(_is_number_tensor, items)) and len({(i.fake.dtype, i.fake.requires_grad) for i in items}) == 1  # type: ignore[attr-defined]
     if key is None and copies and (torch.is_grad_enabled() or not items[0].fake.requires_grad):  # type: ignore[attr-defined]
         return functools.reduce(lambda a, b: _chosen(t, symbol, a, b), items)
-    tensors = [i for i in items if _is_number_tensor(i)]
-    if key is None and tensors and all(i in tensors or is_number(i) for i in items) and _is_told_by_none(tensors):
+    tensors = [i for i in items if isinstance(i, TensorValue) and _is_number_tensor(i)]
+    if key is None and tensors and all(i in tensors or is_number(i) for i in items) and _are_alike(tensors):
         best = functools.reduce(lambda a, b: _better(t, symbol, a, b), items)
         assert isinstance(best, TensorValue)
         made = TensorOrNumber(best, function, items)

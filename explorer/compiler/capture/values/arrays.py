@@ -303,6 +303,7 @@ LATE = 12
 
 def array_of_tensor(t: Tracer, value: TensorValue) -> ArrayValue:
     """tensor.numpy(): the same memory as an array."""
+    t.torch_state.leave_unreported()
     fake = value.fake
     made = (f.code for f in t.frames if f.code.name == "wrap")  # the function that torch.compiler.wrap_numpy makes
     if fake.requires_grad and not any(code.filename.endswith("external_utils.py") for code in made):
@@ -470,6 +471,7 @@ _OPERATORS = {
 
 def call_numpy(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A node for a call that takes or makes arrays, where torch._numpy does what NumPy does on the stand-ins."""
+    t.torch_state.leave_unreported()
     given, named = [_argument(t, a) for a in args], {k: _argument(t, v) for k, v in kwargs.items()}
     name = getattr(function, "__name__", str(function))
     with np.errstate(all="ignore"), warnings.catch_warnings():

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import torch
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from explorer.compiler.capture import reasons
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
@@ -72,18 +71,19 @@ def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: 
     function, args = _public(kind, target, args)
     if not callable(function) or not modes and kind == "call_function" and function in _IGNORED:
         return None
-    given = [t.from_python(function), TupleValue([ClassValue(v.python_type()) for v in asked]), TupleValue(args)]
+    types = TupleValue([ClassValue(v.python_type()) for v in asked])
+    given = [t.from_python(function), types, TupleValue(args)]
     if modes:
+        types.unread = functools.partial(t.torch_state.leave_unreported, inside=True)  # eager names Tensor in some
         mode, before = t.torch_state.modes.pop(), t.effects.version
         try:
             found = t.get_attr(mode, "__torch_function__").call(t, [*given, t.new_dict(kwargs)], {})
         finally:
             t.torch_state.modes.append(mode)
+        if not announces(kind, target):
+            t.torch_state.leave_unreported()
         if t.effects.version != before:
-            t.tape.refuse_frame(
-                "a TorchFunctionMode with side effects sees more calls in eager than those in the graph",
-                reasons.FRAME_BREAK,
-            )
+            t.torch_state.note_mode_effect()
         if not _is_not_implemented(found):
             return found
     for value in asked:
@@ -93,6 +93,15 @@ def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: 
         if not _is_not_implemented(found):
             return found
     t.raise_(TypeError, f"no implementation found for {getattr(function, '__name__', function)}")
+
+
+def announces(kind: str, target: object) -> bool:
+    """Whether eager tells modes of a call of this: not one of functions in Python that do not ask for them."""
+    if isinstance(target, FunctionType):
+        return any("has_torch_function" in name for name in target.__code__.co_names)
+    of_python = target is getattr or getattr(target, "__module__", "") == "_operator"
+    in_c = isinstance(target, (BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloadPacket))
+    return kind == "call_method" or of_python or in_c
 
 
 def _is_not_implemented(value: Value) -> bool:

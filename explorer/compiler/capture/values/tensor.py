@@ -516,6 +516,7 @@ class TensorValue(Value):
 
     def iterate(self, t: Tracer) -> Value:
         overridden(t, "call_method", "dim", [self], {})  # Tensor.__iter__ asks for it first
+        t.torch_state.leave_unreported()  # of __len__, which a list asks for
         if self.fake.dim() == 0:
             t.raise_(TypeError, "iteration over a 0-d tensor")
         rows = graph_call(t, "call_method", "unbind", [self, Constant(0)], {})
@@ -696,7 +697,7 @@ def _floats_as_numbers(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -
     return [number(each) for each in args], {name: number(each) for name, each in kwargs.items()}
 
 
-_TELLS_NO_TYPE = frozenset("add sub mul div truediv iadd isub imul itruediv".split())
+_SAME_FOR_NUMBERS = frozenset("add sub mul div truediv iadd isub imul itruediv".split())
 _ARITHMETIC = frozenset((operator.add, operator.sub, operator.mul, operator.truediv))
 _EXACT = frozenset(
     {torch.float32, torch.float64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
@@ -722,7 +723,7 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     if "from" in kwargs:  # where an operator has a parameter of that name, it is the first after the tensor
         args = [*args, kwargs["from"]]
         kwargs = {name: value for name, value in kwargs.items() if name != "from"}
-    if getattr(target, "__name__", target) in _TELLS_NO_TYPE and not t.torch_state.modes:
+    if getattr(target, "__name__", target) in _SAME_FOR_NUMBERS and not t.torch_state.modes:
         args = [a.for_(args) if isinstance(a, TensorOrNumber) else a for a in args]
     if any(isinstance(a, IntOrFloat) for a in args) and target in _ARITHMETIC and not t.torch_state.modes:
         tensors = [a for a in args if isinstance(a, TensorValue) and a.cls in PLAIN]
@@ -975,7 +976,7 @@ def on_tensors(t: Tracer, function: Callable[..., Any], *operands: Value) -> Val
 def on_numbers(t: Tracer, function: Callable[..., Any], *values: Value) -> Value:
     """The same as a value; a node, where one of the numbers is known only to the graph."""
     if any(isinstance(v, NumberValue) for v in values):
-        return graph_call(t, "call_function", function, list(values), {})
+        return recorded(t, "call_function", function, list(values), {})
     try:
         return from_sym(t, on_sizes(t, function, *values))
     except GuardOnDataDependentSymNode as error:
