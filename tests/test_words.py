@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -25,6 +26,10 @@ ONCE_USED = re.compile(
 """Of the words that were replaced, those that are no plain English where they could stand."""
 NO_NAMES = re.compile(r"(?<![a-zA-Z])(told|said|held)(?![a-z])|(Told|Said|Held)(?![a-z])")
 """Words that do not say in a name what is told, said or held."""
+
+
+ASKED_ABOUT = re.compile(r"\b(mend(s|ed)?|but for|by then|strangers|c[ao]mes? of it|becomes? of|goes? on|is told)\b")
+"""Phrases that readers of texts for users had to ask about."""
 
 
 def commands() -> dict[str, str]:
@@ -52,6 +57,14 @@ def test_reasons(code: str) -> None:
 def test_the_command_line() -> None:
     assert {"run", "reason"} <= commands().keys()
     assert [name for name, text in commands().items() if ONCE_USED.search(text)] == []
+
+
+def test_texts_for_users_have_no_phrase_to_ask_about() -> None:
+    members = [getattr(each, "fget", each) for each in vars(Record).values()]
+    texts = [inspect.getdoc(each) or "" for each in (*(getattr(explorer, name) for name in explorer.__all__), *members)]
+    texts += [" ".join((each.title, each.meaning, each.hint)) for each in CATALOGUE.values()]
+    texts += [*commands().values(), *((ROOT / page).read_text("utf-8") for page in ("README.md", "CHANGELOG.md"))]
+    assert len(texts) > 200 and [found for text in texts for found in ASKED_ABOUT.findall(text)] == []
 
 
 SOURCES = sorted(path for path in (ROOT / "explorer").rglob("*.py") if "labextension" not in path.parts)

@@ -314,7 +314,7 @@ DTYPE_NAMES: dict[torch.dtype, str] = {
 IN_PLACE = frozenset(
     each for name, each in vars(operator).items() if name.startswith("__i") and f"__{name[3:]}" in vars(operator)
 ) | {operator.setitem}  # fmt: skip
-"""Functions of Python's `operator` that change their first argument."""
+"""Functions of Python's `operator` that change their first argument, if its type has such a method."""
 
 
 def has_effect(target: object) -> bool:

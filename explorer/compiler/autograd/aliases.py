@@ -408,11 +408,13 @@ def writes(node: fx.Node) -> bool:
     ends_so = name.endswith("_") and not name.endswith("__") and name not in _OPERATORS
     of_schema = getattr(getattr(node.target, "_schema", None), "is_mutable", False)
     named = "out" in node.kwargs or bool(node.kwargs.get("inplace"))
-    return node.op.startswith("call") and (ends_so or node.target in IN_PLACE or of_schema or named)
+    return node.op.startswith("call") and (ends_so or name in _IN_PLACE or of_schema or named)
 
 
 _OPERATORS = frozenset(("and_", "or_", "not_", "is_"))
 """Functions of Python's `operator` that end like PyTorch's in-place methods and change nothing."""
+_IN_PLACE = frozenset(each.__name__ for each in IN_PLACE)
+"""By name, since nodes of NumPy code have functions of their own for them."""
 
 
 def written_inputs(captured: Graph) -> list[int]:

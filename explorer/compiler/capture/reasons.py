@@ -73,7 +73,7 @@ OP_RAISED = reason(
 REFUSED_LATE = reason(
     "break.refused_late",
     "a call that may raise an error for its values, after a write that autograd records",
-    "An index may be out of bounds. By then the graph has written an input, and autograd has recorded it: that cannot "
+    "An index may be out of bounds. The graph has then written an input, and autograd has recorded it: that cannot "
     "be undone, so the function could not be run again to keep its other effects or to handle the error.",
     "Index before the write, or without a try statement around it.",
 )

@@ -27,7 +27,7 @@ REDUCTION_PROLOGUE = reason(
 REDUCTION_EPILOGUE = reason(
     "fuse.reduction_epilogue",
     "An operation uses a reduction's result for the same row",
-    "A row is what is reduced to one result. The operation uses that result before the kernel goes on to the next row.",
+    "A row is reduced to one result. The operation uses it before the kernel starts the next row.",
 )
 SAME_ROWS = reason(
     "fuse.same_rows",
