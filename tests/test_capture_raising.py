@@ -1076,3 +1076,35 @@ def test_a_stop_iteration_that_leaves_a_generator_is_a_runtime_error(throws):
             return x + 1, type(error), str(error), links
 
     assert str(explorer.compile(function, fullgraph=True)(torch.ones(2))) == str(function(torch.ones(2)))
+
+
+def test_a_local_of_closures_that_is_bound_in_a_later_call():
+    """No guard asks whether anything is bound to it: the frame that reads it runs eagerly."""
+
+    def function(x, n):
+        for row in itertools.islice(x, n):  # noqa: B007
+            pass
+        mean = float(x.mean())
+        try:
+            return (lambda: row * mean), row + 1
+        except NameError as error:
+            return str(error)
+
+    def late(x, n):
+        def inner(y):
+            return y * factor if n else y
+
+        try:
+            first = explorer.compile(inner)(x) if wrapped else inner(x)
+        except NameError:
+            first = None
+        factor = 2
+        return first, (explorer.compile(inner)(x) if wrapped else inner(x))
+
+    for program in (function, late):
+        found = []
+        for wrapped in (False, True):
+            run = explorer.compile(program) if wrapped and program is function else program
+            seen = [run(torch.ones(3), n) for n in (0, 1, 0, 2)]
+            found.append(str([each if isinstance(each, str) else each[1] for each in seen]))
+        assert found[0] == found[1]

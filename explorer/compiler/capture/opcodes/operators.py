@@ -157,6 +157,8 @@ def delete_fast(t: Tracer, f: Frame, i: Instruction) -> None:
 def load_deref(t: Tracer, f: Frame, i: Instruction) -> None:
     """Push what a cell holds."""
     found = f.cells[i.arg].load(t)
+    if found is None and f.cells[i.arg].given is not None and not f.cells[i.arg].changed and i.arg in f.code.frees:
+        t.tape.refuse_frame(f"reading {i.arg}, which nothing is bound to: no guard asks whether it is")
     if found is None and (i.arg in f.code.cells or i.arg in f.code.owned):
         t.raise_(UnboundLocalError, f"cannot access local variable '{i.arg}' where it is not associated with a value")
     if found is None:
