@@ -26,7 +26,8 @@ from explorer.ir.joint import GradFn, GradFnGraph, Partitioned, Traced
 
 ORIGIN = "origin"
 CHECKING = frozenset({"LinalgEighBackward0", "LinalgEigBackward0", "LinalgSvdBackward0"})
-"""Of complex results these look at the values of the gradients, and may refuse them."""
+"""Of complex results these look at the values of the gradients, and may refuse them. By name, as the two below: torch
+has no other mark of how a grad_fn computes."""
 EVEN = frozenset({"MaxBackward1", "MinBackward1", "MedianBackward0", "NanmedianBackward0"})
 """What shares a gradient evenly among the elements that equal the result."""
 PRODUCT = frozenset({"ProdBackward0", "ProdBackward1"})

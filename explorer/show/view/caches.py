@@ -13,7 +13,7 @@ SHOWN = 8
 """Parts of a key that are named."""
 
 FIRST_KEY = (
-    "its key is the first that was seen of this cache here; save the record, and `explorer diff` compares it with "
+    "this is the first key of this cache here; save the record, and `explorer diff` compares it with "
     "another run's"
 )
 NO_PARTS = "torch does not report the parts of this key"
@@ -36,14 +36,14 @@ def lines(compiles: Sequence[CompileData]) -> Iterator[str]:
 
 
 def differs(key: CacheKeyData, known: Mapping[str, str]) -> Iterator[str]:
-    """What a key has that the nearest before it has not; `known` are the keys of the record by their ids."""
+    """The parts of a key that the most similar earlier one lacks; `known` are the keys of the record by their ids."""
     if not key.like:
         yield f"{key.cache}: {FIRST_KEY if key.parts else NO_PARTS}"
     elif not key.parts and not key.lacks:
         same = known.get(key.like) == key.key
         yield f"{key.cache}: {f'the key is that of {key.like}, whose entry was not kept' if same else NO_PARTS}"
     else:
-        yield f"{key.cache}: the key differs from the nearest before it ({key.like}) in:"
+        yield f"{key.cache}: the key differs from the most similar earlier one ({key.like}) in:"
         for name, said in list(key.parts.items())[:SHOWN]:
             yield f"  {name}: now {' '.join(said.partition(' ')[2].split())}"
         yield from (f"  {name}: no longer there" for name in key.lacks[:SHOWN])
