@@ -266,6 +266,16 @@ class Noted:
     __mul__ = __add__
 
 
+def given_gradients(x):
+    made, cleared, view = x * 2, x + 1, (x * 3)[1:]
+    made.grad = torch.ones_like(made)
+    made.grad.add_(1)
+    cleared.grad = x
+    cleared.grad = None
+    view.grad = made.grad[1:]
+    return made, made.grad, made.grad is made.grad, view, view.grad.sum(), cleared
+
+
 def kept_by_containers(x):
     recent, grouped = collections.deque([x], maxlen=2), collections.defaultdict(list)
     grouped[recent.maxlen].append(x)
@@ -273,6 +283,7 @@ def kept_by_containers(x):
 
 
 PROGRAMS = {
+    "gradients of what is made": given_gradients,
     "what containers keep": kept_by_containers,
     "parameters of inputs": parameters_of_inputs,
     "sums of what is made meanwhile": summed,
@@ -320,6 +331,20 @@ PROGRAMS = {
 def test_one_graph(name):
     compiled = explorer.compile(PROGRAMS[name], fullgraph=True, backend="aot_eager")
     same(compiled(torch.arange(3.0)), PROGRAMS[name](torch.arange(3.0)))
+
+
+def test_gradients_given_to_what_is_made():
+    compiled = explorer.compile(given_gradients, fullgraph=True, backend="aot_eager")
+    for x in (torch.arange(3.0), torch.arange(4.0)):
+        found, expected = compiled(x), given_gradients(x)
+        same([each.grad for each in (found[0], found[3], found[5])], [expected[0].grad, expected[3].grad, None])
+        assert found[0].grad is found[1]
+
+    def refused(x):
+        (x * 2).grad = torch.ones(7)
+
+    with pytest.raises(RuntimeError, match="attempting to assign"):
+        explorer.compile(refused)(torch.ones(3))
 
 
 def same(found, expected):

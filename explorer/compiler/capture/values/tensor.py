@@ -292,19 +292,26 @@ class TensorValue(Value):
         return t.from_python(answer)
 
     def _grad(self, t: Tracer) -> Value:
+        if "grad" in self.overlay:
+            return self.overlay["grad"]
         if self.given is None:
             if self.fake.requires_grad and self.fake.is_leaf:
                 unsupported(reasons.ATTRIBUTE, "tensor.grad of a tensor made here")
             return Constant(None)
         assert self.source is not None
-        if "grad" in self.overlay:
-            return self.overlay["grad"]
         return t.wrap(Attr(self.source, "grad"), self.given.grad)
+
+    def _takes_grad(self, value: Value) -> bool:
+        """Whether it is a gradient that torch takes for this tensor, made while tracing."""
+        if value.is_none():
+            return "grad" in self.overlay
+        facts = [(v.fake.shape, v.fake.dtype, v.fake.device) for v in (self, value) if isinstance(v, TensorValue)]
+        return len(facts) == 2 and facts[0] == facts[1] and value.python_type() in PLAIN and self.cls in PLAIN
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
         if t.torch_state.modes and hasattr(torch.Tensor, name):
             unsupported(reasons.ATTRIBUTE, f"setting tensor.{name} under a TorchFunctionMode")
-        if name == "grad" and self.given is not None and value is not None:
+        if name == "grad" and value is not None and (self.given is not None or self._takes_grad(value)):
             t.effects.set_attr(self, name, value)
             return
         if name == "grad" and value is not None and value.is_none() and self._grad(t).is_none():
