@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import enum
 import functools
+import inspect
 import itertools
 import operator
+import sys
 import types
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
@@ -53,6 +56,28 @@ def test_like_eager(name: str) -> None:
     for start in (1.0, 2.0, 2.0):
         x = torch.arange(start, start + 4)
         assert shown(compiled(x)) == shown(PROGRAMS[name](x))
+
+
+WHO_CALLS: dict[str, Callable[[], object]] = {
+    "currentframe": lambda: inspect.currentframe().f_code.co_name,  # type: ignore[union-attr]
+    "stack": lambda: inspect.stack()[0].function,
+    "trace": lambda: len(inspect.trace()),
+    "_getframe": lambda: sys._getframe().f_lineno,
+    "a type variable": lambda: TypeVar("T").__module__,  # type: ignore[misc]
+    "a class of named tuples": lambda: NamedTuple("N", [("a", int)]).__module__,  # type: ignore[misc]
+    "a dataclass": lambda: dataclasses.make_dataclass("N", ["a"]).__module__,
+    "an enumeration": lambda: enum.Enum("N", "a b").__module__,
+    "an enumeration of another module": lambda: enum.Enum("N", "a b", module="elsewhere").__module__,
+}
+
+
+@pytest.mark.parametrize("name", WHO_CALLS)
+def test_what_asks_for_its_caller_is_told_of_the_program(name: str) -> None:
+    def step(x: torch.Tensor) -> tuple[torch.Tensor, object]:
+        return x + 1, WHO_CALLS[name]()
+
+    x = torch.ones(2)
+    assert str(compiled(step)[0](x)) == str(step(x))
 
 
 def iterators() -> dict[str, Any]:

@@ -101,13 +101,31 @@ def call_function(t: Tracer, function: FunctionValue, args: list[Value], kwargs:
             return _of_optree(t, given, args, kwargs)
         if given.__qualname__ == "singledispatch.<locals>.dispatch" and module == "functools":
             return _dispatched(t, given, args)
-        # whose globals, since a function of the program may be named after another by functools.wraps
-        home = function.globals.get("__name__")
-        if is_in(home, FOLDED) and not function.code.co_flags & inspect.CO_GENERATOR:
+        generates = function.code.co_flags & inspect.CO_GENERATOR
+        if _is_folded(function.globals) and not (generates or _asks_who_calls(t, given)):
             folded = fold(t, given, args, kwargs)
             if folded is not None:
                 return folded
     return inline(t, function, args, kwargs)
+
+
+THREADS_OWN = frozenset("_getframe _getframemodulename _current_frames _current_exceptions exc_info exception".split())
+"""Functions of sys that tell of the frames that call them: while tracing, of the compiler's."""
+
+
+def _asks_who_calls(t: Tracer, function: types.FunctionType) -> bool:
+    """Whether a function of a library asks, or names one that asks, for the frames that call it, and the program is
+    near: deep within a library it is told of frames of that."""
+    if all(_is_folded(frame.globals) for frame in t.frames[-2:]):
+        return False
+    named = (function.__globals__.get(name) for name in function.__code__.co_names)
+    codes = (each.__code__ for each in (function, *named) if isinstance(each, types.FunctionType))
+    return any("sys" in code.co_names and not THREADS_OWN.isdisjoint(code.co_names) for code in codes)
+
+
+def _is_folded(namespace: dict[str, Any]) -> bool:
+    """Asked of the globals, since a function of the program may be named after another by functools.wraps."""
+    return is_in(namespace.get("__name__"), FOLDED)
 
 
 def _of_optree(t: Tracer, function: Callable[..., object], args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -394,6 +412,8 @@ def instantiate(t: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value
         return call_numpy(t, cls, args, kwargs)
     meta_call = look_up(t, type(cls), "__call__")
     if issubclass(cls, enum.Enum):
+        if len(args) != 1 or kwargs:
+            unsupported(reasons.UNTRACEABLE_CALL, f"making an enumeration by {cls.__name__}()")
         return t.from_python(t.python(cls, *(each.known(t) for each in args)))
     if not isinstance(meta_call, types.WrapperDescriptorType) and not issubclass(cls, torch.autograd.Function):
         return bound_attribute(t, ClassValue(cls), type(cls), meta_call, "__call__").call(t, args, kwargs)
