@@ -8,6 +8,7 @@ import copy
 import dataclasses
 import functools
 import gc
+import hashlib
 import io
 import locale
 import logging
@@ -24,12 +25,14 @@ import warnings
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import explorer
 from effects import BY_NAME, PARTS, Made, Runs, made, script
@@ -59,13 +62,15 @@ def _settings() -> Iterator[None]:
 
 TRACED_INTO = ("a cache", "a coroutine")
 """What stock traces into, and then fills no cache and runs no coroutine."""
+ASKED_BY_STOCK = ("objects as keys",)
+"""What Dynamo writes out for its guards, by the program's code."""
 
 
 def programs() -> list[tuple[tuple[str, ...], bool, dict[str, Any]]]:
     """Each part by itself or with one or two others, in globals or in a closure, with each engine in turn."""
     drawn = random.Random(10)
     names = [part.name for part in PARTS if part.name != "SGD"]  # see `test_a_training_step_is_compared_and_timed`
-    again = [name for name in names if not BY_NAME[name].once and "Adam" not in name]
+    again = [name for name in names if not BY_NAME[name].once and "Adam" not in name and name not in ASKED_BY_STOCK]
     found = []
     for number, name in enumerate(names):
         others = drawn.sample([each for each in again if each != name], number % 3)
@@ -141,6 +146,99 @@ def test_exploring_is_like_one_call(names: tuple[str, ...], closure: bool, engin
         timed = timing is not None and bool(timing.contestants)
         notes = record.data.notes
         assert any(("its graphs were timed instead" in note) is timed for note in notes), notes
+
+
+class Passing(TorchFunctionMode):
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return function(*args, **(kwargs or {}))
+
+
+class Dispatching(TorchDispatchMode):
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return function(*args, **(kwargs or {}))
+
+
+def precision_in_two_ways() -> None:
+    """After which torch does not tell it, so that compiling raises."""
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    torch.backends.mkldnn.conv.fp32_precision = "ieee"
+
+
+NOT_COMPILED: dict[str, tuple[Callable[[], Any], Callable[[], object]]] = {
+    "a stance": (lambda: torch.compiler.set_stance("force_eager"), bool),
+    "a mode of functions": (Passing, bool),
+    "a mode of operators": (Dispatching, bool),
+    "an error of the compiler": (contextlib.nullcontext, precision_in_two_ways),
+}
+
+
+@pytest.mark.parametrize("within", NOT_COMPILED)
+@pytest.mark.parametrize("leave", ("called", "unchanged"))
+def test_what_may_not_be_called_again_is_not_run_where_it_is_not_compiled(within: str, leave: Any) -> None:
+    entering, changes = NOT_COMPILED[within]
+    last, ends, digest = {"a": torch.ones(3)}, [], hashlib.sha256()
+    weakref.finalize(last["a"], ends.append, 1)
+
+    class Box:
+        runs = 0
+
+    def lets_go(x: torch.Tensor) -> torch.Tensor:
+        Box.runs += 1
+        last.clear()
+        changes()
+        return x + 1
+
+    def digests(x: torch.Tensor) -> torch.Tensor:
+        Box.runs += 1
+        digest.update(b"a")
+        changes()
+        return x + 1
+
+    with entering():
+        fn = lets_go if leave == "called" else digests
+        record = explorer.explore(fn, time=SECONDS, leave=leave)(torch.ones(2))
+    assert Box.runs == (leave == "called"), record.data.notes
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
+def test_classes_that_further_calls_make_are_let_go(engine: dict[str, Any]) -> None:
+    class Plugin:
+        kinds: ClassVar[list[type]] = []
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        Plugin.kinds.append(type("New", (Plugin,), {}))
+        return x + 1
+
+    record = explorer.explore(body, time=SECONDS, **engine)(torch.ones(2))
+    assert Plugin.__subclasses__() == Plugin.kinds and len(Plugin.kinds) == 1, record.data.notes
+
+
+def test_a_record_is_made_without_running_code_of_the_program() -> None:
+    """The call itself is made once here, so that nothing is put back."""
+    digest = hashlib.sha256()
+
+    class Key:
+        asked = 0
+
+        def __repr__(self) -> str:
+            Key.asked += 1
+            return "a key"
+
+    class Named(Key):
+        def __str__(self) -> str:
+            return repr(self)
+
+    def body(x: torch.Tensor, by_key: dict[Any, Any], also: Any) -> torch.Tensor:
+        digest.update(b"a")
+        for each in by_key.values():
+            each.mul_(1.5)
+        return x + len(by_key) + also["in"][0]
+
+    given = {Key(): torch.ones(2), (Named(), 1): torch.ones(2)}
+    record = explorer.explore(body, time=SECONDS)(torch.ones(2), given, {"in": [2], Named(): Key()})
+    assert Key.asked == 0
+    assert any("called only once" in note for note in record.data.notes)
+    assert record.text() and repr(record) and Key.asked == 0
 
 
 @pytest.mark.parametrize("compiler", ("explorer", "torch"))

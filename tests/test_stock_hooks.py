@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +16,7 @@ import torch
 import torch._dynamo
 import torch._inductor.compile_fx
 import torch._inductor.config as inductor_config
-from torch import Tensor
+from torch import Tensor, nn
 from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch._dynamo import pgo
 
@@ -171,6 +173,27 @@ def test_an_error_of_the_program_propagates_and_leaves_nothing() -> None:
 
     with pytest.raises(ValueError, match="the program's own"), stock_run(Trial(failing, (torch.ones(3),), {}), EAGER):
         pass
+
+
+def test_what_an_error_passes_ends_with_it() -> None:
+    """Its traceback holds frames of the program: whatever keeps it keeps files open and tensors alive."""
+    refs: list[weakref.ref[Any]] = []
+
+    def raises(module: nn.Module) -> None:
+        refs.append(weakref.ref(module))
+        raise ValueError
+
+    def around(told: Observation, call: Call) -> Iterator[None]:
+        yield
+        assert isinstance(call.error, ValueError)
+
+    gc.disable()
+    try:
+        with watching(Observation(), ()), pytest.raises(ValueError):
+            hook._surrounded(raises, "raises", around)(nn.Linear(2, 2))
+        assert [each() for each in refs] == [None]
+    finally:
+        gc.enable()
 
 
 def test_a_failed_compile_is_a_record_of_the_failure() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import sys
 import time as clock
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 import msgspec
@@ -36,7 +38,7 @@ from explorer.records.check.captured import NOT_AGAIN, Captured, GraphTrial, Onc
 from explorer.records.check.eagerly import OWN_COMPILED, replaced
 from explorer.records.check.first_divergence import first_divergence, searched
 from explorer.records.check.guard_costs import guard_costs
-from explorer.records.check.isolate import NotIsolated, undone
+from explorer.records.check.isolate import NotIsolated, is_users, is_users_module, undone
 from explorer.records.check.operators import OperatorChecks, custom_operators
 from explorer.records.check.process import Outside, put_back
 from explorer.records.check.profile import (
@@ -142,7 +144,12 @@ def harmless(
         record = record.having(eager=untimed_outside(record.data.eager, why))
         asked_for = stance()
         notes = () if asked_for == "default" else (STANCE.format(asked_for),)
-        return record.noting((*notes, *calls.notes(timed=timing is not None and bool(timing.contestants))))
+        record = record.noting((*notes, *calls.notes(timed=timing is not None and bool(timing.contestants))))
+        collects = calls.classes_made()
+    del trial, calls, recorder
+    if collects:
+        gc.collect()
+    return record
 
 
 def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder) -> Record:
@@ -182,13 +189,28 @@ def not_called(trial: Trial, asked: Asked, recorder: Recorder, why: str) -> Reco
     """The record of the function's own frame, compiled and not run."""
 
     def compile_alone(frame: InputFrame, config: Config) -> GuardedCode:
-        compile_frame(frame, config)
+        sys.settrace(before)
+        try:
+            compile_frame(frame, config)
+        except Exception as error:  # which would have the frame run eagerly
+            raise NotRun from error
         raise NotRun
 
+    def runs(frame: FrameType, event: str, argument: object) -> None:
+        """A frame that is not compiled, as while a mode of torch is active or by its stance."""
+        if is_users(frame.f_code) and is_users_module(str(frame.f_globals.get("__name__"))):
+            raise NotRun
+
+    before = sys.gettrace()
     with recording(recorder), put_back(), suppress(NotRun):
-        optimize(trial.fn, asked.config, compile_alone)(*trial.args, **trial.kwargs)
+        try:
+            sys.settrace(runs)
+            optimize(trial.fn, asked.config, compile_alone)(*trial.args, **trial.kwargs)
+        finally:
+            sys.settrace(before)
     for run in recorder.compiles:
-        run.error = None if isinstance(run.error, NotRun) else run.error
+        run.error = run.error.__cause__ if isinstance(run.error, NotRun) else run.error
+    why = why if recorder.compiles else "Neither compiled nor called again"
     return Record(contents(recorder, asked.config, asked.name)).noting((f"{why}: not compared and not timed.",))
 
 

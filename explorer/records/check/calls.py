@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import FunctionType
 from typing import Any, Literal
 
 import torch
 
-from explorer.records.check.isolate import NotIsolated, Objects, TracedInto, reached, undone
+from explorer.records.check.isolate import CODE, NotIsolated, Objects, TracedInto, reached, undone
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import (
@@ -30,7 +31,15 @@ from explorer.records.check.process import (
     noted,
     warned_already,
 )
-from explorer.records.check.snapshot import Description, Memory, SavedBinding, Snapshot, gradient, plainly
+from explorer.records.check.snapshot import (
+    ClassAttributes,
+    Description,
+    Memory,
+    SavedBinding,
+    Snapshot,
+    gradient,
+    plainly,
+)
 from explorer.records.check.trial import Contestant, Outcome, Trial, check_memory
 
 Leave = Literal["called", "unchanged"]
@@ -147,9 +156,10 @@ class RepeatedCalls:
         except NotIsolated as refusal:
             self.once = self.once or f"after the call, {refusal}"
         if self.leave == "called" and self.after is not None and not self.once:
-            gone = next(self._missed(self.after), None)
-            if gone:
-                self.once = f"it lets go of {gone}, whose end the program may notice"
+            gone, new = next(self._missed(self.after), None), next(self._left_behind(self.after), None)
+            if gone or new:
+                what = f"lets go of {gone}" if gone else f"makes {new}"
+                self.once = f"it {what}, whose end the program may notice"
                 self.before = self.after = self._left = None
                 self._changed = []
 
@@ -164,6 +174,18 @@ class RepeatedCalls:
                 continue
             by_others = any(_not_torchs(each, value) for each in weakref.getweakrefs(value))
             if hasattr(type(value), "__del__") or id_ in weak or by_others:
+                yield path
+
+    def _left_behind(self, after: Snapshot) -> Iterator[str]:
+        """Objects that the call made and left, and whose end runs something. Those of a further call end whenever the
+        last record of it is let go of."""
+        assert self.before is not None
+        held = self.before.state.objects.found
+        for id_, (value, path) in after.state.objects.found.items():
+            if id_ in held or isinstance(value, CODE):
+                continue
+            told = (each.__callback__ for each in weakref.getweakrefs(value))
+            if hasattr(type(value), "__del__") or any(map(_runs_something, told)):
                 yield path
 
     def end_call(self) -> None:
@@ -218,6 +240,11 @@ class RepeatedCalls:
             self.before.put()
             self._process.put()
             yield said
+
+    def classes_made(self) -> bool:
+        """Whether classes that further calls made are subclasses of the program's, until they are collected."""
+        made = [] if self.after is None else self.after.kept
+        return any(isinstance(each, ClassAttributes) and each.has_more_subclasses() for each in made)
 
     def restore(self) -> None:
         """Puts everything as it is to be left."""
@@ -289,6 +316,14 @@ def _not_torchs(reference: weakref.ref[object], value: object) -> bool:
     if told is None:
         return not isinstance(value, torch.Tensor)
     return not str(getattr(told, "__module__", "")).startswith("torch.")
+
+
+def _runs_something(callback: object) -> bool:
+    """Whether what is called at an object's end is more than a weak container, which drops it: what is in those is put
+    back. Torch keeps some of its own."""
+    module = str(getattr(callback, "__module__", ""))
+    keeps = module.startswith("torch.") or module in ("weakref", "_weakrefset") and isinstance(callback, FunctionType)
+    return callback is not None and not keeps
 
 
 def named_arguments(args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ that finds something that cannot be copied, or a call into a library that may ch
 
 from __future__ import annotations
 
+import contextvars
 import copy
 import dis
 import enum
@@ -26,6 +27,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -37,7 +39,7 @@ MOST_OBJECTS = 200_000
 """Objects that are looked at before a call counts as too large to repeat."""
 
 BY_REFERENCE = (
-    types.NoneType, bool, int, float, complex, str, bytes, types.EllipsisType, range, slice, types.ModuleType,
+    types.NoneType, bool, int, float, complex, str, bytes, types.EllipsisType, range, types.ModuleType,
     types.CodeType, torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format, torch._ops.OpOverload,
     torch._ops.OpOverloadPacket, enum.Enum, logging.Logger,
 )  # fmt: skip
@@ -185,6 +187,12 @@ def _parts(value: object, path: str) -> Iterator[tuple[object, str]]:
         yield value.keywords, f"{path}.keywords"
     elif isinstance(value, weakref.ref):
         yield value(), path
+    elif isinstance(value, contextvars.ContextVar):
+        for item in (value.get(None), *gc.get_referents(value)):  # its default
+            yield item, f"the value of {path}"
+    elif isinstance(value, numpy.ndarray):  # which tells the collector of nothing
+        yield value.base, f"{path}.base"
+        yield from ((item, f"an element of {path}") for item in objects_in(value))
     elif isinstance(value, BUILTIN):
         yield getattr(value, "__self__", None), f"{path}.__self__"
     elif isinstance(value, types.ModuleType):
@@ -207,6 +215,14 @@ def _parts(value: object, path: str) -> Iterator[tuple[object, str]]:
                 yield item, f"{path}.{name}"
     for name, item in _attributes(value).items():
         yield item, f"{path}.{name}"
+
+
+def objects_in(array: numpy.ndarray[Any, Any]) -> Iterator[object]:
+    """The objects that an array holds, those in its fields included."""
+    for name in array.dtype.names or ():
+        yield from objects_in(array[name])
+    if array.dtype == object:
+        yield from array.flat
 
 
 PLAIN = (types.NoneType, bool, int, float, str, bytes)

@@ -36,8 +36,8 @@ from explorer.records.check.leaves import MARKS, leaves
 
 STATELESS: tuple[type, ...] = (
     types.ModuleType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
-    types.GetSetDescriptorType, types.MemberDescriptorType, types.MappingProxyType, types.CellType,
-    types.TracebackType, type({}.keys()), type({}.values()), type({}.items()), property, staticmethod, classmethod,
+    types.GetSetDescriptorType, types.MemberDescriptorType, types.MappingProxyType, types.SimpleNamespace, slice,
+    type({}.keys()), type({}.values()), type({}.items()), property, staticmethod, classmethod,
     super, functools.partial, operator.itemgetter, operator.attrgetter, operator.methodcaller, re.Match,
     struct.Struct, weakref.ProxyType, weakref.CallableProxyType, type(NotImplemented),
     type(datetime.datetime_CAPI), type(inspect.ArgInfo.args), torch.jit.ScriptFunction, torch._C._NodeBase,
@@ -275,7 +275,7 @@ class Array(SavedBinding):
         now = self.owner.shape, self.owner.dtype, self.owner.flags.writeable
         if now != (self._shape, self._dtype, self._writeable):
             return True
-        if self.owner.dtype.hasobject:
+        if self.owner.dtype == object:
             return not _all_alike(list(self.owner.flat), list(self._elements.flat))
         return self.owner.tobytes() != self._elements.tobytes()
 
@@ -508,7 +508,7 @@ def _of_cell(cell: types.CellType) -> tuple[Callable[[], object], Callable[[obje
 
 
 @dataclass(eq=False)
-class _of_class_attributes(SavedBinding):
+class ClassAttributes(SavedBinding):
     """The attributes of a class."""
 
     owner: type
@@ -516,6 +516,10 @@ class _of_class_attributes(SavedBinding):
 
     def __post_init__(self) -> None:
         self._held = dict(vars(self.owner))
+        self._subclasses = weakref.WeakSet[type](type.__subclasses__(self.owner))
+
+    def has_more_subclasses(self) -> bool:
+        return not self._subclasses.issuperset(type.__subclasses__(self.owner))
 
     def changed(self) -> bool:
         now = dict(vars(self.owner))
@@ -531,7 +535,7 @@ class _of_class_attributes(SavedBinding):
 
 
 def _of_class(kind: type, path: str) -> Iterator[SavedBinding]:
-    yield _of_class_attributes(kind, path)
+    yield ClassAttributes(kind, path)
     if isinstance(kind, abc.ABCMeta):
         yield Registered(kind, f"the registry of {path}")
 
@@ -555,6 +559,10 @@ def _position(value: Any, path: str) -> SavedBinding | None:
     if isinstance(value, BaseException):
         names = ("args", "__cause__", "__context__", "__suppress_context__", "__traceback__")
         return Attributes(value, path, names)
+    if isinstance(value, types.TracebackType):
+        return Attributes(value, path, ("tb_next",))
+    if isinstance(value, types.CellType):
+        return Attribute(value, path, *_of_cell(value))
     if isinstance(value, (io.StringIO, io.BytesIO)) and not value.closed:
         return Position(value, path, *_of_file(value, io.StringIO if isinstance(value, io.StringIO) else io.BytesIO))
     if isinstance(value, contextvars.ContextVar):

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map
+from torch.utils._pytree import KeyEntry, MappingKey, tree_flatten_with_path, tree_leaves, tree_map
 
 from explorer.records.check.eagerly import Eagerly
-from explorer.records.check.isolate import PLAIN, NotIsolated, State
+from explorer.records.check.isolate import PLAIN, NotIsolated, State, key_text
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import tensors_reached
 from explorer.records.check.process import OutputLine, hushed, noted, put_back, warned_already
@@ -215,7 +215,13 @@ def _named(
 
 
 def _flat(args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[tuple[str, object]]:
-    return [("".join(map(str, path)), leaf) for path, leaf in tree_flatten_with_path((args, dict(kwargs)))[0]]
+    """The text of a key of the program's own is made by its code, which is not run for it."""
+    flat = enumerate(tree_flatten_with_path((args, dict(kwargs)))[0])
+    return [("".join(_key(each, number) for each in path), leaf) for number, (path, leaf) in flat]
+
+
+def _key(step: KeyEntry, number: int) -> str:
+    return f"[{key_text(step.key) or f'key {number}'}]" if isinstance(step, MappingKey) else str(step)
 
 
 def _is_end(tensor: torch.Tensor) -> bool:

@@ -231,6 +231,7 @@ def _surrounded(function: Callable[..., object], target: str, around: Around) ->
                 finally:
                     set_eval_frame(callback)
                 told.spent += clock() - ended
+            call.error = None  # its traceback holds this frame, and so what the program let go of meanwhile
         return call.result
 
     return unseen(wrapper)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import torch
 from torch import fx
 
+from explorer.core.files import PACKAGES, STANDARD
 from explorer.core.reasons import CATALOGUE, Why
 from explorer.core.text import Text
 from explorer.ir import record as data
@@ -36,14 +38,20 @@ def reasons(codes: Iterable[str]) -> tuple[data.ReasonData, ...]:
 
 
 def shown(value: object) -> str:
-    """A field of an artifact or event as text: the same for the same program."""
+    """A field of an artifact or event as text: the same for the same program, whose code is not run for it."""
     if isinstance(value, Span):
         return value.id
     if isinstance(value, (tuple, list)):
         return ", ".join(filter(None, map(shown, value)))
     kind: Any = type(value)
-    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
-        return str(kind.__name__)  # its address says nothing
+    if kind in (dict, MappingProxyType):
+        return ", ".join(f"{shown(key)}: {shown(item)}" for key, item in value.items())  # type: ignore[attr-defined]
+    if kind in (set, frozenset):
+        return ", ".join(sorted(map(shown, value)))  # type: ignore[call-overload]
+    writes = kind.__repr__ if kind.__str__ is object.__str__ else kind.__str__
+    own = isinstance(writes, FunctionType) and not kind.__module__.startswith("explorer.")
+    if writes is object.__repr__ or own and not writes.__code__.co_filename.startswith((*STANDARD, *PACKAGES)):
+        return str(kind.__name__)  # an address says nothing
     return str(value)
 
 
