@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 import torch
 
+from explorer import api
 from explorer.course.check import CheckResult, checked
 from explorer.course.lessons import PUZZLES
 from explorer.course.puzzle import Failure
@@ -213,12 +214,15 @@ def serve() -> None:
 
 
 def _load() -> None:
-    """What every check needs, and what the first compile of a process costs, without a thread: a fork has none."""
+    """What every check needs, and what the first compile of a process costs, without a thread: a fork has none. So no
+    backward runs here either, as where `explorer.explore` is first asked for: in a build of torch for GPUs that starts
+    autograd's threads, and a fork after that may run none."""
     import torch
 
     import explorer
 
     torch.set_num_threads(1)
+    vars(explorer).update(explore=api.explore, compile=api.compile)
     explorer.explore(lambda x: torch.softmax(x, -1) + 1, time=False)(torch.ones(2, 2))
     _ = explorer.workbench
 

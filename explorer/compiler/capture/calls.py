@@ -123,7 +123,7 @@ def _asks_who_calls(t: Tracer, function: types.FunctionType) -> bool:
     return any("sys" in code.co_names and not THREADS_OWN.isdisjoint(code.co_names) for code in codes)
 
 
-def _is_folded(namespace: dict[str, Any]) -> bool:
+def _is_folded(namespace: dict[str, object]) -> bool:
     """Asked of the globals, since a function of the program may be named after another by functools.wraps."""
     return is_in(namespace.get("__name__"), FOLDED)
 

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy
 import torch
+from numpy.typing import NDArray
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from explorer.core import libraries
@@ -217,7 +218,7 @@ def _parts(value: object, path: str) -> Iterator[tuple[object, str]]:
         yield item, f"{path}.{name}"
 
 
-def objects_in(array: numpy.ndarray[Any, Any]) -> Iterator[object]:
+def objects_in(array: NDArray[numpy.void]) -> Iterator[object]:
     """The objects that an array holds, those in its fields included."""
     for name in array.dtype.names or ():
         yield from objects_in(array[name])
