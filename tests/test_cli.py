@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import explorer
 from explorer.records.session import Record
 from explorer.show import demo
 from explorer.show.cli import main
@@ -290,6 +291,7 @@ assert "torch" not in sys.modules
 """
 
 
+@pytest.mark.skipif(not explorer._known_to_torch(), reason="not installed, it tells torch of its backend")
 def test_what_reads_logs_does_without_torch(tmp_path: Path) -> None:
     """Importing torch takes most of the time and of the memory that such a command needs."""
     log = Path(__file__).parent / "logs" / "torch-2.11-rank-0.log.gz"

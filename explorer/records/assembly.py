@@ -122,9 +122,12 @@ def quoted(
     used: Mapping[str, Iterable[int]], known: Mapping[str, list[str]] = MappingProxyType({})
 ) -> tuple[data.SourceData, ...]:
     """The stretches of source that hold these lines, by file; none of a file whose source is not known. Files that are
-    not `known` are read now."""
+    not `known` are read now. Whatever is compiled from a text is named alike, and since Python 3.13 the text of `-c` is
+    found by that name."""
     found = []
     for file, numbers in used.items():
+        if file == "<string>":
+            continue
         lines = [line.rstrip("\n") for line in known.get(file) or linecache.getlines(file)]
         for first, last in stretches(number for number in numbers if 0 < number <= len(lines)):
             found.append(data.SourceData(file, first, "\n".join(lines[first - 1 : last]), cell_name(file)))
