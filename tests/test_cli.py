@@ -127,7 +127,7 @@ def test_diff_of_equal_records(saved: Path) -> None:
 def test_diff_shows_the_lines(saved: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.explore.json"
     Record(sample()).save(other)
-    other.write_text(other.read_text().replace("* scale\",\"buf0\"", "* 3\",\"buf0\""))
+    other.write_text(other.read_text().replace('* scale","buf0"', '* 3","buf0"'))
     assert invoke("diff", saved, other).exit_code == 0
     result = invoke("diff", "--exit-code", saved, other)
     assert result.exit_code == 1
