@@ -551,6 +551,7 @@ MADE_HERE = {
     "Offset": "the evaluator's own",
     "ProfileValue": "cannot be asked",
     "RuntimeNumber": "cannot be asked",
+    "TensorOrNumber": "the largest or the smallest of tensors and numbers",
     "TextValue": "made of numbers by the program; what reads it guards those",
     "UnmadeClass": "cannot be asked",
 }

@@ -316,7 +316,7 @@ def test_a_break_says_what_goes_on_and_with_what() -> None:
     steps = counted("explorer")
     said = steps.text(len(steps) - 1)
     assert "this step: break call of print" in said
-    assert "goes on in" in said and "which gets x" in said
+    assert "continues in" in said and "which gets x" in said
 
 
 def test_a_record_from_a_file_has_its_steps(tmp_path) -> None:

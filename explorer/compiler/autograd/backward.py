@@ -423,8 +423,9 @@ class After(torch.autograd.Function):
         return (*none, *(None,) * (len(what.results) + len(what.inputs)))
 
 
-LEAF = torch.zeros((), requires_grad=True)
-LEAF_NODE = torch.autograd.graph.get_gradient_edge(LEAF).node
+with torch.inference_mode(False):  # the first compile may stand anywhere
+    LEAF = torch.zeros((), device="cpu", requires_grad=True)
+    LEAF_NODE = torch.autograd.graph.get_gradient_edge(LEAF).node
 
 
 def hooks_of(x: Tensor) -> object:

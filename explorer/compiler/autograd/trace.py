@@ -168,7 +168,7 @@ class JointTracer:
         self.constants: dict[str, Tensor] = {}
         self.autocasts: list[torch.autocast] = []
         self.inference = torch.is_inference_mode_enabled()
-        """Nothing is recorded in it, whatever the grad mode is."""
+        """Nothing is recorded in it, whatever the grad mode is, but at levels of torch.func's transforms."""
         self.has_writes = False
         self.of_data: set[fx.Node] = set()
         """What is `x.data`, or a view of such."""
@@ -266,7 +266,8 @@ class JointTracer:
         before = [(value, value._version, value.shape) for _, value in given]
         inexact = [(value, content(value)) for each, value in given if each in self.inexact]
         traced = len(self.graph.nodes)
-        if self.inference and node.target is torch._C._set_grad_enabled:
+        at_level = torch._C._are_functorch_transforms_active()
+        if self.inference and not at_level and node.target is torch._C._set_grad_enabled:
             return None
         self.has_writes = self.has_writes or kwargs.get("out") is not None
         try:
