@@ -184,6 +184,7 @@ def autocast_nesting() -> int:
     torch.autocast_increment_nesting()
     return torch.autocast_decrement_nesting()
 
+
 def skip_frames(function: Callable[..., object], with_callees: bool = False) -> None:
     """Neither stock nor this compiler captures frames of this function, nor breaks at them; nor, `with_callees`, of
     what it calls."""

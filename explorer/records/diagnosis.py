@@ -94,7 +94,7 @@ def _failed(
 ) -> data.FailedGuardData:
     last = failures[-1][1]
     guard = guard_of(last, known)
-    causes = tuple(dict.fromkeys(compile.id for compile, _ in failures))
+    made = tuple(dict.fromkeys(compile.id for compile, _ in failures))
     values = tuple(dict.fromkeys(value for compile, each in failures for value in guarded_values(each, known)))
     span = guard.span if guard is not None else None
     words = last.words.removeprefix(FAILED) or (guard.words if guard is not None else "")
@@ -105,7 +105,7 @@ def _failed(
     advice = dict.fromkeys(stops(first, each, known.get(compile.id)) for compile, each in failures)
     advised = "; ".join(filter(None, advice))
     return data.FailedGuardData(
-        title, last.expression, len(causes), values, advised, last.of, last.guard, causes, span, words
+        title, last.expression, len(made), values, advised, last.of, last.guard, made, span, words
     )
 
 

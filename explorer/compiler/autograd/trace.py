@@ -261,14 +261,14 @@ class JointTracer:
         if node.op == "call_method" and str(node.target).endswith("_") and not str(node.target).endswith("__"):
             self.check_in_place(node)
             self.check_draw_order(node, args[0])
+        if self.inference and node.target is torch._C._set_grad_enabled:
+            if not torch._C._are_functorch_transforms_active():
+                return None
         leaves = [(each, value) for each in node.all_input_nodes for value in tree_leaves(self.values[each])]
         given = [(each, value) for each, value in leaves if isinstance(value, Tensor)]
         before = [(value, value._version, value.shape) for _, value in given]
         inexact = [(value, content(value)) for each, value in given if each in self.inexact]
         traced = len(self.graph.nodes)
-        at_level = torch._C._are_functorch_transforms_active()
-        if self.inference and not at_level and node.target is torch._C._set_grad_enabled:
-            return None
         self.has_writes = self.has_writes or kwargs.get("out") is not None
         try:
             if kwargs.get("out") is not None:

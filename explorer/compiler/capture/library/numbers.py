@@ -323,11 +323,18 @@ def _is_number_tensor(value: Value) -> bool:
     return isinstance(value, TensorValue) and value.cls in PLAIN and value.fake.dim() == 0
 
 
-def _chosen(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
-    """The better of two tensors of no dimension, with Python's answer for ties and for what is not a number."""
+def _better(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
+    """The better of two tensors of no dimension or numbers; a tensor, where one of them is."""
     t.torch_state.leave_unreported()
     better = compare(t, symbol, other, best)
-    found = graph_call(t, "call_function", torch.where, [better, other, best], {})
+    if isinstance(better, Constant):
+        return other if better.value else best
+    return graph_call(t, "call_function", torch.where, [better, other, best], {})
+
+
+def _chosen(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
+    """The better of two tensors of no dimension, with Python's answer for ties and for what is not a number."""
+    found = _better(t, symbol, best, other)
     note_copy(t, best, found)
     note_copy(t, other, found)
     return found
@@ -337,15 +344,6 @@ def _are_alike(tensors: Sequence[TensorValue]) -> bool:
     """Whether a tensor that is one of these, or a number, is told from the tensor by no gradient."""
     of_one_kind = len({each.fake.dtype for each in tensors}) == 1 and tensors[0].fake.is_floating_point()
     return of_one_kind and not (torch.is_grad_enabled() and any(each.fake.requires_grad for each in tensors))
-
-
-def _better(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
-    """The better of two tensors of no dimension or numbers; a tensor, where one of them is."""
-    t.torch_state.leave_unreported()
-    better = compare(t, symbol, other, best)
-    if isinstance(better, Constant):
-        return other if better.value else best
-    return graph_call(t, "call_function", torch.where, [better, other, best], {})
 
 
 @positional_each(min, max)
