@@ -89,6 +89,11 @@ def long_lived(unmeasured_guards: None) -> Iterator[None]:
     gc.unfreeze()
 
 
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """What a file of tests draws while it is imported depends on no file that was imported before it."""
+    torch.default_generator.manual_seed(0)
+
+
 @pytest.fixture(autouse=True)
 def seed() -> int:
     """For the devices that are here: for each kind that is not, torch.manual_seed keeps the text of its stack."""

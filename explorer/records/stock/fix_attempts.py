@@ -176,7 +176,8 @@ def _rewritten(
 
 
 VARIATIONS: tuple[Callable[[Tensor], Tensor], ...] = (
-    torch.neg, lambda t: t - 10, lambda t: t + 10, torch.zeros_like, lambda t: t * 1000, lambda t: t / 1000,
+    torch.neg, lambda t: t - 10, lambda t: t + 10, torch.zeros_like,
+    lambda t: t * 1000, lambda t: t * -1000, lambda t: t / 1000,
 )  # fmt: skip
 """Inputs of the same shapes with other values."""
 
