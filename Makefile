@@ -89,6 +89,7 @@ lab: need-demo $(READY_LAB) $(VIEWER)
 # mypy takes one processor and waits for nothing; the browser tests wait for kernels and servers.
 test test-all: need-test $(READY) $(VIEWER) chromium
 	$(BIN)/ruff check explorer tests benchmarks docs extension
+	$(BIN)/ruff format --check --quiet explorer tests benchmarks docs extension
 	@echo "==> types, the viewer, and tests in a browser"
 	$(BIN)/mypy --strict explorer & types=$$!; \
 	  (cd extension && jlpm check && jlpm test && jlpm e2e $(if $(filter test,$@),report)); viewer=$$?; \

@@ -75,7 +75,9 @@ def what_matters(op: str) -> Matters:
 
 
 def trial(
-    sample: Sample, matters: Matters = Matters(), flags: tuple[str, ...] = BuildOptions().cpp_flags  # noqa: B008
+    sample: Sample,
+    matters: Matters = Matters(),
+    flags: tuple[str, ...] = BuildOptions().cpp_flags,  # noqa: B008
 ) -> Row:
     eager = observe(sample.target, sample)
     before = counters()

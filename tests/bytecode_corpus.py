@@ -318,6 +318,7 @@ def raise_in_handler():
 
 
 def unhandled_in_call():
+    # fmt: off
     def deep(n):
         if n:
             return deep(
@@ -326,6 +327,7 @@ def unhandled_in_call():
         return [][
             n
         ]
+    # fmt: on
 
     return deep(2)
 

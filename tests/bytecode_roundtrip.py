@@ -39,7 +39,7 @@ from explorer.ir.bytecode import Code, Instruction
 CORPUS = HERE / "bytecode_corpus.py"
 
 # Syntax that 3.11 cannot parse.
-CORPUS_312 = '''
+CORPUS_312 = """
 def type_parameters():
     type Pair[T] = tuple[T, T]
     class Box[T: int, *Ts, **P]:
@@ -63,7 +63,7 @@ def comprehension_in_class():
     return A.out, [f() for _, f in A.pairs]
 
 CASES = [type_parameters, quoted_inside, comprehension_in_class]
-'''
+"""
 
 
 def rewritten(code: types.CodeType, through: Callable[[Code], Code] = lambda body: body) -> types.CodeType:

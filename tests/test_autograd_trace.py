@@ -275,7 +275,8 @@ DECOMPOSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "sum": (lambda x: (x.sum(), x.sum(dtype=torch.float64), x.int().sum()), (X,)),
     "mean": (lambda x: (x.mean(), x.mean(1), x.mean((0, -1), keepdim=True), x.mean(dtype=torch.float64)), (X,)),
     "labels up to the first -1": (
-        lambda x: F.multilabel_margin_loss(x, torch.tensor([[3, 0, -1, 1], [1, -1, 0, 2], [0, 1, 2, 3]])), (X[:, :, 0],)
+        lambda x: F.multilabel_margin_loss(x, torch.tensor([[3, 0, -1, 1], [1, -1, 0, 2], [0, 1, 2, 3]])),
+        (X[:, :, 0],),
     ),
     "mean of bfloat16": (lambda x: (x.mean(), x.mean(1)), (X.bfloat16(),)),
     "var": (lambda x: (x.var(), x.var(1), x.var((0, -1), unbiased=False), x.var(0, correction=2, keepdim=True)), (X,)),

@@ -272,8 +272,10 @@ def test_what_a_checkpoint_computes_again_is_not_kept(reentrant: bool, rate: flo
         torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-5)
     plain = explorer.compile(lambda y: _without(model, y), fullgraph=True)
     stepped(plain, model, x)
-    most = {name: peak(partial(stepped, run, model, x)) for name, run in
-            (("ours", compiled), ("eager", model), ("without", plain))}
+    most = {
+        name: peak(partial(stepped, run, model, x))
+        for name, run in (("ours", compiled), ("eager", model), ("without", plain))
+    }
     masks = 4 * x.numel() if rate else 0  # eager draws the same numbers again; one byte each is kept
     assert most["ours"] <= (1 + SLACK) * most["eager"] + masks
     assert most["ours"] < 0.7 * most["without"]

@@ -156,5 +156,3 @@ def test_unreachable_code_is_left_out() -> None:
     )
     assert reachable(body) == {"r0@0", "r0@1"}
     assert "never" not in encode(body).co_consts
-
-

@@ -292,7 +292,8 @@ TROUBLE: dict[str, tuple[str, str]] = {
     "makes half a library": (OUT + "head -c 3000 $(dirname $0)/chain.so > $out", why.COMPILER_FAILED),
     "makes another library": (OUT + "cp /lib/x86_64-linux-gnu/libm.so.6 $out", why.COMPILER_FAILED),
     "makes one for a sanitizer": (
-        OUT + "(cat $(dirname $0)/chain.so; echo libasan.so.8) > $out", why.COMPILER_FAILED,
+        OUT + "(cat $(dirname $0)/chain.so; echo libasan.so.8) > $out",
+        why.COMPILER_FAILED,
     ),
     "makes a folder": (OUT + "mkdir $out", why.COMPILER_FAILED),
     "makes a fifo": (OUT + "mkfifo $out", why.COMPILER_FAILED),
@@ -656,7 +657,7 @@ def test_a_folder_that_is_emptied_during_a_build(
 ) -> None:
     """As by `explorer cache clear` beside it: before the compiler reads, or while it writes."""
     folder = tmp_path / "kernels"
-    clear = f'case $out in {folder}/*) rm -rf {folder}/*.cpp {folder}/build-*; exit 1;; esac\n'
+    clear = f"case $out in {folder}/*) rm -rf {folder}/*.cpp {folder}/build-*; exit 1;; esac\n"
     read, copy = COPY.rstrip().rsplit("\n", 1)
     script = good[1].with_name(f"emptied-{when}")
     write_compiler(script, f"{read}\n{clear}{copy}" if when == "before" else f"{read}\n{copy}\n{clear}")

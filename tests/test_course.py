@@ -120,6 +120,7 @@ def test_stock_is_prepared_unless_the_machine_is_busy(
     if child:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0 and made.read_text() == str(child)
 
+
 BREAKS = PUZZLES["breaks-3"]
 
 
@@ -333,9 +334,7 @@ def test_a_graded_cell_passes_while_the_last_answer_is_right(
         shell.run_line_magic("graded", "nothing")
 
 
-def test_a_prediction_is_compared_with_the_record(
-    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_prediction_is_compared_with_the_record(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
     cell = "explorer.explore(lambda x: x * 2 + 1, time=False)(__import__('torch').ones(3))"
     shell.run_cell_magic("predict", "nodes=3 kernels=1", cell)
     said = capsys.readouterr().out

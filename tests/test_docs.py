@@ -49,7 +49,7 @@ def test_the_api_has_every_public_name() -> None:
 
 @pytest.mark.slow
 def test_a_page_of_the_course_shows_what_its_cells_print_and_no_answer_to_a_puzzle(
-    monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     source = next(each for each in sources() if each.stem == "03_graph_breaks")

@@ -146,6 +146,7 @@ def test_all_that_changed_is_reported_and_which_guard_failed_first(engine: str) 
 
 def test_what_did_not_change_or_may_is_not_reported() -> None:
     """A size that the earlier compile takes as it is, zeros of both signs, and what reading it would run."""
+
     class Read:
         @property
         def by(self) -> float:

@@ -38,9 +38,7 @@ def test_the_peak_is_that_of_each_step(seed: int) -> None:
     for each in buffers:
         if owner := owners[each.name]:
             spans.setdefault(owner, []).extend((each.first, each.last))
-    alive = {
-        step: {name for name, span in spans.items() if min(span) <= step <= max(span)} for step in range(16)
-    }
+    alive = {step: {name for name, span in spans.items() if min(span) <= step <= max(span)} for step in range(16)}
     most = max(sum(sizes[name] for name in names) for names in alive.values())
     found = memory.peak(HalfData("f0", "cpu", tuple(buffers)))
     if not most:

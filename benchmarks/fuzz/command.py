@@ -18,9 +18,7 @@ from benchmarks.fuzz.stream import ALIKE, SHRINK_SECONDS, Tally, explain, stream
 @click.option("--backend", default="explorer", help="explorer, eager, or one of torch's, such as aot_eager.")
 @click.option("--processes", default=os.cpu_count() or 1)
 @click.option("--shrink", default=SHRINK_SECONDS, help="Seconds for making a finding small; 0 to leave it as it is.")
-def fuzz(
-    minutes: float, programs: int, seed: str, start: int, backend: str, processes: int, shrink: float
-) -> None:
+def fuzz(minutes: float, programs: int, seed: str, start: int, backend: str, processes: int, shrink: float) -> None:
     """Run random programs compiled and in eager, and show what differs. Exits with 1 where something does."""
     seed = seed or time.strftime("%Y-%m-%d")
     begun = told = time.monotonic()

@@ -396,9 +396,7 @@ class Scope:
 class Grower:
     """Fills templates at random; statements are those of `simple` and `compound`."""
 
-    def __init__(
-        self, random: Random, simple: tuple[str, ...] = SIMPLE, compound: tuple[str, ...] = COMPOUND
-    ) -> None:
+    def __init__(self, random: Random, simple: tuple[str, ...] = SIMPLE, compound: tuple[str, ...] = COMPOUND) -> None:
         self.random = random
         self.simple, self.compound = simple, compound
         self.made = 0

@@ -114,9 +114,7 @@ def broken() -> Outcome:
     return "broken", "the generator", traceback.format_exc()
 
 
-def isolated(
-    program: Program, backend: str, seconds: float = SILENCE, judge: Judge = verdict
-) -> tuple[str, str]:
+def isolated(program: Program, backend: str, seconds: float = SILENCE, judge: Judge = verdict) -> tuple[str, str]:
     """The kind and text of the difference, each empty where there is none."""
 
     def work(say: Say) -> None:
@@ -195,8 +193,14 @@ def warm(backend: str) -> None:
 
 
 def stream(
-    seed: str, backend: str, processes: int, start: int, enough: Callable[[int], bool], heard: Callable[[Tally], None],
-    made: Made = grow, judge: Judge = verdict,
+    seed: str,
+    backend: str,
+    processes: int,
+    start: int,
+    enough: Callable[[int], bool],
+    heard: Callable[[Tally], None],
+    made: Made = grow,
+    judge: Judge = verdict,
 ) -> Tally:
     """Programs from number `start` on, until `enough` says of how many were begun that it is."""
     warm(backend)

@@ -10,9 +10,7 @@ from collections.abc import Container
 
 STEADY = frozenset("torch math operator _operator functools itertools numpy".split())
 """No program sets their attributes, numbers among them, and calls of their functions change nothing else."""
-FIXED = STEADY | frozenset(
-    "builtins collections contextlib abc typing enum dataclasses types logging warnings".split()
-)
+FIXED = STEADY | frozenset("builtins collections contextlib abc typing enum dataclasses types logging warnings".split())
 """No program sets their classes and functions. It could set any: which it leaves alone is not to be seen."""
 _DESCRIBING = frozenset(
     "abc dataclasses enum inspect platform posixpath re string textwrap types typing warnings".split()

@@ -85,8 +85,9 @@ class Attempts:
 
     def tries(self, puzzle: str) -> int | None:
         """Which check of a puzzle was the first right one. A cell that was not complete is no try."""
-        checks = (each for each in self.read()
-                  if each.what == "check" and each.puzzle == puzzle and each.step != "defined")
+        checks = (
+            each for each in self.read() if each.what == "check" and each.puzzle == puzzle and each.step != "defined"
+        )
         return next((number for number, each in enumerate(checks, 1) if each.ok), None)
 
     def count(self, what: str, puzzle: str) -> int:

@@ -72,6 +72,7 @@ def position(yours: object, right: object, *, loose: float = 0.0) -> str:
     if not isinstance(yours, torch.Tensor):
         return f"yours gives a {type(yours).__name__}, eager a tensor"
     if yours.shape != right.shape or yours.dtype != right.dtype:
+
         def shown(x: torch.Tensor) -> str:
             return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
 

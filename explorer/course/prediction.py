@@ -37,9 +37,7 @@ class Figure(NamedTuple):
 
 def figures(record: RecordData) -> dict[str, Figure]:
     halves = [half for compile in record.compiles for half in compile.halves]
-    captured = [
-        next((s.graph for s in compile.stages if s.graph is not None), None) for compile in record.compiles
-    ]
+    captured = [next((s.graph for s in compile.stages if s.graph is not None), None) for compile in record.compiles]
     calls = sum(len(graph.calls) for graph in captured if graph is not None)
     guards = [guard for compile in record.compiles for guard in compile.guards if not guard.of_torch]
     kernels = [kernel for half in halves for kernel in half.kernels]

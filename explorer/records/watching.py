@@ -198,7 +198,7 @@ def watch(title: str = "", *, live: bool | None = None) -> Watch:
 
     `live`: show the record in the notebook while the block runs; by default in a notebook. `title` names the record.
 
-    Raises RuntimeError if another watch is active. """
+    Raises RuntimeError if another watch is active."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if live is None:

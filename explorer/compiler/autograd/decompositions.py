@@ -68,6 +68,7 @@ TORCHS: tuple[str, ...] = tuple(
 )
 """ATen names whose decompositions are taken from torch as they are, all overloads."""
 
+
 def _always(given: Sequence[object]) -> bool:
     return True
 
@@ -283,8 +284,12 @@ def strided_empty(size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> o
 
 
 def plain_facts(
-    *, like: Tensor | None = None, dtype: object = None, layout: object = None, device: object = None,
-    pin_memory: object = None
+    *,
+    like: Tensor | None = None,
+    dtype: object = None,
+    layout: object = None,
+    device: object = None,
+    pin_memory: object = None,
 ) -> Any:
     """(dtype, device) of a plain strided tensor with these options, or NotImplemented for another kind."""
     if layout not in (None, torch.strided) or pin_memory:

@@ -24,6 +24,7 @@ from explorer.ir.program import Compiled, Program
 Call = Callable[..., tuple[Any, ...]]
 Half = Callable[[Sequence[Any]], tuple[Any, ...]]
 
+
 def rejoin(halves: Halves) -> Compiled:
     """Make the halves callable as the captured graph was: flat inputs to a flat tuple."""
     plan = halves.plan

@@ -170,7 +170,12 @@ class JointTape(TorchDispatchMode):
             return whole
         given, named = fx.map_arg((call.args[1:], call.kwargs), lambda n: expression(info(n).value))
         return source, joint.ViewStep(
-            call.target, tuple(given), dict(named), item, call not in self._grad_off, call.name  # type: ignore[arg-type]
+            call.target,
+            tuple(given),
+            dict(named),
+            item,
+            call not in self._grad_off,
+            call.name,  # type: ignore[arg-type]
         )
 
     def _rule(self, func: OpOverload, args: tuple[object, ...]) -> Decomposition | None:

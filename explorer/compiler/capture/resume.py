@@ -248,8 +248,12 @@ def _kept(instruction: Instruction, jumps: bool, before: int, after: int) -> int
 
 
 def _call_continuation(
-    made: Continuation, constant: object, label: str, stack: Sequence[Slot], taken: Sequence[str],
-    how: Callable[..., object]
+    made: Continuation,
+    constant: object,
+    label: str,
+    stack: Sequence[Slot],
+    taken: Sequence[str],
+    how: Callable[..., object],
 ) -> list[Instruction]:
     """At `label`: the stack's values into temporaries; what `how` makes of the continuation and its arguments."""
     with origin(synthetic("to the continuation")):

@@ -112,8 +112,14 @@ class Windows:
 
 
 def windows(
-    x: Tensor, size: Point, count: Point, kernel: object, stride: object, padding: object, dilation: object,
-    ceil_mode: bool
+    x: Tensor,
+    size: Point,
+    count: Point,
+    kernel: object,
+    stride: object,
+    padding: object,
+    dilation: object,
+    ceil_mode: bool,
 ) -> Windows | None:
     """The windows of a call, over planes of `size`; None for what is left to the library."""
 

@@ -114,8 +114,13 @@ def select(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: objec
 
 @VIEWS.rule(aten.slice.Tensor)
 def slice_tensor(
-    lower: Lowering, out: torch.Tensor, x: Tensor, dim: int = 0, start: object = None, end: object = None,
-    step: object = 1
+    lower: Lowering,
+    out: torch.Tensor,
+    x: Tensor,
+    dim: int = 0,
+    start: object = None,
+    end: object = None,
+    step: object = 1,
 ) -> Tensor:
     """Each `step`th index of a dimension from `start` on."""
     dim %= len(x.size)

@@ -367,8 +367,7 @@ def _still_there(files: list[Path]) -> None:
 
 
 def _compile(compiler: Compiler, flags: tuple[str, ...], files: list[Path], target: Path, lines: list[int]) -> None:
-    """One run for a single unit; objects side by side and a link for several. The result appears whole or not at all.
-    """
+    """One run for a single unit; else objects side by side and a link. The result appears whole or not at all."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as scratch:
         made = Path(scratch, "made.so")
         given = [str(file) for file in files]

@@ -159,7 +159,7 @@ def marked(generated: Generated, kernels: Kernels) -> Callable[[Sequence[object]
 
 
 def profiler(
-    run: Callable[[Sequence[object], Around], tuple[object, ...]]
+    run: Callable[[Sequence[object], Around], tuple[object, ...]],
 ) -> Callable[[Sequence[object]], Mapping[str, float]]:
     """A function that runs the program once and returns the GPU's seconds by id of kernel or library call."""
 

@@ -134,7 +134,7 @@ RUN = Puzzle(
 
 # before-2: what is sent
 
-PLACED = '''# A placed graph is a list of (name, device, inputs), each after its inputs:
+PLACED = """# A placed graph is a list of (name, device, inputs), each after its inputs:
 placed = [
     ("x", "worker", []),
     ("w", "ps", []),
@@ -142,7 +142,7 @@ placed = [
     ("loss", "worker", ["product", "w"]),
     ("step", "ps", ["w", "loss"]),
 ]
-'''
+"""
 
 
 PLACED_FILE = "<placed graph>"
@@ -226,10 +226,10 @@ SENDS = Puzzle(
 
 # before-3: a gradient that is late
 
-GIVEN = '''# A worker computes `gradient(w)` at the weights that it was sent. When its answer comes, the weights have
+GIVEN = """# A worker computes `gradient(w)` at the weights that it was sent. When its answer comes, the weights have
 # changed `delay` times since. `late` runs `steps` updates of w with gradients that are each `delay` updates old, and
 # returns the list of w after each update. While there are no weights so old, the first ones take their place.
-'''
+"""
 
 
 def _late(weights: str, start: str = "[w]", step: str = "ws[-1] - rate * gradient(old)") -> str:

@@ -19,7 +19,7 @@ from explorer.records.session import Record
 
 # breaks-1: how many breaks?
 
-SIX = '''import torch
+SIX = """import torch
 
 def straight(x, weights):
     for w in weights:
@@ -55,7 +55,7 @@ x = torch.arange(1.0, 6.0)
 calls = {
     "straight": (x, [x, x, x]), "chatty": (x,), "branchy": (x,), "shapely": (x,), "counted": (x,), "noisy": (x,),
 }
-'''
+"""
 
 
 def find_breaks(answer: Answer, name: str) -> Found:
@@ -70,8 +70,7 @@ COUNT = Prediction(
     id="breaks-1",
     title="How many breaks?",
     task=(
-        "Each function is called once with the arguments in `calls`. Predict its number of graph breaks in "
-        "that call."
+        "Each function is called once with the arguments in `calls`. Predict its number of graph breaks in that call."
     ),
     minutes=6,
     given=SIX,
@@ -87,7 +86,7 @@ COUNT = Prediction(
 
 # breaks-2: mend five functions
 
-BROKEN = '''import torch
+BROKEN = """import torch
 
 def gate(x):
     if x.sum() > 0:
@@ -115,7 +114,7 @@ def ranked(x):
     return torch.tensor(sorted(x.flatten().tolist()))
 
 before = {"gate": gate, "clipped": clipped, "logged": logged, "mean_above": mean_above, "ranked": ranked}
-'''
+"""
 
 BRANCHES: tuple[Labelled, ...] = (
     ("x of sum 3", (torch.tensor([1.0, 2.0]),)),

@@ -16,7 +16,7 @@ from explorer.records.data.methods import VerdictData
 
 # capture-1: what is left of Python?
 
-PYTHON = '''import torch
+PYTHON = """import torch
 
 def loop(x):
     for _ in range(4):
@@ -48,7 +48,7 @@ def unused(x):
 
 x = torch.arange(1.0, 6.0)
 functions = [loop, lookup, sized, called, unused]
-'''
+"""
 
 
 def find_nodes(answer: Answer, name: str) -> Found:
@@ -79,7 +79,7 @@ LEFT = Prediction("nodes", {"loop": 4, "lookup": 1, "sized": 1, "called": 2, "un
 
 # capture-2: where a trace is silently wrong
 
-TRACED = '''import torch
+TRACED = """import torch
 
 def gate(x):
     if x.sum() > 0:
@@ -92,7 +92,7 @@ def padded(x):
 
 # Both are traced with this, and the trace is kept:
 example = torch.arange(1.0, 4.0)
-'''
+"""
 
 
 def traced(function: Callable[..., object], example: torch.Tensor) -> Callable[..., Any]:
@@ -160,7 +160,7 @@ WRONG_TRACE = Puzzle(
 
 # capture-3: exact, wrong or refused?
 
-METHODS_OF = '''import torch
+METHODS_OF = """import torch
 
 def gate(x):
     if x.sum() > 0:
@@ -199,7 +199,7 @@ calls = {
     in_place: [(a,), (b,)],
     logged: [(a,), (b,)],
 }
-'''
+"""
 
 COLUMNS = {
     "trace": "torch.jit.trace", "script": "torch.jit.script", "fx": "torch.fx.symbolic_trace", "export": "torch.export",
@@ -281,7 +281,7 @@ def _table(rows: dict[str, str], **changed: tuple[str, str]) -> str:
         made = dict(zip(COLUMNS, letters.split(), strict=True))
         made.update([changed[name]] if name in changed else [])
         lines.append(f"{name:<10}" + "".join(f"{letter:<8}" for letter in made.values()))
-    return "table = \"\"\"\n" + "\n".join(map(str.rstrip, lines)) + "\n\"\"\"\n"
+    return 'table = """\n' + "\n".join(map(str.rstrip, lines)) + '\n"""\n'
 
 
 SORTED = Puzzle(

@@ -39,7 +39,7 @@ from explorer.records.session import Record
 
 # fusion-1: how many kernels?
 
-SIX = '''import torch
+SIX = """import torch
 import torch.nn.functional as F
 
 def chain(x):
@@ -63,7 +63,7 @@ def product(x):
 
 x = torch.randn(64, 96)
 functions = [chain, softmax, flipped, whole, views, product]
-'''
+"""
 
 
 def find_kernels(answer: Answer, name: str) -> Found:
@@ -387,10 +387,10 @@ def contested(x, z, v):
 
 LEAST_WON = 0.05
 """Of the bytes that the built-in rank moves, the share that another has to save."""
-CONTEST = '''import torch
+CONTEST = """import torch
 
 x, y, z = (torch.linspace(-1, 1, 64 * 96).view(64, 96) + shift for shift in range(3))  # 24576 bytes each
-'''
+"""
 
 
 def check_contest(answer: Answer) -> tuple[Score, ...]:

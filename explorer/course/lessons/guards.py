@@ -17,7 +17,7 @@ from explorer.records.session import Record
 
 # guards-1: how many compiles?
 
-SEQUENCES = '''import torch
+SEQUENCES = """import torch
 
 def doubled(x):
     return x * 2
@@ -40,7 +40,7 @@ calls = {
     "flags": (chosen, [(r(3), True), (r(3), False), (r(3), True)]),
     "lists": (summed, [([r(3)],), ([r(3)] * 2,), ([r(3)] * 3,)]),
 }
-'''
+"""
 
 
 def watched(function: Callable[..., object], calls: Any) -> Record:
@@ -82,7 +82,7 @@ COMPILES = Prediction(
 
 # guards-2: no more than you must
 
-CAPTURED = '''import torch
+CAPTURED = """import torch
 
 def f(x, n):
     return x[:n].sum() if n else x * 0
@@ -90,7 +90,7 @@ def f(x, n):
 # f is captured with x: float32[8] and n = 3. What is left is this graph:
 def graph(x, n):
     return x[:3].sum()
-'''
+"""
 
 
 def pool(seed: int) -> list[Labelled]:
@@ -113,10 +113,20 @@ def pool(seed: int) -> list[Labelled]:
         found.append((f"x of shape ({size}, 2), n=1", (r(size, 2), 1)))
         found.append((f"every second of {2 * size} elements, n=3", (r(2 * size)[::2], 3)))
         found.append((f"a transposed x of shape (2, {size}), n=2", (r(size, 2).t(), 2)))
-    found += [(f"x in {name}, n=3", (r(8).to(dtype), 3)) for name, dtype in (
-        ("float16", torch.float16), ("float64", torch.float64), ("int64", torch.int64), ("bool", torch.bool))]
-    found += [("x requires grad, n=3", (r(8).requires_grad_(), 3)), ("x of no elements, n=3", (r(0), 3)),
-              ("x of no elements, n=0", (r(0), 0))]
+    found += [
+        (f"x in {name}, n=3", (r(8).to(dtype), 3))
+        for name, dtype in (
+            ("float16", torch.float16),
+            ("float64", torch.float64),
+            ("int64", torch.int64),
+            ("bool", torch.bool),
+        )
+    ]
+    found += [
+        ("x requires grad, n=3", (r(8).requires_grad_(), 3)),
+        ("x of no elements, n=3", (r(0), 3)),
+        ("x of no elements, n=0", (r(0), 0)),
+    ]
     found += [(f"random x, n={n}", (r(6), n)) for n in (0, 1, 2, 3, 4, 5)]
     return found  # fmt: skip
 
@@ -228,7 +238,7 @@ ACCEPTS = Puzzle(
 
 # guards-3: two compiles
 
-CALLS = '''import torch
+CALLS = """import torch
 
 def pooled(xs):                      # compiled again for each length of the list
     return sum(torch.relu(x) for x in xs) / len(xs)
@@ -238,7 +248,7 @@ def calls():
         yield [torch.randn(4) for _ in range(n)]
 
 before = pooled
-'''
+"""
 
 
 SIGNED = torch.tensor([[-1.0, 2.0, -3.0, 4.0], [5.0, -6.0, 7.0, -8.0]])

@@ -112,14 +112,14 @@ def diagonal(i, rows, columns):
 
 # lowering-2: a pointwise operator
 
-POINTWISE = '''import torch
+POINTWISE = """import torch
 from explorer.compiler.lower.pointwise import pointwise
 from explorer.ir.loops import apply
 
 # pointwise(lower, out, operation, *operands) makes a loop: `operation` takes the operands' elements at one point, as
 # expressions, and returns one. apply("mul", a, b) is an expression; so are "add", "sub", "maximum", "where", "gt" ...
 # A number among the operands is an operand like the others.
-'''
+"""
 
 
 def check_addcmul(answer: Answer) -> tuple[Score, ...]:

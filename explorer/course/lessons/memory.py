@@ -210,7 +210,7 @@ def reuse(need, rivals):
 
 # bugs-1: it runs, and it is wrong
 
-BUGS = '''import torch
+BUGS = """import torch
 import torch.nn.functional as F
 import explorer
 from explorer.course.lessons.memory import planted
@@ -232,7 +232,7 @@ calls = {
 }
 
 # with planted("a") as rules: one of the rules (print(rules)) is wrong. Which, in each of the three?
-'''
+"""
 
 
 def wrong_with(rules: Rules, function: Any, args: tuple[Any, ...]) -> str:

@@ -15,7 +15,7 @@ from explorer.records.session import Record
 
 # partition-1: what is kept?
 
-KEPT = '''import torch
+KEPT = """import torch
 
 def scaled(x, w):
     return (x * 3).sum()
@@ -35,7 +35,7 @@ def dropped(x, w):
 x = torch.nn.Parameter(torch.linspace(0.1, 1, 64 * 32).view(64, 32))  # 8192 bytes
 w = torch.nn.Parameter(torch.linspace(-1, 1, 32 * 16).view(32, 16))  # 2048 bytes
 functions = [scaled, chained, softmax, product, dropped]
-'''
+"""
 
 
 def find_kept(answer: Answer, name: str) -> Found:

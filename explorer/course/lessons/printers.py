@@ -226,7 +226,7 @@ def mask(program, size, block):
 
 # printers-4: the roofline
 
-ROOFLINE = '''import torch
+ROOFLINE = """import torch
 
 # A machine reads and writes BANDWIDTH bytes in a second, and does PEAK operations on floats, both at the same time.
 BANDWIDTH, PEAK = 20e9, 80e9
@@ -252,7 +252,7 @@ def waves(x):
 # Each is one kernel. exp, sin and cos are counted as 16 operations, a quotient as 4, all others as 1.
 x = torch.linspace(-1, 1, 64 * 96).view(64, 96)
 functions = [scaled, series, summed, softmax, waves]
-'''
+"""
 SIDES = ("memory", "arithmetic")
 
 

@@ -16,7 +16,7 @@ from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 
 # shapes-1: which sizes share the code?
 
-SHARED = '''import torch
+SHARED = """import torch
 
 def f(x, y):                     # x of n elements, y of m
     z = x + y
@@ -28,7 +28,7 @@ def g(x, y):
     return y
 
 # With dynamic=True f is compiled for n = 6, m = 6, and g for n = 6, m = 8. For which other n and m does that code run?
-'''
+"""
 EXAMPLES = {"f": (torch.ones(6), torch.ones(6)), "g": (torch.ones(6), torch.ones(8))}
 SIZES = (0, 1, 2, 3, 4, 5, 6, 9)
 
@@ -94,7 +94,7 @@ FITS = Puzzle(
 
 # shapes-2: where a size became a number
 
-LINES = '''import torch
+LINES = """import torch
 
 def listed(x):
     n = x.shape[0]
@@ -125,7 +125,7 @@ def looked(x):
 
 functions = [listed, even, padded, labelled, looked]
 x = torch.ones(6)
-'''
+"""
 
 
 def find_line(answer: Answer, name: str) -> Found:
@@ -160,7 +160,7 @@ SPECIALISED = Prediction("line", {"listed": 4, "even": 3, "padded": 0, "labelled
 
 # shapes-3: keep it dynamic
 
-FIXED = '''import torch
+FIXED = """import torch
 
 def weighted(x):                 # compiled again for each number of rows
     rows = []
@@ -169,7 +169,7 @@ def weighted(x):                 # compiled again for each number of rows
     return torch.stack(rows)
 
 before = weighted
-'''
+"""
 
 
 def check_dynamic(answer: Answer) -> tuple[Score, ...]:

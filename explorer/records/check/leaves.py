@@ -212,4 +212,3 @@ def _attributes(path: str, value: object) -> Iterator[tuple[str, Any]]:
             yield f"{path}.{name}", slot.__get__(value, type(value))
         except AttributeError:
             continue  # the slot is empty
-

@@ -48,7 +48,10 @@ class OperatorChecks(TorchDispatchMode):
         self.found: dict[str, dict[str, None]] = {}
 
     def __torch_dispatch__(
-        self, func: Callable[..., object], types: object, args: tuple[object, ...] = (),
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
         kwargs: Mapping[str, object] | None = None,
     ) -> Any:
         kwargs = dict(kwargs or {})
@@ -98,8 +101,11 @@ def _by_fake(
 
 
 def _writes(
-    func: Any, tensors: list[torch.Tensor], before: list[torch.Tensor], args: tuple[object, ...],
-    kwargs: Mapping[str, object]
+    func: Any,
+    tensors: list[torch.Tensor],
+    before: list[torch.Tensor],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
 ) -> Iterator[str]:
     """Inputs that the real one wrote to, although the schema does not say so."""
     named: dict[int, tuple[str, bool]] = {}

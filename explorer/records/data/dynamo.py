@@ -64,7 +64,8 @@ def device_of(found: re.Match[str]) -> str:
 def _tensor(found: re.Match[str]) -> str:
     dtype, kind = found["dtype"].removeprefix("torch."), found["type"].rpartition(".")[2]
     sizes, strides = (found[each].replace("None", "any") for each in ("size", "stride"))
-    noun = f"{dtype} {({'Tensor': 'tensor', 'Parameter': 'parameter'}.get(kind, kind))}"
+    kind = {"Tensor": "tensor", "Parameter": "parameter"}.get(kind, kind)
+    noun = f"{dtype} {kind}"
     noun = f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
     layout = "" if strides == "any" else f", strides {strides}"
     grad = "that requires grad" if found["grad"] == "True" else "that does not require grad"

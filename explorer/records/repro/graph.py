@@ -13,7 +13,7 @@ WARNING = (
     "Inputs have the shapes, strides and dtypes of the record; their values are random (seed 0), integers 0 or 1.",
 )
 
-TENSOR = '''
+TENSOR = """
 GENERATOR = torch.Generator().manual_seed(0)
 
 
@@ -26,9 +26,9 @@ def tensor(sizes, dtype, strides=None, device="cpu", grad=False):
         memory = torch.randint(0, 2, (reach,), generator=GENERATOR).to(dtype)
     value = memory.to(device).as_strided(sizes, strides)
     return value.requires_grad_() if grad else value
-'''
+"""
 
-MAIN = '''
+MAIN = """
 def outputs(found):
     if isinstance(found, torch.Tensor):
         return [found.detach()]
@@ -50,7 +50,7 @@ if __name__ == "__main__":
         for value, other in zip(found, run(torch.compile(graph)), strict=True):
             far = (value.double() - other.double()).abs().max().item() if value.numel() else 0.0
             print("largest difference under torch.compile:", far)
-'''
+"""
 
 
 def repro_graph(record: RecordData, compile: CompileData, stage: StageData) -> str:

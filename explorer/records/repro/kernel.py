@@ -30,7 +30,7 @@ _FLAG = re.compile(
 )
 """Of a recorded command; no other word of it is written: a compiler takes flags that run programs."""
 
-MAIN = '''
+MAIN = """
 def build():
     folder = tempfile.mkdtemp()
     library = os.path.join(folder, "kernel.so")
@@ -61,7 +61,7 @@ if __name__ == "__main__":
         kernel(*passed, ctypes.c_int(torch.get_num_threads()))
     print(f"one launch takes {(time.perf_counter() - started) / runs * 1e6:.2f} us, the call from Python included")
     sys.exit(1 if wrong else 0)
-'''
+"""
 
 
 def repro_kernel(record: RecordData, compile: CompileData, half: HalfData, kernel: KernelData) -> str:

@@ -66,9 +66,7 @@ def unasked(run: StockRun, settings: Mapping[str, Any], *, repeatable: bool) -> 
     graphs = (graph for compile in run.observation.compiles for _, _, graph in compile.graphs)
     if any(name.startswith("inductor_") for graph in graphs for name in drawing(graph)):
         how = "bisect_accuracy() compares them with" if repeatable else "to compare them, set"
-        return _no_node(
-            f"results differ because Inductor draws other random numbers than eager; {how} {SAME_NUMBERS}"
-        )
+        return _no_node(f"results differ because Inductor draws other random numbers than eager; {how} {SAME_NUMBERS}")
     if not repeatable:
         return None
     found = first_divergence(run.given, settings)

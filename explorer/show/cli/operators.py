@@ -52,7 +52,7 @@ def operators_command(name: str | None, markdown: bool, library: bool) -> None:
 UNMET = (
     "Programs do not meet all of these. The backward of an operator that is decomposed is never called, _foreach and "
     "_fused ones are those of optimizers, and _test ones of torch's own tests. Of a program, "
-    "print(explorer.explore(f)(x)) counts those that it met: \"in library calls\"."
+    'print(explorer.explore(f)(x)) counts those that it met: "in library calls".'
 )
 
 

@@ -392,7 +392,6 @@ class ExplorerMagics(Magics):
         except OSError as error:
             raise UsageError(f"cannot write the file: {error}") from None
 
-
     @line_cell_magic
     def step(self, line: str, cell: str | None = None) -> None:
         """Step through the capture of a cell: explore it with the pane Bytecode open. `%step` prints steps of the last

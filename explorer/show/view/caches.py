@@ -13,8 +13,7 @@ SHOWN = 8
 """Parts of a key that are named."""
 
 FIRST_KEY = (
-    "this is the first key of this cache here; save the record, and `explorer diff` compares it with "
-    "another run's"
+    "this is the first key of this cache here; save the record, and `explorer diff` compares it with another run's"
 )
 NO_PARTS = "torch does not report the parts of this key"
 

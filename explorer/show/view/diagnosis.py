@@ -28,7 +28,6 @@ VALUES = 12
 """Values of a guard that a line shows."""
 
 
-
 def break_places(compiles: Iterable[data.CompileData]) -> list[list[tuple[data.CompileData, data.BreakData]]]:
     """The graph breaks by their places in the program, each with the compiles that end there: one for each time that it
     is reached, and those of the frames that called the function it is in."""
@@ -39,6 +38,7 @@ def break_places(compiles: Iterable[data.CompileData]) -> list[list[tuple[data.C
             place = (compile.engine, span.file, span.line, span.column) if span else (compile.id, each.instruction)
             found.setdefault(place, []).append((compile, each))
     return list(found.values())
+
 
 def place(span: data.SpanData | None, names: Names) -> str:
     return f" ({span.place(names)})" if span is not None else ""
