@@ -165,18 +165,13 @@ class JointTape(TorchDispatchMode):
         if source is None:
             return None
         call, item = (node.args[0], node.args[1]) if node.target is operator.getitem else (node, None)
-        assert isinstance(call, fx.Node)
-        if (whole := self._views.get((call, item))) is not None:  # type: ignore[arg-type]
+        assert isinstance(call, fx.Node) and isinstance(item, int | None)
+        if (whole := self._views.get((call, item))) is not None:
             return whole
         given, named = fx.map_arg((call.args[1:], call.kwargs), lambda n: expression(info(n).value))
-        return source, joint.ViewStep(
-            call.target,
-            tuple(given),
-            dict(named),
-            item,
-            call not in self._grad_off,
-            call.name,  # type: ignore[arg-type]
-        )
+        recorded = call not in self._grad_off
+        step = joint.ViewStep(call.target, tuple(given), dict(named), item, recorded, call.name)  # type: ignore[arg-type]
+        return source, step
 
     def _rule(self, func: OpOverload, args: tuple[object, ...]) -> Decomposition | None:
         """How `func` is broken up. What a prim calls is the end of torch's decompositions, so only ours break it up
