@@ -19,14 +19,13 @@ from explorer.records.data.methods import METHODS_MIME, METHODS_VERSION, MethodD
 from explorer.records.exploration import title
 from explorer.records.methods.compare import chosen, compared
 from explorer.records.methods.inputs import function
-from explorer.records.session import Bundle, RecordError, compared_bundle, read_json, write_json, write_whole
+from explorer.records.session import Bundle, RecordError, Viewable, compared_bundle, read_json, write_json
 from explorer.records.stock.backend import installed
 from explorer.show.view import methods as view
-from explorer.show.view import report
 from explorer.show.view.size_limit import truncated
 
 
-class Compared:
+class Compared(Viewable[MethodsData]):
     """One program captured with several methods. Holds no live object: all of it is in `data`."""
 
     def __init__(self, data: MethodsData) -> None:
@@ -73,12 +72,6 @@ class Compared:
         except (RecordError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         return True
-
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
-        target = Path(path)
-        write_whole(target, report.page(self.data))
-        return target
 
     def __repr__(self) -> str:
         return visible(self.text())

@@ -13,16 +13,15 @@ from explorer.core.text import count
 from explorer.records.data.ranks import RANKS_MIME, RankCompileData, RanksData
 from explorer.records.logs.ranks import ranked
 from explorer.records.logs.read import read
-from explorer.records.session import Bundle, Record, compared_bundle, write_whole
+from explorer.records.session import Bundle, Record, Viewable, compared_bundle
 from explorer.show.view import ranks as view
-from explorer.show.view import report
 from explorer.show.view.size_limit import all_within, packed_size
 
 RECORDS = (".json", ".json.gz")
 """File name suffixes of records; other files are logs."""
 
 
-class Ranks:
+class Ranks(Viewable[RanksData]):
     """The records of one job by rank. Holds no live object: all of it is in `data`."""
 
     def __init__(self, data: RanksData) -> None:
@@ -55,12 +54,6 @@ class Ranks:
 
     def __repr__(self) -> str:
         return visible(self.text())
-
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
-        target = Path(path)
-        write_whole(target, report.page(self.data))
-        return target
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         """The records and their differences as JSON, cut where a notebook is not to hold them, and as text."""

@@ -22,6 +22,8 @@ from explorer.core.files import regular, visible, writable
 from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.ir.edit import EditedSource
+from explorer.records.data.methods import MethodsData
+from explorer.records.data.ranks import RanksData
 from explorer.show.view import (
     answers,
     caches,
@@ -114,7 +116,22 @@ class PrintedCoverage(data.CoverageData, frozen=True):
     __repr__ = __str__
 
 
-class Record:
+D = TypeVar("D", data.RecordData, MethodsData, RanksData)
+
+
+class Viewable(Generic[D]):
+    """What the viewer shows: a record, the records of several processes, or a comparison of capture methods."""
+
+    data: D
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
+        target = Path(path)
+        write_whole(target, report.page(self.data))
+        return target
+
+
+class Record(Viewable[data.RecordData]):
     """The result of one exploration; all of it is in `data`. `live` names the widget, if there is one, through which a
     page asks the Jupyter kernel for more; `bisect` has, by engine, a function that runs the explored call once more.
     `whole` is False while the exploration is running."""
@@ -310,7 +327,7 @@ class Record:
     def machine(self) -> Listing[data.KernelData]:
         """What the C++ or Triton compiler reports for each kernel: which loops were vectorised, and why others were
         not; for a GPU the registers, spills, shared memory and occupancy."""
-        return Listing(self.kernels, instructions.reports(self.data))
+        return Listing(self.kernels, text.reports(self.data))
 
     def assembly(self, kernel: str = "", compile: str = "", *, syntax: str = "att", explain: bool = False) -> str:
         """The assembly of a kernel for a CPU, by default the first, in AT&T's syntax ("att") or Intel's ("intel"). With
@@ -448,12 +465,6 @@ class Record:
         median times. Raises OSError naming the path."""
         target = Path(path)
         write_whole(target, trace.chrome_trace(self.data).encode())
-        return target
-
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
-        target = Path(path)
-        write_whole(target, report.page(self.data))
         return target
 
     def diff(self, other: Record) -> Difference:

@@ -170,8 +170,8 @@ class JointTape(TorchDispatchMode):
             return whole
         given, named = fx.map_arg((call.args[1:], call.kwargs), lambda n: expression(info(n).value))
         recorded = call not in self._grad_off
-        step = joint.ViewStep(call.target, tuple(given), dict(named), item, recorded, call.name)  # type: ignore[arg-type]
-        return source, step
+        it = joint.ViewStep(call.target, tuple(given), dict(named), item, recorded, call.name)  # type: ignore[arg-type]
+        return source, it
 
     def _rule(self, func: OpOverload, args: tuple[object, ...]) -> Decomposition | None:
         """How `func` is broken up. What a prim calls is the end of torch's decompositions, so only ours break it up

@@ -1,13 +1,11 @@
-"""What compilers report of kernels: loops vectorised or not, registers, shared memory; and x86-64 assembly as a person
-reads it: what an instruction does, in a line, and Intel's syntax for the compiler's."""
+"""x86-64 assembly as a person reads it: what an instruction does, in a line, and Intel's syntax for the compiler's."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 
-from explorer.core.text import count
-from explorer.ir.record import KernelData, LineData, MnemonicData, RecordData
+from explorer.ir.record import KernelData, LineData, MnemonicData
 
 CONDITIONS = {
     "e": "equal", "ne": "not equal", "a": "above (unsigned)", "ae": "above or equal (unsigned)",
@@ -299,24 +297,6 @@ def _known(names: Iterable[str]) -> Iterator[tuple[str, MnemonicData]]:
 
 HELP = 44
 """Column from which on the help stands."""
-
-
-def reports(record: RecordData) -> Iterator[str]:
-    for compile in record.compiles:
-        for half in compile.halves:
-            for kernel in half.kernels:
-                yield from (f"{compile.id} {kernel.id}: {said}" for said in report(kernel))
-
-
-def report(kernel: KernelData) -> Iterator[str]:
-    yield from kernel.facts
-    if not kernel.remarks:
-        return
-    yield f"{len(kernel.vectorised)} of {count(len(kernel.remarks), 'innermost loop')} vectorised"
-    known = {line.id: (number, line.text.strip()) for number, line in enumerate(kernel.source.lines, 1)}
-    for id, said in kernel.remarks.items():
-        number, text = known.get(id, (0, id))
-        yield f"  line {number}: {text}  {said}"
 
 
 def assembly(kernel: KernelData, known: dict[str, MnemonicData], *, syntax: str, explain: bool) -> Iterator[str]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import quantiles
 
 from explorer.core.recorder import PROCESS
 from explorer.core.text import count, headline
 from explorer.ir import record as data
 from explorer.records.data import dynamo
-from explorer.show.view import answers, diagnosis, difference, distributed, glance, history, inductor, instructions
+from explorer.show.view import answers, diagnosis, difference, distributed, glance, history, inductor
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.provenance import file_names, node_names, operator_name
 
-__all__ = ["amount", "compile_line", "duration", "full", "half_lines", "loops", "stage_diff", "summary", "timing"]
+__all__ = ["amount", "compile_line", "duration", "full", "half_lines", "loops"]
+__all__ += ["reports", "stage_diff", "summary", "timing"]
 
 
 def summary(record: data.RecordData) -> str:
@@ -159,9 +160,28 @@ def full(record: data.RecordData) -> str:
             parts.append(f"\n=== {compile.id} {stage.name}{half}  {duration(stage.seconds)}\n{stage.text()}")
     for answer in record.answers:
         parts += [f"\n=== {answer.title}", *answer.lines]
-    if told := list(instructions.reports(record)):
+    if told := list(reports(record)):
         parts += ["\n=== Reports of g++, clang and ptxas on the generated kernels", *told]
     return "\n".join(parts)
+
+
+def reports(record: data.RecordData) -> Iterator[str]:
+    """What compilers report of each kernel: loops vectorized or not, registers, shared memory."""
+    for compile in record.compiles:
+        for half in compile.halves:
+            for kernel in half.kernels:
+                yield from (f"{compile.id} {kernel.id}: {said}" for said in _report(kernel))
+
+
+def _report(kernel: data.KernelData) -> Iterator[str]:
+    yield from kernel.facts
+    if not kernel.remarks:
+        return
+    yield f"{len(kernel.vectorised)} of {count(len(kernel.remarks), 'innermost loop')} vectorised"
+    known = {line.id: (number, line.text.strip()) for number, line in enumerate(kernel.source.lines, 1)}
+    for id, said in kernel.remarks.items():
+        number, text = known.get(id, (0, id))
+        yield f"  line {number}: {text}  {said}"
 
 
 def half_lines(half: data.HalfData, named: Callable[[str], str]) -> list[str]:
