@@ -71,7 +71,7 @@ def through_numpy(x):  # type: ignore[no-untyped-def]
     return torch.from_numpy(x.numpy() * 2) + x
 
 
-def normalised(x):  # type: ignore[no-untyped-def]
+def normalized(x):  # type: ignore[no-untyped-def]
     try:
         return torch.layer_norm(x, x.shape[-1:])
     finally:
@@ -123,6 +123,6 @@ PROGRAMS = (
     Program("global", "a number from outside", lambda: (outside, (_values(4, 8),))),
     Program("value as number", "a tensor's value as a Python number", lambda: (converted, (_values(4, 8),))),
     Program("NumPy", "a detour through another library", lambda: (through_numpy, (_values(4, 8),))),
-    Program("side effect", "try and finally, and a list outside that grows", lambda: (normalised, (_values(4, 8),))),
+    Program("side effect", "try and finally, and a list outside that grows", lambda: (normalized, (_values(4, 8),))),
     Program("module", "an attention block with a flag", _block),
 )  # fmt: skip

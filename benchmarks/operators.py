@@ -35,7 +35,7 @@ JOBS_OF_A_WORKER = 60
 BAD = ("wrong", "error", "no error", "too slow", "crash")
 COUNTED = ("right", "fallback", *BAD)
 FLAGS = ("-O0", "-march=native")
-"""Of the C++ compiler, whose optimisations take longer than all else here."""
+"""Of the C++ compiler, whose optimizations take longer than all else here."""
 WANTED = 0.995
 TABLE = Path(__file__).parent.parent / "docs" / "operators.md"
 
@@ -264,7 +264,7 @@ def page(found: Sequence[Done], report: Report) -> str:
         "with torch's samples and variants of them (empty, 0-d, other strides, storage offsets, conjugate and negative "
         "bits, borders of the dtype, in place, `out=`), compared with eager in values, dtypes, strides, shared memory, "
         "inputs after the call and gradients. Samples are compiled up to twelve at a time, and alone where that is not "
-        "right, so that the columns on the right may tell of a group; C++ is built without optimisation here. A run "
+        "right, so that the columns on the right may tell of a group; C++ is built without optimization here. A run "
         "can be made in several stretches, the compiler changing in between; `--again` runs once more what was not "
         "right.",
         "",

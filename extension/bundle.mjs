@@ -26,7 +26,7 @@ const define = Object.fromEntries(OFTEN.map((each, n) => [each, `often$${n.toStr
  * anywhere, or a member of what a browser or a library has. */
 const MEMBERS = ("vertices vertex denominator numerator looked setCurrent flopsPerSecond bytesPerSecond hovered decisions intensity homes placement "
   + "statements changesOf programLines headline showWith lowerAt upperAt freshLocals freshStack directCauses bringNear openTabs inText "
-  + "element subject pinned family colour outcome abilities reveal setting choice standing together definitions breakpoint").split(" ");
+  + "element subject pinned family color outcome abilities reveal setting choice standing together definitions breakpoint").split(" ");
 
 async function lab() {
   const texts = ["record", "protocol", "methods/data", "ranks/data"].map(name => readFileSync(join(here, `src/viewer/${name}.ts`), "utf8")).join();

@@ -203,7 +203,7 @@ def loop_kinds():
         yield from "ab"
 
     out = []
-    for _ in range(40):  # long enough to be specialised
+    for _ in range(40):  # long enough to be specialized
         for source in (range(3), [1, 2], (3,), gen(), {"k": 1}, "xy", iter([9])):
             for x in source:
                 out.append(x)

@@ -1,6 +1,6 @@
 """Decoding and encoding on whatever Python runs this.
 
-`python bytecode_roundtrip.py [--all | --behaviour]` needs no torch, and prints a summary.
+`python bytecode_roundtrip.py [--all | --behavior]` needs no torch, and prints a summary.
 
 Three checks: the corpus behaves the same, the standard library's code objects come back the same, and modules of the
 standard library made of encoded code objects work.
@@ -267,19 +267,19 @@ class _Loader(importlib.machinery.SourceFileLoader):
         return rewritten(compile(self.get_data(self.path), self.path, "exec", dont_inherit=True))
 
 
-BEHAVIOUR = (
+BEHAVIOR = (
     "json ast argparse contextlib functools collections asyncio difflib inspect dataclasses textwrap tokenize "
     "statistics fractions _pydecimal string heapq copy pprint enum configparser csv html shlex graphlib queue selectors"
 )
 
 
-def check_behaviour() -> None:
+def check_behavior() -> None:
     """Imports modules anew from encoded code objects and uses them. Only for a process that does nothing else."""
-    names = set(BEHAVIOUR.split())
+    names = set(BEHAVIOR.split())
     for name in list(sys.modules):
         if name.partition(".")[0] in names:
             del sys.modules[name]
-    sys.meta_path.insert(0, Rewriting(BEHAVIOUR))
+    sys.meta_path.insert(0, Rewriting(BEHAVIOR))
     import _pydecimal
     import argparse
     import ast
@@ -379,8 +379,8 @@ def check_behaviour() -> None:
 
 
 def main() -> None:
-    check_behaviour()  # first: C modules keep what they import from Python ones
-    if "--behaviour" in sys.argv:
+    check_behavior()  # first: C modules keep what they import from Python ones
+    if "--behavior" in sys.argv:
         return
     cases = corpus()
     for name, before, after in cases:
@@ -392,7 +392,7 @@ def main() -> None:
     for check in CHECKS:
         check()
     codes = sum(check_code(compile(path.read_bytes(), str(path), "exec")) for path in library("--all" in sys.argv))
-    print(f"{sys.version_info[0]}.{sys.version_info[1]}: {len(cases)} cases, {codes} code objects, behaviour")
+    print(f"{sys.version_info[0]}.{sys.version_info[1]}: {len(cases)} cases, {codes} code objects, behavior")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The oracles: a graph run node by node, and lowered graphs with each loop as vectorised torch operations over its grid
+"""The oracles: a graph run node by node, and lowered graphs with each loop as vectorized torch operations over its grid
 of points, nothing clever."""
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ class Slotted:
     count: int = 0
 
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     RED = 1
     BLUE = "b"
 
@@ -331,7 +331,7 @@ def objects_and_copies(x):
     table = {Point(1): x, Point(2): 2}
     holder = types.SimpleNamespace(l=[1, {"a": x}], me=None)
     holder.me = holder
-    holder.owner = Colour
+    holder.owner = Color
     deep = copy.deepcopy(holder)
     deep.l.append(5)
     holder.gone = 1
@@ -342,7 +342,7 @@ def objects_and_copies(x):
         other.held is slotted.held,
         deep.me is deep, deep.l, holder.l, Doubled(x)["b"], Row(1), Row(1)._replace(b=2),
         weakref.ref(deep.owner)() is deep.owner,
-        Colour("b").low, list(Colour), Point(1) == Point(1), hash(Point(1)) == hash(Point(1)), vars(holder).keys(),
+        Color("b").low, list(Color), Point(1) == Point(1), hash(Point(1)) == hash(Point(1)), vars(holder).keys(),
     )  # fmt: skip
 
 
@@ -363,7 +363,7 @@ def containers(x):
     return (
         ordered, counted - Counter("a"), counted.most_common(1), grown, queue, numbers, dict(chained), both,
         Missing(a=1)["q"], Missing(a=x), frozenset({1}) in {frozenset({1})}, [[1], {"k": (2,)}],
-        repr([1, {"k": (2,)}, "s"]), f"{[Point(3)]}", f"{Point(1).x:>3}|{Colour.RED!r}",
+        repr([1, {"k": (2,)}, "s"]), f"{[Point(3)]}", f"{Point(1).x:>3}|{Color.RED!r}",
     )  # fmt: skip
 
 

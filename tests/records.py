@@ -148,7 +148,7 @@ def half() -> HalfData:
                             {"asm": lines("gas", ("vmulps ymm0, ymm1", "k1.asm:1", ("k1:3",)))},
                             (ArgumentData("x"), ArgumentData("buf0", "", True), ArgumentData("", "s0")),
                             (TiledLoopData("i0", "parallel", "8", 4), TiledLoopData("i1", "vector", "16", depth=1)),
-                            {"k1:3": "vectorised: 64 bytes at a time"}, ("k1:3",),
+                            {"k1:3": "vectorized: 64 bytes at a time"}, ("k1:3",),
                             ("8 registers a thread, nothing spilled",)),),
         wrapper=lines("python", ("def call(inputs):", "w:1", ("synthetic:wrapper",)),
                       ("    k1(inputs[0])", "w:2", ("k1",))),

@@ -195,7 +195,7 @@ def grad_changes() -> Record:
 @situation(
     "A size becomes 1, then 0: why two compiles more after it was dynamic?",
     "x.size(0) is 0, expected 1",
-    "sizes 0 and 1 are always specialised",
+    "sizes 0 and 1 are always specialized",
     thread="141225",
 )
 def sizes_of_one() -> Record:

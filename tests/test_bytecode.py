@@ -1,4 +1,4 @@
-"""Bytecode to normalised instructions and back changes nothing, on each supported Python that is on this machine."""
+"""Bytecode to normalized instructions and back changes nothing, on each supported Python that is on this machine."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def test_other_version(version: tuple[int, int]) -> None:
         pytest.skip(f"no Python {version[0]}.{version[1]} here")
     done = subprocess.run([python, roundtrip.__file__], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-4000:]
-    assert "behaviour" in done.stdout
+    assert "behavior" in done.stdout
 
 
 def test_library_modules_work_encoded() -> None:
-    command = [sys.executable, roundtrip.__file__, "--behaviour"]
+    command = [sys.executable, roundtrip.__file__, "--behavior"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-4000:]
 

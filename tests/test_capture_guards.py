@@ -263,7 +263,7 @@ def test_sizes_become_dynamic_once_they_change() -> None:
     symbols = captures.made[1].symbols
     assert [(s.source.name, s.hint, s.lower) for s in symbols] == [("L['x'].size(0)", 5, 2)]
     assert "change" in symbols[0].why
-    assert captures.made[2].specialised or not captures.made[2].symbols
+    assert captures.made[2].specialized or not captures.made[2].symbols
 
 
 def test_integers_become_dynamic_once_they_change() -> None:

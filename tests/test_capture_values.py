@@ -86,7 +86,7 @@ def test_values_stay_in_one_graph(name: str, backend: str) -> None:
     check_same(outcome(explorer.compile(function, backend=backend), arguments), eager)
 
 
-def test_the_settings_of_torch_and_of_the_configuration_are_honoured() -> None:
+def test_the_settings_of_torch_and_of_the_configuration_are_honored() -> None:
     def function(x: Any) -> Any:
         return x[x > 0] * x.sum().item()
 

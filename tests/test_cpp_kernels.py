@@ -113,8 +113,8 @@ NORMS = {
     "layer_norm": lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]),
     "logsumexp": lambda x: torch.logsumexp(x, 0),
     "whole softmax": lambda x: torch.softmax(x.flatten(), 0),
-    "normalised by rows": lambda x: x / x.norm(dim=1, keepdim=True),
-    "standardised columns": lambda x: (x - x.mean(0)) / (x.var(0) + 1e-5).sqrt(),
+    "normalized by rows": lambda x: x / x.norm(dim=1, keepdim=True),
+    "standardized columns": lambda x: (x - x.mean(0)) / (x.var(0) + 1e-5).sqrt(),
     "softmax after gelu": lambda x: torch.softmax(torch.nn.functional.gelu(x) * 3, -1),
 }
 

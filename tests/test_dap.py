@@ -134,11 +134,11 @@ def test_breakpoints_stop_once_for_each_time_and_take_queries_as_conditions(reco
     assert factors == ["0", "1", "2"]
     assert client.move("reverseContinue") == ("scaled", line(scaled, 1))
     assert client.scopes()["Locals"]["factor"].startswith("1")
-    wanted = [{"line": line(scaled, 1), "condition": "colour:red"}, {"line": 1},
+    wanted = [{"line": line(scaled, 1), "condition": "color:red"}, {"line": 1},
               {"line": line(scaled, 2), "condition": "node:"}]  # fmt: skip
     answer = client.body("setBreakpoints", source={"path": HERE}, breakpoints=wanted)["breakpoints"]
     assert [each["verified"] for each in answer] == [False, False, True]
-    assert "no instruction has 'colour'" in answer[0]["message"]
+    assert "no instruction has 'color'" in answer[0]["message"]
     assert answer[2]["message"] == f"{len(compile.find(f'node: line:{line(scaled, 2)}'))} hits"
 
 

@@ -479,23 +479,23 @@ def test_what_is_stopped_or_raises_leaves_nothing_where_nothing_is_to_change(eng
 def test_a_training_step_is_compared_and_timed() -> None:
     first = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
     model, other = copy.deepcopy(first), copy.deepcopy(first)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     others = torch.optim.SGD(other.parameters(), lr=0.1, momentum=0.9)
 
-    def step(model: nn.Module, optimiser: torch.optim.Optimizer, x: torch.Tensor) -> torch.Tensor:
-        optimiser.zero_grad()
+    def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
         loss = model(x).square().mean()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         return loss
 
     x = torch.randn(4, 3)
-    record = explorer.explore(lambda x: step(model, optimiser, x), time=SECONDS)(x)
+    record = explorer.explore(lambda x: step(model, optimizer, x), time=SECONDS)(x)
     step(other, others, x)
     assert record.timing is not None and len(record.timing.contestants) == 2
     for mine, theirs in zip(model.state_dict().values(), other.state_dict().values(), strict=True):
         assert torch.equal(mine, theirs)
-    for mine, theirs in zip(optimiser.state.values(), others.state.values(), strict=True):
+    for mine, theirs in zip(optimizer.state.values(), others.state.values(), strict=True):
         assert torch.equal(mine["momentum_buffer"], theirs["momentum_buffer"])
     assert [each._version for each in model.parameters()] == [each._version for each in other.parameters()]
 
@@ -503,13 +503,13 @@ def test_a_training_step_is_compared_and_timed() -> None:
 def test_the_state_that_an_optimizer_makes_in_the_first_step_is_compared_and_timed_as_in_the_next() -> None:
     """Stock compiles Adam's first step once: timed again and again from before it, it would compile until the limit."""
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
-    optimiser = torch.optim.Adam(model.parameters())
+    optimizer = torch.optim.Adam(model.parameters())
 
     def step(x: torch.Tensor) -> torch.Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = model(x).square().mean()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         return loss
 
     record = explorer.explore(step, engine="stock", stock={"backend": "eager"}, time=SECONDS)(torch.randn(4, 3))

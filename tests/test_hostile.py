@@ -114,7 +114,7 @@ def test_no_control_character_reaches_a_terminal(tmp_path: Path) -> None:
         assert shown.replace("\t", "").replace("\n", "").isprintable(), command
 
 
-def test_the_console_writes_its_own_colours_and_obeys_nobody_elses() -> None:
+def test_the_console_writes_its_own_colors_and_obeys_nobody_elses() -> None:
     console = SafeConsole(force_terminal=True, color_system="standard", width=80)
     table = Table(CONTROL)
     table.add_row(Text(CONTROL, style="red"))

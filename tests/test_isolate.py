@@ -51,17 +51,17 @@ class Net(nn.Module):
 
 
 MODEL = Net()
-OPTIMISER = torch.optim.SGD(MODEL.parameters(), lr=0.1, momentum=0.9)
-SCHEDULE = torch.optim.lr_scheduler.StepLR(OPTIMISER, 1)
+OPTIMizER = torch.optim.SGD(MODEL.parameters(), lr=0.1, momentum=0.9)
+SCHEDULE = torch.optim.lr_scheduler.StepLR(OPTIMizER, 1)
 
 
 def train(x):
     global COUNT
     COUNT += 1
-    OPTIMISER.zero_grad()
+    OPTIMizER.zero_grad()
     loss = MODEL(x).pow(2).sum()
     loss.backward()
-    OPTIMISER.step()
+    OPTIMizER.step()
     SCHEDULE.step()
     SHARED.add_(1)
     return loss.detach()
@@ -70,8 +70,8 @@ def train(x):
 def everything() -> dict[str, object]:
     """What `train` may change, as it is now."""
     tensors = {name: value.clone() for name, value in MODEL.state_dict().items()}
-    rates = [group["lr"] for group in OPTIMISER.param_groups]
-    momenta = len(OPTIMISER.state)
+    rates = [group["lr"] for group in OPTIMizER.param_groups]
+    momenta = len(OPTIMizER.state)
     return {**tensors, "rates": rates, "momenta": momenta, "count": COUNT, "seen": len(SEEN), "kept": len(Net.kept),
             "shared": SHARED.clone(), "grad": MODEL.linear.weight.grad is None}  # fmt: skip
 
@@ -85,7 +85,7 @@ def test_a_training_step_over_globals_changes_copies_alone():
     state = reached(train, {"x": torch.randn(4, 2)}).copied()
     assert {place.name for place in state.places} >= {
         "MODEL",
-        "OPTIMISER",
+        "OPTIMizER",
         "SCHEDULE",
         "COUNT",
         "SEEN",
@@ -181,7 +181,7 @@ def test_a_computed_tensor_becomes_a_leaf():
 def test_tensors_are_named_by_their_modules():
     state = reached(train, {"x": torch.randn(4, 2)}).copied()
     assert {"MODEL.linear.weight", "MODEL.norm.running_mean", "x"} <= state.tensors.keys()
-    assert not any(name.startswith("OPTIMISER") and "params" in name for name in state.tensors)
+    assert not any(name.startswith("OPTIMizER") and "params" in name for name in state.tensors)
 
 
 def with_default(x, _seen=[]):  # noqa: B006

@@ -48,7 +48,7 @@ class Items(dict[str, Any]):
     pass
 
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     ONE = 1
     TWO = 2
 
@@ -117,7 +117,7 @@ def test_what_any_result_holds_is_compared(kind: str) -> None:
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "keys of output: \"'a', 'b'\" instead of \"'b', 'a'\""),
         (True, 1, "output: True instead of 1"),
         (1, 1.0, "output: 1 instead of 1.0"),
-        (Colour.ONE, Colour.TWO, "output: 'test_leaves.Colour.ONE' instead of"),
+        (Color.ONE, Color.TWO, "output: 'test_leaves.Color.ONE' instead of"),
         (datetime.date(2026, 1, 1), datetime.date(2026, 1, 2), "output: datetime.date(2026, 1, 1) instead of"),
         (numpy.float32(1), numpy.float64(1), "output: np.float32(1.0) instead of np.float64(1.0)"),
         (numpy.zeros(2, "U3"), numpy.ones(2, "U3"), ""),

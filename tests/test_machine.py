@@ -1,4 +1,4 @@
-"""What compilers below say of kernels: instructions explained, Intel's syntax, loops vectorised or not, registers."""
+"""What compilers below say of kernels: instructions explained, Intel's syntax, loops vectorized or not, registers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from explorer.core.text import Line, Text
 from explorer.ir.record import KernelData, LineData, TextData
 from explorer.records import throughput
 from explorer.records.session import Record
-from explorer.records.stock.assembly import SCALAR, labelled, loops, of_triton
+from explorer.records.stock.assembly import SCALAR, labeled, loops, of_triton
 from explorer.show.view.instructions import intel, meaning, mnemonic
 
 X86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x86-64's assembly")
@@ -132,14 +132,14 @@ def test_no_other_machines_instructions_are_explained() -> None:
     assert mnemonic("    fadd    v0.4s, v1.4s, v2.4s") == "fadd" and not meaning("fadd")
 
 
-def test_each_innermost_loop_says_whether_it_was_vectorised(record: Record) -> None:
+def test_each_innermost_loop_says_whether_it_was_vectorized(record: Record) -> None:
     said = [(line.text.strip(), kernel.remarks[line.id]) for kernel in record.kernels for line in kernel.source.lines
             if line.id in kernel.remarks]  # fmt: skip
     loops = [line for kernel in record.kernels for line in kernel.source.lines if line.text.strip().startswith("for (")]
     assert said and len(said) < len(loops), "the outer loops over rows say nothing"
-    vectorised = {kernel.remarks[id] for kernel in record.kernels for id in kernel.vectorised}
-    assert vectorised == {remark for _, remark in said if remark.startswith("vectorised: ")} != set()
-    assert "innermost loops vectorised" in record.machine.text()
+    vectorized = {kernel.remarks[id] for kernel in record.kernels for id in kernel.vectorized}
+    assert vectorized == {remark for _, remark in said if remark.startswith("vectorized: ")} != set()
+    assert "innermost loops vectorized" in record.machine.text()
 
 
 def test_a_loop_that_is_not_vectorised_says_why() -> None:
@@ -148,9 +148,9 @@ def test_a_loop_that_is_not_vectorised_says_why() -> None:
 
     found = explorer.explore(rows, time=False)(torch.rand(64, 30), torch.randint(0, 10, (50,)), torch.randn(50))
     said = found.machine.text()
-    assert re.search(r"line \d+: for \(long .* not vectorised: \w+", said)
+    assert re.search(r"line \d+: for \(long .* not vectorized: \w+", said)
     assert chosen_compiler().vector_math is (UNTOLD in said), "clang calls no vector functions, and says why"
-    assert "0 of 1 innermost loop vectorised" in said
+    assert "0 of 1 innermost loop vectorized" in said
 
 
 SOURCE = Text(
@@ -189,9 +189,9 @@ def test_gccs_remarks_belong_to_the_loop_that_they_are_in() -> None:
 <stdin>:12:1: missed: couldn't vectorize loop"""
     found = remarks("\n".join(line for line in said.splitlines() if "include" not in line), SOURCE)
     assert found == {
-        "k0:4": (True, "vectorised: 64 bytes at a time (what is left over: 32 bytes at a time)"),
+        "k0:4": (True, "vectorized: 64 bytes at a time (what is left over: 32 bytes at a time)"),
         "k0:7": (False, SILENT),
-        "k0:8": (False, "not vectorised: no vectype for stmt: s_1 = f (s_2);"),
+        "k0:8": (False, "not vectorized: no vectype for stmt: s_1 = f (s_2);"),
     }
     assert remarks(said, SOURCE) == found, "a header's line is not the kernel's"
 
@@ -201,9 +201,9 @@ def test_clangs_remarks_are_read_too() -> None:
 <stdin>:8:9: remark: loop not vectorized: call instruction cannot be vectorized [-Rpass-analysis=loop-vectorize]
 <stdin>:7:9: remark: loop not vectorized [-Rpass-missed=loop-vectorize]"""
     assert remarks(said, SOURCE) == {
-        "k0:4": (True, "vectorised: 8 elements at a time, 4 such steps in one"),
+        "k0:4": (True, "vectorized: 8 elements at a time, 4 such steps in one"),
         "k0:7": (False, UNTOLD),
-        "k0:8": (False, "not vectorised: call instruction cannot be vectorized"),
+        "k0:8": (False, "not vectorized: call instruction cannot be vectorized"),
     }
 
 
@@ -286,7 +286,7 @@ LISTING = """
 
 
 def test_a_disassembled_kernel_reads_as_a_compiler_writes_it() -> None:
-    lines = [text for text, _ in labelled(LISTING.splitlines())]
+    lines = [text for text, _ in labeled(LISTING.splitlines())]
     assert lines == [
         "kernel:", "\txor    %eax,%eax", ".L2304:", "\tvmovups (%rdi,%rax,1),%zmm0", "\tadd    $0x40,%rax",
         "\tjne    .L2304", "\tjmp    2250 <kernel.cold>", "\tret", "kernel.cold:", "\tcall   20b0 <__cxa_throw@plt>",
@@ -314,7 +314,7 @@ inlined by /cache/k.cpp:12 (kernel)
 
 
 def test_a_disassembled_line_knows_the_line_of_the_kernel_that_called_what_was_inlined() -> None:
-    found = [at for text, at in labelled(INLINED.splitlines(), "/cache/k.cpp") if text.startswith("\t")]
+    found = [at for text, at in labeled(INLINED.splitlines(), "/cache/k.cpp") if text.startswith("\t")]
     assert found == [9, 12, 12, 0]
 
 
@@ -333,7 +333,7 @@ STOCK_LOOPS = """for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t
 
 def test_stocks_innermost_loops_say_whether_inductor_wrote_them_with_vectors() -> None:
     lines = (LineData(text, f"k0:{n}", ()) for n, text in enumerate(STOCK_LOOPS.splitlines(), 1))
-    expected = {"k0:3": "vectorised by Inductor: 16 elements at a time", "k0:7": SCALAR}
+    expected = {"k0:3": "vectorized by Inductor: 16 elements at a time", "k0:7": SCALAR}
     assert loops(TextData(tuple(lines), "cpp")) == (expected, ("k0:3",))
 
 

@@ -227,11 +227,11 @@ def test_operators_are_known_without_package_and_overload(target: str, name: str
     assert operators.short_name(target) == name
 
 
-def test_a_symbol_that_a_guard_makes_a_number_is_specialised() -> None:
+def test_a_symbol_that_a_guard_makes_a_number_is_specialized() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.shape[0] == 6 else x
 
     record = explorer.explore(f, dynamic=True, time=False)(torch.ones(6, 4))
     rows, columns = record.data.compiles[0].symbols
-    assert (rows.status, columns.status) == ("specialised", "dynamic")
+    assert (rows.status, columns.status) == ("specialized", "dynamic")
     assert rows.why.endswith("a guard requires that it equals 6")

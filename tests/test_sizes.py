@@ -149,7 +149,7 @@ EMPTY: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "a sum read by the library": (lambda x: (x.sum(1), x.sum(1).cumsum(0)), (line(0, 4),)),
     "product": (lambda x: (x @ x.T).relu().sum(0), (line(0, 16),)),
     "product over nothing": (lambda x: (x.T @ x).relu().sum(0), (line(0, 16),)),
-    "factorisation": (lambda x: torch.linalg.inv(x * 2), (line(0, 2, 2),)),
+    "factorization": (lambda x: torch.linalg.inv(x * 2), (line(0, 2, 2),)),
     "two products": (lambda x, y: ((x + 1) @ y) @ y.T, (line(0, 3), line(3, 2))),
     "norm": (lambda x: F.layer_norm(x, (4,)) * 2, (line(0, 4),)),
 }

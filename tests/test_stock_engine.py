@@ -298,7 +298,7 @@ def test_a_size_that_is_specialised_says_where() -> None:
     with stock_run(Trial(branches_on_size, (torch.ones(6),), {}), {"backend": "eager", "dynamic": True}) as run:
         (compile,) = run.compiles({})
     (size,) = compile.symbols
-    assert size.status == "specialised" and size.hint == 6
+    assert size.status == "specialized" and size.hint == 6
     assert f"{Path(HERE).name}:{line_of(branches_on_size, 'if x.shape').rpartition(':')[2]}" in size.why
 
 

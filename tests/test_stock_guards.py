@@ -23,7 +23,7 @@ from explorer.records.data.dynamo import in_words, is_torchs_own
 from explorer.records.stock.run import stock_run
 
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     RED = 1
     BLUE = 2
 
@@ -63,8 +63,8 @@ def of_globals(x: Tensor) -> Tensor:
     return x * SCALE + len(NAMES)
 
 
-def enumerated(x: Tensor, c: Colour, none: Any) -> Tensor:
-    return x + 1 if c is Colour.RED and none is None else x
+def enumerated(x: Tensor, c: Color, none: Any) -> Tensor:
+    return x + 1 if c is Color.RED and none is None else x
 
 
 def two(x: Tensor, y: Tensor) -> Tensor:
@@ -120,15 +120,15 @@ TABLE: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], dict[str,
         "NAMES is a list": change(HERE, "NAMES", ("a",)),
         "NAMES has 1 element": change(HERE, "NAMES", ["a", "b"]),
     }),
-    (enumerated, (X, Colour.RED, None), {}, {
-        f"x {TENSOR}": (torch.ones(8)[::2], Colour.RED, None),
-        "c is the same object (test_stock_guards.Colour)": (X, Colour.BLUE, None),
-        "none is None": (X, Colour.RED, 1),
-        "Colour is the same object (test_stock_guards.Colour)":
-            change(HERE, "Colour", enum.Enum("Colour", {"RED": 1})),
+    (enumerated, (X, Color.RED, None), {}, {
+        f"x {TENSOR}": (torch.ones(8)[::2], Color.RED, None),
+        "c is the same object (test_stock_guards.Color)": (X, Color.BLUE, None),
+        "none is None": (X, Color.RED, 1),
+        "Color is the same object (test_stock_guards.Color)":
+            change(HERE, "Color", enum.Enum("Color", {"RED": 1})),
         # torch 2.11
-        "c is the same object (Colour)": (X, Colour.BLUE, None),
-        "Colour is the same class": change(HERE, "Colour", enum.Enum("Colour", {"RED": 1})),
+        "c is the same object (Color)": (X, Color.BLUE, None),
+        "Color is the same class": change(HERE, "Color", enum.Enum("Color", {"RED": 1})),
     }),
     (two, (X, torch.zeros(4)), {}, {
         f"x {TENSOR}": (torch.ones(5), torch.zeros(5)),
@@ -246,8 +246,8 @@ def test_what_a_module_keeps_is_named_as_the_program_names_it() -> None:
         ("___check_type_id(L['x'], 94)", "the class of x is as at capture"),
         ("___check_obj_id(G['f'].__code__, 1), type=<class 'code'>", "f.__code__ is the same code"),
         ("___check_obj_id(f.__code__, 1), type=<code object f at 0x7, line 1>", "f.__code__ is the same code"),
-        ("___check_obj_id(G['Colour'], 1), type=<enum 'Colour'>", "Colour is the same class"),
-        ("___check_obj_id(L['c'], 1), type=<Colour.RED: 1>", "c is the same object (Colour)"),
+        ("___check_obj_id(G['Color'], 1), type=<enum 'Color'>", "Color is the same class"),
+        ("___check_obj_id(L['c'], 1), type=<Color.RED: 1>", "c is the same object (Color)"),
         ("___check_obj_id(L['n'], 1), type=300", "n is the same object"),
         ("___check_obj_id(L['self'], 1)", "self is the same object"),
         ("___dict_contains('k', L['d'])", "d has 'k'"),

@@ -69,7 +69,7 @@ def dtype(x):
     return y, x + 1
 
 
-def labelled(x):
+def labeled(x):
     with torch.profiler.record_function("label"):
         return x + 1
 
@@ -119,7 +119,7 @@ def nested(x):
 
 
 WHOLE = [
-    switched, decorated, inference, overrides_off, attention, precision, deterministic, dtype, labelled,
+    switched, decorated, inference, overrides_off, attention, precision, deterministic, dtype, labeled,
     hooks_forbidden, data_set, data_swapped, named, numbers, of_thread, dropped, reentrant, nested,
 ]  # fmt: skip
 

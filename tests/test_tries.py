@@ -15,7 +15,7 @@ from explorer.show.cli import main
 from explorer.show.view.walk import Tries
 
 
-def normalised(x: Tensor) -> tuple[Tensor, ...]:
+def normalized(x: Tensor) -> tuple[Tensor, ...]:
     y = torch.softmax(x * 2, -1)
     return (y * x).sum(0), torch.relu(x).flip(0), x + 1
 
@@ -38,7 +38,7 @@ def spread(x: Tensor) -> Tensor:
     return torch.nn.functional.layer_norm(x, (4,)) + x.var(0)
 
 
-@pytest.mark.parametrize("fn", [normalised, branches, spread, lambda x: x.var(0) + x.mean(1)[:4]])
+@pytest.mark.parametrize("fn", [normalized, branches, spread, lambda x: x.var(0) + x.mean(1)[:4]])
 def test_what_was_fused_by_the_end_are_the_kernels(fn) -> None:
     tries = tries_of(fn, torch.randn(8, 4))
     made = {frozenset(i.operations) for i in tries.half.schedule.items if i.kind == "kernel" and len(i.operations) > 1}
@@ -61,7 +61,7 @@ def test_operations_are_reported_by_what_they_compute_and_their_line() -> None:
 
 
 def test_queries_say_why_and_about_what() -> None:
-    tries = tries_of(normalised, torch.randn(8, 4))
+    tries = tries_of(normalized, torch.randn(8, 4))
     (refused, *_) = tries.find("refused:")
     assert not tries[refused].ok and tries[refused].why.title in tries.line(refused)
     assert tries.find(f"operation={tries[0].first} step<1") == [0]

@@ -392,7 +392,7 @@ def test_a_record_of_a_watch_is_a_record(tmp_path: Path) -> None:
     assert "caused 1 recompile" in loaded.text() and "torch.tensor(2)" in loaded.text()
 
 
-def specialising(graph, inputs):
+def specializing(graph, inputs):
     """A backend that fixes what the graph left open."""
     for each in inputs:
         if isinstance(each, torch.SymInt):
@@ -408,7 +408,7 @@ def calls_twice(x, n):
 
 @pytest.mark.parametrize(
     ("function", "compiled_by"),
-    [*product([calls_twice, break_inside, attribute], ["eager", specialising]), (calls_twice, "inductor")],
+    [*product([calls_twice, break_inside, attribute], ["eager", specializing]), (calls_twice, "inductor")],
 )
 def test_what_is_put_into_words_later_reads_as_if_it_were_at_once(
     function: Callable[..., Any], compiled_by: Any, monkeypatch: pytest.MonkeyPatch
@@ -541,7 +541,7 @@ def unbacked(x):
     return torch.zeros(4) if n > 3 else x
 
 
-def specialises(x):
+def specializes(x):
     return x.view(4, 8) * 2
 
 
@@ -561,7 +561,7 @@ FAILURES = {
     "shape": (of_wrong_shape, X, {}, "[4, 8] X [4, 8]", True),
     "no fake implementation": (without_fake, X, {}, "no fake impl registered", True),
     "unbacked symbol": (unbacked, X, {"fullgraph": True}, "data-dependent", True),
-    "mark_dynamic": (specialises, marked, {}, "specialized it to be a constant", True),
+    "mark_dynamic": (specializes, marked, {}, "specialized it to be a constant", True),
     "backend": (attribute, X, {"backend": failing_backend}, "of the backend", False),
 }
 
@@ -940,4 +940,4 @@ def test_a_size_that_changes_and_then_is_one_has_the_advice_for_both() -> None:
             call(torch.ones(size))
     (failed,) = log.record.recompiles
     assert failed.times == 2 and failed.values == ("4", "5", "1")
-    assert "mark_dynamic(x, 0)" in failed.stops and "sizes 0 and 1 are always specialised" in failed.stops
+    assert "mark_dynamic(x, 0)" in failed.stops and "sizes 0 and 1 are always specialized" in failed.stops

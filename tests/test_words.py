@@ -31,6 +31,12 @@ NO_NAMES = re.compile(r"(?<![a-zA-Z])(told|said|held)(?![a-z])|(Told|Said|Held)(
 ASKED_ABOUT = re.compile(r"\b(mend(s|ed)?|but for|by then|strangers|c[ao]mes? of it|becomes? of|goes? on|is told)\b")
 """Phrases that readers of texts for users had to ask about."""
 
+BRITISH = re.compile(
+    r"colo[u]r|neighbo[u]r|behavio[u]r|labelle[d](?!by)"
+    r"|(vector|normal|special|optim|initial|general|serial|material|summar|parallel)is(ing|ation|e[drs]?)s?\b",
+    re.IGNORECASE,
+)
+
 
 def commands() -> dict[str, str]:
     context = click.Context(main)
@@ -65,6 +71,14 @@ def test_texts_for_users_have_no_phrase_to_ask_about() -> None:
     texts += [" ".join((each.title, each.meaning, each.hint)) for each in CATALOGUE.values()]
     texts += [*commands().values(), *((ROOT / page).read_text("utf-8") for page in ("README.md", "CHANGELOG.md"))]
     assert len(texts) > 200 and [found for text in texts for found in ASKED_ABOUT.findall(text)] == []
+
+
+def test_the_spelling_is_that_of_torch() -> None:
+    files = [each for top in ("explorer", "extension/src") for each in sorted((ROOT / top).rglob("*"))]
+    files += sorted((ROOT / "docs").glob("*"))
+    files = [each for each in files if each.suffix in (".py", ".ts", ".md") and "labextension" not in each.parts]
+    assert len(files) > 500
+    assert [(each.name, found[0]) for each in files if (found := BRITISH.search(each.read_text("utf-8")))] == []
 
 
 SOURCES = sorted(path for path in (ROOT / "explorer").rglob("*.py") if "labextension" not in path.parts)

@@ -44,7 +44,7 @@ def test_program(program, train):
 
 
 @pytest.mark.parametrize("program", [p for p in ZOO if p.other_inputs], ids=name)
-def test_other_inputs_recompile_or_generalise(program):
+def test_other_inputs_recompile_or_generalize(program):
     """The same compiled function on inputs of other shapes, dtypes and branches, then on the first again."""
     subject = program.build()
     eager = copy.deepcopy(subject) if isinstance(subject, torch.nn.Module) else None  # with the same parameters

@@ -154,9 +154,9 @@ def test_rows_of_several_passes(length: int, tmp_path: Path) -> None:
 
     def rows(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
         shifted = (x - x.amax(-1, keepdim=True)).exp()
-        centred = x - x.mean(-1, keepdim=True)
-        spread = (centred * centred).mean(-1, keepdim=True)
-        return shifted / shifted.sum(-1, keepdim=True), centred * torch.rsqrt(spread + 1e-5) * w
+        centerd = x - x.mean(-1, keepdim=True)
+        spread = (centerd * centerd).mean(-1, keepdim=True)
+        return shifted / shifted.sum(-1, keepdim=True), centerd * torch.rsqrt(spread + 1e-5) * w
 
     generator = torch.Generator().manual_seed(0)
     x, w = torch.randn(6, length, generator=generator), torch.randn(length, generator=generator)

@@ -1,7 +1,7 @@
 """The grammar of random programs: tables of templates, and how they are filled.
 
 A template is source text with holes: `<T>` an expression of type T, `<T!>` a name of that type in scope, `<T+>` a new
-name, `<$a>` the name that a hole labelled `a` chose (`<T+a>`, `<T!a>`), `<block>` statements, `<x|y>` one of the texts.
+name, `<$a>` the name that a hole labeled `a` chose (`<T+a>`, `<T!a>`), `<block>` statements, `<x|y>` one of the texts.
 Types are those of programs over tensors: T tensor, C tensor of bools, I int, N number, B truth, S text, L list of
 tensors, D dict of tensors, O object, M module, K function of a tensor, G iterator of tensors, A NumPy array, P slices
 and indices, E class of exceptions, U set of ints, J list of ints, Z complex tensor.

@@ -42,7 +42,7 @@ def workbench(
 ) -> Iterator[Rules]:
     """Inside the block, in this thread and context, these rules override the built-in ones. Blocks nest.
 
-    `opcodes`: by normalised instruction, rule(tracer, frame, instruction). `decompositions`: by ATen overload, a
+    `opcodes`: by normalized instruction, rule(tracer, frame, instruction). `decompositions`: by ATen overload, a
     function with the operator's arguments. `lowerings`: by ATen overload, rule(lower, out, *arguments); an operator
     that is lowered is not decomposed. `printers`: {"cpp": {"erf": rule}, "triton": {...}}, rule(dtype, *operands) ->
     text. `passes`: functions that change the traced fx.Graph in place, after the built-in ones. `legal`, `rank`, `keep`

@@ -21,7 +21,7 @@ from explorer.ir.graph import Graph
 from explorer.ir.record import EventData
 from explorer.records.session import Record
 
-Labelled = tuple[str, tuple[Any, ...]]
+Labeled = tuple[str, tuple[Any, ...]]
 """What a person calls an input, and the arguments."""
 
 
@@ -43,7 +43,7 @@ def captured(function: Callable[..., object], *args: object) -> Graph:
     return found[0]
 
 
-def vectors(seed: int, *, halves: bool = False, wide: float = 4.0) -> Iterator[Labelled]:
+def vectors(seed: int, *, halves: bool = False, wide: float = 4.0) -> Iterator[Labeled]:
     """Inputs of one tensor, the smallest first: edge sizes, edge values, other strides, and random ones."""
     random = torch.Generator().manual_seed(seed)
     for size in (1, 2, 17):
@@ -91,7 +91,7 @@ FEW = 6
 
 
 def agree(
-    answer: Answer, yours: Callable[..., object], right: Callable[..., object], inputs: Iterable[Labelled],
+    answer: Answer, yours: Callable[..., object], right: Callable[..., object], inputs: Iterable[Labeled],
     name: str = "", show: Show | None = None,
 ) -> None:  # fmt: skip
     """Raises Failed at the first input on which the two differ."""

@@ -1,4 +1,4 @@
-"""A code object in one normalised instruction set, the same for Python 3.11 to 3.13.
+"""A code object in one normalized instruction set, the same for Python 3.11 to 3.13.
 
 Imports no torch, so that it can be used and tested on any Python.
 
@@ -35,11 +35,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instruction:
-    """One normalised instruction. Compared by identity, so that `target` can point at another instruction.
+    """One normalized instruction. Compared by identity, so that `target` can point at another instruction.
 
     `op` is a name of OPS in compiler/bytecode/normal.py; `arg` is its semantic argument: a name, a constant, a count,
     an operator symbol ("+", "+=", "<", "is not"), a tuple of keyword names. Jumps name the id of the instruction that
-    they go to in `target`. `id` is "f0@14": the frame and the offset in units of instructions of the normalised code.
+    they go to in `target`. `id` is "f0@14": the frame and the offset in units of instructions of the normalized code.
     """
 
     op: str

@@ -437,7 +437,7 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class Specialised:
+class Specialized:
     """A size or number that was made a constant, and why."""
 
     source: Source
@@ -537,7 +537,7 @@ class Capture:
     compiled_bytecode: Code | None
     continuations: tuple[Code, ...] = ()
     symbols: tuple[Symbol, ...] = ()
-    specialised: tuple[Specialised, ...] = ()
+    specialized: tuple[Specialized, ...] = ()
     inlined: tuple[Code, ...] = ()
     fallback: Why | None = None
     assumed: tuple[Assumed, ...] = ()
@@ -564,8 +564,8 @@ class Capture:
         if self.symbols:
             lines.append(Line("sizes"))
             lines += [Line(f"  {s.name} = {s.source.name} (now {s.hint}, {_range(s)}): {s.why}") for s in self.symbols]
-        if self.specialised:
-            lines += [Line(f"  {s.source.name} = {s.value}: {s.why}") for s in self.specialised]
+        if self.specialized:
+            lines += [Line(f"  {s.source.name} = {s.value}: {s.why}") for s in self.specialized]
         lines.append(Line(f"guards ({len(self.guards)})"))
         lines += [Line(f"  {g.text}", g.id, g.origins) for g in self.guards]
         if self.effects:

@@ -60,7 +60,7 @@ Language = Literal["cpp", "triton"]
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """How generated code is built and run. `cpp_flags`: optimisation flags of the compiler. `cache_dir`: the folder of
+    """How generated code is built and run. `cpp_flags`: optimization flags of the compiler. `cache_dir`: the folder of
     built kernels (None: the user's cache folder); `cache_bytes`: its maximum size. `threads`: of CPU code (None:
     torch.get_num_threads() at call time)."""
 
@@ -275,11 +275,11 @@ class KernelObserver(Protocol):
 class Lowered:
     """What the compilers below made of a kernel function: the machine's texts by kind ("asm", or "ttir", "ttgir",
     "llir", "ptx", "sass"), what they remark on loops of its source, by the ids of lines; which of these are
-    vectorised; and what they say of all of it."""
+    vectorized; and what they say of all of it."""
 
     texts: Mapping[str, Text]
     remarks: Mapping[str, str] = field(default_factory=dict)
-    vectorised: tuple[str, ...] = ()
+    vectorized: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
 
 

@@ -458,7 +458,7 @@ class EffectData(Data, frozen=True):
 
 
 class SymbolData(Data, frozen=True):
-    """A symbolic size. `status` is "dynamic", "specialised" or "equal to" another; `why` says what made it so."""
+    """A symbolic size. `status` is "dynamic", "specialized" or "equal to" another; `why` says what made it so."""
 
     name: str
     hint: Whole | None
@@ -595,8 +595,8 @@ class KernelData(Data, frozen=True):
     arguments: tuple[ArgumentData, ...] = ()
     loops: tuple[TiledLoopData, ...] = ()
     remarks: dict[str, str] = {}
-    """What the compiler says of loops, by the ids of the source's lines: vectorised, or why not."""
-    vectorised: tuple[str, ...] = ()
+    """What the compiler says of loops, by the ids of the source's lines: vectorized, or why not."""
+    vectorized: tuple[str, ...] = ()
     """Those of these ids whose loops are."""
     facts: tuple[str, ...] = ()
     """What the compiler says of all of it: registers, spills, shared memory; before that, of a kernel with `loops`, why

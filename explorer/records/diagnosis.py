@@ -27,7 +27,7 @@ _KEY_OF = re.compile(r"list\((?:dict\.keys|\w+)\(")
 
 _STATE = "keep torch's global state (deterministic algorithms, TF32) the same for all calls"
 FEW_VALUES = "pass few different values: each is compiled once and kept, up to torch._dynamo.config.recompile_limit"
-ONE_AND_NONE = "sizes 0 and 1 are always specialised; pad to avoid them, or use one compiled function for each case"
+ONE_AND_NONE = "sizes 0 and 1 are always specialized; pad to avoid them, or use one compiled function for each case"
 _LEAST = re.compile(r"\b2 <= \S{1,200}size\(|size\(\S{1,20} >= 2\b")
 """A dynamic size that is 0 or 1."""
 _SIZE = re.compile(r"size\((?P<index>\d{1,9})\)")

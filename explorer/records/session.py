@@ -325,7 +325,7 @@ class Record(Viewable[data.RecordData]):
 
     @property
     def machine(self) -> Listing[data.KernelData]:
-        """What the C++ or Triton compiler reports for each kernel: which loops were vectorised, and why others were
+        """What the C++ or Triton compiler reports for each kernel: which loops were vectorized, and why others were
         not; for a GPU the registers, spills, shared memory and occupancy."""
         return Listing(self.kernels, text.reports(self.data))
 

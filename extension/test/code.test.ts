@@ -54,12 +54,12 @@ test("an element is found in the text at hand, or in the first that has it or it
 
 test("lines say once for a run why no source line caused them", () => {
   const rows = rowsOf(compile.halves?.[0]?.kernels?.[0]?.source, compile, new Model(record), true);
-  assert.deepEqual(rows.map(row => [row.number, row.colour, row.note]), [["1", 0, undefined], ["2", null, "no source line: brace"], ["3", null, undefined]]);
+  assert.deepEqual(rows.map(row => [row.number, row.color, row.note]), [["1", 0, undefined], ["2", null, "no source line: brace"], ["3", null, undefined]]);
 });
 
 test("a line without a name is about what it names as its cause", () => {
   const rows = rowsOf(text("text", ["buf0: 4 bytes", "", ["buf0"]], ["plain", "", []]), compile, new Model(record));
-  assert.deepEqual(rows.map(row => [row.stands, row.colour]), [[["f0|buf0"], "many"], [[], null]]);
+  assert.deepEqual(rows.map(row => [row.stands, row.color]), [[["f0|buf0"], "many"], [[], null]]);
 });
 
 

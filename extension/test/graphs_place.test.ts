@@ -188,8 +188,8 @@ test("a record made to harm comes out, in bounded time", () => {
     check(placement);
     assert.ok(placement.shapes.every(({ x, y, width, height }) => [x, y, width, height].every(Number.isFinite)));
   }
-  for (const colouring of ["operation", "dtype", "kernel", "bytes", "time"] as const) {
-    const paint = paintOf(colouring, of.state(views[1]!), of.kernels);
+  for (const coloring of ["operation", "dtype", "kernel", "bytes", "time"] as const) {
+    const paint = paintOf(coloring, of.state(views[1]!), of.kernels);
     assert.ok(paint.legend.every(entry => entry.count > 0 && !entry.label.includes("NaN")), JSON.stringify(paint.legend));
   }
   assert.throws(() => sceneFor(of, views[1]!), TooLarge);

@@ -63,7 +63,7 @@ test("a second pane of a kind has a name of its own", () => {
   assert.equal(kindOf("code~12"), "code");
 });
 
-test("moving goes to the neighbour, or makes a place at the edge", () => {
+test("moving goes to the neighbor, or makes a place at the edge", () => {
   assert.deepEqual(shape(moved(start, "guards", "right")), [["*source"], ["graphs *guards", "*code"]]);
   assert.deepEqual(shape(moved(start, "guards", "left")), [["*guards"], ["*source"], ["*graphs", "*code"]]);
   assert.deepEqual(shape(moved(start, "guards", "down")), [["*source", "*guards"], ["*graphs", "*code"]]);
@@ -94,7 +94,7 @@ test("whatever is done, no pane is lost and shares stay whole", () => {
   }
 });
 
-test("a border moves between its neighbours and leaves each some room", () => {
+test("a border moves between its neighbors and leaves each some room", () => {
   assert.deepEqual(resized([0.5, 0.5], 0, 0.1), [0.6, 0.4]);
   const [first, second, third] = resized([0.4, 0.4, 0.2], 0, -5);
   assert.ok(first !== undefined && first > 0 && Math.abs(first + (second as number) - 0.8) < 1e-9 && third === 0.2);

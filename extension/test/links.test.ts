@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Links } from "../src/viewer/links";
-import { colourClass, COLOURS, Palette } from "../src/viewer/palette";
+import { colorClass, COLORS, Palette } from "../src/viewer/palette";
 import type { CompileData, RecordData } from "../src/viewer/record";
 import { Selection } from "../src/viewer/selection";
 import { Signal } from "../src/viewer/signal";
@@ -59,7 +59,7 @@ test("what no source line caused says why, and what was inferred says how", () =
   assert.equal(links.inferred("f0|a"), undefined);
 });
 
-test("an element has the colour of its one source line, from whatever pane it is asked", () => {
+test("an element has the color of its one source line, from whatever pane it is asked", () => {
   const links = new Links(record(
     compile("f0", [["a", ["m.py:1"]], ["b", ["m.py:10"]], ["c", ["a"]], ["d", ["a", "b"]], ["e", ["synthetic:x"]], ["f", ["c", "a"]]]),
   ));
@@ -68,16 +68,16 @@ test("an element has the colour of its one source line, from whatever pane it is
   assert.equal(palette.of("|m.py:1"), 0);
   assert.equal(palette.ofAll(["f0|a", "f0|e"]), 0);
   assert.equal(palette.ofAll(["f0|a", "f0|b"]), "many");
-  assert.deepEqual([0, "many" as const, null].map(colourClass), ["ex-line-0", "ex-line-many", ""]);
+  assert.deepEqual([0, "many" as const, null].map(colorClass), ["ex-line-0", "ex-line-many", ""]);
 });
 
-test("colours follow the order of the lines, not of their names as text", () => {
-  const lines = Array.from({ length: COLOURS + 2 }, (_, n) => [`a${n}`, [`m.py:${n + 1}`]] as [string, string[]]);
+test("colors follow the order of the lines, not of their names as text", () => {
+  const lines = Array.from({ length: COLORS + 2 }, (_, n) => [`a${n}`, [`m.py:${n + 1}`]] as [string, string[]]);
   const palette = Palette(new Links(record(compile("f0", lines.reverse()))));
-  assert.deepEqual([1, 2, 9, 10, COLOURS, COLOURS + 1].map(line => palette.of(`|m.py:${line}`)), [0, 1, 8, 9, COLOURS - 1, 0]);
+  assert.deepEqual([1, 2, 9, 10, COLORS, COLORS + 1].map(line => palette.of(`|m.py:${line}`)), [0, 1, 8, 9, COLORS - 1, 0]);
 });
 
-test("lines that caused instructions alone have no colour", () => {
+test("lines that caused instructions alone have no color", () => {
   const codes = [{ name: "f", role: "original", file: "m.py", line: 1, instructions: [
     { id: "f0@0", op: "NOP", arg: "", origins: ["m.py:1"] }, { id: "f0@1", op: "LOAD_FAST", arg: "x", origins: ["m.py:2"] },
   ] }];

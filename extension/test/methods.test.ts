@@ -47,17 +47,17 @@ test("verdicts in words", () => {
   assert.equal(summary(refused), "– refused");
 });
 
-test("lines of all methods have the colour of the line of the program that they were made for", () => {
+test("lines of all methods have the color of the line of the program that they were made for", () => {
   const lines = programLines(data);
   assert.deepEqual(lines, [`|${FILE}:2`, `|${FILE}:3`, `|${FILE}:4`]);
   const palette = Palette(new Links({ compiles: [] }), lines);
   const source = sourceRows(data, palette);
   assert.deepEqual(source.map(row => row.number), [undefined, "1", "2", "3"]);
   const text = textRows(data.methods[0]?.views?.[0]?.text ?? { lines: [] }, palette);
-  assert.deepEqual(text.map(row => row.colour), [null, source[2]?.colour, "many"]);
+  assert.deepEqual(text.map(row => row.color), [null, source[2]?.color, "many"]);
   assert.deepEqual(text[1]?.stands, source[2]?.stands);
-  assert.notEqual(source[2]?.colour, source[3]?.colour);
-  assert.equal(source[1]?.colour, null);
+  assert.notEqual(source[2]?.color, source[3]?.color);
+  assert.equal(source[1]?.color, null);
 });
 
 test("data of a stranger is checked, and what does not fit is left out and told of", () => {

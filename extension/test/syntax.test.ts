@@ -37,7 +37,7 @@ test("machine code", () => {
   ]);
 });
 
-test("an unknown language has no colours, and tokens never overlap", () => {
+test("an unknown language has no colors, and tokens never overlap", () => {
   assert.deepEqual(read("def f(): 1", "text"), []);
   for (const language of ["python", "cpp", "gas", "ptx", "sass", "llvm"]) {
     const line = `x = "unclosed 'quote' /* 12 # "" ; %r1 @f 0x1f`;

@@ -112,10 +112,10 @@ def break_in_loop(x, n):
 @program("break context_manager no_grad print", inputs=lambda: call(torch.randn(3)), breaks=1, grad=True)
 def break_inside_no_grad(x):
     with torch.no_grad():
-        centre = x.mean()
+        center = x.mean()
         print("inside no_grad", torch.is_grad_enabled())
-        centre = centre * 2
-    return x - centre
+        center = center * 2
+    return x - center
 
 
 @program(

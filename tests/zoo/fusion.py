@@ -187,12 +187,12 @@ def same_loop_order(x, w):
     return y, y * w.t()
 
 
-def neighbours_of_producer(x):
+def neighbors_of_producer(x):
     y = x.exp()
     return y, y + y.roll(1, 1)
 
 
-def neighbours_of_input(x):
+def neighbors_of_input(x):
     y = x.exp()
     return y, y + x.roll(1, 1)
 
@@ -298,7 +298,7 @@ FUSION_PAIRS: tuple[FusionPair, ...] = (
         VERTICAL,
         lambda: call(torch.randn(8, 16), torch.randn(16, 8)),
     ),
-    pair("reads other elements of the producer", neighbours_of_producer, neighbours_of_input, VERTICAL, matrix),
+    pair("reads other elements of the producer", neighbors_of_producer, neighbors_of_input, VERTICAL, matrix),
     pair("consumer is an extern library call", extern_consumer, pointwise_consumer, VERTICAL, matrix),
     pair(
         "pointwise into a reduction that reads it in another order",

@@ -1,4 +1,4 @@
-"""Library calls and what surrounds them: matmul, convolution, pooling, normalisation, losses, attention."""
+"""Library calls and what surrounds them: matmul, convolution, pooling, normalization, losses, attention."""
 
 import math
 
@@ -137,7 +137,7 @@ def group_instance_rms_norms(x, weight, bias):
 
 @program("norm module buffers training", inputs=lambda: call(torch.randn(4, 3, 5, 5)), **WEIGHTY)
 class BatchNormTrains(nn.Module):
-    """Normalises by the batch and moves its running statistics."""
+    """Normalizes by the batch and moves its running statistics."""
 
     def __init__(self):
         super().__init__()

@@ -174,7 +174,7 @@ def time_embedding(steps: Tensor, width: int) -> Tensor:
 
 
 class TimeBlock(nn.Module):
-    """A diffusion network's residual block: the embedded time scales and shifts the normalised features."""
+    """A diffusion network's residual block: the embedded time scales and shifts the normalized features."""
 
     def __init__(self, channels: int = 4, embedding: int = 16) -> None:
         super().__init__()

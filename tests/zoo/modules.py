@@ -96,11 +96,11 @@ def branch_on_training_flag():
 @program("context_manager no_grad", inputs=lambda: call(torch.randn(3, 4)), grad=True)
 def no_grad_region(x):
     with torch.no_grad():
-        centre = x.mean(0)
+        center = x.mean(0)
     with torch.enable_grad():
-        y = x - centre
+        y = x - center
     was_on = torch.is_grad_enabled()
-    return y.tanh(), centre, was_on
+    return y.tanh(), center, was_on
 
 
 @torch.no_grad()

@@ -138,6 +138,6 @@ def reduce_permuted(x):
 
 @program("reduction scan", inputs=lambda: call(torch.randn(3, 8)), grad=True)
 def normalised_ranks(x):
-    centred = x - x.mean(1, keepdim=True)
-    scaled = centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()
+    centerd = x - x.mean(1, keepdim=True)
+    scaled = centerd / (centerd.square().mean(1, keepdim=True) + 1e-5).sqrt()
     return scaled.softmax(1).cumsum(1)

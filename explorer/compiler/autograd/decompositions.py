@@ -236,7 +236,7 @@ def fill_in_layout(
     pin_memory: bool | None = None,
     memory_format: torch.memory_format | None = None,
 ) -> object:
-    """A tensor of x's shape, strided as eager's `*_like` strides it; `value` None leaves it uninitialised."""
+    """A tensor of x's shape, strided as eager's `*_like` strides it; `value` None leaves it uninitialized."""
     if layout not in (None, torch.strided) or pin_memory:
         return NotImplemented
     order = list(range(x.dim()))
@@ -419,7 +419,7 @@ def at_least_zero(count: Any) -> Any:
 
 def of_floats(decomposition: Decomposition) -> Decomposition:
     def resampled(x: Tensor, *args: object, **kwargs: object) -> Any:
-        """upsample(x) -> sum of weight * x at the neighbours; eager resamples bytes with integer weights"""
+        """upsample(x) -> sum of weight * x at the neighbors; eager resamples bytes with integer weights"""
         return decomposition(x, *args, **kwargs) if x.is_floating_point() else NotImplemented
 
     return resampled

@@ -416,7 +416,7 @@ SHAPE_ONLY: dict[Any, int] = {
 
 
 def shape_only_operands(graph: fx.Graph) -> None:
-    """Give uninitialised memory where only a shape is read, so that the value need not be kept for it.
+    """Give uninitialized memory where only a shape is read, so that the value need not be kept for it.
 
     max_pool2d_backward(g, a, [2], ..., i)   ->   max_pool2d_backward(g, empty(a.shape), [2], ..., i)
 

@@ -1,1 +1,1 @@
-"""Code object <-> `ir.bytecode.Code`: one normalised instruction set, so that nothing else branches on the version."""
+"""Code object <-> `ir.bytecode.Code`: one normalized instruction set, so that nothing else branches on the version."""

@@ -32,7 +32,7 @@ def label(id: str) -> Instruction:
 
 
 load_const: Callable[[Any], Instruction] = partial(instruction, "LOAD_CONST")
-"""Any object: constants need not be marshalled."""
+"""Any object: constants need not be marshaled."""
 load_fast: Callable[[str], Instruction] = partial(instruction, "LOAD_FAST")
 store_fast: Callable[[str], Instruction] = partial(instruction, "STORE_FAST")
 delete_fast: Callable[[str], Instruction] = partial(instruction, "DELETE_FAST")

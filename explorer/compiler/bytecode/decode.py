@@ -1,4 +1,4 @@
-"""A code object as normalised instructions, and CPython's two packed tables of it: where exceptions go, and which
+"""A code object as normalized instructions, and CPython's two packed tables of it: where exceptions go, and which
 source each opcode stands for.
 """
 
@@ -97,7 +97,7 @@ OWN = "@local"
 def decode(code: types.CodeType, frame: str = "f0") -> Code:
     """The body of `code`; instruction n has the id "frame@n".
 
-    Specialised opcodes, caches and what follows from the code's variables and flags are left out. A local that shares
+    Specialized opcodes, caches and what follows from the code's variables and flags are left out. A local that shares
     its name with a free variable (a comprehension inlined by 3.12) is called "name@local". Raises Unsupported for
     an opcode that the rules of `explorer.compiler.bytecode.normal` do not name.
     """
@@ -169,12 +169,12 @@ def decode(code: types.CodeType, frame: str = "f0") -> Code:
 
 
 def own_name(name: str, frees: tuple[str, ...]) -> str:
-    """The normalised name of a local or cell."""
+    """The normalized name of a local or cell."""
     return name + OWN if name in frees else name
 
 
 def written_name(name: str) -> str:
-    """The name in the code object of a normalised local or cell."""
+    """The name in the code object of a normalized local or cell."""
     return name.removesuffix(OWN)
 
 

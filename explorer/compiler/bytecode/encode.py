@@ -1,4 +1,4 @@
-"""Normalised instructions as a code object of the Python that runs."""
+"""Normalized instructions as a code object of the Python that runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each Python version's opcodes against the normalised instruction set: the only file that knows the version.
+"""Each Python version's opcodes against the normalized instruction set: the only file that knows the version.
 
 `OPS` is the set itself, and rules.py has those that all versions share. What follows are those on which they differ,
 a section for each subject.
@@ -40,7 +40,7 @@ NULL_FIRST = not PY313
 """Whether the null of a call lies under the callable; it lies between callable and arguments otherwise."""
 
 HEADROOM = 1
-"""The most values that the opcodes of one normalised instruction hold above what the instruction itself does."""
+"""The most values that the opcodes of one normalized instruction hold above what the instruction itself does."""
 
 CHECKED_LOADS = PY312
 """Whether LOAD_FAST trusts that the local is bound, so that a load that may find it unbound is another opcode."""
@@ -49,7 +49,7 @@ LANDINGS: dict[str, tuple[str, ...]] = {"FOR_ITER": ("END_FOR", "POP_TOP") if PY
 """Opcodes that must lie right before the target of a jump by the key; they run or are skipped, to the same end."""
 
 MARKS: dict[str, str] = {} if PY312 else {"SEND": "END_SEND"}
-"""The normalised instruction at the target of a jump by the key, where this version has no opcode for it."""
+"""The normalized instruction at the target of a jump by the key, where this version has no opcode for it."""
 
 PROLOGUE = frozenset({"COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "RESUME"})
 """Opcodes that open a code object; they follow from its variables and flags."""
@@ -185,7 +185,7 @@ def write_load_global(run: Sequence[Instruction], place: WritingContext) -> list
 _COMPARE = ("<", "<=", "==", "!=", ">", ">=")
 _COMPARE_SHIFT = 5 if PY313 else 4 if PY312 else 0
 _COMPARE_TO_BOOL = 16 if PY313 else 0
-# What the specialised forms of COMPARE_OP look up, in the low bits since 3.12: unordered 1, less 2, greater 4, equal 8.
+# What the specialized forms of COMPARE_OP look up, in the low bits since 3.12: unordered 1, less 2, greater 4, equal 8.
 _COMPARE_MASK = {"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12}
 _UNARY = {"-": "UNARY_NEGATIVE", "~": "UNARY_INVERT", "not": "UNARY_NOT"}
 

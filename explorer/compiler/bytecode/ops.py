@@ -1,4 +1,4 @@
-"""The normalised instruction set: for each op what its argument means, its effect on the stack depth, and what it does.
+"""The normalized instruction set: for each op what its argument means, its effect on the stack depth, and what it does.
 
 Meanings read `below, top -> result`, the top of the stack last; `null` is CPython's empty place beside a callable, in
 the version's order (see `explorer.ir.bytecode`).

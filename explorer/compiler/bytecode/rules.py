@@ -1,4 +1,4 @@
-"""The two rule tables between opcodes and normalised instructions, the rules for opcodes that are the same in all
+"""The two rule tables between opcodes and normalized instructions, the rules for opcodes that are the same in all
 versions (normal.py has those that differ), and why a code object has no rule.
 """
 
@@ -33,7 +33,7 @@ class Raw(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """A normalised instruction before it has an id; `target` is an offset in bytes."""
+    """A normalized instruction before it has an id; `target` is an offset in bytes."""
 
     op: str
     arg: Any = None
@@ -41,7 +41,7 @@ class Draft(NamedTuple):
 
 
 class Emit(NamedTuple):
-    """One opcode to write; `target` is the id of a normalised instruction, or NEXT."""
+    """One opcode to write; `target` is the id of a normalized instruction, or NEXT."""
 
     name: str
     arg: int = 0
@@ -95,7 +95,7 @@ def runs(names: Sequence[str], position: int) -> Iterator[tuple[str, ...]]:
 
 
 def plain(name: str) -> None:
-    """The opcode is the normalised instruction of the same name, without argument."""
+    """The opcode is the normalized instruction of the same name, without argument."""
     READING.rule((name,))(lambda raws, tables: [Draft(name)])
     WRITING.rule((name,))(lambda run, place: [Emit(name)])
 
@@ -131,7 +131,7 @@ def listed(name: str, values: Sequence[str]) -> None:
 
 
 def alias(name: str, op: str, arg: str) -> None:
-    """The opcode is the normalised `op` with `arg`."""
+    """The opcode is the normalized `op` with `arg`."""
     READING.rule((name,))(lambda raws, tables: [Draft(op, arg, raws[0].target)])
 
 
@@ -179,7 +179,7 @@ WRITING.rule(("CALL_FUNCTION_EX",))(lambda run, place: [Emit("CALL_FUNCTION_EX",
 OPCODE = reason(
     "bytecode.opcode",
     "unknown opcode",
-    "The code object holds an opcode, or an argument of one, that the table of normalised instructions does not name.",
+    "The code object holds an opcode, or an argument of one, that the table of normalized instructions does not name.",
     "Only CPython 3.11 to 3.13 are supported; code rewritten by another tool may hold opcodes no compiler emits.",
 )
 SHAPE = reason(
@@ -191,5 +191,5 @@ SHAPE = reason(
 VERSION = reason(
     "bytecode.version",
     "no form in this Python version",
-    "This Python version has no instruction for the normalised one, and no sequence of its own that does the same.",
+    "This Python version has no instruction for the normalized one, and no sequence of its own that does the same.",
 )

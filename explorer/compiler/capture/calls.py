@@ -467,7 +467,7 @@ def new_instance(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Valu
         given = rest[0] if is_given else ClassValue(torch.Tensor).call(t, rest, {})
         return given.method(t, "as_subclass", [kind], {})
     base = maker_of(cls).__self__
-    if base not in _MODELLED and not issubclass(base, (BaseException, torch._C._FunctionBase)):
+    if base not in _MODELED and not issubclass(base, (BaseException, torch._C._FunctionBase)):
         is_value = cls.__eq__ is not object.__eq__ and not issubclass(cls, (torch.Stream, torch.Event))
         if base is cls and cls.__module__.startswith("torch.") and is_value:  # others, as generators, have a state
             folded = fold(t, cls, rest, kwargs)
@@ -510,7 +510,7 @@ def _namedtuple(t: Tracer, cls: Any, args: list[Value], kwargs: dict[str, Value]
 
 _ABSTRACT = 1 << 20
 """The flag of a class with abstract methods (Py_TPFLAGS_IS_ABSTRACT)."""
-_MODELLED = (
+_MODELED = (
     object, dict, list, set, frozenset, tuple, int, float, str, bytes, complex, collections.OrderedDict,
     collections.defaultdict, collections.deque, types.SimpleNamespace,
 )  # fmt: skip

@@ -189,7 +189,7 @@ def _result(
         compiled_bytecode=compiled_bytecode.code if compiled_bytecode is not None else None,
         continuations=tuple(c.code for c in compiled_bytecode.continuations) if compiled_bytecode is not None else (),
         symbols=from_sizes,
-        specialised=tuple(t.specialised),
+        specialized=tuple(t.specialized),
         inlined=tuple(t.decoded.values()),
         assumed=relations(t.tape.shape_env).since(0),
         given=described_inputs(given.code, given.frame, guards, inputs, t.tape.reals),

@@ -142,7 +142,7 @@ STEPS = reason(
     "frame.too_long",
     "the function takes too many steps to trace",
     "Loops are unrolled while tracing, and this one is too long.",
-    "Vectorise the loop, or keep it outside the compiled function.",
+    "Vectorize the loop, or keep it outside the compiled function.",
 )
 AUTOGRAD_CALL = reason(
     "break.autograd_call",

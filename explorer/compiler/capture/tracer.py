@@ -253,7 +253,7 @@ class Evaluator(Tracer):
                 kind = DimDynamic.DUCK
             if kind is not DimDynamic.STATIC and size in (0, 1):
                 why = "0 and 1 are always constants: they broadcast"
-                self.specialised.append(ir.Specialised(ir.Size(source, dim), size, why, self.steps - 1))
+                self.specialized.append(ir.Specialized(ir.Size(source, dim), size, why, self.steps - 1))
                 kind = DimDynamic.STATIC
             wanted.append(kind)
         return wanted

@@ -1,4 +1,4 @@
-"""Kernels whose contiguous axis is an outer one: vector lanes are neighbouring outer points, each with its own running
+"""Kernels whose contiguous axis is an outer one: vector lanes are neighboring outer points, each with its own running
 value, in arrays of COLUMNS elements.
 
 Where there are few of them and many inner points, threads share the inner points in chunks of a fixed size.
@@ -17,7 +17,7 @@ from explorer.ir.loops import Axis, Expr, children, evaluated, walk
 from explorer.ir.program import TiledLoop
 
 COLUMNS = 128
-"""Neighbouring outer points whose running values are kept together."""
+"""Neighboring outer points whose running values are kept together."""
 RUN = 256
 """Steps that one run sums."""
 CHUNKS = 32
@@ -27,7 +27,7 @@ CHUNK_WORK = 16384
 
 
 class Columns(Sweeps):
-    """One block of neighbouring outer points at a time, pass by pass."""
+    """One block of neighboring outer points at a time, pass by pass."""
 
     at, extent = "[lane]", f"[{COLUMNS}]"
 

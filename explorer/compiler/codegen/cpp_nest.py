@@ -374,7 +374,7 @@ class Nest:
         return [replace(loop, kind="parallel") for loop in loops] if self.parallel(axes) else list(loops)
 
     def simd(self, loop: TiledLoop, writes: Iterable[Write] = ()) -> TiledLoop:
-        """The loop with vector lanes; as it is where neighbours may meet in one element."""
+        """The loop with vector lanes; as it is where neighbors may meet in one element."""
         return replace(loop, kind="vector") if all(apart(write, loop.axis) for write in writes) else loop
 
     def _fails_along(self, axis: Axis) -> bool:

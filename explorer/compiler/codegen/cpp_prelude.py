@@ -39,7 +39,7 @@ HELPERS: dict[str, str] = {
 #else
 #define VECTOR_MATH
 #endif""",
-    # One condition at a time: g++ does not vectorise a loop that asks for two at once.
+    # One condition at a time: g++ does not vectorize a loop that asks for two at once.
     **{
         name: f"""\
 template <typename T> static inline T {name}(T a, T b) {{
@@ -48,7 +48,7 @@ template <typename T> static inline T {name}(T a, T b) {{
 }}"""
         for name, sign in (("minimum", "<"), ("maximum", ">"))
     },
-    # g++ does not vectorise a loop with a ?: whose condition is the same at all points.
+    # g++ does not vectorize a loop with a ?: whose condition is the same at all points.
     "fixed_where": "\n".join(
         f"""\
 static inline {T} fixed_where(bool condition, {T} a, {T} b) {{

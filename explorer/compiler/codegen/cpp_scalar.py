@@ -1,4 +1,4 @@
-"""Scalar operations, casts, loads and literals in C++, each as an expression that gcc can vectorise.
+"""Scalar operations, casts, loads and literals in C++, each as an expression that gcc can vectorize.
 
 The functions named here and not in libm are in `cpp_prelude`. Inductor: codegen/cpp.py, CppVecOverrides.
 """

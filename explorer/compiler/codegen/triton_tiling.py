@@ -168,7 +168,7 @@ def _cut(body: KernelBody, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, 
 
 
 def _contiguous_across(body: KernelBody) -> bool:
-    """Whether neighbours in memory are neighbouring rows, not neighbours in a row, for most accesses that vary in both
+    """Whether neighbors in memory are neighboring rows, not neighbors in a row, for most accesses that vary in both
     directions (the others are small)."""
     outer, inner = body.kernel.outer, body.kernel.inner
     if not outer:

@@ -126,7 +126,7 @@ LIBRARY_POOLING = reason(
 LIBRARY_ALGEBRA = reason(
     "lower.library_algebra",
     "The library's linear algebra or Fourier transform is used",
-    "Factorisations, solvers and Fourier transforms are left to the library (LAPACK, MKL, cuSOLVER, cuFFT).",
+    "Factorizations, solvers and Fourier transforms are left to the library (LAPACK, MKL, cuSOLVER, cuFFT).",
     "",
 )
 LIBRARY_SORT = reason(

@@ -33,7 +33,7 @@ FLAGS = (
     "-fno-plt",
     "-pipe",
 )
-"""What generated code relies on, beside the user's optimisation flags. NaN, infinities and -0 keep their meaning."""
+"""What generated code relies on, beside the user's optimization flags. NaN, infinities and -0 keep their meaning."""
 
 LINK_FLAGS = ("-shared", "-Wl,--as-needed", "-Wl,--build-id=none")
 

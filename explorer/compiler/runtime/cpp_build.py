@@ -62,14 +62,14 @@ _CLANG_MADE = re.compile(r"vectorized (?:outer )?loop \(vectorization width: (.+
 _REFUSED = re.compile(r"(?:loop )?not vectorized: (.*)")
 _LOOP = re.compile(r"\s*for \(")
 
-UNTOLD = "not vectorised; the compiler does not say why"
+UNTOLD = "not vectorized; the compiler does not say why"
 NOT_MADE = ("couldn't vectorize loop", "loop not vectorized")
 SILENT = "no remark: unrolled, or left out"
 
 
 def remarks(said: str, source: Text) -> dict[str, tuple[bool, str]]:
-    """By the ids of the lines where loops of `source` begin, whether it is vectorised, and what the compiler `said`
-    of it. A loop that holds others is left out where it is not vectorised because it does."""
+    """By the ids of the lines where loops of `source` begin, whether it is vectorized, and what the compiler `said`
+    of it. A loop that holds others is left out where it is not vectorized because it does."""
     loops = list(_loops(source.lines))
     inner = _innermost(loops, source.lines)
     widths: dict[int, list[str]] = defaultdict(list)
@@ -99,11 +99,11 @@ def _remarks_of(
         whys = list(dict.fromkeys(why for why in refused.get(first, ()) if why))
         if made := list(dict.fromkeys(widths.get(first, ()))):
             rest = f" (what is left over: {', '.join(made[1:])})" if len(made) > 1 else ""
-            yield first, f"vectorised: {made[0]}{rest}"
+            yield first, f"vectorized: {made[0]}{rest}"
         elif holds:
             continue
         elif whys:
-            yield first, f"not vectorised: {'; '.join(whys)}"
+            yield first, f"not vectorized: {'; '.join(whys)}"
         else:
             yield first, UNTOLD if first in refused else SILENT
 

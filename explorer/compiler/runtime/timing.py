@@ -91,7 +91,7 @@ def interleave(
 
 
 def _timer(call: Callable[[], object]) -> Any:
-    """torch's timer, which brings setuptools along; it synchronises a GPU. It would time with one thread by default,
+    """torch's timer, which brings setuptools along; it synchronizes a GPU. It would time with one thread by default,
     unlike the user's program."""
     timer = importlib.import_module("torch.utils.benchmark").Timer
     return timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())

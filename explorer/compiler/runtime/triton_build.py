@@ -127,7 +127,7 @@ def compile_kernels(generated: Generated, folder: Path, *, aligned: bool = True)
 
 
 def gpu_target(target: Target) -> GPUTarget:
-    """Triton's name for a target. AMD's data-centre GPUs (gfx9) run 64 threads in step, others 32."""
+    """Triton's name for a target. AMD's data-center GPUs (gfx9) run 64 threads in step, others 32."""
     if target.kind == "cuda":
         return GPUTarget("cuda", int(target.arch), 32)
     return GPUTarget("hip", target.arch, 64 if target.arch.startswith("gfx9") else 32)
@@ -137,7 +137,7 @@ def compile_kernel(kernel: TritonKernel, prelude: str, folder: Path, target: GPU
     """Compile one function. The product of mul and add is rounded as eager rounds it: no contraction to fma."""
     above = f"{prelude}\n\n\n"
     path = write_module(f"{above}{kernel.source}\n", kernel.function, folder)
-    signature, constants, attributes = specialised(kernel, aligned=aligned)
+    signature, constants, attributes = specialized(kernel, aligned=aligned)
     options: dict[str, Any] = {"num_warps": kernel.warps, "enable_fp_fusion": False}
     if kernel.asserts:
         options |= {"debug": True, "sanitize_overflow": False}
@@ -157,7 +157,7 @@ def compile_kernel(kernel: TritonKernel, prelude: str, folder: Path, target: GPU
     return Built(kernel, path, above.count("\n"), compiled, step)
 
 
-def specialised(kernel: TritonKernel, *, aligned: bool) -> tuple[dict[str, str], dict[str, Any], dict[Any, Any]]:
+def specialized(kernel: TritonKernel, *, aligned: bool) -> tuple[dict[str, str], dict[str, Any], dict[Any, Any]]:
     """Triton's signature, constants and attributes of a kernel's parameters."""
     signature = {argument.name: type for argument, type in zip(kernel.arguments, kernel.types, strict=True)}
     signature |= dict.fromkeys(kernel.blocks, "constexpr")

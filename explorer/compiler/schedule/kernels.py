@@ -62,7 +62,7 @@ def _points(placed: ScheduledLoop, group: Group, hints: Mapping[sympy.Symbol, in
 
 
 def _merged(group: Group) -> Group:
-    """Join neighbouring axes that every access walks as if they were one."""
+    """Join neighboring axes that every access walks as if they were one."""
     while (pair := _mergeable(group)) is not None:
         high, low = pair
         both = Axis(low.symbol, number(high.size * low.size))

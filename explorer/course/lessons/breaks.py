@@ -11,7 +11,7 @@ import torch
 
 from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.flow import liveness
-from explorer.course.compared import Labelled, agree, broken, explored, showing
+from explorer.course.compared import Labeled, agree, broken, explored, showing
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.bytecode import Code
@@ -116,7 +116,7 @@ def ranked(x):
 before = {"gate": gate, "clipped": clipped, "logged": logged, "mean_above": mean_above, "ranked": ranked}
 """
 
-BRANCHES: tuple[Labelled, ...] = (
+BRANCHES: tuple[Labeled, ...] = (
     ("x of sum 3", (torch.tensor([1.0, 2.0]),)),
     ("x of sum -3", (torch.tensor([-1.0, -2.0]),)),
     ("x of sum 0.5", (torch.tensor([1.5, -1.0]),)),

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import explorer
-from explorer.course.compared import Labelled, agree, copies, explored, kernels, noded, position, showing, with_rule
+from explorer.course.compared import Labeled, agree, copies, explored, kernels, noded, position, showing, with_rule
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.records.session import Record
 
@@ -32,7 +32,7 @@ def libraries(record: Record) -> int:
 INFINITY = float("inf")
 
 
-def rows(seed: int) -> Iterator[Labelled]:
+def rows(seed: int) -> Iterator[Labeled]:
     random = torch.Generator().manual_seed(seed)
     yield "one row of one", (torch.tensor([[0.5]]),)
     yield "a row of 1000s", (torch.tensor([[1000.0, 999.0]]),)
@@ -123,7 +123,7 @@ def check_layer_norm(answer: Answer) -> tuple[Score, ...]:
     rules: dict[str, Any] = {"decompositions": {aten.native_layer_norm.default: answer["layer_norm"]}}
     record = with_rule(answer, normed, (torch.randn(4, 6),), rules)
     random = torch.Generator().manual_seed(answer.seed)
-    inputs: list[Labelled] = [
+    inputs: list[Labeled] = [
         ("one row", (torch.randn(1, 6, generator=random),)),
         ("rows around 1000", (torch.randn(3, 6, generator=random) + 1000,)),
         ("a row of one value", (torch.full((1, 6), 2.0),)),
@@ -135,7 +135,7 @@ def check_layer_norm(answer: Answer) -> tuple[Score, ...]:
                 loose = 1e-3 if "1000" in label else 0.0
                 if differs := position(explorer.compile(normed)(*args), normed(*args), loose=loose):
                     answer.fail(f"on {label}, {differs}")
-        pairs: list[Labelled] = [("two dimensions, no weight", (torch.randn(3, 2, 6, generator=random),))]
+        pairs: list[Labeled] = [("two dimensions, no weight", (torch.randn(3, 2, 6, generator=random),))]
         agree(answer, explorer.compile(plain), plain, pairs)
     with answer.at("score"):
         if nodes(record) > 14:
@@ -157,9 +157,9 @@ LAYER_NORM = Puzzle(
     solution='''def layer_norm(x, shape, weight, bias, eps):
     dims = list(range(x.dim() - len(shape), x.dim()))
     mean = x.mean(dims, keepdim=True)
-    centred = x - mean
-    rstd = torch.rsqrt((centred * centred).mean(dims, keepdim=True) + eps)
-    y = centred * rstd
+    centerd = x - mean
+    rstd = torch.rsqrt((centerd * centerd).mean(dims, keepdim=True) + eps)
+    y = centerd * rstd
     y = y if weight is None else y * weight
     return (y if bias is None else y + bias), mean, rstd
 ''',
@@ -192,7 +192,7 @@ LAYER_NORM = Puzzle(
     hints=(
         "Mean, then the mean of the squared distances from it, over the last len(shape) dimensions.",
         "The variance divides by n, not n - 1. mean(x*x) - mean*mean loses all digits around 1000.",
-        "centred = x - mean; rstd = torch.rsqrt((centred * centred).mean(dims, keepdim=True) + eps).",
+        "centerd = x - mean; rstd = torch.rsqrt((centerd * centerd).mean(dims, keepdim=True) + eps).",
     ),
     check=check_layer_norm,
     forbidden=frozenset({"layer_norm", "native_layer_norm", "batch_norm", "group_norm", "LayerNorm", "functional"}),

@@ -354,7 +354,7 @@ RANK = Puzzle(
     given='''# rank(pair) is asked for each pair of groups of loops that access one buffer. The highest is tried first,
 # one with None never.
 # pair.bytes_shared: of the buffers that both access. pair.distance: how many operations apart they are in the program,
-# 1 for neighbours, and negative where one begins before the other has ended.
+# 1 for neighbors, and negative where one begins before the other has ended.
 # pair.first and pair.second: tuples of the names of their loops. pair.across: one of them reduces along the memory and
 # the other across it.
 # One of the programs is this, with x and z of 32 x 64 and v of 64:

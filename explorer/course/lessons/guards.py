@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from torch.utils._pytree import tree_leaves, tree_map
 
 import explorer
-from explorer.course.compared import Labelled, agree, copies, decided, position, recompiled, showing
+from explorer.course.compared import Labeled, agree, copies, decided, position, recompiled, showing
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.records.session import Record
@@ -93,14 +93,14 @@ def graph(x, n):
 """
 
 
-def pool(seed: int) -> list[Labelled]:
+def pool(seed: int) -> list[Labeled]:
     """Sixty calls of f, good and bad ones, in no order."""
     random = torch.Generator().manual_seed(seed)
 
     def r(*size: int) -> torch.Tensor:
         return torch.randn(*size, generator=random) + 2
 
-    found: list[Labelled] = [
+    found: list[Labeled] = [
         ("n=0", (r(8), 0)), ("n=4", (r(8), 4)), ("n=-1", (r(8), -1)), ("n=True", (r(8), True)), ("n=3", (r(8), 3)),
         ("n=None", (r(8), None)), ("n=2", (r(8), 2)), ("n=8", (r(8), 8)), ("n=False", (r(8), False)),
         ("n=3.0", (r(8), 3.0)),

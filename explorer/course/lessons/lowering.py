@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import explorer
-from explorer.course.compared import Labelled, agree, kernels, looped, showing, with_rule
+from explorer.course.compared import Labeled, agree, kernels, looped, showing, with_rule
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 
 aten = torch.ops.aten
@@ -136,7 +136,7 @@ def check_addcmul(answer: Answer) -> tuple[Score, ...]:
         return torch.randn(*size, generator=random)
 
     record = with_rule(answer, added, (r(4), r(4), r(4)), rules)
-    inputs: list[Labelled] = [
+    inputs: list[Labeled] = [
         ("three of shape (1,)", (r(1), r(1), r(1))),
         ("three of no elements", (r(0), r(0), r(0))),
         ("a row and a column", (r(3, 1), r(1, 5), r(5))),
@@ -203,7 +203,7 @@ def check_flip(answer: Answer) -> tuple[Score, ...]:
     rules: dict[str, Any] = {"lowerings": {aten.flip.default: answer["flip"]}}
     record = with_rule(answer, mirrored, (torch.randn(3, 4),), rules)
     random = torch.Generator().manual_seed(answer.seed)
-    inputs: list[Labelled] = [
+    inputs: list[Labeled] = [
         ("x of shape (1, 1)", (torch.randn(1, 1, generator=random),)),
         ("x of shape (2, 3)", (torch.randn(2, 3, generator=random),)),
         ("a transposed x", (torch.randn(3, 5, generator=random).t(),)),
@@ -280,7 +280,7 @@ def check_mean(answer: Answer) -> tuple[Score, ...]:
     rules: dict[str, Any] = {"lowerings": {aten.mean.dim: answer["mean"]}}
     record = with_rule(answer, columns, (torch.randn(3, 4),), rules)
     random = torch.Generator().manual_seed(answer.seed)
-    inputs: list[Labelled] = [
+    inputs: list[Labeled] = [
         ("x of shape (1, 1)", (torch.randn(1, 1, generator=random),)),
         ("x of shape (2, 3)", (torch.randn(2, 3, generator=random),)),
         ("a transposed x", (torch.randn(17, 5, generator=random).t(),)),
@@ -289,7 +289,7 @@ def check_mean(answer: Answer) -> tuple[Score, ...]:
     ]
     with explorer.workbench(**rules):
         agree(answer, explorer.compile(columns), columns, inputs, "mean(-1)")
-        three: Labelled = ("x of shape (2, 3, 4)", (torch.randn(2, 3, 4, generator=random),))
+        three: Labeled = ("x of shape (2, 3, 4)", (torch.randn(2, 3, 4, generator=random),))
         agree(answer, explorer.compile(kept), kept, [three], "mean((0, 2), keepdim=True)")
     return (Score("kernels", kernels(record), 1),)
 

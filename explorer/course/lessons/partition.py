@@ -158,7 +158,7 @@ def steps() -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
         y = torch.tanh(x @ w)
         return (y.exp() * y.sin()).sum()
 
-    def centred(x: torch.Tensor) -> torch.Tensor:
+    def centerd(x: torch.Tensor) -> torch.Tensor:
         y = (x * 2).exp()
         return ((y - y.mean(-1, keepdim=True)) * torch.sigmoid(y)).sum()
 
@@ -172,7 +172,7 @@ def steps() -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
         return (z.exp() * z.tanh()).sum() + y.square().sum()
 
     yield "chain", chain, (r(64, 32), r(32, 128))
-    yield "centred", centred, (r(64, 32),)
+    yield "centerd", centerd, (r(64, 32),)
     yield "gated", gated, (r(64, 32), r(32, 128))
     yield "expanded", expanded, (r(1, 32), r(64, 32))
 

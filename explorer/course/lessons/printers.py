@@ -11,7 +11,7 @@ import torch
 
 import explorer
 from explorer.course.compared import (
-    Labelled,
+    Labeled,
     agree,
     explored,
     position,
@@ -35,7 +35,7 @@ def printed(answer: Answer, name: str, function: Callable[..., object], operands
     args = tuple(torch.ones(17) for _ in range(operands))
     record = with_rule(answer, function, args, rules)
     if operands == 1:
-        inputs: list[Labelled] = [(f"x = {value}", (torch.tensor([value]),)) for value in VALUES]
+        inputs: list[Labeled] = [(f"x = {value}", (torch.tensor([value]),)) for value in VALUES]
     else:
         inputs = [(f"{a}, {b}", (torch.tensor([a]), torch.tensor([b]))) for a in (1.0, -2.0, NAN) for b in (3.0, NAN)]
     for size in (0, 15, 16, 1023):

@@ -10,7 +10,7 @@ import torch
 
 import explorer
 from explorer.compiler.capture.entry import Forbidden
-from explorer.course.compared import Labelled, agree, decided, explored, recompiled, showing
+from explorer.course.compared import Labeled, agree, decided, explored, recompiled, showing
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 
@@ -113,7 +113,7 @@ def padded(x):
     zeros = torch.zeros(room)
     return torch.cat([x, zeros])
 
-def labelled(x):
+def labeled(x):
     y = x.relu()
     label = f"{len(y)} rows"
     return y * len(label)
@@ -123,7 +123,7 @@ def looked(x):
     by = {6: 0.5}.get(y.shape[0], 2.0)
     return y * by
 
-functions = [listed, even, padded, labelled, looked]
+functions = [listed, even, padded, labeled, looked]
 x = torch.ones(6)
 """
 
@@ -139,7 +139,7 @@ def find_line(answer: Answer, name: str) -> Found:
     return 0, "its size stays a symbol", record, "guards"
 
 
-SPECIALISED = Prediction("line", {"listed": 4, "even": 3, "padded": 0, "labelled": 4, "looked": 3}, find_line).puzzle(
+SPECIALizED = Prediction("line", {"listed": 4, "even": 3, "padded": 0, "labeled": 4, "looked": 3}, find_line).puzzle(
     id="shapes-2",
     title="Where a size became a number",
     task=(
@@ -149,7 +149,7 @@ SPECIALISED = Prediction("line", {"listed": 4, "even": 3, "padded": 0, "labelled
     ),
     minutes=8,
     given=LINES,
-    wrong={"listed": 2, "padded": 2, "labelled": 3, "looked": 0, "even": 4},
+    wrong={"listed": 2, "padded": 2, "labeled": 3, "looked": 0, "even": 4},
     says=lambda number: f"it is line {number}" if number else "its size stays a symbol",
     hints=(
         "Reading a size, and computing with it, leaves a symbol. What needs to know which number it is?",
@@ -173,7 +173,7 @@ before = weighted
 
 
 def check_dynamic(answer: Answer) -> tuple[Score, ...]:
-    inputs: list[Labelled] = [(f"{n} rows", (torch.arange(3.0 * n).view(n, 3) - 4,)) for n in (1, 2, 3, 5, 8, 13)]
+    inputs: list[Labeled] = [(f"{n} rows", (torch.arange(3.0 * n).view(n, 3) - 4,)) for n in (1, 2, 3, 5, 8, 13)]
     compiled, log = explorer.compile(answer["weighted"], dynamic=True), explorer.watch()
     with log:
         for label, args in inputs[1:]:
@@ -224,4 +224,4 @@ DYNAMIC = Puzzle(
     check=check_dynamic,
 )  # fmt: skip
 
-PUZZLES = (FITS, SPECIALISED, DYNAMIC)
+PUZZLES = (FITS, SPECIALizED, DYNAMIC)

@@ -87,9 +87,9 @@ def located(name: str, record: Record) -> str:
 def with_opcode(answer: Answer, name: str, programs: tuple[Program, ...]) -> tuple[Score, ...]:
     at = partial(located, name)
     rules: dict[str, Any] = {"opcodes": {name: answer["rule"]}}
-    labelled = [(function.__name__.strip("_"), function, args) for function, args in programs]
+    labeled = [(function.__name__.strip("_"), function, args) for function, args in programs]
     used = set[str]()
-    for what, function, args in labelled:
+    for what, function, args in labeled:
         with answer.at("compiles", what, showing(function, args, at)), explorer.workbench(**rules):
             record = explored(function, *args)
             answer.shown(record, at(record))
@@ -103,7 +103,7 @@ def with_opcode(answer: Answer, name: str, programs: tuple[Program, ...]) -> tup
     with answer.at("used"):
         if not any(name in each for each in used):
             answer.fail(f"none of the programs has the instruction {name}")
-    for what, function, args in labelled:
+    for what, function, args in labeled:
         with explorer.workbench(**rules):
             agree(answer, explorer.compile(function), function, [(what, args)], show=showing(function, args, at))
     return ()

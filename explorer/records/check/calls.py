@@ -218,7 +218,7 @@ class RepeatedCalls:
                 yield f"it changes {each.path}"
 
     def _torchs_own(self) -> set[int]:
-        """Objects that belong to an optimiser or its like."""
+        """Objects that belong to an optimizer or its like."""
         assert self.before is not None
         found = Objects()
         for value, path in list(self.before.state.objects.found.values()):

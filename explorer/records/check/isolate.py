@@ -717,7 +717,7 @@ class State:
         return made
 
     def _follow(self) -> None:
-        """Modules first: a parameter is called after its module, and not after the optimiser that updates it."""
+        """Modules first: a parameter is called after its module, and not after the optimizer that updates it."""
         self.objects.add(self.function, called(self.function))
         named = ((place.name, value) for place, value in zip(self.places, self.values, strict=True))
         roots = [(name, value) for name, value in (*self.args.items(), *named) if value is not ABSENT]

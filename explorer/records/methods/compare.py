@@ -423,7 +423,7 @@ def _errors_to(stream: io.StringIO) -> Iterator[None]:
 
 
 def _unstyled(text: str) -> str:
-    """Text without a terminal's colours."""
+    """Text without a terminal's colors."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 

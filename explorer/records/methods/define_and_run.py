@@ -35,10 +35,10 @@ class DefinedGraph:
         self._out_spec = program.call_spec.out_spec
         with self.graph.as_default(), tf.device(DEVICE):
             self.fetches = self._build(program)
-            initialise = tf.compat.v1.global_variables_initializer()
+            initialize = tf.compat.v1.global_variables_initializer()
             self.saver = tf.compat.v1.train.Saver() if self.variables else None
         self.session = tf.compat.v1.Session(graph=self.graph)
-        self.session.run(initialise)
+        self.session.run(initialize)
 
     def _build(self, program: torch.export.ExportedProgram) -> list[Any]:
         tf = self.tf
@@ -95,7 +95,7 @@ class DefinedGraph:
         return "\n".join(_operation_line(each) for each in self.graph.get_operations())
 
     def as_run(self, example: Example) -> str:
-        """The graph that the session ran: after its optimiser, cut by device."""
+        """The graph that the session ran: after its optimizer, cut by device."""
         v1 = self.tf.compat.v1
         options, metadata = v1.RunOptions(output_partition_graphs=True), v1.RunMetadata()
         feed = _feed(self.placeholders, tensors(example.args, example.kwargs))
@@ -160,7 +160,7 @@ def _capture(example: Example) -> Runnable:
     def views() -> tuple[ViewData, ...]:
         return (
             view("tf.Graph as defined", defined.as_defined(), "text", where),
-            view("graph as run: optimised, placed on devices", defined.as_run(example), "text", where),
+            view("graph as run: optimized, placed on devices", defined.as_run(example), "text", where),
             view("checkpoint and restore", defined.checkpoint(), "text"),
         )
 
@@ -193,8 +193,8 @@ def _restored(tf: Any, path: Path, defined: DefinedGraph) -> Callable[..., Any]:
     with graph.as_default():
         tf.import_graph_def(definition, name="")
     session = tf.compat.v1.Session(graph=graph)
-    initialisers = [each for each in graph.get_operations() if each.type == "NoOp" and each.name == "init"]
-    session.run(initialisers)
+    initializers = [each for each in graph.get_operations() if each.type == "NoOp" and each.name == "init"]
+    session.run(initializers)
     names = [each.name for each in defined.placeholders]
     fetches = [each.name if isinstance(each, defined.tf.Tensor) else each for each in defined.fetches]
 

@@ -115,11 +115,11 @@ def var(tf: Any, out: torch.Tensor, x: Any, dims: Any = None, correction: float 
 def layer_norm(tf: Any, out: object, x: Any, shape: Sequence[int], weight: object, bias: object, eps: float) -> object:
     """layer_norm with its mean and inverse deviation"""
     axes = list(range(len(x.shape) - len(shape), len(x.shape)))
-    centre, variance = tf.nn.moments(x, axes, keepdims=True)
+    center, variance = tf.nn.moments(x, axes, keepdims=True)
     inverse = tf.math.rsqrt(variance + eps)
-    normal = (x - centre) * inverse
+    normal = (x - center) * inverse
     normal = normal if weight is None else normal * weight
-    return (normal if bias is None else normal + bias), centre, inverse
+    return (normal if bias is None else normal + bias), center, inverse
 
 
 @TF_OPS.rule(aten.convolution.default)

@@ -37,7 +37,7 @@ _LOOP = re.compile(r"\s*for ?\(")
 _STEP = re.compile(r"\+=static_cast<int64_t>\((\d+)L\)\)$")
 VECTORS = "at::vec::"
 SCALAR = (
-    "not vectorised: Inductor wrote it for one element at a time, and has the C++ compiler make no vectors of loops"
+    "not vectorized: Inductor wrote it for one element at a time, and has the C++ compiler make no vectors of loops"
 )
 
 
@@ -58,8 +58,8 @@ def _half(half: data.HalfData, module: object) -> data.HalfData:
     def kernel(each: data.KernelData) -> data.KernelData:
         if each.language != "cpp":
             return of_triton(each, getattr(module, each.function, None))
-        remarks, vectorised = loops(each.source)
-        each = replace(each, remarks=remarks, vectorised=vectorised)
+        remarks, vectorized = loops(each.source)
+        each = replace(each, remarks=remarks, vectorized=vectorized)
         own = str(each.source).strip()
         library = next((path for path, text in sources.items() if own and own in text), None)
         if library is None:
@@ -91,10 +91,10 @@ def _file(library: str) -> Path:
 def _disassembled(library: str) -> tuple[tuple[str, int], ...]:
     asked = (TOOL, "-d", "-w", "-l", "--inlines", "--no-show-raw-insn", library)
     ended = Child(asked, output_bytes=OUTPUT_BYTES).wait(SECONDS)
-    return tuple(labelled(ended.output.splitlines(), str(_file(library)))) if ended.ok else ()
+    return tuple(labeled(ended.output.splitlines(), str(_file(library)))) if ended.ok else ()
 
 
-def labelled(listing: Sequence[str], file: str = "") -> Iterator[tuple[str, int]]:
+def labeled(listing: Sequence[str], file: str = "") -> Iterator[tuple[str, int]]:
     """The kernel's functions as a compiler writes them: names and labels in the place of addresses. Each line with the
     line of `file` that it was made of, the innermost where that calls something inlined; 0 for none."""
     functions: dict[str, list[tuple[str, str, int]]] = {}
@@ -154,7 +154,7 @@ def loops(source: data.TextData) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def _remark(vectors: bool, width: str) -> str:
-    return f"vectorised by Inductor{f': {width} elements at a time' * (width != '1')}" if vectors else SCALAR
+    return f"vectorized by Inductor{f': {width} elements at a time' * (width != '1')}" if vectors else SCALAR
 
 
 def of_triton(kernel: data.KernelData, autotuner: object) -> data.KernelData:

@@ -269,7 +269,7 @@ def around_symbols(seen: Observation, call: Call) -> Iterator[None]:
         fixed = environment.replacements.get(symbol)
         place = environment.replacements_slocs.get(symbol)
         why = _fixed_at(place) if fixed is not None else "not specialized by the program"
-        status = "dynamic" if fixed is None else "specialised" if fixed.is_number else f"equal to {fixed}"
+        status = "dynamic" if fixed is None else "specialized" if fixed.is_number else f"equal to {fixed}"
         hint = int(value) if value.is_number and value == int(value) else None
         compile.symbols.append(data.SymbolData(str(symbol), hint, source, allowed, status, why))
 
@@ -290,7 +290,7 @@ def _fixed_at(place: object) -> str:
 
 SYMBOLS_HOOK = Hook(
     "symbols",
-    shows="symbolic sizes with source, range, and the line that specialised one",
+    shows="symbolic sizes with source, range, and the line that specialized one",
     missing="no symbolic sizes",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     patches=(Patch("torch._dynamo.guards:CheckFunctionManager.__init__", around_symbols),),

@@ -71,15 +71,15 @@ def symbols(capture: ir.Capture, steps: RecordedSteps) -> tuple[data.SymbolData,
     for s in capture.symbols:
         status, why, fixed = "dynamic", s.why, fixed_at.get(s.name, s.lower if s.lower == s.upper else None)
         if fixed is not None:
-            status = "specialised" if isinstance(fixed, int) or fixed.is_number else f"equal to {fixed}"
+            status = "specialized" if isinstance(fixed, int) or fixed.is_number else f"equal to {fixed}"
             why = f"{s.why}, and a guard requires that it equals {fixed}"
         place = s.source.name, f"{s.lower} to {s.upper}"
         dynamic.append(data.SymbolData(s.name, s.hint, *place, status, why, steps.at(s.step)))
     fixed = (
         data.SymbolData(
-            s.source.name, s.value, s.source.name, f"{s.value} to {s.value}", "specialised", s.why, steps.at(s.step)
+            s.source.name, s.value, s.source.name, f"{s.value} to {s.value}", "specialized", s.why, steps.at(s.step)
         )
-        for s in capture.specialised
+        for s in capture.specialized
     )
     return (*dynamic, *fixed)
 

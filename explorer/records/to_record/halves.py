@@ -118,7 +118,7 @@ class HalfParts:
                     for each, depth in nested(kernel.loops)
                 ),
                 remarks=dict(lowered.get(kernel.function, nothing).remarks),
-                vectorised=lowered.get(kernel.function, nothing).vectorised,
+                vectorized=lowered.get(kernel.function, nothing).vectorized,
                 facts=(f"tiles, by rules and not timed: {kernel.tiled}", *lowered.get(kernel.function, nothing).facts),
             )
             for kernel in self.generated.kernels

@@ -196,7 +196,7 @@ class Session:
 @contextmanager
 def interruptible(stop: Callable[[], None]) -> Iterator[None]:
     """Inside, an interrupt raises KeyboardInterrupt, also at the end of a cell that awaits, during which the kernel
-    takes interrupts for the event loop. `stop` is called too: what is raised in a finaliser goes no further."""
+    takes interrupts for the event loop. `stop` is called too: what is raised in a finalizer goes no further."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -92,7 +92,7 @@ def _between(old: Sequence[str], new: Sequence[str], a: int, i: int, b: int, j: 
 
 
 def _joined(found: Sequence[Change]) -> Iterator[Change]:
-    """Neighbours that say the same as one."""
+    """Neighbors that say the same as one."""
     last: Change | None = None
     for each in found:
         if last is not None and (last[0] == "equal") == (each[0] == "equal"):

@@ -79,7 +79,7 @@ ARITHMETIC = {
     "movmsk": "collects the sign bits in a register", "gatherq": "reads elements from places all over memory; slow",
     "gatherd": "reads elements from places all over memory; slow", "scatterd": "writes elements all over memory; slow",
     "scatterq": "writes elements all over memory; slow", "scalef": "times a power of two", "getexp": "the exponent",
-    "getmant": "the mantissa", "hadd": "adds neighbours", "rcp14": "about 1/x", "rsqrt14": "about 1/sqrt(x)",
+    "getmant": "the mantissa", "hadd": "adds neighbors", "rcp14": "about 1/x", "rsqrt14": "about 1/sqrt(x)",
     "ucomi": "compares, for the flags", "comi": "compares, for the flags", "range": "minimum or maximum, by a code",
     "fpclass": "asks for kinds of numbers (NaN, infinity, zero), into a mask", "fixupimm": "replaces special numbers",
     "mova": "copies, memory aligned", "movu": "copies, memory of any alignment", "mov": "copies",
@@ -111,7 +111,7 @@ PACKED = {
     "unpckh": "interleaves high halves", "compress": "packs the elements that a mask names", "lzcnt": "leading zeros",
     "scatterd": "writes elements all over memory; slow", "scatterq": "writes elements all over memory; slow",
     "alignr": "shifts two joined vectors, byte by byte", "sign": "gives one the sign of the other",
-    "popcnt": "counts the ones", "hadd": "adds neighbours", "conflict": "which elements are equal",
+    "popcnt": "counts the ones", "hadd": "adds neighbors", "conflict": "which elements are equal",
 }  # fmt: skip
 """Of integers in vectors."""
 

@@ -55,7 +55,7 @@ WORTH: tuple[tuple[str, dict[type[data.Data], tuple[str, ...]]], ...] = (
     ("bytecode", {data.CompileData: ("codes",)}),
     ("times of single runs", {data.SamplesData: ("samples",)}),
     ("times within one call", {data.SamplesData: ("call",)}),
-    ("machine code", {data.KernelData: ("lowered", "remarks", "arguments", "facts", "vectorised")}),
+    ("machine code", {data.KernelData: ("lowered", "remarks", "arguments", "facts", "vectorized")}),
     ("graphs between the first and the last", {}),
     ("stage texts between the first and the last", {}),
     ("explanations of the panes", {data.RecordData: ("panes", "mnemonics")}),

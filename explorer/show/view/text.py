@@ -177,7 +177,7 @@ def _report(kernel: data.KernelData) -> Iterator[str]:
     yield from kernel.facts
     if not kernel.remarks:
         return
-    yield f"{len(kernel.vectorised)} of {count(len(kernel.remarks), 'innermost loop')} vectorised"
+    yield f"{len(kernel.vectorized)} of {count(len(kernel.remarks), 'innermost loop')} vectorized"
     known = {line.id: (number, line.text.strip()) for number, line in enumerate(kernel.source.lines, 1)}
     for id, said in kernel.remarks.items():
         number, text = known.get(id, (0, id))

@@ -94,18 +94,18 @@ export function upward(scale: Scale, x: number, width: number, written: (value: 
   return svg("g", { "aria-hidden": true }, ...parts);
 }
 
-/** Patterns tell kinds of marks apart without their colour. */
+/** Patterns tell kinds of marks apart without their color. */
 export type Pattern = "plain" | "hatched" | "dotted" | "crossed" | "barred";
 
 let drawn = 0;
 
-/** The patterns of one drawing: `fill(pattern, colour class)` gives what to draw a filled mark from. */
+/** The patterns of one drawing: `fill(pattern, color class)` gives what to draw a filled mark from. */
 export function Patterns() {
   const definitions = svg("defs");
   const name = `ex-pattern-${++drawn}`;
   const made = new Set<Pattern>();
 
-  /** The overlay for a mark, to be drawn over its colour: null for a plain one. */
+  /** The overlay for a mark, to be drawn over its color: null for a plain one. */
   function fill(pattern: Pattern): string | null {
     if (pattern === "plain") return null;
     const id = `${name}-${pattern}`;

@@ -4,8 +4,8 @@ import { button, h } from "./dom";
 import { own } from "./gather";
 import type { PartData } from "./record";
 
-/** Signs and colours of states; a state that is not here is not known. */
-const LOOKS: { readonly [state: string]: readonly [sign: string, colour: string] } = {
+/** Signs and colors of states; a state that is not here is not known. */
+const LOOKS: { readonly [state: string]: readonly [sign: string, color: string] } = {
   ok: ["✓", "--ex-fg"], attention: ["⚠", "--ex-warn"], wrong: ["✗", "--ex-error"],
 };
 

@@ -61,7 +61,7 @@ export const TiledLoopData: Check = shape({ axis: text, kind: text, size: text }
 export const MnemonicData: Check = row(1, text, text);
 export const KernelData: Check = shape({ id: text, function: text, language: text, source: TextData, origins:
   list(text), bytes: whole, flops: whole }, { seconds: maybe(real), lowered: entries(TextData), arguments:
-  list(ArgumentData), loops: list(TiledLoopData), remarks: entries(text), vectorised: list(text), facts: list(text) });
+  list(ArgumentData), loops: list(TiledLoopData), remarks: entries(text), vectorized: list(text), facts: list(text) });
 export const BuildData: Check = shape({ tool: text, command: list(text), version: text, output: text, seconds: real,
   cached: flag });
 export const WrittenData: Check = shape({ kernel: text, buffer: text, ours: text }, { node: text, eager: text, error:

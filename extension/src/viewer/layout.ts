@@ -107,7 +107,7 @@ export function placed(layout: Layout, tab: string, target: string, place: DropP
   return tidy({ columns });
 }
 
-/** The layout with `tab` one step to a side: into the neighbour there, or into a new cell at the edge. */
+/** The layout with `tab` one step to a side: into the neighbor there, or into a new cell at the edge. */
 export function moved(layout: Layout, tab: string, side: Direction): Layout {
   const x = layout.columns.findIndex(column => column.cells.some(cell => cell.tabs.includes(tab)));
   const column = layout.columns[x];
@@ -115,14 +115,14 @@ export function moved(layout: Layout, tab: string, side: Direction): Layout {
   const y = column.cells.findIndex(cell => cell.tabs.includes(tab));
   const across = side === "left" || side === "right";
   const step = side === "left" || side === "up" ? -1 : 1;
-  const neighbour = across ? layout.columns[x + step]?.cells[0] : column.cells[y + step];
-  const anchor = neighbour?.tabs[0];
+  const neighbor = across ? layout.columns[x + step]?.cells[0] : column.cells[y + step];
+  const anchor = neighbor?.tabs[0];
   if (anchor !== undefined) return placed(layout, tab, anchor, "into");
   const others = (across ? column.cells.flatMap(cell => cell.tabs) : (column.cells[y]?.tabs ?? [])).filter(t => t !== tab);
   return others[0] === undefined ? layout : placed(layout, tab, others[0], side);
 }
 
-/** Sizes of two neighbours in a list of shares, with the border between `at` and the next moved by `by` of the whole. */
+/** Sizes of two neighbors in a list of shares, with the border between `at` and the next moved by `by` of the whole. */
 export function resized(shares: readonly number[], at: number, by: number): number[] {
   const whole = sum(shares, each => each);
   const before = shares[at];

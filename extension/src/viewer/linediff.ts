@@ -7,7 +7,7 @@ export interface LineRun {
   readonly to: readonly number[];
 }
 
-/** How lines that differ are marked beside the text, so that colour is not alone in saying it. */
+/** How lines that differ are marked beside the text, so that color is not alone in saying it. */
 export const DIFFERS = { removed: "−", added: "+" } as const;
 
 /** Edits beyond which two texts are said to differ as a whole: the search takes the square of it. */

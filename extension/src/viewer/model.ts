@@ -11,7 +11,7 @@ export class Model {
   readonly record: Signal<RecordData>;
   readonly links: Readable<Links>;
   readonly files: Readable<FileNames>;
-  /** The colour of each source line and of what it caused. */
+  /** The color of each source line and of what it caused. */
   readonly palette: Readable<Palette>;
 
   constructor(record: RecordData) {

@@ -16,7 +16,7 @@ import { fitting, readRecord } from "./read";
 import type { RecordData } from "./record";
 import { Shell } from "./shell";
 import style from "./style/index.css?viewer";
-import { COLOURS } from "./palette";
+import { COLORS } from "./palette";
 
 export interface Mounted {
   dispose(): void;
@@ -114,8 +114,8 @@ function opened(root: HTMLElement, record: RecordData | Error, host: Host): { mo
 
 function prepared(root: HTMLElement): void {
   styled(style);
-  // A class for each colour, as palette.ts names it.
-  styled(Array.from({ length: COLOURS }, (_, n) => `.ex-root .ex-line-${n} { --ex-line: var(--ex-line-${n}); }`).join(""));
+  // A class for each color, as palette.ts names it.
+  styled(Array.from({ length: COLORS }, (_, n) => `.ex-root .ex-line-${n} { --ex-line: var(--ex-line-${n}); }`).join(""));
   root.classList.add("ex-root");
   // A click anywhere in it makes its keys work.
   root.tabIndex = -1;

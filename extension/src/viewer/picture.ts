@@ -58,7 +58,7 @@ export function Picture<Row>(
     };
     return [
       { kind: "svg", name, make: picture },
-      { kind: "png", name, make: async () => rasterised(await picture()) },
+      { kind: "png", name, make: async () => rasterized(await picture()) },
       { kind: "txt", name, make: async () => table.text() },
     ];
   }
@@ -105,18 +105,18 @@ export function standalone(drawing: SVGSVGElement): string {
   return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(copy)}\n`;
 }
 
-/** The colour that a drawing stands on. */
+/** The color that a drawing stands on. */
 function behind(drawing: Element): string {
   for (let at: Element | null = drawing; at; at = at.parentElement) {
-    const colour = getComputedStyle(at).backgroundColor;
-    if (colour && !/^(transparent|rgba\(.*, 0\))$/.test(colour)) return colour;
+    const color = getComputedStyle(at).backgroundColor;
+    if (color && !/^(transparent|rgba\(.*, 0\))$/.test(color)) return color;
   }
   return "white";
 }
 
 const PIXELS_EACH = 2;
 
-export async function rasterised(drawing: string): Promise<Blob> {
+export async function rasterized(drawing: string): Promise<Blob> {
   const image = new Image();
   const loaded = new Promise<void>((resolve, reject) => {
     image.onload = () => resolve();

@@ -170,7 +170,7 @@ export interface EffectData {
   readonly kind: string; readonly expression: string; readonly origins: readonly string[]; readonly step?: number;
 }
 
-/** A symbolic size. `status` is "dynamic", "specialised" or "equal to" another; `why` says what made it so. */
+/** A symbolic size. `status` is "dynamic", "specialized" or "equal to" another; `why` says what made it so. */
 export interface SymbolData {
   readonly name: string; readonly hint: number | null; readonly source: string; readonly range: string;
   readonly status: string; readonly why: string; readonly step?: number;
@@ -243,7 +243,7 @@ export interface KernelData {
   readonly origins: readonly string[]; readonly bytes: number; readonly flops: number; readonly seconds?: number | null;
   readonly lowered?: { readonly [key: string]: TextData }; readonly arguments?: readonly ArgumentData[];
   readonly loops?: readonly TiledLoopData[]; readonly remarks?: { readonly [key: string]: string };
-  readonly vectorised?: readonly string[]; readonly facts?: readonly string[];
+  readonly vectorized?: readonly string[]; readonly facts?: readonly string[];
 }
 
 export interface BuildData {

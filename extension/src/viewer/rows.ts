@@ -7,7 +7,7 @@ import type { TextRow } from "./textview";
 
 type Linking = Pick<Model, "links" | "palette" | "files">;
 
-/** The rows of a text of a compile: what each line is about, its source line's colour, and why it has none (said once
+/** The rows of a text of a compile: what each line is about, its source line's color, and why it has none (said once
  * for a run of lines of the same reason). */
 export function rowsOf(text: TextData | null | undefined, compile: CompileData, model: Linking, numbered = false): TextRow[] {
   let lastNote: string | undefined;
@@ -23,12 +23,12 @@ function rowOf([line, id, origins]: LineData, compile: CompileData, model: Linki
   const text = model.files.value.inLine(line);
   const causes = (origins ?? []).map(origin => key(compile.id, origin));
   const own = id ? key(compile.id, id) : null;
-  const colour = own ? model.palette.value.of(own) : model.palette.value.ofAll(causes);
+  const color = own ? model.palette.value.of(own) : model.palette.value.ofAll(causes);
   const realOrigins = (origins ?? []).filter(origin => syntheticReason(origin) === null);
   const stands = own ? [own] : realOrigins.map(origin => key(compile.id, origin));
-  if (colour !== null || (!own && causes.length === 0)) return { text, stands, colour, number };
+  if (color !== null || (!own && causes.length === 0)) return { text, stands, color, number };
   const links = model.links.value;
   const reasons = new Set((own ? [own] : causes).flatMap(each => links.synthetic(each)));
   const direct = (origins ?? []).some(isSourceLine);
-  return { text, stands, colour, number, note: reasons.size && !direct ? `no source line: ${[...reasons].join(", ")}` : undefined };
+  return { text, stands, color, number, note: reasons.size && !direct ? `no source line: ${[...reasons].join(", ")}` : undefined };
 }

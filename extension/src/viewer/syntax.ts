@@ -1,4 +1,4 @@
-// Colours for code: enough to read generated programs by, one line at a time.
+// Colors for code: enough to read generated programs by, one line at a time.
 
 export type TokenKind = "comment" | "string" | "number" | "keyword" | "name" | "label";
 
@@ -66,10 +66,10 @@ const LANGUAGES: ReadonlyMap<string, Language> = new Map(Object.entries({
   bytecode: BYTECODE, python: PYTHON, triton: PYTHON, cpp: CPP, c: CPP, gas: ASSEMBLY, asm: ASSEMBLY, ptx: ASSEMBLY, sass: SASS, llvm: LLVM, mlir: LLVM,
 }));
 
-/** Lines longer than this are shown plain: nobody reads them for their colours. */
+/** Lines longer than this are shown plain: nobody reads them for their colors. */
 const LONGEST = 2000;
 
-/** The coloured parts of a line. `inside` is the quote of a string that goes on from the line before (`quotes`). */
+/** The colored parts of a line. `inside` is the quote of a string that goes on from the line before (`quotes`). */
 export function tokens(line: string, name: string, inside = ""): readonly Token[] {
   const known = LANGUAGES.get(name);
   if (!known || line.length > LONGEST) return [];

@@ -1,4 +1,4 @@
-// A read-only text whose lines stand for elements: coloured by source line, lit up with the chain of what is selected.
+// A read-only text whose lines stand for elements: colored by source line, lit up with the chain of what is selected.
 
 import { EditorState, type Extension, RangeSetBuilder, StateEffect } from "@codemirror/state";
 import {
@@ -8,7 +8,7 @@ import { h } from "./dom";
 import type { Key } from "./element";
 import { phrase } from "./format";
 import { entry } from "./gather";
-import { type Colour, colourClass } from "./palette";
+import { type Color, colorClass } from "./palette";
 import { Ruler } from "./ruler";
 import type { Model } from "./model";
 import type { Selection } from "./selection";
@@ -19,7 +19,7 @@ export interface TextRow {
   readonly text: string;
   /** The elements that the line is about; the first is selected by hovering over it. */
   readonly stands?: readonly Key[];
-  readonly colour?: Colour;
+  readonly color?: Color;
   /** What the gutter says beside it: a line number, an offset. */
   readonly number?: string;
   /** Marks in the gutter, as text; each with its meaning. */
@@ -257,7 +257,7 @@ export function TextView(
           relight();
         },
       }),
-      painted(view => coloured(view), update => has(update, replaced)),
+      painted(view => colored(view), update => has(update, replaced)),
       painted(view => lit(view), update => has(update, replaced) || has(update, relit) || update.selectionSet),
     ];
     const numbers = gutter({
@@ -292,7 +292,7 @@ export function TextView(
     }
   }
 
-  function coloured(view: EditorView): DecorationSet {
+  function colored(view: EditorView): DecorationSet {
     const builder = new RangeSetBuilder<Decoration>();
     for (const [row, n, from] of inView(view)) {
       if (row.style === "heading" || row.style === "source") continue;
@@ -307,7 +307,7 @@ export function TextView(
     const caret = view.hasFocus ? caretIn(view) : -1;
     for (const [row, n, from] of inView(view)) {
       const classes = [
-        "ex-row", colourClass(row.colour ?? null), row.style ? `ex-row-${row.style}` : "", context.selection.look(row.stands ?? []),
+        "ex-row", colorClass(row.color ?? null), row.style ? `ex-row-${row.style}` : "", context.selection.look(row.stands ?? []),
         pinned !== null && row.stands?.includes(pinned) ? "ex-pinned" : "", n === current ? "ex-current" : "", n === caret ? "ex-caret" : "",
       ];
       builder.add(from, from, lineStyle(phrase(classes, " "), row.note, row.title));

@@ -68,7 +68,7 @@ def _number(kind: type, t: Tracer, value: Value = Constant(0), *rest: Value) -> 
             return on_numbers(t, torch.sym_float, value)
         if kind is int and isinstance(value.sym, torch.SymFloat) and isinstance(value, NumberValue):
             return on_numbers(t, torch.sym_int, value)
-        return Constant(kind(value.specialise(t, value.python_type())))
+        return Constant(kind(value.specialize(t, value.python_type())))
     for name in (f"__{kind.__name__}__", "__float__" if kind is complex else "__index__", "__index__"):
         if isinstance(value, ObjectValue) and look_up(t, value.cls, name) is not MISSING:
             found = value.special(t, name, [])

@@ -44,7 +44,7 @@ from explorer.ir.capture import (
     Local,
     Returned,
     Source,
-    Specialised,
+    Specialized,
     ValueDescription,
     root,
 )
@@ -593,7 +593,7 @@ class Tracer(EntryPoints):
     """Random numbers that the frame draws before its graph, in this order."""
     assertions: list[Assertion] = field(default_factory=list)
     """What the program asserts and only the graph knows."""
-    specialised: list[Specialised] = field(default_factory=list)
+    specialized: list[Specialized] = field(default_factory=list)
     _unbound: set[str] = field(default_factory=set)
     root_cells: dict[str, Cell] = field(default_factory=dict)
     _prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = field(default_factory=dict)

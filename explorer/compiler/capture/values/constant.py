@@ -254,7 +254,7 @@ class SizeValue(Value):
     def python_type(self) -> type:
         return _TYPES[type(self.sym)]
 
-    def specialise(self, t: Tracer, kind: type) -> Any:
+    def specialize(self, t: Tracer, kind: type) -> Any:
         """The number that it is for these inputs; guards on it."""
         try:
             found = kind(self.sym)
@@ -265,16 +265,16 @@ class SizeValue(Value):
         return found
 
     def known(self, t: Tracer) -> Any:
-        return self.specialise(t, self.python_type())
+        return self.specialize(t, self.python_type())
 
     def lasting(self, t: Tracer) -> Any:
         raise NotConstant(self)
 
     def as_index(self, t: Tracer) -> int:
-        return int(self.specialise(t, int)) if issubclass(self.python_type(), int) else super().as_index(t)
+        return int(self.specialize(t, int)) if issubclass(self.python_type(), int) else super().as_index(t)
 
     def truth(self, t: Tracer) -> bool:
-        return bool(self.specialise(t, bool))
+        return bool(self.specialize(t, bool))
 
     def key(self) -> Any:
         return self.python_type()(self.sym)  # a number from here on: ShapeEnv guards on it
@@ -454,7 +454,7 @@ def from_sym(t: Tracer, found: object) -> Value:
         node = t.tape.size_argument(found)
         return NumberValue(found, node) if isinstance(node, fx.Node) else Constant(node)
     if isinstance(found, torch.SymBool) and not is_unbacked(found):
-        return Constant(made.specialise(t, bool))
+        return Constant(made.specialize(t, bool))
     return made
 
 

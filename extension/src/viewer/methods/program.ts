@@ -19,7 +19,7 @@ export function sourceRows(data: MethodsData, palette: Palette): TextRow[] {
     { text: `${name}, from line ${first}`, style: "heading" },
     ...lines.map((text, n): TextRow => {
       const line = key("", `${file}:${first + n}`);
-      return { text, stands: [line], colour: palette.of(line), number: String(first + n) };
+      return { text, stands: [line], color: palette.of(line), number: String(first + n) };
     }),
   ]);
 }
@@ -27,6 +27,6 @@ export function sourceRows(data: MethodsData, palette: Palette): TextRow[] {
 export function textRows(text: TextData, palette: Palette): TextRow[] {
   return text.lines.map(([line, , origins], n) => {
     const stands = (origins ?? []).map(place => key("", place));
-    return { text: line, stands, colour: palette.ofAll(stands), number: String(n + 1) };
+    return { text: line, stands, color: palette.ofAll(stands), number: String(n + 1) };
   });
 }

@@ -120,16 +120,16 @@ function sourceRows(context: Context, shown: { readonly library: boolean; readon
     const heading = phrase([each.function, fold ? `${name}:${first}` : `${name}, ${first === last ? `line ${first}` : `lines ${first} to ${last}`}`], " · ");
     headings.push([rows.length, heading]);
     if (fold) {
-      const coloured = keys.filter(line => palette.of(line) !== null);
+      const colored = keys.filter(line => palette.of(line) !== null);
       const marks = marksOf(keys, heading);
-      if (coloured.length || marks.length) rows.push({ text: heading, stands: coloured, colour: palette.ofAll(coloured), number: String(first), marks, style: "heading" });
+      if (colored.length || marks.length) rows.push({ text: heading, stands: colored, color: palette.ofAll(colored), number: String(first), marks, style: "heading" });
       else headings.pop();
       continue;
     }
     rows.push({ text: heading, style: "heading" });
     for (const [n, text] of lines.entries()) {
       const what = keys[n]!;
-      rows.push({ text, stands: [what], colour: palette.of(what), number: String(first + n), marks: marksOf([what], `${name}:${first + n}`) });
+      rows.push({ text, stands: [what], color: palette.of(what), number: String(first + n), marks: marksOf([what], `${name}:${first + n}`) });
     }
   }
   return { rows, headings, marked, folds: all.some(each => each.library) };

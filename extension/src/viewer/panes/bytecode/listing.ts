@@ -22,7 +22,7 @@ export function listing(code: CodeData, compile: CompileData, model: Model): { r
     const here = span ? `${span.file}:${span.line}` : "";
     if (span && here !== line) {
       const what = key(compile.id, here);
-      rows.push({ text: `${files.place(span.file, span.line)}  ${sourceLine(record, span.file, span.line).trim()}`, stands: [what], colour: palette.of(what), style: "source" });
+      rows.push({ text: `${files.place(span.file, span.line)}  ${sourceLine(record, span.file, span.line).trim()}`, stands: [what], color: palette.of(what), style: "source" });
     }
     line = here;
     const reason = (origins ?? []).map(syntheticReason).find(each => each !== null) ?? "";
@@ -31,7 +31,7 @@ export function listing(code: CodeData, compile: CompileData, model: Model): { r
     const what = key(compile.id, id);
     const words = phrase([op.padEnd(20), arg, target ? `→ ${position(target)}` : ""], " ").trimEnd();
     at.set(id, rows.length);
-    rows.push({ text: `  ${words}`, number: position(id), stands: [what], colour: palette.of(what), note, title: meaning(instruction, record.meanings) });
+    rows.push({ text: `  ${words}`, number: position(id), stands: [what], color: palette.of(what), note, title: meaning(instruction, record.meanings) });
   }
   return { rows, at };
 }

@@ -55,7 +55,7 @@ function common(one: string | null, other: string): string {
   return one.slice(0, n);
 }
 
-/** Runs of at least `least` neighbours that count up and are alike. */
+/** Runs of at least `least` neighbors that count up and are alike. */
 export function alike<G extends Members>(groups: readonly G[], signatures: Signatures, least: number): G[][] {
   const runs: G[][] = [];
   let run: G[] = [];

@@ -61,7 +61,7 @@ function fitting(drawing: Extent, view: Extent): number {
   return Math.max(scale, LEAST_SCALE);
 }
 
-/** Centred from side to side; from the top where it is higher than the view. */
+/** Centerd from side to side; from the top where it is higher than the view. */
 function centered(drawing: Extent, view: Extent, scale: number): Camera {
   const x = (drawing.width - view.width / scale) / 2;
   const y = drawing.height * scale + 2 * MARGIN > view.height ? -MARGIN / scale : (drawing.height - view.height / scale) / 2;
@@ -80,7 +80,7 @@ export function clamped(camera: Camera, drawing: Extent, view: Extent): Camera {
   };
 }
 
-/** The least move that brings a rectangle into view, with some room around; it is centred where it was out of view. */
+/** The least move that brings a rectangle into view, with some room around; it is centerd where it was out of view. */
 export function showing(camera: Camera, what: Rectangle, view: Extent): Camera {
   const scale = camera.scale < READABLE / 2 ? READABLE : camera.scale;
   const seen = { width: view.width / scale, height: view.height / scale };

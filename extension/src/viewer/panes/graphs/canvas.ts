@@ -11,8 +11,8 @@ export interface Lit {
   readonly lines: ReadonlySet<Line>;
 }
 
-/** The style sheet's colours, which a canvas has to be told. */
-export function Colours(root: Element) {
+/** The style sheet's colors, which a canvas has to be told. */
+export function Colors(root: Element) {
   const known = new Map<string, string>();
   let style: CSSStyleDeclaration;
   style = getComputedStyle(root);
@@ -30,12 +30,12 @@ export function Colours(root: Element) {
   return { forget, of };
 }
 
-export type Colours = ReturnType<typeof Colours>;
+export type Colors = ReturnType<typeof Colors>;
 
 /** Letters smaller than this are left out. */
 const LEAST_TEXT = 7;
 
-export function paintCanvas(canvas: HTMLCanvasElement, scene: Scene, camera: Camera, lit: Lit, colours: Colours): void {
+export function paintCanvas(canvas: HTMLCanvasElement, scene: Scene, camera: Camera, lit: Lit, colors: Colors): void {
   const ratio = window.devicePixelRatio || 1;
   const context = canvas.getContext("2d");
   if (!context) return;
@@ -45,12 +45,12 @@ export function paintCanvas(canvas: HTMLCanvasElement, scene: Scene, camera: Cam
   context.setTransform(ratio * camera.scale, 0, 0, ratio * camera.scale, -camera.x * ratio * camera.scale, -camera.y * ratio * camera.scale);
   const thin = Math.max(1, 0.6 / camera.scale);
   const boxes = scene.marks.filter(mark => overlap(mark, seen));
-  for (const mark of boxes) if (mark.open) frame(context, mark, colours, thin);
+  for (const mark of boxes) if (mark.open) frame(context, mark, colors, thin);
   const lines = scene.lines.filter(line => overlap(line.bounds, seen));
   for (const look of ["crossing", "plain", "removed", "added"] as const) {
     context.beginPath();
     for (const line of lines) if (line.look === look) trace(context, line.points.slice(line.own));
-    context.strokeStyle = colours.of(look === "plain" || look === "crossing" ? "--ex-g-line" : `--ex-g-${look}`);
+    context.strokeStyle = colors.of(look === "plain" || look === "crossing" ? "--ex-g-line" : `--ex-g-${look}`);
     context.globalAlpha = look === "crossing" ? 0.55 : 1;
     context.lineWidth = thin;
     context.stroke();
@@ -58,11 +58,11 @@ export function paintCanvas(canvas: HTMLCanvasElement, scene: Scene, camera: Cam
   context.globalAlpha = 1;
   context.beginPath();
   for (const line of lines) if (lit.lines.has(line)) trace(context, line.points);
-  context.strokeStyle = colours.of("--ex-hot-edge");
+  context.strokeStyle = colors.of("--ex-hot-edge");
   context.lineWidth = 2 * thin;
   context.stroke();
-  for (const mark of boxes) if (!mark.open) box(context, mark, lit, colours, thin);
-  for (const mark of boxes) if (12 * camera.scale >= LEAST_TEXT || mark.open) write(context, mark, colours, camera.scale);
+  for (const mark of boxes) if (!mark.open) box(context, mark, lit, colors, thin);
+  for (const mark of boxes) if (12 * camera.scale >= LEAST_TEXT || mark.open) write(context, mark, colors, camera.scale);
 }
 
 function trace(context: CanvasRenderingContext2D, points: readonly number[]): void {
@@ -75,29 +75,29 @@ function trace(context: CanvasRenderingContext2D, points: readonly number[]): vo
   }
 }
 
-function frame(context: CanvasRenderingContext2D, mark: DrawnItem, colours: Colours, thin: number): void {
+function frame(context: CanvasRenderingContext2D, mark: DrawnItem, colors: Colors, thin: number): void {
   outline(context, mark, 8);
-  context.fillStyle = colours.of("--ex-g-frame");
+  context.fillStyle = colors.of("--ex-g-frame");
   context.fill();
-  context.strokeStyle = colours.of("--ex-border");
+  context.strokeStyle = colors.of("--ex-border");
   context.lineWidth = thin;
   context.stroke();
 }
 
-function box(context: CanvasRenderingContext2D, mark: DrawnItem, lit: Lit, colours: Colours, thin: number): void {
-  const colour = mark.colour || mark.bars[0]?.[0];
+function box(context: CanvasRenderingContext2D, mark: DrawnItem, lit: Lit, colors: Colors, thin: number): void {
+  const color = mark.color || mark.bars[0]?.[0];
   const given = mark.node?.data.op === "placeholder";
   outline(context, mark, given ? mark.height / 2 : 5);
-  context.fillStyle = colours.of("--ex-bg");
+  context.fillStyle = colors.of("--ex-bg");
   context.fill();
-  if (colour) {
+  if (color) {
     context.globalAlpha = 0.42;
-    context.fillStyle = colours.of(colour);
+    context.fillStyle = colors.of(color);
     context.fill();
     context.globalAlpha = 1;
   }
   const edge = mark === lit.current ? "--ex-accent" : lit.hot.has(mark) ? "--ex-hot-edge" : mark.sign ? `--ex-g-${mark.sign}` : mark.counts ? "--ex-g-changed" : "";
-  context.strokeStyle = colours.of(edge || (colour ?? "--ex-fg2"));
+  context.strokeStyle = colors.of(edge || (color ?? "--ex-fg2"));
   context.lineWidth = edge ? 4 * thin : thin;
   if (mark.sign === "removed") context.setLineDash([6, 4]);
   context.stroke();
@@ -110,18 +110,18 @@ function outline(context: CanvasRenderingContext2D, { x, y, width, height }: Rec
 }
 
 /** The name of a box; that of an outermost frame at a size that can be read from here. */
-function write(context: CanvasRenderingContext2D, mark: DrawnItem, colours: Colours, scale: number): void {
+function write(context: CanvasRenderingContext2D, mark: DrawnItem, colors: Colors, scale: number): void {
   const outermost = mark.open && mark.item.parent?.parent === null;
   const size = outermost ? Math.max(12, 11 / scale) : 12;
   if (size * scale < LEAST_TEXT) return;
-  context.font = `600 ${size}px ${colours.of("--ex-font")}`;
+  context.font = `600 ${size}px ${colors.of("--ex-font")}`;
   if (mark.open && context.measureText(mark.label.title).width > mark.width) return;
   const [x, y] = mark.open ? [mark.x + 8, mark.y + size + 2] : [mark.x + (mark.item.kind === "leaf" ? 12 : 10), mark.y + 17];
   if (mark.open) {
-    context.strokeStyle = colours.of("--ex-bg");
+    context.strokeStyle = colors.of("--ex-bg");
     context.lineWidth = size / 4;
     context.strokeText(mark.label.title, x, y);
   }
-  context.fillStyle = colours.of(mark.open ? "--ex-fg2" : "--ex-fg");
+  context.fillStyle = colors.of(mark.open ? "--ex-fg2" : "--ex-fg");
   context.fillText(mark.label.title, x, y);
 }

@@ -5,7 +5,7 @@ import type { Key } from "../../element";
 import { sum } from "../../gather";
 import { ends } from "../../signal";
 import { beginning, between, type Camera, type Extent, clamped, moved, type Rectangle, showing, whole, zoomed } from "./camera";
-import { Colours, type Lit, paintCanvas } from "./canvas";
+import { Colors, type Lit, paintCanvas } from "./canvas";
 import { gestures } from "./gestures";
 import type { Item } from "./groups";
 import { Layers, wholeDrawing } from "./layers";
@@ -67,7 +67,7 @@ export function Drawing(name: string, hooks: Hooks) {
     },
     canvas, layers.element, minimap.element, controls, announced,
   );
-  const colours = Colours(element);
+  const colors = Colors(element);
   const observer = new ResizeObserver(resized);
   observer.observe(element);
   on(element, "keydown", key);
@@ -98,7 +98,7 @@ export function Drawing(name: string, hooks: Hooks) {
     if (before && after) eye = { ...eye, x: eye.x + after.x - before.x, y: eye.y + after.y - before.y };
     else if (!same) fresh = true;
     begin();
-    minimap.show(scene, colours);
+    minimap.show(scene, colors);
     relight();
     draw();
   }
@@ -138,10 +138,10 @@ export function Drawing(name: string, hooks: Hooks) {
     if (first && !marks.some(mark => overlap(mark, seen))) reveal(first);
   }
 
-  /** The colours of the page have changed. */
-  function recoloured(): void {
-    colours.forget();
-    minimap.show(shownScene, colours);
+  /** The colors of the page have changed. */
+  function recolored(): void {
+    colors.forget();
+    minimap.show(shownScene, colors);
     draw();
   }
 
@@ -212,7 +212,7 @@ export function Drawing(name: string, hooks: Hooks) {
     const far = camera.scale < NEAR || sum(scene.marks, mark => Number(overlap(mark, seen))) > MOST_ELEMENTS;
     canvas.hidden = !far;
     layers.element.style.display = far ? "none" : "";
-    if (far) return paintCanvas(canvas, scene, camera, lit, colours);
+    if (far) return paintCanvas(canvas, scene, camera, lit, colors);
     layers.look(seen, camera.scale);
     const made = layers.cover(scene, seen);
     if (made === "later") draw();
@@ -299,7 +299,7 @@ export function Drawing(name: string, hooks: Hooks) {
   }
 
   return {
-    element, dispose, show, light, setCurrent, reveal, bringNear, fit, recoloured, complete,
+    element, dispose, show, light, setCurrent, reveal, bringNear, fit, recolored, complete,
     get at() { return atHand; },
   };
 }

@@ -79,10 +79,10 @@ export function layered(boxes: readonly Box[], nets: readonly Net[]): Layered {
   if (size > MOST_SEGMENTS) throw new TooLarge(`${edges} edges between ${boxes.length} boxes`);
   const { segments, bends } = bent(boxes, vertices, arcs);
   const layers = ordered(vertices, segments);
-  const centres = spread(vertices, segments, layers);
-  const bands = stacked(boxes, vertices, segments, layers, centres);
+  const centers = spread(vertices, segments, layers);
+  const bands = stacked(boxes, vertices, segments, layers, centers);
   const fed = new Set(arcs.map(arc => arc.to.box));
-  const x = boxes.map((box, n) => centres[n]! - box.width / 2);
+  const x = boxes.map((box, n) => centers[n]! - box.width / 2);
   const y = boxes.map((box, n) => {
     const band = bands[vertices[n]!.layer]!;
     return fed.has(n) ? band.top : band.bottom - box.height;
@@ -97,8 +97,8 @@ export function layered(boxes: readonly Box[], nets: readonly Net[]): Layered {
     for (let at = 0; at < passed; at++) {
       const bend = trunk[at]!;
       const band = bands[vertices[bend]!.layer]!;
-      add(centres[bend]!, band.top);
-      add(centres[bend]!, band.bottom);
+      add(centers[bend]!, band.top);
+      add(centers[bend]!, band.bottom);
     }
     const end = x[arc.to.box]! + arc.to.at;
     add(end, bands[vertices[arc.to.box]!.layer]!.top);
@@ -107,7 +107,7 @@ export function layered(boxes: readonly Box[], nets: readonly Net[]): Layered {
     if (arc.back) points.splice(0, points.length, ...roundabout(points, boxes, x, y, net.from, net.to[arc.target]!));
     routes[arc.net]![arc.target] = { points: plain(points), back: arc.back };
   }
-  const right = vertices.map((vertex, n) => centres[n]! + vertex.width / 2);
+  const right = vertices.map((vertex, n) => centers[n]! + vertex.width / 2);
   const last = bands[bands.length - 1];
   return {
     width: right.reduce((a, b) => Math.max(a, b), 0), height: last ? last.bottom : 0, x, y, routes,
@@ -250,11 +250,11 @@ interface Band {
 /** Each layer's band; the gap above it is higher where edges go far to the side. */
 function stacked(
   boxes: readonly Box[], vertices: readonly LayerVertex[], segments: readonly Segment[],
-  layers: readonly (readonly number[])[], centres: readonly number[],
+  layers: readonly (readonly number[])[], centers: readonly number[],
 ): Band[] {
   const sideways = layers.map(() => 0);
   for (const { upper, upperAt, lower, lowerAt } of segments) {
-    const far = Math.abs(centres[upper]! + upperAt - centres[lower]! - lowerAt);
+    const far = Math.abs(centers[upper]! + upperAt - centers[lower]! - lowerAt);
     const layer = vertices[lower]!.layer;
     sideways[layer] = Math.max(sideways[layer]!, far);
   }

@@ -1,4 +1,4 @@
-// What colours, signs and kinds of lines say in the drawing as it is.
+// What colors, signs and kinds of lines say in the drawing as it is.
 
 import { h, svg } from "../../dom";
 import { FATES, type Scene, SIGNS } from "./scene";
@@ -10,8 +10,8 @@ export function legendOf(scene: Scene): HTMLElement[] {
   const row = (mark: Node, ...said: readonly (Node | string)[]) => h("div.ex-g-entry", mark, h("span", ...said));
   if (paint?.legend.length) {
     rows.push(h("div.ex-g-legend-title", `${paint.title}:`));
-    for (const { colour, label, count } of paint.legend) {
-      const swatch = h("i.ex-g-swatch", { style: colour ? `--tint: var(${colour})` : "--tint: transparent" });
+    for (const { color, label, count } of paint.legend) {
+      const swatch = h("i.ex-g-swatch", { style: color ? `--tint: var(${color})` : "--tint: transparent" });
       rows.push(row(swatch, `${label} `, h("span.ex-count", String(count))));
     }
   }
@@ -20,7 +20,7 @@ export function legendOf(scene: Scene): HTMLElement[] {
   const marks: HTMLElement[] = [];
   for (const sign of ["added", "removed", "changed"] as const) if (signs.has(sign)) marks.push(row(glyph(sign), SIGNS[sign]));
   for (const fate of ["kept", "recomputed", "input"] as const) if (fates.has(fate)) marks.push(row(glyph(fate), FATES[fate]!));
-  if (scene.marks.some(mark => mark.stripe !== null)) marks.push(row(h("i.ex-g-stripe-swatch.ex-line-0"), "left edge: the source line's colour"));
+  if (scene.marks.some(mark => mark.stripe !== null)) marks.push(row(h("i.ex-g-stripe-swatch.ex-line-0"), "left edge: the source line's color"));
   if (scene.marks.some(mark => mark.outputs.length)) marks.push(row(line("ex-g-outcome"), "a result of the graph"));
   if (scene.lines.some(each => each.look === "crossing")) marks.push(row(line("ex-g-line ex-g-crossing"), "from the forward to the backward"));
   if (scene.lines.some(each => each.back)) marks.push(row(line("ex-g-line ex-g-back"), "leads back up"));

@@ -2,7 +2,7 @@
 
 import { h, on } from "../../dom";
 import type { Rectangle } from "./camera";
-import type { Colours } from "./canvas";
+import type { Colors } from "./canvas";
 import type { Scene } from "./scene";
 
 const WIDTH = 110;
@@ -26,7 +26,7 @@ export function Minimap(to: (x: number, y: number) => void) {
     if (element.hasPointerCapture(event.pointerId)) go(event);
   });
 
-  function show(scene: Scene, colours: Colours): void {
+  function show(scene: Scene, colors: Colors): void {
     ownSize = { width: scene.width, height: scene.height };
     if (!scene.width || !scene.height) return;
     ownScale = Math.min(WIDTH / scene.width, HEIGHT / scene.height);
@@ -39,7 +39,7 @@ export function Minimap(to: (x: number, y: number) => void) {
     context.setTransform(ratio * ownScale, 0, 0, ratio * ownScale, 0, 0);
     const least = 1 / ownScale;
     for (const mark of scene.marks) {
-      context.fillStyle = colours.of(mark.open ? "--ex-g-frame" : mark.colour || mark.bars[0]?.[0] || "--ex-fg2");
+      context.fillStyle = colors.of(mark.open ? "--ex-g-frame" : mark.color || mark.bars[0]?.[0] || "--ex-fg2");
       context.fillRect(mark.x, mark.y, Math.max(mark.width, least), Math.max(mark.height, least));
     }
   }

@@ -1,4 +1,4 @@
-// The order of vertices within layers: barycentres, then swaps of neighbours, keeping the order with the fewest
+// The order of vertices within layers: barycentres, then swaps of neighbors, keeping the order with the fewest
 // crossings.
 
 const SWEEPS = 12;
@@ -15,7 +15,7 @@ export interface LayerVertex {
   layer: number;
 }
 
-/** Part of an edge between neighbouring layers; `upperAt` and `lowerAt` count from the vertices' centres. */
+/** Part of an edge between neighboring layers; `upperAt` and `lowerAt` count from the vertices' centers. */
 export interface Segment {
   readonly upper: number;
   readonly upperAt: number;
@@ -23,8 +23,8 @@ export interface Segment {
   readonly lowerAt: number;
 }
 
-/** For each vertex the ends of its edges on one side. `at` says where on the neighbour, `own` where on the vertex, both as
- * a part of its place: a neighbour's end is at its place in the layer plus `at`. */
+/** For each vertex the ends of its edges on one side. `at` says where on the neighbor, `own` where on the vertex, both as
+ * a part of its place: a neighbor's end is at its place in the layer plus `at`. */
 interface Incidence {
   readonly start: Int32Array;
   readonly vertex: Int32Array;
@@ -100,7 +100,7 @@ function placesOf(layers: LayerLists, count: number): Float64Array {
   return place;
 }
 
-/** Each vertex at the mean place of its neighbours on one side, layer by layer. One without neighbours keeps its place. */
+/** Each vertex at the mean place of its neighbors on one side, layer by layer. One without neighbors keeps its place. */
 function swept(from: LayerLists, side: Incidence, down: boolean, count: number): LayerLists {
   const place = placesOf(from, count);
   const want = new Float64Array(count);
@@ -118,7 +118,7 @@ function swept(from: LayerLists, side: Incidence, down: boolean, count: number):
   return layers;
 }
 
-/** Neighbours swapped wherever that saves crossings. */
+/** Neighbors swapped wherever that saves crossings. */
 function swapped(from: LayerLists, above: Incidence, below: Incidence, count: number): LayerLists {
   const layers = from.map(members => [...members]);
   const place = placesOf(layers, count);

@@ -1,4 +1,4 @@
-// What colours say: for each node a colour and a few words, and a legend.
+// What colors say: for each node a color and a few words, and a legend.
 
 import { bytes, seconds } from "../../format";
 import { sum } from "../../gather";
@@ -7,14 +7,14 @@ import { homeTitle } from "./look";
 import { type Sort, sortOf, SORTS } from "./operations";
 import type { GraphState, StateNode } from "./family";
 
-export const COLOURINGS = {
-  operation: "Colour by operation", dtype: "Colour by dtype", kernel: "Colour by kernel", bytes: "Colour by bytes", time: "Colour by time",
+export const COLORINGS = {
+  operation: "Color by operation", dtype: "Color by dtype", kernel: "Color by kernel", bytes: "Color by bytes", time: "Color by time",
 } as const;
-export type Colouring = keyof typeof COLOURINGS;
+export type Coloring = keyof typeof COLORINGS;
 
-/** `colour` names a custom property of the style sheet; "" is no colour. */
+/** `color` names a custom property of the style sheet; "" is no color. */
 export interface Tint {
-  readonly colour: string;
+  readonly color: string;
   readonly label: string;
 }
 
@@ -24,39 +24,39 @@ export interface LegendEntry extends Tint {
 
 export interface Paint {
   of(vertex: number): Tint;
-  /** The colours in a group, each with its share, the largest first; and what to say of the group. */
-  ofAll(vertices: readonly number[]): { readonly bars: readonly (readonly [colour: string, share: number])[]; readonly label: string };
+  /** The colors in a group, each with its share, the largest first; and what to say of the group. */
+  ofAll(vertices: readonly number[]): { readonly bars: readonly (readonly [color: string, share: number])[]; readonly label: string };
   readonly legend: readonly LegendEntry[];
   /** What the legend is of. */
   readonly title: string;
 }
 
-const NONE: Tint = { colour: "", label: "" };
-const COLOURS = 12;
+const NONE: Tint = { color: "", label: "" };
+const COLORS = 12;
 const STEPS = 5;
 const MOST_ENTRIES = 12;
 
-export function paintOf(colouring: Colouring, state: GraphState, kernels: Kernels): Paint {
+export function paintOf(coloring: Coloring, state: GraphState, kernels: Kernels): Paint {
   const { nodes, view } = state;
   const homes = (vertex: number) => kernels.of(nodes.get(vertex)?.data.id ?? "", view.kind)?.homes ?? [];
   const sizeOf = (vertex: number) => nodes.get(vertex)?.data.bytes ?? 0;
-  switch (colouring) {
+  switch (coloring) {
     case "operation":
       return categories("Operation kind", nodes, node => {
         const sort = sortOf(node.data);
-        return { colour: `--ex-sort-${sort}`, name: SORTS[sort], label: "", rank: ORDER.indexOf(sort) };
+        return { color: `--ex-sort-${sort}`, name: SORTS[sort], label: "", rank: ORDER.indexOf(sort) };
       });
     case "dtype":
       return categories("Data type", nodes, node => {
         const dtype = dtypeOf(node.data.type);
-        return dtype ? { colour: DTYPES.get(dtype) ?? "--ex-fg2", name: dtype, label: "", rank: [...DTYPES.keys()].indexOf(dtype) } : null;
+        return dtype ? { color: DTYPES.get(dtype) ?? "--ex-fg2", name: dtype, label: "", rank: [...DTYPES.keys()].indexOf(dtype) } : null;
       });
     case "kernel":
       return categories("Kernel or library call", nodes, (_, vertex) => {
         const [first, ...more] = homes(vertex);
         if (!first) return null;
         const label = first.id + (more.length ? ` +${more.length}` : "");
-        return { colour: `--ex-line-${first.order % COLOURS}`, name: homeTitle(first), label, rank: first.order };
+        return { color: `--ex-line-${first.order % COLORS}`, name: homeTitle(first), label, rank: first.order };
       });
     case "bytes":
       return amounts("Bytes of the result", nodes, value => bytes(Math.round(value)), sizeOf, vertices => sum(vertices, vertex => amount(sizeOf(vertex))));
@@ -103,9 +103,9 @@ function categories(title: string, nodes: ReadonlyMap<number, StateNode>, of: (n
   }
   const many = counts.size > MOST_ENTRIES;
   const entries = [...counts.values()].sort((a, b) => (many ? b.count - a.count : 0) || a.category.rank - b.category.rank);
-  const legend = entries.slice(0, MOST_ENTRIES).map(({ category, count }) => ({ colour: category.colour, label: category.name, count }));
+  const legend = entries.slice(0, MOST_ENTRIES).map(({ category, count }) => ({ color: category.color, label: category.name, count }));
   const left = entries.slice(MOST_ENTRIES);
-  if (left.length) legend.push({ colour: "", label: `and ${left.length} more`, count: sum(left, each => each.count) });
+  if (left.length) legend.push({ color: "", label: `and ${left.length} more`, count: sum(left, each => each.count) });
   return {
     title, legend,
     of: vertex => found.get(vertex) ?? NONE,
@@ -115,11 +115,11 @@ function categories(title: string, nodes: ReadonlyMap<number, StateNode>, of: (n
       for (const vertex of vertices) {
         const category = found.get(vertex);
         if (!category) continue;
-        shares.set(category.colour, (shares.get(category.colour) ?? 0) + 1);
+        shares.set(category.color, (shares.get(category.color) ?? 0) + 1);
         if (category.label) names.add(category.name);
       }
       const all = sum([...shares.values()], many => many);
-      const bars = [...shares].map(([colour, many]) => [colour, many / all] as const).sort((a, b) => b[1] - a[1]);
+      const bars = [...shares].map(([color, many]) => [color, many / all] as const).sort((a, b) => b[1] - a[1]);
       return { bars, label: names.size > 1 ? `${names.size} kernels, calls` : "" };
     },
   };
@@ -134,12 +134,12 @@ function amounts(
   const most = Math.log(Math.max(...ends(positive), 1e-300));
   const least = Math.log(Math.min(...ends(positive), Infinity));
   const step = (value: number) => (most > least ? Math.min(Math.floor(((Math.log(value) - least) / (most - least)) * STEPS), STEPS - 1) : STEPS - 1);
-  const tint = (value: number): Tint => (value > 0 ? { colour: `--ex-step-${step(value) + 1}`, label: written(value) } : NONE);
+  const tint = (value: number): Tint => (value > 0 ? { color: `--ex-step-${step(value) + 1}`, label: written(value) } : NONE);
   const bounds = (n: number) => written(Math.exp(least + ((n + 1) / STEPS) * (most - least)));
   const all = ofAll([...nodes.keys()]);
   const counts = Array.from({ length: STEPS }, () => 0);
   for (const value of positive) counts[step(value)]!++;
-  const legend = counts.flatMap((many, n) => (many ? [{ colour: `--ex-step-${n + 1}`, label: `up to ${bounds(n)}`, count: many }] : []));
+  const legend = counts.flatMap((many, n) => (many ? [{ color: `--ex-step-${n + 1}`, label: `up to ${bounds(n)}`, count: many }] : []));
   return {
     title, legend,
     of: vertex => tint(values.get(vertex) ?? 0),

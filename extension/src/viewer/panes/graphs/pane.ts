@@ -5,7 +5,7 @@ import { fill, h } from "../../dom";
 import { key, type Key, parts } from "../../element";
 import { count, fileName } from "../../format";
 import type { Context, Export, Pane } from "../../pane";
-import { rasterised, standalone } from "../../picture";
+import { rasterized, standalone } from "../../picture";
 import { program } from "../../saving";
 import { whyNone } from "../../stages";
 import { ends, onChange } from "../../signal";
@@ -60,13 +60,13 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   const body = h("div.ex-g-body", h("div.ex-g-main", ...Object.values(bodies)), list.element);
   into.append(h("div.ex-pane.ex-graphs", toolbar.element, statusLine, empty, body, legend));
   const textView = TextView(text, context, true);
-  const { by, colouring, changes, kept, beside, legend: wantsLegend } = settings;
+  const { by, coloring, changes, kept, beside, legend: wantsLegend } = settings;
   const dispose = ends(
     context.looked.watch(reread), onChange(context.stage, follow), onChange(context.step, stepped),
-    ...[by, colouring, changes, beside].map(each => onChange<unknown>(each, render)),
+    ...[by, coloring, changes, beside].map(each => onChange<unknown>(each, render)),
     ...[settings.shown, kept, wantsLegend].map(each => onChange<unknown>(each, lay)),
     onChange(context.selection.chain, chain => drawing.light(chain)), onChange(context.selection.pinned, pinnedElsewhere),
-    onChange(context.host.dark, () => requestAnimationFrame(() => drawing.recoloured())),
+    onChange(context.host.dark, () => requestAnimationFrame(() => drawing.recolored())),
     toolbar, drawing, table.table, textView, list,
   );
 
@@ -93,7 +93,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     if (tooLarge) return whole;
     return [
       { kind: "svg", name, make: async () => picture(Infinity) },
-      { kind: "png", name, make: async () => rasterised(picture(MOST_PIXELS)) },
+      { kind: "png", name, make: async () => rasterized(picture(MOST_PIXELS)) },
       ...whole,
     ];
   }
@@ -329,7 +329,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   function partOf(view: GraphView): Omit<ScenePart, "x" | "y" | "placement"> {
     const subject = subjectOf(view);
     return {
-      subject, view, paint: paintOf(settings.colouring.value, subject.state(view), subject.kernels),
+      subject, view, paint: paintOf(settings.coloring.value, subject.state(view), subject.kernels),
       changes: settings.changes.value ? subject.changesOf(view) : new Map(), saved: savedBy(subject.compile),
     };
   }

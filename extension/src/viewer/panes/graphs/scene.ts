@@ -3,7 +3,7 @@
 import { type Key, key } from "../../element";
 import { count, phrase, seconds } from "../../format";
 import { entry } from "../../gather";
-import type { Colour, Palette } from "../../palette";
+import type { Color, Palette } from "../../palette";
 import type { SavedData } from "../../record";
 import type { Rectangle } from "./camera";
 import type { Sign, GraphState, StateNode } from "./family";
@@ -35,11 +35,11 @@ export interface DrawnItem extends Rectangle {
   readonly label: ItemLabel;
   /** The node in this state, or in the one before where it is gone. null for groups. */
   readonly node: StateNode | null;
-  readonly colour: string;
+  readonly color: string;
   readonly chip: string;
-  /** The colours in a group, with their shares. */
-  readonly bars: readonly (readonly [colour: string, share: number])[];
-  readonly stripe: Colour;
+  /** The colors in a group, with their shares. */
+  readonly bars: readonly (readonly [color: string, share: number])[];
+  readonly stripe: Color;
   readonly sign: Sign | null;
   /** How many nodes of a group were added, removed and changed. */
   readonly counts: { readonly [sign in Sign]: number } | null;
@@ -132,14 +132,14 @@ function nodeMark(part: ScenePart, shape: Shape, leaf: Leaf, state: GraphState, 
   const { vertex } = leaf;
   const { subject, view, changes, saved } = part;
   const node = state.nodes.get(vertex) ?? subject.state(view.before!).nodes.get(vertex)!;
-  const { colour, label: chip } = part.paint.of(vertex);
+  const { color, label: chip } = part.paint.of(vertex);
   const own = key(subject.compile.id, node.data.id);
   const sign = changes.get(vertex) ?? null;
   const fate = view.kind === "captured" || view.kind === "eager" ? "" : (saved.get(node.data.id)?.fate ?? "");
   const outputs = state.outputs.get(vertex) ?? [];
   const label = nodeLabel(leaf, node.data, subject.modules[vertex]!);
   return {
-    part, item: shape.item, open: false, ...at(part, shape), label, node, colour, chip, bars: [], stripe: palette.of(own), sign, counts: null,
+    part, item: shape.item, open: false, ...at(part, shape), label, node, color, chip, bars: [], stripe: palette.of(own), sign, counts: null,
     fate, outputs, key: own,
     spoken: phrase([
       `${node.data.name}: ${node.data.op === "placeholder" ? "input" : node.data.target}`, node.data.type, sign && SIGNS[sign], fate && FATES[fate],
@@ -160,7 +160,7 @@ function groupMark(part: ScenePart, shape: Shape, group: Group, there: readonly 
   const nodes = there.length;
   const label = { title: groupLabel(group).title, detail: group.kind === "alike" ? groupLabel(group).detail : count(nodes, "node") };
   return {
-    part, item: group, open: shape.open, ...at(part, shape), label, node: null, colour: "", chip, bars, stripe: null, sign: null, counts: changed,
+    part, item: group, open: shape.open, ...at(part, shape), label, node: null, color: "", chip, bars, stripe: null, sign: null, counts: changed,
     fate: "", outputs: [], key: group.home ? key(part.subject.compile.id, group.home.id) : null,
     spoken: phrase([
       `${WHAT_GROUP[group.kind]} ${label.title}`, label.detail, chip, shape.open ? "open" : "closed, Enter opens it", changed && countsText(changed),

@@ -1,4 +1,4 @@
-// Where vertices stand within their layers: each as near to its neighbours' mean as the order and the room between them
+// Where vertices stand within their layers: each as near to its neighbors' mean as the order and the room between them
 // allow. Long edges are kept straight; parameters give way.
 
 import { adjacency, type Segment, type LayerVertex } from "./order";
@@ -15,7 +15,7 @@ const STIFFER = 1.6;
 /** How much less counts what is not on the main way. */
 const ASIDE = 0.25;
 
-/** For each vertex the neighbours on one side: its centre would be at theirs plus `shift`. */
+/** For each vertex the neighbors on one side: its center would be at theirs plus `shift`. */
 interface Adjacency {
   readonly start: Int32Array;
   readonly vertex: Int32Array;
@@ -23,7 +23,7 @@ interface Adjacency {
   readonly weight: Float64Array;
 }
 
-/** The centre of each vertex, none left of 0. */
+/** The center of each vertex, none left of 0. */
 export function spread(vertices: readonly LayerVertex[], segments: readonly Segment[], layers: readonly (readonly number[])[]): number[] {
   const weight = weights(vertices, segments, layers);
   const above = sideOf(vertices, segments, weight, true);
@@ -172,9 +172,9 @@ function joinPieces(
     let free = Infinity;
     for (const members of layers) {
       members.forEach((vertex, n) => {
-        const neighbour = off < 0 ? members[n + 1] : members[n - 1];
-        if (piece[vertex] !== each || neighbour === undefined || piece[neighbour] === each) return;
-        free = Math.min(free, off < 0 ? x[neighbour]! - room(vertex, neighbour) - x[vertex]! : x[vertex]! - room(neighbour, vertex) - x[neighbour]!);
+        const neighbor = off < 0 ? members[n + 1] : members[n - 1];
+        if (piece[vertex] !== each || neighbor === undefined || piece[neighbor] === each) return;
+        free = Math.min(free, off < 0 ? x[neighbor]! - room(vertex, neighbor) - x[vertex]! : x[vertex]! - room(neighbor, vertex) - x[neighbor]!);
       });
     }
     if (free <= 0 || !Number.isFinite(free)) continue;
@@ -197,7 +197,7 @@ function piecesOf(count: number, segments: readonly Segment[]): Int32Array {
   return parent.map((_, n) => find(n));
 }
 
-/** Makes long edges and chains upright that are nearly so, where their neighbours leave room. */
+/** Makes long edges and chains upright that are nearly so, where their neighbors leave room. */
 function straighten(
   vertices: readonly LayerVertex[], segments: readonly Segment[], weight: Float64Array, layers: readonly (readonly number[])[], x: Float64Array,
   room: (left: number, right: number) => number,

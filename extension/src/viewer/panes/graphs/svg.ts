@@ -3,7 +3,7 @@
 import { clipped } from "./look";
 import { svg } from "../../dom";
 import { phrase } from "../../format";
-import { colourClass } from "../../palette";
+import { colorClass } from "../../palette";
 import { countsText, FATES, type Line, type DrawnItem, SIGNS, type Tie } from "./scene";
 
 export const GLYPHS = {
@@ -58,15 +58,15 @@ function nodeElement(mark: DrawnItem, id: string): SVGElement {
   const { width, height, node, label } = mark;
   const input = node?.data.op === "placeholder" || node?.data.op === "get_attr";
   const look = [
-    "ex-g-node", input ? "ex-g-given" : "", mark.sign ? `ex-g-${mark.sign}` : "", mark.outputs.length ? "ex-g-result" : "", colourClass(mark.stripe),
+    "ex-g-node", input ? "ex-g-given" : "", mark.sign ? `ex-g-${mark.sign}` : "", mark.outputs.length ? "ex-g-result" : "", colorClass(mark.stripe),
   ];
   return svg(
     "g", {
       id, class: phrase(look, " "), transform: `translate(${mark.x} ${mark.y})`, role: "img", "aria-label": mark.spoken,
-      style: mark.colour ? `--tint: var(${mark.colour})` : undefined,
+      style: mark.color ? `--tint: var(${mark.color})` : undefined,
     },
     svg("rect.ex-g-body", { width, height, rx: input ? 14 : 5 }),
-    mark.colour ? svg("rect.ex-g-tint", { width, height, rx: input ? 14 : 5 }) : null,
+    mark.color ? svg("rect.ex-g-tint", { width, height, rx: input ? 14 : 5 }) : null,
     mark.stripe === null ? null : svg("path.ex-g-stripe", { d: stripeOf(input, height) }),
     mark.outputs.length ? svg("path.ex-g-outcome", { d: `M6 ${height + 3.5}H${width - 6}` }) : null,
     svg("text.ex-g-title", { x: 12, y: 17 }, label.title),
@@ -77,7 +77,7 @@ function nodeElement(mark: DrawnItem, id: string): SVGElement {
   );
 }
 
-/** The source line's colour along the left edge, within the box's rounding. */
+/** The source line's color along the left edge, within the box's rounding. */
 function stripeOf(input: boolean, height: number): string {
   const inset = input ? 11 : 4;
   return `M2.5 ${inset}V${height - inset}`;
@@ -90,9 +90,9 @@ function groupElement(mark: DrawnItem, id: string): SVGElement {
     ? [svg("rect.ex-g-behind", { x: 8, y: 8, width, height, rx: 6 }), svg("rect.ex-g-behind", { x: 4, y: 4, width, height, rx: 6 })]
     : [];
   let left = 8;
-  const parts = bars.map(([colour, share]) => {
+  const parts = bars.map(([color, share]) => {
     const size = share * (width - 16);
-    const bar = svg("rect.ex-g-bar", { x: left, y: height - 7, width: Math.max(size - 1, 0.5), height: 3, style: `--tint: var(${colour})` });
+    const bar = svg("rect.ex-g-bar", { x: left, y: height - 7, width: Math.max(size - 1, 0.5), height: 3, style: `--tint: var(${color})` });
     left += size;
     return bar;
   });

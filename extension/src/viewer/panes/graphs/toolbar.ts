@@ -1,4 +1,4 @@
-// The choices above the graph: which one, how it is shown, grouped and coloured.
+// The choices above the graph: which one, how it is shown, grouped and colored.
 
 import { choices } from "../../choices";
 import { button, fill, h, on, tool } from "../../dom";
@@ -7,7 +7,7 @@ import { type MenuItem, menuButton } from "../../menu";
 import type { Context } from "../../pane";
 import { ends, type Signal } from "../../signal";
 import type { Grouping } from "./groups";
-import { COLOURINGS, type Colouring } from "./paint";
+import { COLORINGS, type Coloring } from "./paint";
 import type { GraphView } from "./views";
 
 const SHOWN = { drawing: "Drawing", table: "Table", text: "Text" } as const;
@@ -18,7 +18,7 @@ const GROUPINGS: { readonly [by in Grouping]: string } = { module: "Group by mod
 export interface Settings {
   readonly shown: Signal<Toggle>;
   readonly by: Signal<Grouping>;
-  readonly colouring: Signal<Colouring>;
+  readonly coloring: Signal<Coloring>;
   readonly changes: Signal<boolean>;
   readonly kept: Signal<boolean>;
   readonly beside: Signal<boolean>;
@@ -34,7 +34,7 @@ export function settingsOf(context: Pick<Context, "setting">): Settings {
   };
   return {
     shown: one<Toggle>("shown", SHOWN, "drawing"), by: one<Grouping>("by", GROUPINGS, "module"),
-    colouring: one<Colouring>("colouring", COLOURINGS, "operation"),
+    coloring: one<Coloring>("coloring", COLORINGS, "operation"),
     changes: context.setting<boolean>("changes", true), kept: context.setting<boolean>("kept", false),
     beside: context.setting<boolean>("beside", false), legend: context.setting<boolean>("legend", true),
   };
@@ -66,7 +66,7 @@ export function Toolbar(
   on(viewSelect, "change", () => choose(viewSelect.value));
   const next = button("ex-button", "Next change", change, { title: "Go to the next node that the pass changed" });
   const shown = choices("Shown as", Object.entries(SHOWN), settings.shown);
-  const more = menuButton("Groups, colours and marks", "View", () => items(settings, all), "View");
+  const more = menuButton("Groups, colors and marks", "View", () => items(settings, all), "View");
   const element = h("div.ex-bar", h("span.ex-g-stepper", back, viewSelect, turned), shown.element, next, more);
   const dispose = ends(shown.end);
 
@@ -84,7 +84,7 @@ export function Toolbar(
     next.hidden = !changed;
   }
 
-  function items({ shown, by, colouring, changes, kept, beside, legend }: Settings, all: (open: boolean) => void): MenuItem[] {
+  function items({ shown, by, coloring, changes, kept, beside, legend }: Settings, all: (open: boolean) => void): MenuItem[] {
     const one = <T extends string>(labels: { readonly [name in T]: string }, chosen: Signal<T>) =>
       (Object.entries(labels) as [T, string][]).map(([name, label]): MenuItem => ({ label, checked: chosen.value === name, run: () => (chosen.value = name) }));
     const toggle = (label: string, signal: Signal<boolean>): MenuItem => ({ label, checked: signal.value, run: () => (signal.value = !signal.value) });
@@ -92,7 +92,7 @@ export function Toolbar(
     return [
       ...(shown.value === "drawing" ? [
         ...one(GROUPINGS, by), { label: "Open all groups, as far as the picture stays readable", run: () => all(true) }, { label: "Close all groups", run: () => all(false) },
-        ...one(COLOURINGS, colouring), toggle("Legend of colours and marks", legend),
+        ...one(COLORINGS, coloring), toggle("Legend of colors and marks", legend),
       ] : []),
       ...(view?.before ? [toggle("Mark what the pass changed", changes)] : []),
       ...(saved ? [toggle("List what is saved for the backward", kept)] : []),

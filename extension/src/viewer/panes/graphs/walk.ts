@@ -10,7 +10,7 @@ export function next(scene: Scene, from: DrawnItem | null, way: Way, seen: Recta
   const boxes = scene.marks.filter(mark => !mark.open);
   if (!from) return boxes.filter(mark => overlap(mark, seen)).sort((a, b) => a.y - b.y || a.x - b.x)[0] ?? boxes[0] ?? null;
   if (from.open) return way === "down" || way === "right" ? (boxes.find(mark => within(mark, from)) ?? null) : null;
-  const found = way === "up" || way === "down" ? along(scene, from, way) : neighbours(boxes, from, way);
+  const found = way === "up" || way === "down" ? along(scene, from, way) : neighbors(boxes, from, way);
   const [nearest] = found.sort((a, b) => distance(from, a, way) - distance(from, b, way));
   return nearest ?? null;
 }
@@ -24,7 +24,7 @@ function along(scene: Scene, from: DrawnItem, way: "up" | "down"): DrawnItem[] {
   return [...found];
 }
 
-function neighbours(boxes: readonly DrawnItem[], from: DrawnItem, way: "left" | "right"): DrawnItem[] {
+function neighbors(boxes: readonly DrawnItem[], from: DrawnItem, way: "left" | "right"): DrawnItem[] {
   const middle = from.y + from.height / 2;
   const right = way === "right";
   return boxes.filter(mark =>

@@ -63,7 +63,7 @@ function group(seen: InputData, isChanged: (source: string) => boolean, changes:
     const roleText = phrase([seen.role && seen.role !== "argument" ? seen.role : "", seen.same_as ? `the same object as ${seen.same_as}` : ""], ", ");
     fill(element,
       h("legend", h("code", seen.source), roleText ? h("span.ex-count", ` ${roleText}`) : null),
-      h("div.ex-fields", ...labelled("kind", kind), ...fieldsOf(input, send)), back,
+      h("div.ex-fields", ...labeled("kind", kind), ...fieldsOf(input, send)), back,
     );
     mark();
   };
@@ -76,18 +76,18 @@ function fieldsOf(input: InputData, send: (next: InputData) => void): HTMLElemen
   switch (kind) {
     case "tensor": return input.tensor ? tensorFields(input, input.tensor, send) : [];
     case "int": case "float": case "str":
-      return labelled("value", text("Value", kind === "str" ? String(input.constant?.value ?? "") : (input.constant?.text ?? ""), typed => send({ ...input, constant: parseConstant(kind, typed) })));
+      return labeled("value", text("Value", kind === "str" ? String(input.constant?.value ?? "") : (input.constant?.text ?? ""), typed => send({ ...input, constant: parseConstant(kind, typed) })));
     case "bool":
-      return labelled("value", select("Value", ["True", "False"], input.constant?.text ?? "False", value => send({ ...input, constant: parseConstant("bool", value) })));
+      return labeled("value", select("Value", ["True", "False"], input.constant?.text ?? "False", value => send({ ...input, constant: parseConstant("bool", value) })));
     case "list": case "tuple":
-      return labelled("length", text("Length", String(input.length ?? 0), typed => send({ ...input, length: parseSizes(typed)[0] ?? 0 })));
+      return labeled("length", text("Length", String(input.length ?? 0), typed => send({ ...input, length: parseSizes(typed)[0] ?? 0 })));
     case "dict":
-      return labelled("keys", text("Keys", (input.keys ?? []).map(each => String(each.value ?? each.text)).join(", "), typed => {
+      return labeled("keys", text("Keys", (input.keys ?? []).map(each => String(each.value ?? each.text)).join(", "), typed => {
         const keys = typed.split(",").map(each => each.trim()).filter(Boolean);
         send({ ...input, keys: keys.map(each => parseConstant("str", each)), length: keys.length });
       }));
     case "None": return [];
-    case "object": return labelled("class", h("code", input.type || "unknown"));
+    case "object": return labeled("class", h("code", input.type || "unknown"));
   }
 }
 
@@ -105,14 +105,14 @@ function tensorFields(input: InputData, facts: TensorFactsData, send: (next: Inp
   const grad = h("input", { type: "checkbox", checked: facts.requires_grad ?? false, "aria-label": "requires_grad", onchange: () => put({ requires_grad: grad.checked }) });
   const dtypes: readonly string[] = DTYPES.includes(facts.dtype as (typeof DTYPES)[number]) ? DTYPES : [facts.dtype, ...DTYPES];
   return [
-    ...labelled("shape", text("Shape", writtenSizes(facts.sizes), typed => put(resized(facts, parseSizes(typed))))),
-    ...labelled("strides", strides),
-    ...labelled("dtype", select("dtype", dtypes, facts.dtype, dtype => put({ dtype }))),
-    ...labelled("device", text("Device", facts.device, typed => {
+    ...labeled("shape", text("Shape", writtenSizes(facts.sizes), typed => put(resized(facts, parseSizes(typed))))),
+    ...labeled("strides", strides),
+    ...labeled("dtype", select("dtype", dtypes, facts.dtype, dtype => put({ dtype }))),
+    ...labeled("device", text("Device", facts.device, typed => {
       if (!/^[a-z]+(:\d+)?$/.test(typed.trim())) throw new Mistyped("expected a device such as cpu or cuda:0");
       put({ device: typed.trim() });
     })),
-    ...labelled("requires_grad", grad),
+    ...labeled("requires_grad", grad),
   ];
 }
 
@@ -124,22 +124,22 @@ function stateGroup(seen: GlobalStateData, changes: CallChanges): HTMLElement {
   };
   const check = (label: string, is: boolean, of: (is: boolean) => Partial<GlobalStateData>) => {
     const box = h("input", { type: "checkbox", checked: is, "aria-label": label, onchange: () => put(of(box.checked)) });
-    return labelled(label, box);
+    return labeled(label, box);
   };
   return h(
     "fieldset.ex-input", h("legend", "Global state"),
     h(
       "div.ex-fields",
       ...check("grad mode", seen.grad_enabled, grad_enabled => ({ grad_enabled })),
-      ...labelled("autocast", text("Autocast", (seen.autocast ?? []).join(", "), typed => put({ autocast: typed.split(",").map(each => each.trim()).filter(Boolean) }))),
-      ...labelled("default dtype", select("Default dtype", ["float32", "float64", "float16", "bfloat16"], seen.default_dtype ?? "float32", default_dtype => put({ default_dtype }))),
+      ...labeled("autocast", text("Autocast", (seen.autocast ?? []).join(", "), typed => put({ autocast: typed.split(",").map(each => each.trim()).filter(Boolean) }))),
+      ...labeled("default dtype", select("Default dtype", ["float32", "float64", "float16", "bfloat16"], seen.default_dtype ?? "float32", default_dtype => put({ default_dtype }))),
       ...check("deterministic", seen.deterministic ?? false, deterministic => ({ deterministic })),
-      ...labelled("threads", text("Threads", String(seen.threads ?? 1), typed => put({ threads: parseSizes(typed)[0] ?? 1 }))),
+      ...labeled("threads", text("Threads", String(seen.threads ?? 1), typed => put({ threads: parseSizes(typed)[0] ?? 1 }))),
     ),
   );
 }
 
-function labelled(name: string, field: HTMLElement): HTMLElement[] {
+function labeled(name: string, field: HTMLElement): HTMLElement[] {
   return [h("span.ex-count", { "aria-hidden": true }, name), field];
 }
 

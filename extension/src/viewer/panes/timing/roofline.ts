@@ -11,7 +11,7 @@ import { least, most } from "../../gather";
 
 const LEFT = 92;
 const TOP = 18;
-const LABELLED = 14;
+const LABELED = 14;
 
 export interface Point {
   readonly cost: Cost;
@@ -75,7 +75,7 @@ function labels(points: readonly Point[], x: (v: number) => number, y: (v: numbe
   const boxes: [number, number, number, number][] = points.map(({ at }) => [x(at.intensity) - 4, y(at.flopsPerSecond) - 4, x(at.intensity) + 4, y(at.flopsPerSecond) + 4]);
   const found: (PointLabel | null)[] = points.map(() => null);
   const byTime = points.map((_, n) => n).sort((a, b) => (points[b]?.cost.seconds ?? 0) - (points[a]?.cost.seconds ?? 0));
-  for (const n of byTime.slice(0, LABELLED)) {
+  for (const n of byTime.slice(0, LABELED)) {
     const point = points[n] as Point;
     const text = fitted(point.cost.id, 120, 10);
     const wide = textWidth(text, 10);
