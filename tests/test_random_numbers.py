@@ -295,3 +295,24 @@ def test_dropout_draws_what_eager_draws(function: Callable[..., torch.Tensor], p
         y, drawn = made(lambda x: (function(x, p, True), torch.rand(2)))(x)
         found.append([y, drawn, torch.get_rng_state(), *torch.autograd.grad(y.sum(), x)])
     torch.testing.assert_close(found[1], found[0], equal_nan=True)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_dropout_between_the_layers_of_a_recurrent_network(kind: type, packed: bool, bidirectional: bool) -> None:
+    net = kind(2, 3, 3, dropout=0.5, bidirectional=bidirectional, batch_first=not packed, bias=not packed)
+    x = torch.randn(4, 2, 2)
+
+    def fn(x: torch.Tensor) -> Any:
+        given = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([4, 3])) if packed else x
+        out, state = net(given)
+        return out[0] if packed else out, state
+
+    found = []
+    for made in (lambda f: f, explorer.compile):
+        torch.manual_seed(4)
+        leaves = tree_leaves(made(fn)(x))
+        gradients = torch.autograd.grad(sum(each.square().sum() for each in leaves), list(net.parameters()))
+        found.append([*leaves, *gradients, torch.get_rng_state()])
+    torch.testing.assert_close(found[1], found[0])

@@ -15,6 +15,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 import asserting
 import explorer
@@ -282,6 +283,7 @@ def kept_by_containers(x):
     return recent.maxlen, grouped.default_factory is list, dict(grouped), pathlib.Path("a") / "b", os.fspath("c")
 
 
+DECODER = torch.nn.TransformerDecoderLayer(4, 2, 4, 0.0)
 PROGRAMS = {
     "gradients of what is made": given_gradients,
     "what containers keep": kept_by_containers,
@@ -315,6 +317,10 @@ PROGRAMS = {
     "weak reference": weak_callback,
     "profiled": profiled,
     "scripted": lambda x: scripted(x, 2) + 1,
+    "decoder with a mask": lambda x: DECODER(
+        x.new_zeros(3, 1, 4), x.new_ones(2, 1, 4), torch.nn.Transformer.generate_square_subsequent_mask(3)
+    ),
+    "torch's own questions": lambda x: (x, F._none_or_dtype(x), F._get_softmax_dim("softmax", x.dim(), 5)),
     "default dtype": default_dtype,
     "default device": default_device,
     "versions": versions,

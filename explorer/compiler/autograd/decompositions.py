@@ -88,6 +88,39 @@ INEXACT: dict[object, Callable[[Sequence[object]], bool]] = {
 """What a graph may call whose decomposition by torch computes other values than eager, and for which inputs: eager
 resamples an image of bytes with integer weights, and ignores the labels after the first -1."""
 
+
+
+def by_layers(call: Callable[..., Any], *given: Any) -> Any:
+    """A recurrent network layer by layer, with the dropout between them that torch's decomposition leaves out.
+
+    `given` are input, hx, params, has_biases, num_layers, dropout, train, bidirectional and batch_first; of a packed
+    sequence its data and batch sizes come first, and batch_first is not among them."""
+    first = 1 if isinstance(given[3], bool) else 2
+    sizes, (hidden, params, biases, layers, dropout, train, both) = given[1:first], given[first : first + 7]
+    if not train or not dropout or layers == 1:
+        return call(*given)
+    batch_first = given[first + 7 :] == (True,)
+    x = given[0].transpose(0, 1) if batch_first else given[0]
+    last = []
+    for layer in range(layers):
+        place = 0, layer * (1 + both), 1 + both
+        before = hidden.narrow(*place) if isinstance(hidden, Tensor) else [each.narrow(*place) for each in hidden]
+        count = len(params) // layers
+        of_layer = before, params[layer * count : (layer + 1) * count], biases, 1, 0.0, train, both
+        x, *after = call(x, *sizes, *of_layer, *(False for _ in given[first + 7 :]))
+        last.append(after)
+        x = torch.dropout(x, dropout, True) if layer < layers - 1 else x
+    states = (torch.cat(states) for states in zip(*last, strict=True))
+    return x.transpose(0, 1) if batch_first else x, *states
+
+
+EXACTLY: dict[object, Callable[..., Any]] = {
+    call: by_layers
+    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+    for call in (getattr(torch, name), getattr(aten, name), getattr(aten, name).input, getattr(aten, name).data)
+}
+"""What computes what eager does of calls that torch decomposes otherwise, given the call and its arguments."""
+
 DECOMPOSITIONS: RuleTable[torch._ops.OpOverload, Decomposition] = RuleTable("decomposition")
 """Our own. A rule may return NotImplemented to leave the call whole."""
 

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 
 from explorer.compiler.autograd import aliases, reasons
 from explorer.compiler.autograd.aliases import AsCaptured, FinalTensor, overlapping, place
-from explorer.compiler.autograd.decompositions import INEXACT
+from explorer.compiler.autograd.decompositions import EXACTLY, INEXACT
 from explorer.compiler.autograd.grad_functions import ACCUMULATION, Attribution, record
 from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, laid_out_as, places, same_strides
 from explorer.compiler.autograd.tape import JointTape, has_memory, is_plain, not_functional, root
@@ -278,6 +278,8 @@ class JointTracer:
             elif decomposes_inexactly(node):
                 with no_python_dispatcher():  # which would break it up above the tape
                     result = node.target(*args, **kwargs)  # type: ignore[operator]
+            elif (exactly := EXACTLY.get(node.target)) is not None:
+                result = exactly(node.target, *args, **kwargs)
             else:
                 result = node.target(*args, **kwargs)  # type: ignore[operator]
         except Unsupported:

@@ -528,6 +528,12 @@ def _torch_builtins() -> frozenset[int]:
     return frozenset(map(id, (*found, *UNNAMED)))
 
 
+def _may_give_tensors(function: types.FunctionType) -> bool:
+    """Whether what it is declared to return may hold tensors."""
+    declared = str(function.__annotations__.get("return", "Any"))
+    return "Tensor" in declared or "Any" in declared
+
+
 def is_graph_function(function: object) -> bool:
     """Whether a call of it is one node of the graph."""
     if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
@@ -538,6 +544,7 @@ def is_graph_function(function: object) -> bool:
         return (
             (function.__module__ or "") in GRAPH_MODULES
             and function not in NOT_GRAPH
+            and _may_give_tensors(function)
             and function.__code__.co_filename.startswith(TORCH_DIR)
         )
     return False
