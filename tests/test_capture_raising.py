@@ -669,6 +669,7 @@ ExceptionGroup("g", [ValueError(1), KeyError(2)])|e.message, [repr(each) for eac
 BaseExceptionGroup("g", [ValueError(1)])|type(e).__name__, e.exceptions[0].args
 ExceptionGroup("g", [ValueError(1), KeyError(2)])|e.split(ValueError), e.subgroup(KeyError)
 ExceptionGroup("g", [])|e.message
+ExceptionGroup("g", [ExceptionGroup("h", [ValueError(1)])])|e.message, e.exceptions[0].message, repr(e)
 ExceptionGroup("g")|e.message
 RuntimeError()|e.nope
 ValueError("v", k=3)|e.args

@@ -89,8 +89,7 @@ INEXACT: dict[object, Callable[[Sequence[object]], bool]] = {
 resamples an image of bytes with integer weights, and ignores the labels after the first -1."""
 
 
-
-def by_layers(call: Callable[..., Any], *given: Any) -> Any:
+def by_layers(call: Decomposition, *given: Any) -> object:
     """A recurrent network layer by layer, with the dropout between them that torch's decomposition leaves out.
 
     `given` are input, hx, params, has_biases, num_layers, dropout, train, bidirectional and batch_first; of a packed
@@ -114,7 +113,7 @@ def by_layers(call: Callable[..., Any], *given: Any) -> Any:
     return x.transpose(0, 1) if batch_first else x, *states
 
 
-EXACTLY: dict[object, Callable[..., Any]] = {
+EXACTLY: dict[object, Decomposition] = {
     call: by_layers
     for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
     for call in (getattr(torch, name), getattr(aten, name), getattr(aten, name).input, getattr(aten, name).data)
@@ -451,7 +450,7 @@ def at_least_zero(count: Any) -> Any:
 
 
 def of_floats(decomposition: Decomposition) -> Decomposition:
-    def resampled(x: Tensor, *args: object, **kwargs: object) -> Any:
+    def resampled(x: Tensor, *args: object, **kwargs: object) -> object:
         """upsample(x) -> sum of weight * x at the neighbors; eager resamples bytes with integer weights"""
         return decomposition(x, *args, **kwargs) if x.is_floating_point() else NotImplemented
 

@@ -676,7 +676,7 @@ def class_made(t: Tracer, cls: type, args: list[Value]) -> type:
     def stand_in(value: Value) -> Any:
         if isinstance(value, ExceptionValue):
             held: Any = value.cls
-            return held.__new__(held)
+            return held.__new__(held, *map(stand_in, value.args if issubclass(held, BaseExceptionGroup) else ()))
         is_sequence = issubclass(cls, BaseExceptionGroup) and issubclass(value.python_type(), (list, tuple))
         return [stand_in(item) for item in value.unpack(t)] if is_sequence else value.known(t)
 
