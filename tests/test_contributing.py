@@ -30,7 +30,16 @@ def test_the_paths_exist() -> None:
 
 
 def test_the_tests_it_names_exist() -> None:
-    assert not [path for path in re.findall(r"pytest (tests/[\w.]+)", TEXT) if not (ROOT / path).exists()]
+    named = re.findall(r"pytest (tests/[\w.]+)", TEXT)
+    assert named and not [path for path in named if not (ROOT / path).exists()]
+
+
+def test_the_functions_and_classes_it_names_are_written_somewhere() -> None:
+    named = set(re.findall(r"`(?:[\w.]+\.)?(\w+)\(", TEXT)) | set(re.findall(r"`(_?[a-z]+(?:_[a-z]+)+)`", TEXT))
+    named |= set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)+)`", TEXT))
+    files = [*ROOT.glob("explorer/**/*.py"), *ROOT.glob("tests/**/*.py"), *ROOT.glob("extension/src/**/*.ts*")]
+    written = set(re.findall(r"\w+", "\n".join(path.read_text() for path in files)))
+    assert len(named) > 10 and sorted(named - written) == []
 
 
 def test_the_drawing_is_in_step() -> None:

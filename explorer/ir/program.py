@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import sympy
+import torch
 
 from explorer.core.origin import Origins
 from explorer.core.reasons import Why, reason
@@ -50,6 +51,19 @@ class Target:
         if match := re.fullmatch(r"hip:(gfx[0-9a-f]{3,5})", text):
             return cls("hip", match[1])
         raise ValueError(f'no target {text!r}; expected "cpu", "cuda:sm_90" (or another sm_NN) or "hip:gfx942"')
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this machine runs what is compiled for it."""
+        if self.kind == "cpu":
+            return True
+        if not torch.cuda.is_available():
+            return False
+        if self.kind == "hip":
+            name = str(getattr(torch.cuda.get_device_properties(0), "gcnArchName", ""))
+            return torch.version.hip is not None and name.partition(":")[0] == self.arch
+        major, minor = torch.cuda.get_device_capability()
+        return torch.version.hip is None and self.arch == f"{major}{minor}"
 
 
 CPU = Target("cpu")

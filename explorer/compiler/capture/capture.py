@@ -285,9 +285,13 @@ def verify_capture(capture: ir.Capture) -> None:
 
 
 def verify_linked(made: ir.GuardedCode) -> None:
-    """Raise AssertionError unless there is code with its guards' checks, or a reason why there is none."""
+    """Raise AssertionError unless there is code in which nothing is left to fill in, with a check of all its guards,
+    or a reason why there is none."""
     assert (made.code is None) == (made.fallback is not None), f"{made.name}: neither code nor a reason"
     assert (made.code is None) == (made.manager is None), f"{made.name}: code without the checks of its guards"
+    if made.code is not None:
+        left = [each.name for each in made.code.co_consts if isinstance(each, ir.Hole)]
+        assert not left, f"{made.name}: nothing filled {left}"
 
 
 # Where a frame can be split in two, and where it cannot.

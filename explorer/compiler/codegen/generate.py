@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from explorer.compiler.codegen.cpp import CppSources
@@ -54,20 +55,27 @@ def generate(generation: Generation) -> Generated:
     )
 
 
+_NAME = re.compile(r"\w+")
+
+
 def verify_generated(generated: Generated) -> None:
-    """Raise AssertionError unless kernels have ids of their own and origins, their tiles are gone over inside the loops
-    that step from tile to tile, each is called once, by an entry or by the wrapper, and the wrapper names only what
-    there is."""
+    """Raise AssertionError unless kernels have ids of their own, each line has an origin, tiles are gone over inside
+    the loops that step from tile to tile, each kernel is called once, by an entry or by the wrapper, and the wrapper
+    names only what there is."""
     ids = [kernel.id for kernel in generated.kernels]
     assert len(set(ids)) == len(ids), f"{generated.name}: two kernels share an id"
     for kernel in generated.kernels:
         _verify_loops(kernel.id, kernel.loops)
-        assert kernel.origins and any(line.origins for line in kernel.source.lines), f"{kernel.id} comes from nothing"
+        assert kernel.origins, f"{kernel.id} comes from nothing"
     entered = [id for entry in generated.entries for id in entry.kernels]
     inside = set(entered)
     assert len(inside) == len(entered), f"{generated.name}: a kernel is called twice"
     assert inside <= set(ids), f"{generated.name} calls {inside - set(ids)}, which it lacks"
-    wrapper = str(generated.wrapper)
+    kernels = (kernel.source for kernel in generated.kernels)
+    texts = (generated.wrapper, *kernels, *(entry.source for entry in generated.entries))
+    lost = [line.id for text in texts for line in text.lines if not line.origins]
+    assert not lost, f"{generated.name}: {lost} come from nothing"
+    wrapper = set(_NAME.findall(str(generated.wrapper)))
     called = [entry.function for entry in generated.entries]
     called += [kernel.function for kernel in generated.kernels if kernel.id not in inside]
     lacking = [name for name in (*called, *(name for _, name in generated.externs)) if name not in wrapper]

@@ -10,7 +10,7 @@ from explorer.compiler.runtime.reasons import NO_TRITON
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import TOTALS, note
 from explorer.core.stage import Stage
-from explorer.ir.program import BuildFailed, Generated, Program
+from explorer.ir.program import BuildFailed, Generated, Program, Target
 
 NOT_BUILT = "programs run eagerly, since no kernel can be built: %s (see `explorer doctor`; this warning is shown once)"
 
@@ -37,8 +37,8 @@ def build(generated: Generated) -> Program:
 
 def verify_built(program: Program) -> None:
     """Raise AssertionError unless it can be called, or names a machine that this one is not."""
-    runs_here = program.generated.target == "cpu"
-    assert callable(program.call) or not runs_here, f"{program.generated.name} was built and cannot be called"
+    runs_here = Target.parse(program.generated.target).is_here
+    assert callable(program.call) == runs_here, f"{program.generated.name} was built and cannot be called"
     tools = bool(program.steps) or not program.generated.kernels
     assert tools, f"{program.generated.name} has kernels that no tool built"
 

@@ -26,7 +26,7 @@ from triton.runtime.cache import FileCacheManager
 from explorer.compiler.runtime.cache import TRITON, confirm, in_some_folder, intact, put, remove, trim
 from explorer.compiler.runtime.child import Child, Ended
 from explorer.compiler.runtime.reasons import NO_TOOL, TRITON_FAILED
-from explorer.compiler.runtime.triton_call import ALIGNMENT, assembler, load, marked, present, profiler
+from explorer.compiler.runtime.triton_call import ALIGNMENT, assembler, load, marked, profiler
 from explorer.compiler.runtime.triton_texts import ThreadBlock, facts, of_amdgcn, of_ptxas, steady_locations, texts
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.program import BuildStep, Generated, Lowered, Program, Target, TritonKernel
@@ -71,7 +71,7 @@ def build_triton(generated: Generated) -> Program:
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # the tools that are waited for are processes of their own
             return dict(zip(built, pool.map(Built.lowered, built.values()), strict=True))
 
-    if not present(target):
+    if not target.is_here:
         return Program(generated, None, steps, lowered)
 
     def compile_unaligned() -> dict[str, Any]:

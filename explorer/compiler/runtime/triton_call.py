@@ -15,7 +15,7 @@ from triton.backends.nvidia.compiler import get_ptxas
 
 from explorer.compiler.runtime.stepwise import execute, release_pools
 from explorer.compiler.runtime.timing import occupy_gpu
-from explorer.ir.program import Around, Generated, Target
+from explorer.ir.program import Around, Generated
 
 
 def assembler(arch: int) -> str:
@@ -71,17 +71,6 @@ Kernels = Mapping[str, Any]
 
 ALIGNMENT = 16
 """Bytes: what kernels expect pointers to be multiples of, and the widest load."""
-
-
-def present(target: Target) -> bool:
-    """Whether a GPU of this target is on this machine."""
-    if not torch.cuda.is_available():
-        return False
-    if target.kind == "hip":
-        name = str(getattr(torch.cuda.get_device_properties(0), "gcnArchName", ""))
-        return torch.version.hip is not None and name.partition(":")[0] == target.arch
-    major, minor = torch.cuda.get_device_capability()
-    return torch.version.hip is None and target.arch == f"{major}{minor}"
 
 
 def load(
