@@ -14,7 +14,7 @@ from torch import Tensor, fx, nn
 import explorer
 from benchmarks.report import Aim, Report, Selection
 from explorer.compiler.runtime.timing import METHOD, interleave
-from explorer.show.view.text import duration
+from explorer.core.text import duration
 
 REPEATS = 3
 DEPTHS = (25, 50, 100)

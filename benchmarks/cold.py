@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from benchmarks.report import Aim, Report, Selection
-from explorer.show.view.text import duration
+from explorer.core.text import duration
 
 ROOT = Path(__file__).parent.parent
 REPEATS = 3

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from benchmarks.report import Aim, Report, Selection
 from explorer.api import explore
-from explorer.show.view.text import duration
+from explorer.core.text import duration
 
 REPEATS = 5
 

@@ -12,8 +12,8 @@ from benchmarks.report import Aim, Report, Selection, percent
 from explorer.api import configure
 from explorer.core.origin import synthetic_reason
 from explorer.ir.record import CompileData, LineData
+from explorer.records.data.provenance import is_source_line, provenance
 from explorer.records.exploration import Asked, explored
-from explorer.show.view.provenance import is_source_line, provenance
 
 SHARE = 0.15
 

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 from benchmarks.report import Aim, Report, Selection
+from explorer.core.text import amount, duration
 from explorer.records.session import Record
 from explorer.show.demo import CNN, GPT2, cases, explore_case
-from explorer.show.view.text import amount, duration
 
 REPEATS = 5
 

@@ -19,10 +19,10 @@ from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
 from explorer.compiler.runtime.timing import interleave
 from explorer.core.recorder import Recorder, recording
+from explorer.core.text import duration
 from explorer.ir.program import BuildOptions
 from explorer.records.check.trial import Contestant, Trial
 from explorer.show.demo import CNN, GPT2, cases
-from explorer.show.view.text import duration
 
 REPEATS = 7
 

@@ -12,8 +12,8 @@ from explorer.api import configure
 from explorer.compiler.capture import optimize
 from explorer.compiler.pipeline import compile_frame
 from explorer.compiler.runtime.timing import METHOD, interleave
+from explorer.core.text import duration
 from explorer.records.check.accuracy import compare
-from explorer.show.view.text import duration
 
 
 def run(selection: Selection) -> Report:

@@ -17,10 +17,10 @@ from benchmarks.programs import ZOO, models, of_program
 from benchmarks.provenance import unsourced
 from benchmarks.report import Aim, Report, Selection, percent
 from explorer.core.reasons import CATALOGUE
+from explorer.core.text import duration
 from explorer.ir.record import CompileData
 from explorer.records.check.trial import Trial
 from explorer.records.stock.run import stock_run
-from explorer.show.view.text import duration
 from stock_compiling import nothing_built
 
 COLD = ("function", "hf_gpt2 training", "hf_bert training", "hf_vit inference", "small_cnn training")

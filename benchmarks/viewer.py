@@ -14,11 +14,11 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.report import Aim, Report, Selection
+from explorer.core.text import amount
 from explorer.ir.record import VERSION, CompileData, CoverageData, GraphData, NodeData, RecordData, StageData
 from explorer.records.environment import describe
 from explorer.show.demo import CNN, GPT2, cases, explore_case
 from explorer.show.view import report
-from explorer.show.view.text import amount
 
 CHECKOUT = Path(__file__).parent.parent
 NODES = 10_000

@@ -10,7 +10,7 @@ from statistics import median
 
 from benchmarks.cold import in_new_process
 from benchmarks.report import Aim, Report, Selection
-from explorer.show.view.text import duration
+from explorer.core.text import duration
 
 COLD, WARM = 2, 5
 """New processes of each kind, without compiled graphs in the caches and with full ones."""

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 import explorer
 from explorer.ir import record as data
 from explorer.ir.record import AccuracyData, BreakData, CompileData, DivergenceData, PartData, SpanData, WhyData
+from explorer.records.check.speed import speed
 from explorer.records.session import Record
 from explorer.show.view import glance, html, text
-from explorer.show.view.amounts import speed
 from records import empty, sample
 
 

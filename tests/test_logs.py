@@ -22,6 +22,7 @@ from click.testing import CliRunner
 
 from explorer import Ranks
 from explorer.ir.record import LineData, RecordData, TextData
+from explorer.records.data.provenance import provenance
 from explorer.records.data.ranks import RANKS_MIME, RanksData
 from explorer.records.logs.log_entries import Damage, LogEntry, entries
 from explorer.records.logs.printed import INFIX, graph, guards
@@ -30,7 +31,6 @@ from explorer.records.logs.read import LogError, read
 from explorer.records.logs.trace import graph_break, stock_id
 from explorer.records.session import Record
 from explorer.show.cli import main
-from explorer.show.view.provenance import provenance
 from explorer.show.view.ranks import MOST_RANKS
 from explorer.show.view.size_limit import MOST_ON_DISK
 from records import in_output

@@ -19,10 +19,10 @@ from explorer.compiler.runtime.cpp_build import SILENT, UNTOLD, remarks
 from explorer.compiler.runtime.triton_texts import ThreadBlock, Used, facts, of_amdgcn, of_ptxas
 from explorer.core.text import Line, Text
 from explorer.ir.record import KernelData, LineData, TextData
-from explorer.records import throughput
+from explorer.records.data.instructions import intel, meaning, mnemonic
 from explorer.records.session import Record
 from explorer.records.stock.assembly import SCALAR, labeled, loops, of_triton
-from explorer.show.view.instructions import intel, meaning, mnemonic
+from explorer.show import throughput
 
 X86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x86-64's assembly")
 

@@ -11,7 +11,7 @@ import explorer
 from benchmarks.provenance import generated_lines, unsourced
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.program import BuildOptions
-from explorer.show.view.provenance import provenance
+from explorer.records.data.provenance import provenance
 from programs import NAMED
 
 SOURCES = {

@@ -15,9 +15,8 @@ import explorer
 from benchmarks.provenance import unsourced
 from explorer.ir import record as data
 from explorer.records import session, to_record
-from explorer.records.data import methods, operators, ranks
+from explorer.records.data import methods, operators, provenance, ranks
 from explorer.records.session import Record, RecordError, decode, unpacked
-from explorer.show.view import provenance
 from records import empty, sample
 
 ENCODED = msgspec.json.encode(sample())

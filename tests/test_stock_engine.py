@@ -16,11 +16,11 @@ from benchmarks.provenance import unsourced
 from explorer import Record
 from explorer.ir.record import CompileData, HalfData, StageData
 from explorer.records.check.trial import Trial
+from explorer.records.data.provenance import Provenance, provenance
 from explorer.records.exploration import STANCE
 from explorer.records.stock.frames import GENERATES
 from explorer.records.stock.run import stock_run
 from explorer.show.view import html
-from explorer.show.view.provenance import Provenance, provenance
 from stock_compiling import generated, inference, nothing_built
 
 SCALE = 3.0

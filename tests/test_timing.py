@@ -17,7 +17,7 @@ import explorer
 from explorer.compiler.runtime import timing
 from explorer.compiler.runtime.timing import Peaks, peaks
 from explorer.records.check.profile import peak_bytes
-from explorer.show.view.amounts import speed
+from explorer.records.check.speed import speed
 from stock_compiling import inference
 
 

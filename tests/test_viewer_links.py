@@ -1,4 +1,4 @@
-"""The viewer, in TypeScript, follows links as `explorer/show/view/provenance.py` does."""
+"""The viewer, in TypeScript, follows links as `explorer/records/data/provenance.py` does."""
 
 import json
 import shutil

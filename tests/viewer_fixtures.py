@@ -13,7 +13,7 @@ import msgspec
 
 import records
 from explorer.ir.record import RecordData
-from explorer.show.view.provenance import is_source_line, provenance
+from explorer.records.data.provenance import is_source_line, provenance
 
 FIXTURES = Path(__file__).parent.parent / "extension" / "test" / "fixtures"
 

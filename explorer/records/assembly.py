@@ -16,9 +16,9 @@ from explorer.ir import record as data
 from explorer.ir.program import TARGET_ABSENT
 from explorer.records import diagnosis, to_record
 from explorer.records.data.calls import OutsideGraphs
+from explorer.records.data.instructions import mnemonics
+from explorer.records.data.provenance import stretches, used_lines
 from explorer.records.environment import describe
-from explorer.show.view.instructions import mnemonics
-from explorer.show.view.provenance import stretches, used_lines
 
 
 def compiles_of(recorder: Recorder, seconds: Mapping[str, to_record.Seconds]) -> tuple[data.CompileData, ...]:

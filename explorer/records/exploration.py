@@ -25,7 +25,7 @@ from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
 from explorer.compiler.runtime.timing import GRAPHS_METHOD, METHOD, NO_PEAKS, interleave, peaks
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
-from explorer.core.text import count
+from explorer.core.text import count, duration
 from explorer.ir import record as data
 from explorer.ir.capture import Capture, GuardedCode, InputFrame
 from explorer.ir.joint import Partitioned
@@ -53,6 +53,7 @@ from explorer.records.check.profile import (
     profile,
     recomputed,
 )
+from explorer.records.check.speed import speed
 from explorer.records.check.trial import Contestant, Trial
 from explorer.records.data.calls import OutsideGraphs
 from explorer.records.session import Bisect, Record
@@ -71,8 +72,6 @@ from explorer.records.stock.profile import one_call as call_of_stock
 from explorer.records.stock.profile import profile as profile_stock
 from explorer.records.stock.rewrite import suggested
 from explorer.records.stock.run import StockRun, captured_by_stock, stock_run, unwrapped
-from explorer.show.view.amounts import speed
-from explorer.show.view.text import duration
 
 SECONDS_OF_TIMING = 1.0
 """For each contestant."""

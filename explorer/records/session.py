@@ -19,10 +19,11 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from explorer.core.files import regular, visible, writable
-from explorer.core.text import count
+from explorer.core.text import count, duration
 from explorer.ir import record as data
 from explorer.ir.edit import EditedSource
 from explorer.records.data.methods import MethodsData
+from explorer.records.data.provenance import file_names, operation_names
 from explorer.records.data.ranks import RanksData
 from explorer.show.view import (
     answers,
@@ -34,14 +35,12 @@ from explorer.show.view import (
     history,
     html,
     inductor,
-    instructions,
     memory,
     report,
     text,
     trace,
 )
 from explorer.show.view.glance import with_glance
-from explorer.show.view.provenance import file_names, operation_names
 from explorer.show.view.size_limit import INDENTED, MOST_ON_DISK, all_within, lines_on_disk, on_disk, within_size_limit
 from explorer.show.view.steps import Steps, of_record
 from explorer.show.view.walk import Rewrites, Tries, Values, rewrites_of, tries_of, values_of
@@ -167,7 +166,7 @@ class Record(Viewable[data.RecordData]):
     def stages(self) -> Listing[data.StageData]:
         """Every stage of every compile, in the order in which they ran."""
         found = [stage for compile in self.data.compiles for stage in compile.stages]
-        rows = [(s.id, s.name, s.half, text.duration(s.seconds)) for s in found]
+        rows = [(s.id, s.name, s.half, duration(s.seconds)) for s in found]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
         return Listing(found, ("  ".join(row).rstrip() for row in padded))
@@ -337,12 +336,12 @@ class Record(Viewable[data.RecordData]):
         found = self._kernel(kernel, compile)
         if "asm" not in found.lowered:
             raise ValueError(f"the record has no assembly of {found.id}; it has {', '.join(found.lowered) or 'none'}")
-        return "\n".join(instructions.assembly(found, self.data.mnemonics, syntax=syntax, explain=explain))
+        return "\n".join(text.assembly(found, self.data.mnemonics, syntax=syntax, explain=explain))
 
     def throughput(self, kernel: str = "", compile: str = "") -> str:
         """The cycles that one iteration of each innermost loop of a kernel takes, predicted by llvm-mca; a line that
         says so if that is not installed. Raises ValueError for a kernel that is not in the record."""
-        throughput = import_module("explorer.records.throughput")  # it imports torch
+        throughput = import_module("explorer.show.throughput")  # it imports torch
         return "\n".join(throughput.lines(self._kernel(kernel, compile)))
 
     def _kernel(self, id: str, compile: str) -> data.KernelData:

@@ -15,9 +15,9 @@ from explorer.core.recorder import Recorder, recording
 from explorer.ir.record import CompileData, LineData, TextData
 from explorer.records import to_record
 from explorer.records.data.methods import ViewData
+from explorer.records.data.provenance import provenance
 from explorer.records.methods.method import Example, Method, Runnable, graph_lines, is_program
 from explorer.records.stock.backend import named
-from explorer.show.view.provenance import provenance
 
 NOT_SAVED = "cannot be saved; each process compiles again, with the kernels cached on disk"
 

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from explorer.core.files import visible
+from explorer.core.text import duration
 from explorer.show.view.html import COLUMNS, IndexRow, cells
-from explorer.show.view.text import duration
 
 WORTH_SAYING = 2.0
 """Seconds from which on it is said how long something took."""

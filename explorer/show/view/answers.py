@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePath
 
-from explorer.core.text import count
+from explorer.core.text import count, duration
 from explorer.ir.record import AnswerData, CompileData, OperatorCheckData, RecordData
 from explorer.records.data import dynamo
 from explorer.show.view import caches, compile_time, distributed, inductor, memory, trace
-from explorer.show.view.amounts import duration
 from explorer.show.view.diagnosis import calls
 
 

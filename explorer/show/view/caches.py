@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
+from explorer.core.text import duration
 from explorer.ir.record import CacheKeyData, CompileData, RecordData
-from explorer.show.view.amounts import duration
 
 SHOWN = 8
 """Parts of a key that are named."""

@@ -6,9 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from explorer.core.text import count
+from explorer.core.text import count, duration
 from explorer.ir.record import CompileData, RecordData
-from explorer.show.view.amounts import duration
 from explorer.show.view.caches import whole_keys
 
 SHOWN = 20

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from explorer.core.text import count
+from explorer.core.text import count, duration
 from explorer.ir.record import CompileData, NodeData
-from explorer.show.view.amounts import duration
 
 SHOWN = 8
 """Functions that are named."""

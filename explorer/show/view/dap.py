@@ -13,7 +13,7 @@ from typing import Any
 
 from explorer.core.text import count
 from explorer.ir.record import RecordData, ValueData
-from explorer.show.view.provenance import file_names
+from explorer.records.data.provenance import file_names
 from explorer.show.view.queries import WAYS
 from explorer.show.view.steps import Step, Steps, of_record
 from explorer.show.view.walk import Walk

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from explorer.core.recorder import GRAPH
-from explorer.core.text import count
+from explorer.core.text import count, duration
 from explorer.ir import record as data
 from explorer.records.data import dynamo
 from explorer.records.data.calls import ALL_TIMED
-from explorer.show.view.amounts import duration
 
 Names = Mapping[str, str]
 """What files are called, as `view.source.file_names` gives them."""

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from explorer.core.text import count
+from explorer.core.text import amount, count, duration
 from explorer.ir.record import CompileData, GraphData, HalfData, NodeData, RecordData
 from explorer.records.data.dynamo import collective
-from explorer.show.view.amounts import amount, duration
-from explorer.show.view.provenance import file_names
+from explorer.records.data.provenance import file_names
 
 NUMBER = re.compile("[0-9]{1,15}")
 SHOWN = 6

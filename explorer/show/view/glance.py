@@ -10,7 +10,7 @@ from itertools import takewhile
 
 import msgspec
 
-from explorer.core.text import count, headline
+from explorer.core.text import amount, count, duration, headline
 from explorer.ir import record as data
 from explorer.ir.record import (
     AccuracyData,
@@ -26,11 +26,10 @@ from explorer.ir.record import (
     TimingData,
     WhyData,
 )
-from explorer.show.view.amounts import amount, duration
+from explorer.records.data.provenance import file_names
 from explorer.show.view.answers import answers
 from explorer.show.view.diagnosis import break_places, frames_of_graphs, settled
 from explorer.show.view.history import history
-from explorer.show.view.provenance import file_names
 
 FIRST = ("wrong", "attention")
 """States that come before the others."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-from explorer.core.text import count
+from explorer.core.text import count, duration
 from explorer.ir.record import RecordData, SamplesData
 from explorer.show.view import text
 from explorer.show.view.size_limit import lines_on_disk, on_disk
@@ -54,11 +54,11 @@ def cells(entry: IndexRow) -> tuple[str, ...]:
 def _compile(of: SamplesData | None) -> str:
     if of is None or of.compile_seconds is None:
         return ""
-    return text.duration(of.compile_seconds) + (f" ({of.note})" if of.note else "")
+    return duration(of.compile_seconds) + (f" ({of.note})" if of.note else "")
 
 
 def _median(of: SamplesData | None) -> str:
-    return "" if of is None else f"{text.duration(of.median)}{text.quartiles(of)}"
+    return "" if of is None else f"{duration(of.median)}{text.quartiles(of)}"
 
 
 MOST = 40_000

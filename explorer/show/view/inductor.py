@@ -6,10 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from explorer.core.text import count
+from explorer.core.text import count, duration
 from explorer.ir.record import CompileData, RecordData
-from explorer.show.view.amounts import duration
-from explorer.show.view.provenance import file_names, provenance
+from explorer.records.data.provenance import file_names, provenance
 
 MOST_HINTS = 50
 """How many hints of one compile are printed."""

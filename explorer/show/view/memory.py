@@ -7,10 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from explorer.core.text import count
+from explorer.core.text import amount, count, duration
 from explorer.ir.record import BufferData, CompileData, HalfData, RecordData, SavedData
-from explorer.show.view.amounts import amount, duration
-from explorer.show.view.provenance import file_names, operator_name
+from explorer.records.data.provenance import file_names, operator_name
 
 SHOWN = 8
 """Buffers, and lines of the program, that are named."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from explorer.core.text import count
+from explorer.core.text import count, duration
 from explorer.records.data.methods import (
     MethodData,
     MethodsData,
@@ -13,7 +13,6 @@ from explorer.records.data.methods import (
     VerdictData,
     ViewData,
 )
-from explorer.show.view.text import duration
 
 SIGNS = {"right": "✓", "wrong": "✗", "refused": "–", "not run": "·"}
 LEGEND = f"{SIGNS['right']} as eager; {SIGNS['wrong']} another result, without an error; {SIGNS['refused']} an error."

@@ -5,11 +5,10 @@ from __future__ import annotations
 from html import escape
 from itertools import zip_longest
 
-from explorer.core.text import count
+from explorer.core.text import count, duration
+from explorer.records.data.provenance import stretches
 from explorer.records.data.ranks import RankCompileData, RankData, RanksData
 from explorer.show.view.distributed import collectives
-from explorer.show.view.provenance import stretches
-from explorer.show.view.text import duration
 
 NO_COMPILE = "–"
 MOST_RANKS, MOST_COMPILES = 32, 200

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from explorer.core.text import count
 from explorer.ir import record as data
-from explorer.show.view.provenance import file_names
+from explorer.records.data.provenance import file_names
 from explorer.show.view.queries import Queried
 
 NUMBERS = ("step", "line", "depth", "nodes", "attempt")

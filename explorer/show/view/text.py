@@ -6,15 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import quantiles
 
 from explorer.core.recorder import PROCESS
-from explorer.core.text import count, headline
+from explorer.core.text import amount, count, duration, headline
 from explorer.ir import record as data
 from explorer.records.data import dynamo
+from explorer.records.data.instructions import intel, mnemonic
+from explorer.records.data.provenance import file_names, node_names, operator_name
 from explorer.show.view import answers, diagnosis, difference, distributed, glance, history, inductor
-from explorer.show.view.amounts import amount, duration
-from explorer.show.view.provenance import file_names, node_names, operator_name
-
-__all__ = ["amount", "compile_line", "duration", "full", "half_lines", "loops"]
-__all__ += ["reports", "stage_diff", "summary", "timing"]
 
 
 def summary(record: data.RecordData) -> str:
@@ -226,3 +223,18 @@ def stage_diff(before: data.StageData | None, after: data.StageData | None) -> l
     new = after.text().splitlines() if after else []
     names = before.id if before else "(absent)", after.id if after else "(absent)"
     return list(difference.unified(old, new, names, 3))
+
+
+HELP = 44
+"""Column from which on the help stands."""
+
+
+def assembly(
+    kernel: data.KernelData, known: dict[str, data.MnemonicData], *, syntax: str, explain: bool
+) -> Iterator[str]:
+    """The lines of a kernel's assembly; each, if asked for, with what its instruction does."""
+    for line in kernel.lowered["asm"].lines:
+        shown = intel(line.text) if syntax == "intel" else line.text
+        name = mnemonic(line.text)
+        said = known[name].means if explain and name in known else ""
+        yield f"{shown:<{HELP}}  ; {said}" if said else shown

@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from explorer.core.text import count
+from explorer.core.text import count, duration
 from explorer.ir.record import CallData, CompileData, HalfData, NodeData, RecordData
-from explorer.show.view.amounts import duration
-from explorer.show.view.provenance import file_names
+from explorer.records.data.provenance import file_names
 
 COMPILE, CALL = 1, 2
 """The two groups of rows."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from explorer.core.text import count
+from explorer.core.text import amount, count
 from explorer.ir.record import CompileData, FusionData, HalfData, RecordData, RewriteData, WrittenData
-from explorer.show.view.amounts import amount
-from explorer.show.view.provenance import node_names, operation_names
+from explorer.records.data.provenance import node_names, operation_names
 from explorer.show.view.queries import Entries, Queried
 
 

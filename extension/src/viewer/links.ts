@@ -1,5 +1,5 @@
 // The chain of causes in a record: source line -> instruction -> FX node -> ATen node -> buffer -> generated line.
-// The same edges as explorer/show/view/provenance.py; a test compares the two.
+// The same edges as explorer/records/data/provenance.py; a test compares the two.
 
 import { isSourceLine, type Key, key, parts, syntheticReason } from "./element";
 import { entry } from "./gather";

@@ -1,4 +1,4 @@
-// AT&T's assembly for x86-64 in Intel's syntax, as explorer/show/view/instructions.py writes it.
+// AT&T's assembly for x86-64 in Intel's syntax, as explorer/records/data/instructions.py writes it.
 
 import { own } from "../../gather";
 import type { MnemonicData } from "../../record";

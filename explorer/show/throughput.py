@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from explorer.compiler.runtime.child import Child
 from explorer.core.text import count
 from explorer.ir.record import KernelData, LineData
-from explorer.show.view.instructions import mnemonic
+from explorer.records.data.instructions import mnemonic
 
 TOOL = "llvm-mca"
 BOTTLENECKS = "-bottleneck-analysis"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from explorer.ir.record import KernelData, LineData, MnemonicData
+from explorer.ir.record import LineData, MnemonicData
 
 CONDITIONS = {
     "e": "equal", "ne": "not equal", "a": "above (unsigned)", "ae": "above or equal (unsigned)",
@@ -293,16 +293,3 @@ def _known(names: Iterable[str]) -> Iterator[tuple[str, MnemonicData]]:
         written, said = intel_name(name), meaning(name)
         if said or written != name:
             yield name, MnemonicData(said, "" if written == name else written)
-
-
-HELP = 44
-"""Column from which on the help stands."""
-
-
-def assembly(kernel: KernelData, known: dict[str, MnemonicData], *, syntax: str, explain: bool) -> Iterator[str]:
-    """The lines of a kernel's assembly; each, if asked for, with what its instruction does."""
-    for line in kernel.lowered["asm"].lines:
-        shown = intel(line.text) if syntax == "intel" else line.text
-        name = mnemonic(line.text)
-        said = known[name].means if explain and name in known else ""
-        yield f"{shown:<{HELP}}  ; {said}" if said else shown
