@@ -153,6 +153,12 @@ PARTS = (
     Part("a context variable", "var = contextvars.ContextVar('v', default=0)", "var.set(var.get() + 1)", "var.get()"),
     Part("what a context variable holds", "holding = contextvars.ContextVar('h'); inside = [0]; holding.set(inside)",
          "holding.get().append(1)", "inside"),
+    Part("a number and a text of classes of one's own", """
+        class Level(int): pass
+        class Name(str): pass
+        level, called_so = Level(3), Name("a")
+        level.uses, called_so.seen = 0, []
+        """, "level.uses += 1; called_so.seen.append(level)", "level.uses, called_so.seen"),
     Part("a cell", "box = types.CellType(0); lists = types.CellType([])",
          "box.cell_contents += 1; lists.cell_contents.append(1)", "box.cell_contents, lists.cell_contents"),
     Part("an array of objects", "objects = np.empty(2, object); objects[:] = [[], 0]",

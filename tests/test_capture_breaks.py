@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import sys
 import traceback
@@ -574,6 +575,29 @@ def test_recompile_limit() -> None:
         ("f0", "L['name'] == ''", "is 'nn', expected ''"),
         ("f0.1", "L['name'] == 'n'", "is 'nn', expected 'n'"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("[1]", "v.append(v)"),
+        ("{}", "v['v'] = v"),
+        ("collections.OrderedDict()", "v['v'] = v"),
+        ("collections.deque()", "v.append((v, 1))"),
+        ("collections.defaultdict(list)", "v['a'].append(v)"),
+        ("types.SimpleNamespace()", "v.me = [v]; v.me.append(v.me)"),
+        ("[1]", "v.append(lambda: v)"),
+    ],
+)
+def test_what_a_call_makes_may_hold_itself(first: str, then: str) -> None:
+    space: dict[str, Any] = {"collections": collections, "types": types}
+    exec(f"def body(x):\n v = {first}\n {then}\n return x + 1, v", space)
+    recorder = Recorder()
+    with recording(recorder):
+        found, held = explorer.compile(space["body"])(torch.ones(2))
+    assert found.tolist() == [2, 2] and type(held) is type(space["body"](torch.ones(2))[1])
+    assert repr(held).count("...") == repr(space["body"](torch.ones(2))[1]).count("...")
+    assert not [event for run in recorder.compiles for event in run.events if isinstance(event, CompilerBug)]
 
 
 def test_compiler_bug_runs_eagerly() -> None:

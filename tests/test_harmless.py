@@ -38,12 +38,14 @@ import explorer
 from effects import BY_NAME, PARTS, Made, Runs, made, script
 from explorer.core.libraries import ASKING, ASKS, EFFECT_OF
 from explorer.records.check import accuracy, captured
+from explorer.records.check.calls import InPlace, RepeatedCalls
 from explorer.records.check.eagerly import OWN_COMPILED, Eagerly
 from explorer.records.check.isolate import NotIsolated, reached
 from explorer.records.check.names import tensors_reached
-from explorer.records.check.process import heard, noted, put_back
+from explorer.records.check.process import heard, hushed, noted, put_back
 from explorer.records.check.profile import peak_bytes
 from explorer.records.check.snapshot import Snapshot
+from explorer.records.to_record.graphs import shown
 
 ENGINES: tuple[dict[str, Any], ...] = (
     {},
@@ -257,6 +259,134 @@ def test_a_script_that_is_run_and_watched_does_what_it_does_by_itself(compiler: 
     assert (code, len(warned)) == (7, 2) and len(plain) > 2 * len(PARTS)
     assert watched_too == (code, plain, warned)
     assert (tmp_path / "effects_script.explore.json.gz").exists()
+
+
+@pytest.mark.parametrize("stays", (True, False))
+@pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
+def test_what_is_printed_through_a_stream_of_the_programs_own_is_printed_once(
+    engine: dict[str, Any], stays: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Tee:
+        def __init__(self, stream: Any) -> None:
+            self.stream, self.flush = stream, stream.flush
+
+        def write(self, text: str) -> int:
+            return int(self.stream.write(text))
+
+    before = sys.stdout
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        old, sys.stdout = sys.stdout, Tee(sys.stdout)
+        print("a line")
+        if not stays:
+            sys.stdout = old
+        return x + 1
+
+    try:
+        record = explorer.explore(body, time=SECONDS, **engine)(torch.ones(2))
+        assert isinstance(sys.stdout, Tee) is stays
+        print("later")
+    finally:
+        sys.stdout = before
+    assert capsys.readouterr() == ("a line\nlater\n", "")
+    assert record.timing is not None and record.timing.accuracy and not record.timing.accuracy.first_mismatch
+
+
+def test_a_stream_that_somebody_keeps_hides_nothing_later(capsys: pytest.CaptureFixture[str]) -> None:
+    with hushed():
+        kept = logging.StreamHandler().stream
+        kept.write("hidden")
+    kept.write("shown")
+    assert capsys.readouterr().err == "shown"
+
+
+def test_each_timed_call_starts_from_all_that_the_first_left() -> None:
+    """One that started from some of it wrote past the end of memory that was not as large any more."""
+    resized, once = torch.zeros(4), {}
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        once.setdefault("made", torch.ones(1))
+        return x + resized.resize_(8).fill_(1)
+
+    x = torch.ones(8)
+    trial = InPlace(body, (x,), {}, calls=RepeatedCalls(body, (x,), {}, most=9))
+    trial.call()
+    for _ in range(3):
+        with trial.timed():
+            assert not once and resized.shape == (4,)
+            for _ in range(3):
+                trial.reset()
+                assert list(once) == ["made"] and resized.untyped_storage().nbytes() == 8 * 4
+                trial.contestant().call()
+
+
+class RunsOnce(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("runs", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.runs.add_(1)
+        if self.runs > 1:
+            raise ValueError("it has ended")
+        return x * 2
+
+
+def writes_what_its_backward_needs() -> Callable[[torch.Tensor], torch.Tensor]:
+    m, calls = nn.BatchNorm1d(3), []
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        y = m(x)
+        with torch.no_grad():
+            m.weight.mul_(2)
+        return y
+
+    return body
+
+
+def changes_its_dtype_for_a_while() -> Callable[[torch.Tensor], torch.Tensor]:
+    m, calls = nn.Linear(3, 3), []
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        m.double()
+        y = m(x.double())
+        m.float()
+        return y
+
+    return body
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (RunsOnce, "Not timed: called again for timing, the function raised ValueError: it has ended"),
+        (writes_what_its_backward_needs, "Not timed: called again for timing, a graph raised RuntimeError: one of the"),
+        (changes_its_dtype_for_a_while, ""),
+    ],
+)
+def test_what_raises_when_it_is_called_again_for_timing_is_not_timed(
+    made: Callable[[], Any], said: str, engine: dict[str, Any]
+) -> None:
+    record = explorer.explore(made(), time=SECONDS, **engine)(torch.randn(4, 3))
+    assert record.timing is not None and record.timing.accuracy and not record.timing.accuracy.first_mismatch
+    assert bool(record.timing.contestants) is not bool(said)
+    assert any(note.startswith(said) for note in record.data.notes)
+
+
+def test_what_a_program_holds_besides_is_not_written_into_a_record() -> None:
+    """A frame's continuation has the globals among its constants, and these had the watch that the record is of."""
+    loop: list[Any] = []
+    loop.append(loop)
+    space: dict[str, Any] = {"loop": loop, "nested": {"in": loop}, **{f"name{n}": n for n in range(99)}}
+    exec("def body(x):\n def inner(): return inner, y\n y = x + 1\n return y, inner", space)
+    with explorer.watch() as space["log"]:
+        explorer.compile(space["body"])(torch.ones(2))
+    record = space["log"].record
+    assert len(record.data.compiles) == 1 and "name98" not in record.text()
+    assert shown({"log": space["log"], "loop": loop, "record": record}).startswith("log: Watch, loop: list, record: ")
 
 
 SPEAKING = {

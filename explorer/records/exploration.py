@@ -360,9 +360,10 @@ def beside(theirs: StockRun, first: Observed | CompileRaised | None, captured: C
     memory: LiveBytes = {}
     if budget and found and timed.measurable:
         recorder = ours.recorder if ours is not None and ours.ran else None
-        measured = measure(entrants, found, recorder, budget, progress, timed)
+        measured = measured_if_it_runs(entrants, found, recorder, asked, timed)
+        notes += filter(None, [measured.note])
         guards = {**measured.guards, **costs_of(theirs.guard_roots())}
-        if ran:
+        if ran and not measured.note:
             with timed.timed():
                 seconds = profile_stock(replace(theirs, contestant=contestant, trial=timed))
                 launched = call_of_stock(replace(theirs, contestant=contestant, trial=timed))
@@ -477,7 +478,8 @@ class Observed:
         if stock is not None:
             note = f"{count(stock.breaks, 'break')}, {duration(stock.warm_seconds)} with full caches"
             entrants.append(Entrant("stock", stock.contestant, stock.cold_seconds, note))
-        return measure(entrants, {"explorer": self.accuracy}, self.recorder, budget, self.asked.progress, self.timed)
+        asked = replace(self.asked, time=budget)
+        return measured_if_it_runs(entrants, {"explorer": self.accuracy}, self.recorder, asked, self.timed)
 
     def record(self, measured: Measured | None = None) -> Record:
         made = contents(self.recorder, self.asked.config, self.asked.name, measured)
@@ -490,7 +492,8 @@ class Observed:
                 made = msgspec.structs.replace(made, compiles=fixed, attempts=again)
             made = with_rewrites(made, self.trial.fn, self.trial.given)
         compiles = with_written(made.compiles, self.written)
-        made = msgspec.structs.replace(made, compiles=compiles, notes=(*made.notes, *self.notes))
+        notes = (*made.notes, *self.notes, *([measured.note] if measured and measured.note else []))
+        made = msgspec.structs.replace(made, compiles=compiles, notes=notes)
         if measured is None and self.ran:
             made = msgspec.structs.replace(made, timing=untimed({"explorer": self.accuracy}).timing)
         return Record(made, bisect={"explorer": self.bisect})
@@ -637,6 +640,8 @@ class Measured:
     guards: GuardCosts = field(default_factory=dict)
     live: LiveBytes = field(default_factory=dict)
     recompute: RecomputeSeconds = field(default_factory=dict)
+    note: str = ""
+    """Why nothing was timed."""
 
     def with_overhead(self, spent: float) -> Measured:
         """With what a call of stock takes outside its kernels, which took `spent` seconds."""
@@ -678,7 +683,23 @@ class Entrant:
     note: str = ""
 
 
+NOT_TIMED = "Not timed: called again for timing, {} raised {}"
 COMPILED_AGAIN = "it compiled again in {} of its timed samples, so that its time is not compared"
+
+
+def measured_if_it_runs(
+    entrants: Sequence[Entrant],
+    accuracy: Mapping[str, Comparison],
+    recorder: Recorder | None,
+    asked: Asked,
+    trial: Trial,
+) -> Measured:
+    """As `measure`; without times where a call raises."""
+    try:
+        return measure(entrants, accuracy, recorder, asked.budget, asked.progress, trial)
+    except Exception as error:  # the program's own: it need not stand a second call, nor a graph one by itself
+        what = "a graph" if isinstance(trial, GraphTrial) else "the function"
+        return replace(untimed(accuracy), note=NOT_TIMED.format(what, f"{type(error).__name__}: {first_line(error)}"))
 
 
 def measure(
@@ -690,7 +711,8 @@ def measure(
     trial: Trial | None = None,
 ) -> Measured:
     """Time the entrants in turn in one run, and the kernels of all that `recorder` saw compiled by us. `accuracy` is
-    what comparing with eager gave, by engine. `trial` is what they run, where that has to be put back."""
+    what comparing with eager gave, by engine. `trial` is what they run, where that has to be put back. Raises what
+    they raise."""
     progress.on_phase(f"timing {', '.join(entrant.name for entrant in entrants)}")
     calls = {entrant.name: entrant.contestant.call for entrant in entrants}
     reset: Callable[[], object] = bool if trial is None else trial.reset

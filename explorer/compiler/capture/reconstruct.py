@@ -51,6 +51,8 @@ class Reconstruction:
         self.outputs: dict[fx.Node, str] = {}
         self._sources: dict[ir.Source, str] = {}
         self._made: dict[int, str] = {}
+        self._begun: set[int] = set()
+        """Values whose objects are being made."""
         self.cells: set[str] = set()
         """The frame's cells that something pushed has."""
         self._temps = 0
@@ -88,7 +90,11 @@ class Reconstruction:
         if id(value) in self._made:
             self.emit("LOAD_FAST", self._made[id(value)])
             return
+        if id(value) in self._begun:
+            unsupported(reasons.NOT_RECONSTRUCTED, f"a {type(value).__name__.removesuffix('Value').lower()} in itself")
+        self._begun.add(id(value))
         value.reconstruct(self)
+        self._begun.remove(id(value))
         if not isinstance(value, (TensorValue, SliceValue)) and id(value) not in self._made:
             self.emit("COPY", 1)
             self.store_new(value)

@@ -236,10 +236,12 @@ class RepeatedCalls:
         """Around a call without lasting effects, which starts from the state before the first call."""
         assert self.before is not None
         self.made += 1
-        with self.behind() as said:
-            self.before.put()
+        with self.behind():
+            self.before.put()  # of a program that replaces sys.stdout this puts back the one that is not hushed
             self._process.put()
-            yield said
+            self._changed_again = None  # it is told of a call that starts from what the first left
+            with hushed(self._warned) as said:
+                yield said
 
     def classes_made(self) -> bool:
         """Whether classes that further calls made are subclasses of the program's, until they are collected."""

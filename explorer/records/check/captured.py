@@ -18,7 +18,7 @@ from explorer.ir.capture import GuardedCode, InputFrame, Linking
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.process import put_back
-from explorer.records.check.snapshot import untouched
+from explorer.records.check.snapshot import plainly, untouched
 from explorer.records.check.trial import Contestant, Outcome, Trial, duplicate, has_own_code
 
 MOST_CALLS = 200
@@ -36,12 +36,19 @@ class GraphCall:
 
     @classmethod
     def now(cls, eager: Callable[..., object], compiled: Callable[..., object], inputs: Sequence[object]) -> GraphCall:
-        """Indices are copied, so that they stay within bounds whatever the program does to them later."""
-        kept = tuple(
-            each.detach().clone() if isinstance(each, torch.Tensor) and not each.is_floating_point() else each
-            for each in inputs
-        )
-        return cls(eager, compiled, kept, None if torch.is_grad_enabled() else False)
+        """Indices are copied, so that they stay within bounds whatever the program does to them later; what other
+        tensors are, apart from their elements, is kept: a parameter may be made one of another dtype."""
+        return cls(eager, compiled, tuple(map(_kept, inputs)), None if torch.is_grad_enabled() else False)
+
+
+@plainly()
+def _kept(value: object) -> object:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if not value.is_floating_point():
+        return value.detach().clone()
+    plain = type(value) in (torch.Tensor, torch.nn.Parameter) and not value.is_inference()
+    return value.detach().requires_grad_(value.requires_grad) if plain else value
 
 
 @dataclass(eq=False)

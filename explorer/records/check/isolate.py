@@ -255,9 +255,12 @@ def of_the_process(value: object) -> bool:
 
 
 def by_reference(value: object) -> bool:
-    """Whether a copy may share a value. A program may give a member of its own enumeration attributes."""
+    """Whether a copy may share a value. A program may give a member of its own enumeration attributes, and a number or
+    text of its own class."""
     if isinstance(value, enum.Enum):
         return not is_users_module(type(value).__module__)
+    if isinstance(value, (int, float, complex, str, bytes)) and hasattr(value, "__dict__"):
+        return False
     return isinstance(value, BY_REFERENCE) and not _is_users_own_module(value) or _is_plain_record(value)
 
 
@@ -289,7 +292,8 @@ def slots(cls: type) -> Iterator[tuple[str, types.MemberDescriptorType]]:
 @dataclass(frozen=True, eq=False)
 class Binding:
     """Where code finds what it reads that is no argument. `holder` is a namespace, a cell, a class or a function. What
-    the library that owns a `private` one holds there is no result: it is put back and not compared."""
+    the library that owns a `private` one holds there is no result: it is put back and not compared. So is a stream,
+    which each call writes to through one of its own."""
 
     holder: object
     name: str
@@ -492,7 +496,7 @@ class CodeReader:
             holder, name, path = vars(value), instruction.argval, f"{path}.{instruction.argval}"
             value = getattr(value, name, None)
             if instruction.opname.startswith(("STORE", "DELETE")):
-                self.places.setdefault((id(holder), name), Binding(holder, name))
+                self.places.setdefault((id(holder), name), Binding(holder, name, of_the_process(value)))
         if isinstance(value, type):
             self.objects.holds_classes = True
         if isinstance(value, types.ModuleType):

@@ -133,6 +133,7 @@ def _listening(warned: Warned, *, through: bool) -> Iterator[OutputKinds]:
 
     def undo() -> None:
         for name, ours, before in zip(("stdout", "stderr"), theirs, streams, strict=True):
+            ours.let_go()
             if getattr(sys, name) is ours:
                 setattr(sys, name, before)
         logging.Logger.handle = handle  # type: ignore[method-assign]
@@ -166,6 +167,10 @@ def _warning(message: Any) -> str:
     return "" if "Triggered internally at" in text or message.filename.startswith(_folders()) else text
 
 
+def _passes_all(kind: str, to: str, text: str) -> bool:
+    return True
+
+
 class _Stream(io.TextIOBase):
     """A stream whose writes are told first, and perhaps not made."""
 
@@ -178,6 +183,10 @@ class _Stream(io.TextIOBase):
         if text and not self._passes("print", self._to, text):
             return len(text)
         return int(self._stream.write(text) or 0)
+
+    def let_go(self) -> None:
+        """From now on it is the stream behind it: a handler, or a module that was imported meanwhile, may hold it."""
+        self._passes = _passes_all
 
     def flush(self) -> None:
         self._stream.flush()

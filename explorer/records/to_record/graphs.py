@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 from types import FunctionType, MappingProxyType
 from typing import Any
@@ -12,7 +13,7 @@ from torch import fx
 
 from explorer.core.files import PACKAGES, STANDARD
 from explorer.core.reasons import CATALOGUE, Why
-from explorer.core.text import Text
+from explorer.core.text import Text, count
 from explorer.ir import record as data
 from explorer.ir.bytecode import Span
 from explorer.ir.graph import Graph, describe, info, target_name
@@ -37,20 +38,36 @@ def reasons(codes: Iterable[str]) -> tuple[data.ReasonData, ...]:
     return tuple(data.ReasonData(r.code, r.title, r.meaning, r.hint) for r in entries)
 
 
-def shown(value: object) -> str:
+MOST_ENTRIES = 50
+"""Entries of a dictionary that are written out: one of a program's globals has all that the program has."""
+DEEPEST = 8
+"""Containers in one another that are written out: one may be in itself."""
+ARTIFACTS = ("explorer.compiler.", "explorer.core.", "explorer.ir.")
+"""Modules of what is written by its class: a record among a program's globals is no part of its bytecode."""
+
+
+def shown(value: object, depth: int = DEEPEST) -> str:
     """A field of an artifact or event as text: the same for the same program, whose code is not run for it."""
     if isinstance(value, Span):
         return value.id
-    if isinstance(value, (tuple, list)):
-        return ", ".join(filter(None, map(shown, value)))
     kind: Any = type(value)
-    if kind in (dict, MappingProxyType):
-        return ", ".join(f"{shown(key)}: {shown(item)}" for key, item in value.items())  # type: ignore[attr-defined]
+    mapping = kind in (dict, MappingProxyType)
+    if mapping and (not depth or len(value) > MOST_ENTRIES):  # type: ignore[arg-type]
+        return f"{kind.__name__} of {count(len(value), 'entry', 'entries')}"  # type: ignore[arg-type]
+    if not depth and isinstance(value, (tuple, list, set, frozenset)):
+        return str(kind.__name__)
+    inner = partial(shown, depth=depth - 1)
+    if isinstance(value, (tuple, list)):
+        return ", ".join(filter(None, map(inner, value)))
+    if mapping:
+        return ", ".join(f"{inner(key)}: {inner(item)}" for key, item in value.items())  # type: ignore[attr-defined]
     if kind in (set, frozenset):
-        return ", ".join(sorted(map(shown, value)))  # type: ignore[call-overload]
+        return ", ".join(sorted(map(inner, value)))  # type: ignore[call-overload]
     writes = kind.__repr__ if kind.__str__ is object.__str__ else kind.__str__
-    own = isinstance(writes, FunctionType) and not kind.__module__.startswith("explorer.")
-    if writes is object.__repr__ or own and not writes.__code__.co_filename.startswith((*STANDARD, *PACKAGES)):
+    artifact, libraries = kind.__module__.startswith(ARTIFACTS), (*STANDARD, *PACKAGES)
+    own = isinstance(writes, FunctionType) and not writes.__code__.co_filename.startswith(libraries)
+    own |= kind.__module__.startswith("explorer.")
+    if writes is object.__repr__ or own and not artifact:
         return str(kind.__name__)  # an address says nothing
     return str(value)
 
@@ -66,10 +83,10 @@ def tensor_bytes(value: object) -> int:
         return sum(map(tensor_bytes, value))
     if not isinstance(value, torch.Tensor):
         return 0
-    count = 1
+    elements = 1
     for size in value.shape:
-        count *= (size.node.hint or 0) if isinstance(size, torch.SymInt) else size
-    return count * value.element_size()
+        elements *= (size.node.hint or 0) if isinstance(size, torch.SymInt) else size
+    return elements * value.element_size()
 
 
 def graph(artifact: Graph) -> data.GraphData:
