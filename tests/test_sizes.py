@@ -191,6 +191,9 @@ COUNTS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]] =
         lambda x, y: x + y, [(line(n), line(m)) for n, m in ((4, 4), (5, 5), (6, 6), (6, 1))], [1, 2, 2, 3]
     ),
     "a number": (lambda x, k: x * k, [(line(3), k) for k in (2, 3, 4, 1, 0, -1)], [1, 2, 2, 2, 2, 2]),
+    "the other side of a branch": (
+        lambda x: x * 2 if x.sum() > 0 else x * 3, [(line(4),), (-line(5),), (-line(6),), (line(7),)], [2, 4, 4, 5]
+    ),
 }  # fmt: skip
 
 

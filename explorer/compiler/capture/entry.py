@@ -290,9 +290,14 @@ class Engine:
         for seen in self._codes.values():
             for made in seen.family.continuations.values():
                 if made.code is code:
-                    history = FrameHistory(body=made.body, continues=made.compile)
+                    history = FrameHistory(self._sizes_seen_at(made), body=made.body, continues=made.compile)
                     return _Known(code, len(self._codes), history, seen.family)
         return _Known(code, len(self._codes), FrameHistory(), _Family())
+
+    def _sizes_seen_at(self, made: Continued) -> Mapping[str, tuple[int | float | None, ...] | None]:
+        """Of the other side of the branch that a continuation follows: both are given the same locals."""
+        others = (known.history for known in self._codes.values() if known.history.continues == made.compile)
+        return next((history.sizes for history in others), {})
 
     def _frame(self, frame: Any, seen: _Known) -> InputFrame:
         code, family = seen.code, seen.family
