@@ -158,7 +158,6 @@ def half() -> HalfData:
         nodes={"aten.mul": ("kernel", ("op0",))},
         runs=False,
         extern_flops={"op1": 4096},
-        part="forward",
     )  # fmt: skip
 
 

@@ -158,7 +158,7 @@ class Reaching(nn.Module):
         (Holder().run, (), "parts[0] scale"),
         (Reaching(), (), "LAYER.weight one.bias one.weight"),
         (functools.partial(lambda layer, x: layer(x), LAYER), (), "args[0].bias args[0].weight"),
-        (lambda x, layers: layers["a"](x), ({"a": LAYER},), "argument[0][1]['a'].bias argument[0][1]['a'].weight"),
+        (lambda x, layers: layers["a"](x), ({"a": LAYER},), "layers['a'].bias layers['a'].weight"),
     ],
 )
 def test_gradients_have_the_names_of_the_tensors_that_they_are_of(fn: Any, args: tuple[Any, ...], names: str) -> None:

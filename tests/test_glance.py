@@ -209,7 +209,7 @@ def test_times_of_graphs_alone_are_reported_to_be() -> None:
         return x + 1
 
     record = explorer.explore(printing, time=0.05)(torch.ones(4))
-    assert said(record.data, "speed")[0].startswith("graphs alone: ")
+    assert said(record.data, "speed")[0].startswith("graphs only: ")
     assert " in the graphs of a call" in repr(record.timing) and " us a call" not in repr(record.timing)
 
 

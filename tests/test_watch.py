@@ -782,8 +782,8 @@ def opens_what_is_not_there(x):
 
 # what never ran, and the call that would get to it; stock leaves a loop with a break to Python
 NEVER: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
-    "a branch": (one_way, "no call went this way at the branch", ("explorer", "stock")),
-    "a branch in a loop": (in_a_loop, "no call went this way at the branch", ("explorer",)),
+    "a branch": (one_way, "no call took this side of the branch", ("explorer", "stock")),
+    "a branch in a loop": (in_a_loop, "no call took this side of the branch", ("explorer",)),
     "a break that raises": (opens_what_is_not_there, "not compiled: ", ("explorer", "stock")),
 }
 

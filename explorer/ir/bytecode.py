@@ -149,11 +149,20 @@ def _operand(instruction: Instruction) -> str:
     return " ".join(word for word in words if word)
 
 
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A constant of compiled bytecode that LINK replaces by an object, such as the compiled graph."""
+
+    name: str
+
+
 def _constant(value: object) -> str:
     """A body that a compiler wrote holds live objects, whose own repr may be long, costly or raise."""
     if isinstance(value, (int, float, complex, str, bytes, type(None), type(...))):
         return repr(value)
     if isinstance(value, tuple) and type(value) is tuple:
         return f"({', '.join(map(_constant, value))}{',' * (len(value) == 1)})"
+    if isinstance(value, Placeholder):
+        return f"<{value.name}>"
     name = value.co_qualname if isinstance(value, types.CodeType) else getattr(value, "__qualname__", None)
     return f"<{type(value).__name__} {name}>" if isinstance(name, str) else f"<{type(value).__name__}>"

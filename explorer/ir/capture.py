@@ -447,13 +447,6 @@ class Specialized:
 
 
 @dataclass(frozen=True, slots=True)
-class Hole:
-    """A named place in compiled bytecode that LINK fills: "compiled" with the compiled graph."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class Continued:
     """A continuation: its code object, its body as it was built, and the compile whose break first led to it."""
 

@@ -652,7 +652,6 @@ class HalfData(Data, frozen=True):
     """Floating-point operations of the library calls that are products, convolutions or attention."""
     written: tuple[WrittenData, ...] = ()
     """What one call wrote, in order, where it was run kernel by kernel beside eager."""
-    part: str = ""
 
 
 Depth = Annotated[int, msgspec.Meta(ge=0, le=99)]
@@ -826,9 +825,9 @@ class ErrorData(Data, frozen=True):
 
 
 class EagerData(Data, frozen=True):
-    """What ran in Python outside graphs: `what` is a function, a continuation, or the Python at a graph break. `calls`
+    """What ran in Python outside graphs: `what` is a function, a continuation, or Python code at a graph break. `calls`
     are ATen calls and `seconds` its time in the call `measured`; None where nobody counted them, and `measured` says
-    why. `reached`: whether a call came there at all. `at_break`: it is the Python at a graph break."""
+    why. `reached`: whether a call came there at all. `at_break`: it is the code at a graph break."""
 
     what: str
     why: str

@@ -293,7 +293,7 @@ def eager(compiles: Iterable[data.CompileData], more: Iterable[data.EagerData] =
             why = str(compile.fallback)
             found.append(data.EagerData(compile.title, " ".join(why.split()), compile.id, place))
         else:
-            what = "the Python at a graph break"
+            what = "Python code at a graph break"
             ran = compile.breaks if not compile.raises else ()  # fullgraph does not allow the break
             found += [data.EagerData(what, b.why.title, compile.id, b.span, at_break=True) for b in ran]
             found += _never_compiled(compile, titles) if compile.id.partition(".")[0] in whole else []
@@ -312,7 +312,7 @@ def _never_compiled(compile: data.CompileData, titles: Collection[str]) -> Itera
     for broke in compile.breaks:
         names = [name for name in broke.continuation.split(", ") if name]
         missing = [name for name in names if name not in titles]
-        why = "no call went this way at the branch" if len(missing) < len(names) else "no call got to it"
+        why = "no call took this side of the branch" if len(missing) < len(names) else "no call reached it"
         for name in missing:
             of = _CONTINUATION.sub(r"\1", name.rpartition(".")[2])
             what = f"{of} after line {broke.span.line}" if broke.span is not None else name

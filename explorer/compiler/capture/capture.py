@@ -31,7 +31,7 @@ from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import note
 from explorer.ir import capture as ir
-from explorer.ir.bytecode import Code, Span
+from explorer.ir.bytecode import Code, Placeholder, Span
 from explorer.ir.description import described
 from explorer.ir.record import InputData
 from explorer.ir.settings import kept
@@ -280,7 +280,7 @@ def verify_capture(capture: ir.Capture) -> None:
         verify_code(code)
     if capture.compiled_bytecode is not None:
         known = {COMPILED, FRAME, *(code.name for code in capture.continuations)}
-        named = {i.arg.name for i in capture.compiled_bytecode.instructions if isinstance(i.arg, ir.Hole)}
+        named = {i.arg.name for i in capture.compiled_bytecode.instructions if isinstance(i.arg, Placeholder)}
         assert named <= known, f"{capture.name}: nothing fills {named - known}"
 
 
@@ -290,7 +290,7 @@ def verify_linked(made: ir.GuardedCode) -> None:
     assert (made.code is None) == (made.fallback is not None), f"{made.name}: neither code nor a reason"
     assert (made.code is None) == (made.manager is None), f"{made.name}: code without the checks of its guards"
     if made.code is not None:
-        left = [each.name for each in made.code.co_consts if isinstance(each, ir.Hole)]
+        left = [each.name for each in made.code.co_consts if isinstance(each, Placeholder)]
         assert not left, f"{made.name}: nothing filled {left}"
 
 

@@ -1,5 +1,5 @@
 """The bytecode that runs in the frame's place: it calls the graph, reconstructs values, replays effects, and continues.
-LINK: its hole is filled with the compiled graph, and the guards get their C++ checks.
+LINK: its placeholder is replaced by the compiled graph, and the guards get their C++ checks.
 
 Stock counterpart: torch/_dynamo/output_graph.py, compile_subgraph.
 """
@@ -50,14 +50,14 @@ from explorer.core.files import OWN_FILES, raised_at
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import unsupported
 from explorer.core.recorder import note, recorder
-from explorer.ir.bytecode import Code, Handler, Instruction, Span
-from explorer.ir.capture import Capture, Continued, FrameHistory, GraphRaised, GuardedCode, Hole, Input, Linking
+from explorer.ir.bytecode import Code, Handler, Instruction, Placeholder, Span
+from explorer.ir.capture import Capture, Continued, FrameHistory, GraphRaised, GuardedCode, Input, Linking
 from explorer.ir.graph import version
 from explorer.ir.settings import SETTINGS, as_they_are, skip_frames
 
-COMPILED = "compiled"
-FRAME = "frame"
-"""The hole for the frame's code as it was."""
+COMPILED = "compiled_graph"
+FRAME = "original_function"
+"""The placeholder for the function of the frame as it was."""
 VERSIONS = f"{TEMP}versions"
 """The local with the version counters from before the graph."""
 DRAWN = f"{TEMP}drawn"
@@ -67,7 +67,7 @@ MOST_WRITTEN = 32
 
 @dataclass(frozen=True)
 class CompiledBytecode:
-    """The code, the graph's outputs and inputs, and the continuations. `calls_graph` says whether it has a hole."""
+    """The code, the graph's outputs and inputs, and the continuations. `calls_graph`: whether it has a placeholder."""
 
     code: Code
     outputs: list[fx.Node]
@@ -194,7 +194,7 @@ def _tail(
         base=history.base,
         is_continuation=history.body is not None,
         frame=t.name,
-        load=lambda made: Hole(made.code.name),
+        load=lambda made: Placeholder(made.code.name),
         once=once,
     )
 
@@ -380,7 +380,7 @@ def _assemble(
         loads, call = r.loads, list[Instruction]()
         if calls_graph:
             arguments = [step for each in inputs for step in r.load(each.source)]
-            *function, end = build.call([build.load_const(Hole(COMPILED))])
+            *function, end = build.call([build.load_const(Placeholder(COMPILED))])
             call = [replace(end, arg=(len(arguments), ()))]
             versions = _versions(t, r)
             if versions is not None:
@@ -519,7 +519,7 @@ def _eagerly(t: Tracer, graph: str, versions: list[Instruction]) -> list[Instruc
     code = t.code
     arguments = code.locals[: argument_count(code)]
     error = f"{TEMP}error"
-    frame = build.make_function(Hole(FRAME), [("closure", build.closure(code.frees))] if code.frees else [])
+    frame = build.make_function(Placeholder(FRAME), [("closure", build.closure(code.frees))] if code.frees else [])
     before = [build.load_fast(VERSIONS)] if len(versions) > 1 else versions
     if versions[-1].op == "CALL":
         versions = before
@@ -630,9 +630,9 @@ def placed(code: Code) -> Code:
 
 
 def fill(code: Code, filling: dict[str, object]) -> Code:
-    """`code` with each hole replaced by what `filling` has under its name. Raises KeyError for a name it lacks."""
+    """`code` with each placeholder replaced by what `filling` has for it. Raises KeyError for a name that it lacks."""
     made = tuple(
-        replace(i, arg=filling[i.arg.name]) if i.op == "LOAD_CONST" and isinstance(i.arg, Hole) else i
+        replace(i, arg=filling[i.arg.name]) if i.op == "LOAD_CONST" and isinstance(i.arg, Placeholder) else i
         for i in code.instructions
     )
     return replace(code, instructions=made)

@@ -19,7 +19,7 @@ import torch
 
 from explorer.records.check.isolate import CODE, NotIsolated, Objects, TracedInto, reached, undone
 from explorer.records.check.leaves import Leaves, leaves
-from explorer.records.check.names import tensors_reached
+from explorer.records.check.names import named_arguments, tensors_reached
 from explorer.records.check.process import (
     Heard,
     OutputKinds,
@@ -51,8 +51,8 @@ COPIES = 2
 SAID = {"print": "it prints", "log": "it logs", "warn": "it warns"}
 
 TIMED_FROM_LEFT = (
-    "Each timed call starts from the state that the first call left, as the next call of a training loop does; what is "
-    "compiled for that state alone is not in the record."
+    "Each timed call starts from the state that the first call left, as the next call of a training loop does; a "
+    "compile that only the new state causes is not recorded."
 )
 
 RETAIN = torch.Tensor.retain_grad.__name__
@@ -105,7 +105,7 @@ class RepeatedCalls:
 
     def __post_init__(self) -> None:
         try:
-            state = reached(self.fn, named_arguments(self.args, self.kwargs))
+            state = reached(self.fn, named_arguments(self.fn, self.args, self.kwargs))
             check_memory(state, COPIES)
             computed = (path for path, tensor in state.tensors.items() if tensor.grad_fn and not tensor.retains_grad)
             if self.leave == "unchanged" and RETAIN in state.names and (path := next(computed, "")):
@@ -296,7 +296,7 @@ class RepeatedCalls:
         state = "as before" if self.leave == "unchanged" else "as one eager call leaves it"
         if self.repeatable:
             return (TIMED_FROM_LEFT,) if timed and not self.steady else ()
-        more = "" if len(self.effects) == 1 else f" (and {len(self.effects) - 1} more)"
+        more = "" if len(self.effects) == 1 else f" and {len(self.effects) - 1} more"
         instead = (
             f" It was not called for timing, because {self.effects[0]}{more}; its graphs were timed instead, on their "
             "inputs."
@@ -326,11 +326,6 @@ def _runs_something(callback: object) -> bool:
     module = str(getattr(callback, "__module__", ""))
     keeps = module.startswith("torch.") or module in ("weakref", "_weakrefset") and isinstance(callback, FunctionType)
     return callback is not None and not keeps
-
-
-def named_arguments(args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, Any]:
-    positional = {f"argument[0][{number}]": value for number, value in enumerate(args)}
-    return positional | {f"argument[1][{name!r}]": value for name, value in kwargs.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -383,7 +378,7 @@ class Player(Contestant):
 
     def _reached(self) -> dict[str, torch.Tensor]:
         """The tensors that the call reaches by now: it may make some, as an optimizer's first step does."""
-        return tensors_reached(self.fn, named_arguments(self.args, self.kwargs))
+        return tensors_reached(self.fn, named_arguments(self.fn, self.args, self.kwargs))
 
     def first(self) -> None:
         """The real call. Raises what the function raises."""

@@ -20,7 +20,7 @@ import sys
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -239,7 +239,7 @@ def key_text(key: object) -> str:
     return text if len(text) <= LONGEST_KEY else ""
 
 
-def unused(path: str, among: Mapping[str, object]) -> str:
+def unused(path: str, among: Collection[str]) -> str:
     """The path, with a number where something else has it already."""
     number = 2
     found = path

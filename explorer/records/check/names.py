@@ -1,11 +1,11 @@
-"""What the tensors that a call reaches are called: by where the program keeps them, so that copies of one tensor, and
-the same tensor before and after a compile, have one name."""
+"""What the arguments of a call, and the tensors that it reaches, are called: by parameter, and by where the program
+keeps them, so that copies of one tensor, and the same tensor before and after a compile, have one name."""
 
 from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -37,6 +37,33 @@ def tensors_reached(fn: Callable[..., object], given: Mapping[str, object]) -> d
         else:
             waiting += _parts(path, value, seen)
     return found
+
+
+def named_arguments(
+    fn: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object], taken: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Arguments by the parameters that take them, or by their position. Nothing of the user's runs."""
+    names = _parameters(fn)
+    found: dict[str, Any] = {}
+    given = [(names[n] if n < len(names) else f"arguments[{n}]", value) for n, value in enumerate(args)]
+    for name, value in (*given, *kwargs.items()):
+        found[unused(name, {*taken, *found})] = value
+    return found
+
+
+def _parameters(fn: object) -> tuple[str, ...]:
+    """The names of the parameters that take positional arguments."""
+    if isinstance(fn, functools.partial):
+        return _parameters(fn.func)[len(fn.args) :]
+    if isinstance(fn, torch.nn.Module):
+        return _parameters(type(fn).forward)[1:]
+    if isinstance(fn, types.MethodType):
+        return _parameters(fn.__func__)[1:]
+    if isinstance(fn, types.FunctionType):
+        original = compiled_from(fn)
+        code = fn.__code__
+        return code.co_varnames[: code.co_argcount] if original is fn else _parameters(original)
+    return ()
 
 
 def _parts(path: str, value: object, seen: Mapping[int, tuple[str, object]]) -> Iterator[tuple[str, Any]]:

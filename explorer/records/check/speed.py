@@ -36,8 +36,8 @@ def speed(eager: Sequence[float], other: Sequence[float]) -> SpeedData:
     low, high = min(pairs[place], times), max(pairs[-1 - place], times)
     between = f"{_short(low)} to {_short(high)}"
     if (low > 1 or high < 1) and high > TELLING * low:
-        which = "faster" if low > 1 else "slower"
-        said = f"{which} than eager, too noisy to say by how much ({between} times its speed)"
+        much = f"{between}x faster" if low > 1 else f"{_short(1 / high)} to {_short(1 / low)}x slower"
+        said = f"{much} than eager, too noisy for one figure"
         return SpeedData(f"{said}; run again on an idle machine", None, low, high)
     if low > 1:
         return SpeedData(f"{_short(times)}x faster than eager ({between})", times, low, high)

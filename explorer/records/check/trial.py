@@ -20,7 +20,7 @@ from torch.utils._pytree import KeyEntry, MappingKey, tree_flatten_with_path, tr
 from explorer.records.check.eagerly import Eagerly
 from explorer.records.check.isolate import PLAIN, NotIsolated, State, key_text
 from explorer.records.check.leaves import Leaves, leaves
-from explorer.records.check.names import tensors_reached
+from explorer.records.check.names import named_arguments, tensors_reached
 from explorer.records.check.process import OutputLine, hushed, noted, put_back, warned_already
 from explorer.records.check.snapshot import plainly
 
@@ -189,7 +189,7 @@ class Contestant:
     def _discover(self) -> dict[str, torch.Tensor]:
         """The tensors that gradients flow to, by where the program keeps them. A leaf that the call makes for itself is
         another in each call, and has no gradient to compare."""
-        given = {f"argument{path}": value for path, value in _flat(self.args, self.kwargs)}
+        given = dict(_flat(self.fn, self.args, self.kwargs))
         reached = tensors_reached(self.fn, {**self._named, **given})
         return {name: tensor for name, tensor in reached.items() if tensor.requires_grad and tensor.is_leaf}
 
@@ -206,18 +206,21 @@ def _inside(within: Callable[[], AbstractContextManager[object]], run: Callable[
 def _named(
     fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> dict[str, torch.Tensor]:
-    found: dict[str, torch.Tensor] = {}
-    if isinstance(fn, torch.nn.Module):
-        found.update(fn.named_parameters())
-        found.update(fn.named_buffers())
-    found.update((f"argument{path}", leaf) for path, leaf in _flat(args, kwargs) if isinstance(leaf, torch.Tensor))
-    return found
+    given = {path: leaf for path, leaf in _flat(fn, args, kwargs) if isinstance(leaf, torch.Tensor)}
+    return _of_module(fn) | given
 
 
-def _flat(args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[tuple[str, object]]:
+def _of_module(fn: Callable[..., object]) -> dict[str, torch.Tensor]:
+    return {**dict(fn.named_parameters()), **dict(fn.named_buffers())} if isinstance(fn, torch.nn.Module) else {}
+
+
+def _flat(
+    fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> Iterator[tuple[str, object]]:
     """The text of a key of the program's own is made by its code, which is not run for it."""
-    flat = enumerate(tree_flatten_with_path((args, dict(kwargs)))[0])
-    return [("".join(_key(each, number) for each in path), leaf) for number, (path, leaf) in flat]
+    for name, value in named_arguments(fn, args, kwargs, _of_module(fn)).items():
+        for number, (path, leaf) in enumerate(tree_flatten_with_path(value)[0]):
+            yield name + "".join(_key(each, number) for each in path), leaf
 
 
 def _key(step: KeyEntry, number: int) -> str:

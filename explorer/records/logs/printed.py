@@ -53,7 +53,7 @@ def half(compile: str, name: str, text: str, nodes: Mapping[str, str]) -> HalfDa
     target = "cuda" if any(each.language == "python" for each in kernels) else "cpu"
     prefix = f"{compile}.{name}.wrapper"
     wrapper = tuple(LineData(each, f"{prefix}:{n}", origins(n, each)) for n, each in enumerate(lines, 1))
-    return HalfData(name, target, kernels=tuple(kernels), wrapper=TextData(wrapper, "python"), runs=False, part=name)
+    return HalfData(name, target, kernels=tuple(kernels), wrapper=TextData(wrapper, "python"), runs=False)
 
 
 def _nodes_above(lines: Sequence[str], end: int, nodes: Mapping[str, str]) -> tuple[str, ...]:

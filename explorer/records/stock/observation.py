@@ -112,7 +112,7 @@ class Half:
         builds = tuple(msgspec.structs.replace(each, version=version) for each in self.builds)
         return data.HalfData(
             self.name, self.target, self._placed(), tuple(self.operations), schedule, memory,
-            kernels, self.wrapper, builds, calls, self.coverage(), self.runs, part=self.part,
+            kernels, self.wrapper, builds, calls, self.coverage(), self.runs,
         )  # fmt: skip
 
     def _placed(self) -> tuple[data.BufferData, ...]:
@@ -146,7 +146,7 @@ class Half:
 MOST_WHOLE = 500
 """How many of the last compiles of a watched program keep their stages, to bound memory."""
 NEVER_MET = "not compiled: it has not been called yet, or only while Dynamo was disabled"
-NOT_TAKEN = "not compiled: no call went this way at the branch"
+NOT_TAKEN = "not compiled: no call took this side of the branch"
 
 
 @dataclass

@@ -61,7 +61,6 @@ class HalfParts:
             extern_seconds={id: spent for id, spent in seconds.items() if id not in self._kernel_ids()},
             nodes={} if self.loops is None else dict(self.loops.nodes),
             runs=runs and self.program is not None and self.program.call is not None,
-            part=self.name,
         )
 
     def _buffers(self, hints: Mapping[sympy.Symbol, int]) -> tuple[data.BufferData, ...]:
@@ -159,7 +158,7 @@ def _fusion(found: FusionDecision | FusionTried) -> data.FusionData:
 
 
 def half_name(artifact: object) -> str:
-    """The half an artifact belongs to: "forward", "backward" or "inference"; "" for what comes before the halves."""
+    """The name of the half that an artifact belongs to, "f0_backward" say; "" for what comes before the halves."""
     match artifact:
         case Loops(name=name) | MemoryPlan(name=name) | Generated(name=name):
             return name

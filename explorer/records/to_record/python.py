@@ -20,8 +20,7 @@ from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.flow import handlers_by_position, reachable
 from explorer.compiler.bytecode.ops import OPS
 from explorer.core.reasons import Unsupported
-from explorer.ir.bytecode import Code, Handler, parameters
-from explorer.ir.capture import Hole
+from explorer.ir.bytecode import Code, Handler, Placeholder, parameters
 
 Value = tuple[Any, ...]
 """Such as ("argument", name), ("constant", type, text), ("object", name), ("made", number of the operation, part)."""
@@ -247,8 +246,7 @@ def objects_of(code: Code) -> dict[int, str]:
     for value in (i.arg for i in done if i.op == "LOAD_CONST"):
         if literal(value) or id(value) in found:
             continue
-        name = value.name if isinstance(value, Hole) else getattr(value, "__name__", type(value).__name__)
-        name = {"compiled": "compiled_graph", "frame": f"original_{code.name}"}.get(name, name)
+        name = value.name if isinstance(value, Placeholder) else getattr(value, "__name__", type(value).__name__)
         name = name if str(name).isidentifier() and not keyword.iskeyword(name) else "constant"
         found[id(value)] = free(name, taken)
     return found

@@ -207,7 +207,7 @@ def counted_guards(guards: Sequence[GuardData]) -> str:
 def _speed(ours: SamplesData | None, timing: TimingData | None) -> tuple[str, str]:
     if ours is None or ours.speed is None:
         return "not timed", "unknown"
-    said = ("graphs alone: " if timing is not None and timing.graphs_alone else "") + ours.speed.text
+    said = ("graphs only: " if timing is not None and timing.graphs_alone else "") + ours.speed.text
     if ours.speed.times is None:
         return said, "unknown"
     return said, "attention" if ours.speed.high is not None and ours.speed.high < 1 else "ok"
@@ -273,7 +273,7 @@ def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
     calls = sum(item.kind != "kernel" for half in halves if half.schedule for item in half.schedule.items)
     became = [count(kernels, "kernel")] if kernels else []
     became += [count(calls, "library call")] if calls else []
-    backward = ", backward included" if any(half.part == "backward" for half in halves) else ""
+    backward = ", backward included" if any(len(compile.halves) > 1 for compile in used or built) else ""
     made = f"became {' and '.join(became)}" if became else "needed no kernel" if used else "became 0 kernels"
     summed = " in all" if len(built) > 1 and any(compile.recompiles for compile in built) else ""
     said = f"{_operations(used or built)} {made}{summed}{backward}"
@@ -298,7 +298,7 @@ def _breaks(compiles: list[CompileData], names: dict[str, str]) -> tuple[str, st
     for place in found:
         broke = place[0][1]
         reached = f" (in {len(place)} compiles)" if len(place) > 1 else ""
-        each = f"{_of_call(broke.why)}{_at(broke.span, names)}{reached}"
+        each = f"{of_call(broke.why)}{_at(broke.span, names)}{reached}"
         alike[each] = alike.get(each, 0) + 1
     said = [each + (f" ({times} of them)" if times > 1 else "") for each, times in list(alike.items())[:NAMED]]
     rest = sum(list(alike.values())[NAMED:])
@@ -306,10 +306,10 @@ def _breaks(compiles: list[CompileData], names: dict[str, str]) -> tuple[str, st
     return f"{count(len(found), 'graph break')}: {'; '.join(said)}{more}", "attention", "breaks", found[0][-1][0].id
 
 
-def _of_call(why: WhyData) -> str:
+def of_call(why: WhyData) -> str:
     """A break's title, with the function that is called there."""
     named = _FUNCTION.fullmatch(why.detail) is not None and why.detail not in why.title
-    return f"{why.title}, {why.detail}," if named else why.title
+    return f"{why.title} ({why.detail})" if named else why.title
 
 
 def _recompiles(served: list[data.ServedData], compiles: list[CompileData]) -> tuple[str, str, str, str]:

@@ -24,7 +24,7 @@ def summary(record: data.RecordData) -> str:
         if not compile.stages or compile.id == PROCESS:
             continue
         lines.append("  " + compile_line(compile))
-        lines += [f"    break at {b.span.place(names)}: {b.why.title}" for b in compile.breaks if b.span]
+        lines += [f"    break at {b.span.place(names)}: {glance.of_call(b.why)}" for b in compile.breaks if b.span]
         if compile.fallback:
             why = " ".join(str(compile.fallback).split())
             lines.append(f"    runs eagerly: {why}")

@@ -69,7 +69,7 @@ export const WrittenData: Check = shape({ kernel: text, buffer: text, ours: text
 export const HalfData: Check = shape({ name: text, target: text }, { buffers: list(BufferData, 5000), operations:
   list(OperationData), schedule: maybe(ScheduleData), memory: maybe(MemoryData), kernels: list(KernelData), wrapper:
   maybe(TextData), builds: list(BuildData), extern_seconds: entries(real), nodes: entries(row(2, text, list(text))),
-  runs: flag, extern_flops: entries(whole), written: list(WrittenData), part: text });
+  runs: flag, extern_flops: entries(whole), written: list(WrittenData) });
 export const StageData: Check = shape({ id: text, name: text, started: real, seconds: real, depth: between(0, 99) }, {
   half: text, body: maybe(TextData), graph: maybe(GraphData), error: text, same_as: text, halves: list(GraphData) });
 export const RewriteData: Check = row(4, text, text, text, text, text, text, list(WhyData));

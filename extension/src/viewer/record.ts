@@ -271,7 +271,6 @@ export interface HalfData {
   readonly builds?: readonly BuildData[]; readonly extern_seconds?: { readonly [key: string]: number };
   readonly nodes?: { readonly [key: string]: readonly [string, readonly string[]] }; readonly runs?: boolean;
   readonly extern_flops?: { readonly [key: string]: number }; readonly written?: readonly WrittenData[];
-  readonly part?: string;
 }
 
 /** One call of a stage. `half` names the half it belongs to; `error` is what ended it. `halves` are the forward and
@@ -337,9 +336,9 @@ export interface ErrorData {
   readonly span?: SpanData | null; readonly raises?: boolean;
 }
 
-/** What ran in Python outside graphs: `what` is a function, a continuation, or the Python at a graph break. `calls`
+/** What ran in Python outside graphs: `what` is a function, a continuation, or Python code at a graph break. `calls`
  * are ATen calls and `seconds` its time in the call `measured`; None where nobody counted them, and `measured` says
- * why. `reached`: whether a call came there at all. `at_break`: it is the Python at a graph break. */
+ * why. `reached`: whether a call came there at all. `at_break`: it is the code at a graph break. */
 export interface EagerData {
   readonly what: string; readonly why: string; readonly compile?: string; readonly span?: SpanData | null;
   readonly calls?: number | null; readonly seconds?: number | null; readonly measured?: string;

@@ -179,7 +179,7 @@ export function DiffView(name: string, before: Version, after: Version, pair: Co
     heading.textContent = engines
       ? `Two compilers: ${graphs.filter(differs).length} of ${count(graphs.length, "graph")} that both have differ in operations`
       : `${differing} of ${count(stages.length, "stage")} differ`;
-    const rows = facts(before.record, after.record, engines, pair).map(([name, old, fresh]) =>
+    const rows = facts(before.record, after.record, engines, pair).filter(([, old, fresh]) => old || fresh).map(([name, old, fresh]) =>
       h("tr", { class: old === fresh ? "" : "ex-differs" }, h("th", { scope: "row" }, name), h("td", old), h("td", fresh), h("td", old === fresh ? "" : "≠")));
     const head = h("tr", h("th", ""), h("th", before.name), h("th", after.name), h("th", ""));
     const steps = old?.trace && fresh?.trace ? stepChanges(old, fresh) : [];
