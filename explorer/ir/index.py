@@ -6,13 +6,15 @@ plain Python from then on. Inductor: sizevars.py (SizeVarAllocator.simplify_with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import sympy
-from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod
 
 from explorer.ir.loops import Axis, Size
 
@@ -22,15 +24,17 @@ Ranges = Mapping[sympy.Symbol, Size]
 
 ZERO, ONE = sympy.S.Zero, sympy.S.One
 
-UNKNOWN = 64
-"""What a size symbol without an example value (a count found in data) is taken for where costs are compared."""
+UNKNOWN = 60
+"""What a size symbol without an example value (a count found in data) is taken for where costs are compared, and where
+a tensor or array of that size stands in for another: it can be taken apart in many ways."""
 
 
-def hint(size: Size | int, hints: Mapping[sympy.Symbol, int]) -> int:
-    """A size as a number to compare costs by: for the example values of its symbols."""
+def hint(size: Size | int, hints: Mapping[sympy.Symbol, Size | int]) -> int:
+    """A size for the example values of its symbols, without a guard: a number to compare costs by, or to stand in."""
     if isinstance(size, int) or size.is_Integer:
         return int(size)
-    return int(size.xreplace({symbol: sympy.Integer(hints.get(symbol, UNKNOWN)) for symbol in size.free_symbols}))
+    values = {symbol: sympy.sympify(hints.get(symbol, UNKNOWN)) for symbol in size.free_symbols}
+    return int(size.xreplace({symbol: value if value.is_number else UNKNOWN for symbol, value in values.items()}))
 
 
 def number(value: Size) -> Any:
@@ -58,7 +62,7 @@ def equal(a: Size, b: Size) -> bool:
 
 def certainly(a: Size) -> bool:
     """Whether a >= 0 for all values of its symbols, as far as can be seen."""
-    return bool(a >= 0) if a.is_Integer else bool(a.is_nonnegative)
+    return bool(a >= 0) if a.is_Integer else bool(a.is_nonnegative or sympy.expand(a).is_nonnegative)
 
 
 def points(axes: Iterable[Axis]) -> Size:
@@ -159,6 +163,16 @@ def step(index: Size, axis: sympy.Symbol) -> Size | None:
     return sympy.sympify(parts.terms.get(axis, 0)) if parts.non_affine is None else None
 
 
+def row_major(axes: Sequence[Axis]) -> Affine:
+    """The linear position of a point among those of some axes, outermost first: the axis that was split into them."""
+    terms: dict[sympy.Symbol, Size] = {}
+    stride: Size = 1
+    for axis in reversed(axes):
+        terms[axis.symbol] = stride
+        stride = number(sympy.sympify(stride * axis.size))
+    return Affine(terms)
+
+
 def substitute(index: Affine, images: Mapping[sympy.Symbol, Affine], sizes: Ranges) -> Affine:
     """`index` with each axis replaced by its image. `sizes` bounds the axes of the images."""
     terms: dict[sympy.Symbol, Size] = {}
@@ -178,61 +192,168 @@ def substitute(index: Affine, images: Mapping[sympy.Symbol, Affine], sizes: Rang
     return affine(simplify(Affine(terms, offset, sympy.Add(*non_affine)).expr(), sizes), sizes)
 
 
-# Bounds over the axes, in size symbols.
+# Bounds over the axes, in size symbols: several, of which any may be the one that proves.
+
+MOST_ENDS = 6
+"""Bounds of one expression that are followed up."""
+
+Proof = Callable[[Size], bool]
+"""Whether a size is 0 or more for all values of its symbols, as far as it can tell."""
 
 
-def bounds(a: Size, sizes: Ranges) -> tuple[Size, Size] | None:
-    """Smallest and largest value of an index; None where unknown."""
-    if a.is_Integer:
-        return a, a
-    if a.is_Symbol:
-        size = sizes.get(a)
-        return (a, a) if size is None else (ZERO, sympy.sympify(size) - 1)
-    if a.is_Add:
-        parts = [bounds(term, sizes) for term in a.args]
-        if any(part is None for part in parts):
-            return None
-        return sympy.Add(*(p[0] for p in parts if p)), sympy.Add(*(p[1] for p in parts if p))
-    if a.is_Mul:
-        factor, others = a.as_coeff_Mul()
-        if factor.is_Integer and factor != 1:
-            part = bounds(others, sizes)
-            if part is None:
-                return None
-            ends = (factor * part[0], factor * part[1])
-            return ends if factor > 0 else (ends[1], ends[0])
-        parts = [bounds(f, sizes) for f in a.args]
-        if any(part is None or not certainly(part[0]) for part in parts):
-            return None
-        return sympy.Mul(*(p[0] for p in parts if p)), sympy.Mul(*(p[1] for p in parts if p))
-    if isinstance(a, ModularIndexing):
-        return ZERO, a.args[2] - 1
-    if isinstance(a, FloorDiv):
-        part = bounds(a.args[0], sizes)
-        if part is None or not a.args[1].is_Integer or not part[1].is_Integer or not certainly(part[0]):
-            return None
-        return part[0] // a.args[1] if part[0].is_Integer else ZERO, part[1] // a.args[1]
-    return None if a.free_symbols & sizes.keys() else (a, a)
+def never_below(a: Size, least: Size, sizes: Ranges, holds: Proof = certainly) -> bool:
+    """Whether `a` is proven to be `least` or more at all points."""
+    return any(holds(end - least) for end in ends(a, sizes, True, holds))
+
+
+def never_above(a: Size, most: Size, sizes: Ranges, holds: Proof = certainly) -> bool:
+    """Whether `a` is proven to be `most` or less at all points."""
+    return any(holds(most - end) for end in ends(a, sizes, False, holds))
 
 
 def below(a: Size, limit: Size, sizes: Ranges) -> bool:
-    """Whether 0 <= a < limit is certain."""
-    ends = bounds(a, sizes)
-    return ends is not None and certainly(ends[0]) and certainly(limit - 1 - ends[1])
+    """Whether 0 <= a < limit is certain. Most indices are sums of axes of known size times numbers: that is told
+    first, and without sympy's arithmetic."""
+    low = high = 0
+    for term in sympy.Add.make_args(a) if limit.is_Integer else ():
+        factor, axis = term.as_coeff_Mul()
+        size = 2 if axis == 1 else sizes.get(axis)
+        if size is None or not factor.is_Integer or not (isinstance(size, int) or size.is_Integer):
+            break
+        end = int(factor) * (int(size) - 1)
+        low, high = low + (end if axis == 1 else min(0, end)), high + (end if axis == 1 else max(0, end))
+    else:
+        if limit.is_Integer:
+            return low >= 0 and high < int(limit)
+    return never_below(a, ZERO, sizes) and never_above(a, limit - 1, sizes)
+
+
+def ends(a: Size, sizes: Ranges, low: bool, holds: Proof = certainly) -> list[Size]:
+    """Values that `a` is never below (`low`), or never above."""
+    if a.is_Symbol:
+        size = sizes.get(a)
+        return [a if size is None else ZERO if low else sympy.sympify(size) - 1]
+    if a.is_Integer or not a.free_symbols & sizes.keys():
+        return [a]
+    if a.is_Add:
+        found: list[Size] = [ZERO]
+        for term in a.args:
+            found = [x + y for x in found for y in ends(term, sizes, low, holds)][:MOST_ENDS]
+        return found
+    if a.is_Mul:
+        varying = [f for f in a.args if f.free_symbols & sizes.keys()]
+        factor = sympy.Mul(*(f for f in a.args if not f.free_symbols & sizes.keys()))
+        flips = not holds(factor)
+        if flips and not holds(-factor):
+            return []
+        if len(varying) == 1:
+            return [factor * end for end in ends(varying[0], sizes, low != flips, holds)]
+        if not all(never_below(f, ZERO, sizes, holds) for f in varying):
+            return []
+        parts = [ends(f, sizes, low != flips, holds) for f in varying]
+        return [sympy.Mul(factor, *(each[0] for each in parts))] if all(parts) else []
+    if isinstance(a, (Max, Min)):
+        of_args = [ends(arg, sizes, low, holds) for arg in a.args]
+        if isinstance(a, Max) == low:
+            return [end for each in of_args for end in each][:MOST_ENDS]
+        return [type(a)(*(each[0] for each in of_args))] if all(of_args) else []
+    if isinstance(a, (ModularIndexing, Mod, PythonMod)):
+        base, *divisor, modulus = a.args
+        if not isinstance(a, ModularIndexing) and not holds(modulus - 1):  # `modulo` makes it of positive sizes alone
+            return []
+        if low:
+            return [ZERO]
+        of_base = ends(FloorDiv(base, *divisor) if divisor and divisor[0] != 1 else base, sizes, False, holds)
+        return [modulus - 1, *of_base][:MOST_ENDS]
+    if isinstance(a, FloorDiv):
+        base, divisor = a.args
+        if divisor.free_symbols & sizes.keys() or not holds(divisor - 1):
+            return []
+        return [_rounded_down(end, divisor) for end in ends(base, sizes, low, holds)]
+    return []
+
+
+def _rounded_down(a: Size, b: Size) -> Size:
+    """a // b, with what b divides taken out of the quotient."""
+    whole, rest = divide(sympy.expand(a), b)
+    if rest in (0, -1) or b.is_Integer and rest.is_Integer:
+        return whole + (rest if rest == -1 else 0)
+    return whole + FloorDiv(rest, b)
 
 
 # Divisions.
 
 
-def divided_terms(a: Size, divisor: Size) -> tuple[list[Size], list[Size]]:
-    """The terms of `a` that `divisor` divides, divided, and the others."""
+def quotient(a: Size, b: Size) -> Size | None:
+    """a / b where that is an integer for all values of the symbols, as far as can be seen; else None."""
+    if a == b:
+        return ONE
+    if b.is_Integer:
+        factor, others = a.as_coeff_Mul()
+        return others * (factor // b) if factor.is_Integer and int(factor) % int(b) == 0 else None
+    found = sympy.cancel(a / b) if a.is_Add else a / b
+    return found if found.is_integer and not found.as_numer_denom()[1].free_symbols else None
+
+
+def divide(a: Size, b: Size) -> tuple[Size, Size]:
+    """(q, r) with a == q * b + r, where q takes each term that b divides, and what it can of a number."""
     whole: list[Size] = []
     rest: list[Size] = []
-    for term in sympy.Add.make_args(sympy.expand(a)):
-        quotient = term / divisor
-        exact = quotient.is_integer and not quotient.as_numer_denom()[1].free_symbols
-        (whole if exact else rest).append(quotient if exact else term)
-    return whole, rest
+    for term in sympy.Add.make_args(a):
+        if term.is_Integer and b.is_Integer:
+            whole.append(term // b)
+            rest.append(term % b)
+        elif (divided := quotient(term, b)) is None:
+            rest.append(term)
+        else:
+            whole.append(divided)
+    return sympy.Add(*whole), sympy.Add(*rest)
+
+
+def floordiv(a: Size, b: Size, sizes: Ranges) -> Size:
+    """a // b for b > 0, as far as the ranges of the axes decide it."""
+    whole, rest = divide(a, b)
+    if below(rest, b, sizes):
+        return whole
+    if b.is_Integer and (reduced := _by_common_factor(rest, int(b), sizes)) is not None:
+        factor, rest, _ = reduced
+        b = sympy.Integer(int(b) // factor)
+    if b == 1:
+        return whole + rest
+    if isinstance(rest, FloorDiv) and rest.args[1].is_Integer and b.is_Integer:
+        return whole + floordiv(rest.args[0], rest.args[1] * b, sizes)
+    if isinstance(rest, ModularIndexing):
+        base, divisor, modulus = rest.args
+        if modulus.is_Integer and b.is_Integer and int(modulus) % int(b) == 0:
+            return whole + ModularIndexing(base, divisor * b, sympy.Integer(int(modulus) // int(b)))
+    return whole + FloorDiv(rest, b, evaluate=False)
+
+
+def modulo(a: Size, b: Size, sizes: Ranges) -> Size:
+    """a % b for a >= 0 and b > 0, as far as the ranges of the axes decide it."""
+    _, rest = divide(a, b)
+    if below(rest, b, sizes):
+        return rest
+    if isinstance(rest, FloorDiv):
+        return ModularIndexing(*rest.args, b, evaluate=False)
+    if isinstance(rest, ModularIndexing):
+        base, divisor, modulus = rest.args
+        if modulus.is_Integer and b.is_Integer and int(modulus) % int(b) == 0:
+            return ModularIndexing(base, divisor, b, evaluate=False)
+    if b.is_Integer and rest.is_Add and (reduced := _by_common_factor(rest, int(b), sizes)) is not None:
+        factor, large, small = reduced
+        return factor * modulo(large, sympy.Integer(int(b) // factor), sizes) + small
+    return ModularIndexing(rest, ONE, b, evaluate=False)
+
+
+def _by_common_factor(a: Size, b: int, sizes: Ranges) -> tuple[int, Size, Size] | None:
+    """(f, large, small) with a == f * large + small, for a factor f > 1 of b that `small` stays under."""
+    factors = {term: int(c) if (c := term.as_coeff_Mul()[0]).is_Integer else 1 for term in sympy.Add.make_args(a)}
+    factor = math.gcd(b, *(each for each in factors.values() if math.gcd(each, b) > 1))
+    small = sympy.Add(*(term for term, each in factors.items() if each % factor))
+    if factor == 1 or not below(small, sympy.Integer(factor), sizes):
+        return None
+    return factor, sympy.Add(*(term / factor for term, each in factors.items() if each % factor == 0)), small
 
 
 def simplify(expr: Size, sizes: Ranges) -> Size:
@@ -241,37 +362,11 @@ def simplify(expr: Size, sizes: Ranges) -> Size:
         return expr
     args = [simplify(arg, sizes) for arg in expr.args]
     if isinstance(expr, FloorDiv):
-        base, divisor = args
-        whole, left = divided_terms(base, divisor)
-        rest = sympy.Add(*left)
-        return sympy.Add(*whole, ZERO if _within(rest, divisor, sizes) else FloorDiv(rest, divisor))
+        return floordiv(sympy.expand(args[0]), args[1], sizes)
     if isinstance(expr, ModularIndexing):
         base, divisor, modulus = args
-        base = sympy.Add(*divided_terms(base, divisor * modulus)[1])
-        whole, left = divided_terms(base, divisor)
-        if _within(sympy.Add(*left), divisor, sizes):
-            base, divisor = sympy.Add(*whole), ONE
-        if _within(base, divisor * modulus, sizes):
-            return simplify(FloorDiv(base, divisor), sizes)
-        return ModularIndexing(base, divisor, modulus)
+        return modulo(floordiv(sympy.expand(base), divisor, sizes), modulus, sizes)
     return rejoined(expr.func(*args))
-
-
-def _within(a: Size, limit: Size, sizes: Ranges) -> bool:
-    """`below` of an affine index; here coefficients may be size symbols."""
-    parts = affine(a, sizes)
-    if parts.non_affine is not None:
-        return False
-    least = most = parts.offset
-    for axis, coefficient in parts.terms.items():
-        reach = coefficient * (sizes[axis] - 1)
-        if sympy.sympify(coefficient).is_nonnegative:
-            most += reach
-        elif sympy.sympify(coefficient).is_negative:
-            least += reach
-        else:
-            return False
-    return bool(sympy.sympify(least).is_nonnegative and sympy.expand(limit - 1 - most).is_nonnegative)
 
 
 def rejoined(index: Size) -> Size:
@@ -302,3 +397,28 @@ def _digit(term: Size) -> tuple[Size, Size]:
         if isinstance(part, (ModularIndexing, FloorDiv)):
             return term / part, part
     return term, ONE
+
+
+# Axes split where indices divide them.
+
+
+def cuts(index: Size, sizes: Ranges) -> Iterator[tuple[sympy.Symbol, int]]:
+    """The axes that divisions in `index` cut in two, each with the size that the part below the cut would have."""
+    for division in index.atoms(FloorDiv, ModularIndexing):
+        base, divisor, *modulus = division.args
+        for limit in (divisor, *(divisor * m for m in modulus)):
+            for axis, size in sizes.items():
+                step = base.coeff(axis)
+                if step.is_Integer and step > 0 and limit.is_Integer and sympy.sympify(size).is_Integer:
+                    low, rest = divmod(int(limit), int(step))
+                    if rest == 0 and 1 < low < size:
+                        yield axis, low
+
+
+def parts(size: int, cuts: Iterable[int]) -> list[int]:
+    """Sizes of the parts of an axis of `size` cut at strides `cuts`, outermost first; [size] where they do not fit
+    together: 8 and 64 do, 8 and 12 do not."""
+    strides = [1, *sorted(cuts), size]
+    if any(outer % inner for inner, outer in pairwise(strides)):
+        return [size]
+    return [outer // inner for inner, outer in pairwise(strides)][::-1]

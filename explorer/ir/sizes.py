@@ -124,7 +124,8 @@ class Sizes:
 
     def __init__(self, env: ShapeEnv | None) -> None:
         self._env = env
-        self.hints: dict[sympy.Symbol, int] = _hints(env)
+        known = {} if env is None else example_values(env)
+        self.hints = {symbol: int(value) for symbol, value in known.items() if value.is_Integer}
         self._renamed: dict[sympy.Symbol, sympy.Basic] = {}
         self._proven: set[sympy.Basic] = set()
 
@@ -165,8 +166,9 @@ class Sizes:
         return True
 
 
-def _hints(env: ShapeEnv | None) -> dict[sympy.Symbol, int]:
-    if env is None:
-        return {}
-    known: Mapping[sympy.Symbol, Any] = env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
-    return {symbol: int(value) for symbol, value in known.items() if value.is_Integer}
+def example_values(env: ShapeEnv) -> Mapping[sympy.Symbol, sympy.Expr]:
+    """What each size symbol was when traced."""
+    known: Mapping[sympy.Symbol, sympy.Expr] = (
+        env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
+    )
+    return known

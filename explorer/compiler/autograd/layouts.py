@@ -16,8 +16,8 @@ from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 from explorer.compiler.autograd import reasons
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import info, stamp
-from explorer.ir.index import UNKNOWN, span
-from explorer.ir.sizes import Operation, computed
+from explorer.ir.index import hint, span
+from explorer.ir.sizes import Operation, computed, example_values
 
 aten = torch.ops.aten
 
@@ -122,7 +122,7 @@ def expression(value: object) -> Any:
 def size_weight(value: Any) -> int:
     """A number to compare costs by: the size in the example. It decides nothing that results depend on."""
     if isinstance(value, torch.SymInt):
-        return int(value.node.hint) if value.node.has_hint() else UNKNOWN
+        return hint(value.node.expr, example_values(value.node.shape_env))
     return int(value)
 
 

@@ -49,7 +49,7 @@ from explorer.ir.graph import (
     storage_of,
     version,
 )
-from explorer.ir.sizes import Operation, Relations, computed, is_whole
+from explorer.ir.sizes import Operation, Relations, computed, example_values, is_whole
 
 _INT64 = torch.iinfo(torch.int64)
 _SHRINKS = (sym.FloorDiv, sym.PythonMod, sym.Mod)
@@ -477,10 +477,11 @@ class Tape:
         return sum(storage in checks.memory_of(info(node).value) for node in self.graph.nodes) > 1
 
     def _hint(self, size: int | torch.SymInt) -> int:
+        """A size as checks of operators see it: of one that only the graph knows, that it is neither empty nor 1."""
         if isinstance(size, int):
             return size
         found = self.hint(size.node.expr)
-        return int(found) if found.is_number else 2  # one that only the graph knows
+        return int(found) if found.is_number else 2
 
     @contextmanager
     def numbers_read(self) -> Iterator[None]:
@@ -697,8 +698,7 @@ class Tape:
 
     @property
     def hints(self) -> Mapping[sympy.Symbol, Any]:
-        env = self.shape_env
-        return env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
+        return example_values(self.shape_env)
 
     def finish(self, outputs: Sequence[fx.Node | int | None]) -> Graph:
         self.graph.output(tuple(outputs))

@@ -22,7 +22,7 @@ from explorer.compiler.codegen.triton_values import LITERAL, NONE, Pending, Tile
 from explorer.core.origin import Origins, origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import LineWriter, Text
-from explorer.ir.index import points
+from explorer.ir.index import points, row_major
 from explorer.ir.loops import Axis, Loop, Size, evaluated, walk
 from explorer.ir.program import Argument, LoopKind, TiledLoop, nested
 from explorer.ir.scalar import HALVES, neutral
@@ -323,10 +323,7 @@ class _TritonWriter(TritonValues):
 
     def _linear(self, loop: Loop) -> TileValue:
         """The linear position of a point among the reduced ones, in the order of the loop's own axes."""
-        position, stride = sympy.S.Zero, sympy.S.One
-        for axis in reversed(loop.reduced):
-            position += axis.symbol * stride
-            stride = stride * axis.size
+        position = row_major(loop.reduced).expr()
         self.flat.setdefault(position, self.flatten(position))
         return self.index(position, {})
 

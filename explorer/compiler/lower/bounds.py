@@ -18,7 +18,7 @@ from torch.utils._sympy.reference import TensorReferenceAnalysis
 
 from explorer.compiler.lower import reasons
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.index import ONE, ZERO, divided_terms, rejoined
+from explorer.ir.index import ZERO, below, never_below, rejoined
 from explorer.ir.loops import (
     Apply,
     Buffer,
@@ -80,8 +80,6 @@ def _reached(index: Size, axes: dict[sympy.Symbol, Size], from_data: set[sympy.S
     return start, frozenset(steps)
 
 
-MOST = 6
-"""Bounds of one expression that are followed up."""
 MOST_POINTS = 1 << 22
 """Points of constant ranges that are tried one by one where bounds do not prove an index."""
 
@@ -166,7 +164,7 @@ class BoundsProofs:
         if key in self._proven:
             return
         reach = self._reach(name)
-        if between(index, within, reach):
+        if below(index, reach + 1, within):
             return
         proven = self._least(index, within, given) and self._least(reach - index, within, given)
         if not (proven or self._at_all_points(index, reach, {**ranges, **checked}, given)):
@@ -197,10 +195,10 @@ class BoundsProofs:
 
     def _least(self, index: Size, ranges: Mapping[sympy.Symbol, Size], given: Conditions) -> bool:
         """Whether an index is 0 or more at all points where the conditions hold."""
-        if any(self._holds(bound) for bound in self.lower(index, ranges)):
+        if never_below(index, ZERO, ranges, self._holds):
             return True
         index = rejoined(sympy.expand(index))
-        if any(self._holds(bound) for bound in self.lower(index, ranges)):
+        if never_below(index, ZERO, ranges, self._holds):
             return True
         for condition, bound in given:
             for symbol in condition.free_symbols & ranges.keys():
@@ -274,77 +272,3 @@ class BoundsProofs:
         if self._holds(-share):
             return self._holds(b * rest + share * a)
         return self._holds(share) and self._holds(b * rest + share * (a - b + 1))
-
-    # Bounds over the axes, in size symbols: several, of which any may be the one that proves.
-
-    def lower(self, index: Size, ranges: Mapping[sympy.Symbol, Size]) -> list[Size]:
-        return self._ends(index, ranges, True)
-
-    def upper(self, index: Size, ranges: Mapping[sympy.Symbol, Size]) -> list[Size]:
-        return self._ends(index, ranges, False)
-
-    def _ends(self, a: Size, ranges: Mapping[sympy.Symbol, Size], low: bool) -> list[Size]:
-        if a.is_Symbol:
-            size = ranges.get(a)
-            return [a if size is None else ZERO if low else size - 1]
-        if a.is_Integer or not a.free_symbols & ranges.keys():
-            return [a]
-        if a.is_Add:
-            found: list[Size] = [ZERO]
-            for term in a.args:
-                found = [x + y for x in found for y in self._ends(term, ranges, low)][:MOST]
-            return found
-        if a.is_Mul:
-            varying = [f for f in a.args if f.free_symbols & ranges.keys()]
-            factor = sympy.Mul(*(f for f in a.args if not f.free_symbols & ranges.keys()))
-            if len(varying) == 1 and self._holds(factor):
-                return [factor * end for end in self._ends(varying[0], ranges, low)]
-            if len(varying) == 1 and self._holds(-factor):
-                return [factor * end for end in self._ends(varying[0], ranges, not low)]
-            return []
-        if isinstance(a, (sym.Max, sym.Min)):
-            ends = [self._ends(arg, ranges, low) for arg in a.args]
-            if isinstance(a, sym.Max) == low:
-                return [end for each in ends for end in each][:MOST]
-            return [type(a)(*(each[0] for each in ends))] if all(ends) else []
-        if isinstance(a, (sym.ModularIndexing, sym.Mod, sym.PythonMod)):
-            base, *divisor, modulus = a.args
-            if not self._holds(modulus - 1):
-                return []
-            if low:
-                return [ZERO]
-            of_base = self._ends(sym.FloorDiv(base, *divisor) if divisor and divisor[0] != 1 else base, ranges, False)
-            return [modulus - 1, *of_base][:MOST]
-        if isinstance(a, sym.FloorDiv):
-            base, divisor = a.args
-            if divisor.free_symbols & ranges.keys() or not self._holds(divisor - 1):
-                return []
-            return [divided(end, divisor) for end in self._ends(base, ranges, low)]
-        return []
-
-
-def between(index: Size, ranges: Mapping[sympy.Symbol, Size], reach: Size) -> bool:
-    """Whether an index is a sum of axes of known size times numbers, and lies between 0 and `reach`: most are that."""
-    if not reach.is_Integer:
-        return False
-    low = high = 0
-    for term in sympy.Add.make_args(index):
-        factor, symbol = term.as_coeff_Mul()
-        if symbol == 1:
-            size = ONE + 1
-        elif (size := ranges.get(symbol)) is None or not size.is_Integer:
-            return False
-        if not factor.is_Integer:
-            return False
-        end = int(factor) * (int(size) - 1)
-        low, high = low + (end if symbol == 1 else min(0, end)), high + (end if symbol == 1 else max(0, end))
-    return low >= 0 and high <= int(reach)
-
-
-def divided(a: Size, b: Size) -> Size:
-    """a // b, with what b divides taken out of the quotient."""
-    whole, rest = divided_terms(a, b)
-    left = sympy.Add(*rest)
-    if left.is_Integer and (b.is_Integer or left == 0 or left == -1):
-        return sympy.Add(*whole, left // b if b.is_Integer else left)
-    return sympy.Add(*whole, sym.FloorDiv(left, b))

@@ -11,11 +11,11 @@ import torch
 
 from explorer.compiler.lower import reasons
 from explorer.compiler.lower.dtypes import LOOP_DTYPES, constant
-from explorer.compiler.lower.indexing import Indexing, joined, split_axes, strides
+from explorer.compiler.lower.indexing import Indexing, split_axes, strides
 from explorer.compiler.lower.tensors import Element, Restride, Tensor
 from explorer.core.origin import Origins, origin, origins, union
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.index import ZERO, Point, contiguous, equal, integer
+from explorer.ir.index import ZERO, Point, contiguous, equal, integer, row_major
 from explorer.ir.loops import (
     Buffer,
     Check,
@@ -265,7 +265,7 @@ class Lowering:
         with origin(*(cause or origins())):
             value = body(point, within)
             if parts := split_axes((*axes, *reduced_axes), value, self.indexing):
-                join = {symbol: joined(split) for symbol, split in parts.items()}
+                join = {symbol: row_major(split).expr() for symbol, split in parts.items()}
                 point, within = (tuple(join.get(i, i) for i in each) for each in (point, within))
                 axes, reduced_axes = (
                     tuple(part for axis in each for part in parts.get(axis.symbol, (axis,)))

@@ -21,7 +21,7 @@ from explorer.compiler.lower.tensors import Tensor
 from explorer.compiler.lower.view import bounded, position
 from explorer.core.origin import origins
 from explorer.core.reasons import Why
-from explorer.ir.index import ZERO, Point, certainly, integer
+from explorer.ir.index import ZERO, Point, integer, never_above, never_below
 from explorer.ir.loops import Buffer, Expr, Layout, Load, Masked, Size, apply, walk
 
 aten = torch.ops.aten
@@ -92,11 +92,11 @@ def masked(conditions: Sequence[Expr], value: Expr, other: Expr) -> Expr:
 
 def within(lower: Lowering, i: Size, start: Size, end: Size) -> list[Expr]:
     """The tests for start <= i < end that do not hold already for every i."""
-    bounds = lower.indexing.bounds(i)
+    ranges = lower.indexing.ranges
     tests = []
-    if bounds is None or not certainly(bounds[0] - start):
+    if not never_below(i, start, ranges):
         tests.append(apply("ge", index_value(lower, i), index_value(lower, start)))
-    if bounds is None or not certainly(end - 1 - bounds[1]):
+    if not never_above(i, end - 1, ranges):
         tests.append(apply("lt", index_value(lower, i), index_value(lower, end)))
     return tests
 

@@ -21,7 +21,7 @@ from explorer.compiler.lower.table import LOWERINGS
 from explorer.compiler.lower.tensors import Element, Tensor
 from explorer.core.origin import origins
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.index import ONE, ZERO, Point, certainly, integer, integers, span
+from explorer.ir.index import ONE, ZERO, Point, below, integer, integers, span
 from explorer.ir.loops import Apply, Check, Const, Expr, IndexValue, Size, apply
 from explorer.ir.scalar import neutral
 
@@ -57,8 +57,7 @@ class Positions:
     def _value(self, point: Point) -> Expr:
         value = cast(self.index.at(point), self.index.dtype, torch.int64)
         known = symbolic(value)
-        bounds = None if known is None else self.lower.indexing.bounds(known)
-        if bounds is not None and certainly(bounds[0]) and certainly(self.size - 1 - bounds[1]):
+        if known is not None and below(known, self.size, self.lower.indexing.ranges):
             return value
         return Check(torch.int64, origins(), value, self.size, self.what, self.wrap)
 

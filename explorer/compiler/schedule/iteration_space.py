@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import sympy
-from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.functions import ModularIndexing
 
 from explorer.compiler.schedule.group import FreshNames, Group, GroupAccess, ScheduledLoop
-from explorer.ir.index import Affine, Ranges, hint, number, points, ranges
+from explorer.ir.index import Affine, Ranges, cuts, hint, number, points, quotient, ranges, row_major
 from explorer.ir.loops import Axis, Size
 
 Pairs = dict[sympy.Symbol, sympy.Symbol]
@@ -108,7 +108,7 @@ def split(group: Group, request: _Split, names: FreshNames) -> Group:
             images[axis.symbol] = Affine({axis.symbol: 1})
             return (axis,)
         high, low = names.axis(_quotient(axis.size, request.low)), names.axis(request.low)
-        images[axis.symbol] = Affine({high.symbol: low.size, low.symbol: 1})
+        images[axis.symbol] = row_major((high, low))
         return high, low
 
     if all(axis.symbol != request.axis for axis in group.axes):
@@ -126,25 +126,9 @@ def with_affine_indices(group: Group, names: FreshNames) -> Group:
 
 def _divided(group: Group) -> _Split | None:
     sizes = ranges(group.axes)
-    for placed in group.placed:
-        for index in placed.at.values():
-            for division in () if index.non_affine is None else index.non_affine.atoms(FloorDiv, ModularIndexing):
-                base, divisor, *modulus = division.args
-                limits = [divisor, *(divisor * m for m in modulus)]
-                for limit in limits:
-                    for axis, low in _digits(base, limit, sizes):
-                        return _Split(axis, low)
-    return None
-
-
-def _digits(base: Size, limit: Size, sizes: Ranges) -> Iterable[tuple[sympy.Symbol, int]]:
-    """Axes of `base` that `limit` cuts, with the size of the part below the cut."""
-    for axis, size in sizes.items():
-        coefficient = base.coeff(axis)
-        if coefficient.is_Integer and limit.is_Integer and coefficient > 0 and isinstance(size, int):
-            low, rest = divmod(int(limit), int(coefficient))
-            if rest == 0 and 1 < low < size and size % low == 0:
-                yield axis, low
+    indices = (index.non_affine for placed in group.placed for index in placed.at.values())
+    cut = (each for index in indices if index is not None for each in cuts(index, sizes))
+    return next((_Split(axis, low) for axis, low in cut if sizes[axis] % low == 0), None)
 
 
 def _pair_axes(a: Group, b: Group, links: Sequence[Link]) -> Pairs | _Split | None:
@@ -164,7 +148,7 @@ def _pair_axes(a: Group, b: Group, links: Sequence[Link]) -> Pairs | _Split | No
     rest_a = [axis for axis in a.axes if axis.symbol not in taken]
     rest_b = [axis for axis in b.axes if axis.symbol not in pairs]
     if rest_a and rest_b and number(points(rest_a)) == number(points(rest_b)):
-        found = _match(_row_major(rest_a), _row_major(rest_b), sizes)
+        found = _match(row_major(rest_a), row_major(rest_b), sizes)
         if isinstance(found, _Split):
             return found
         pairs.update(found or {})
@@ -217,9 +201,8 @@ def _quotient(size: Size, divisor: Size) -> Size | None:
     """size / divisor where that is a whole number over 1, else None."""
     if isinstance(size, int) and isinstance(divisor, int):
         return size // divisor if divisor > 1 and size > divisor and size % divisor == 0 else None
-    quotient = sympy.cancel(sympy.sympify(size) / divisor)
-    whole = quotient.is_integer and quotient.as_numer_denom()[1] == 1
-    return number(quotient) if whole and quotient != 1 and quotient != 0 else None
+    found = quotient(sympy.sympify(size), sympy.sympify(divisor))
+    return None if found is None or found in (0, 1) else number(found)
 
 
 def _flat(a: Group, b: Group, links: Sequence[Link], names: FreshNames) -> tuple[Group, Group] | None:
@@ -248,15 +231,6 @@ def _linear(group: Group, index: Affine, axis: Axis) -> Group | None:
         images[symbol] = Affine({}, 0, ModularIndexing(axis.symbol, below, size))
         below = number(sympy.sympify(below * size))
     return group.moved((axis,), (), images) if below == axis.size else None
-
-
-def _row_major(axes: Sequence[Axis]) -> Affine:
-    terms: dict[sympy.Symbol, Size] = {}
-    step: Size = 1
-    for axis in reversed(axes):
-        terms[axis.symbol] = step
-        step = number(sympy.sympify(step * axis.size))
-    return Affine(terms)
 
 
 def _consistent(pairs: Pairs, found: Pairs) -> bool:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
-import sympy
 import torch
 from torch import _numpy, fx
 
@@ -34,6 +33,7 @@ from explorer.compiler.capture.values.tensor import READS_VALUE, TensorValue, fr
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Source, as_tensor, share_no_memory
 from explorer.ir.graph import set_versions, version
+from explorer.ir.index import hint
 
 counterparts: Any = _numpy  # it carries no types
 
@@ -288,17 +288,8 @@ def _reach(sizes: Sequence[int], steps: Sequence[int]) -> int:
 
 
 def _now(t: Tracer, sizes: Sequence[Any]) -> list[int]:
-    """The sizes for the inputs that were traced, without a guard on them; of one that depends on values, `LATE`."""
-    return [_hint(t, n.node.expr) if isinstance(n, torch.SymInt) else n for n in sizes]
-
-
-def _hint(t: Tracer, expr: sympy.Expr) -> int:
-    known = t.tape.hint(expr)
-    return int(known.xreplace(dict.fromkeys(known.free_symbols, LATE)))
-
-
-LATE = 12
-"""What stands for a size that only the graph knows: stand-ins that NumPy can take apart in many ways."""
+    """The sizes for the inputs that were traced, without a guard on them."""
+    return [hint(n.node.expr, t.tape.hints) if isinstance(n, torch.SymInt) else n for n in sizes]
 
 
 def array_of_tensor(t: Tracer, value: TensorValue) -> ArrayValue:
@@ -579,7 +570,7 @@ def _argument(t: Tracer, value: Value) -> tuple[object, object, object]:
         array = array_of_tensor(t, value)
         return array.node, array.fake, torch.from_numpy(array.stand_in)
     if isinstance(value, SizeValue):
-        return t.tape.size_argument(value.sym), value.sym, value.python_type()(_hint(t, value.sym.node.expr))
+        return t.tape.size_argument(value.sym), value.sym, value.python_type()(hint(value.sym.node.expr, t.tape.hints))
     if isinstance(value, (TupleValue, ListValue)):
         parts = [_argument(t, item) for item in value.unpack(t)]
         kind = list if isinstance(value, ListValue) else tuple
