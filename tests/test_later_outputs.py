@@ -33,6 +33,8 @@ PROGRAMS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, ...]]] = {
     "through a view": lambda x, w: (h := x * w, h.view(-1).exp().sum()),
     "side by side": lambda x, w: (a := x.sin(), b := w.cos(), (a * b).sum()),
     "chain": chain,
+    "apart": lambda x, w: (x.sin(), w.cos()),
+    "apart, with a later one": lambda x, w: (x.sin(), h := w.cos(), (h * w).sum()),
     "only another input": lambda x, w: (h := x * 2, (h.detach() * w).sum() + h.sum()),
     "results of one call": lambda x, w: (*(rows := (x * w).unbind()), (rows[0] * rows[1]).sum()),
     "one of these": lambda x, w: ((rows := (x * w).unbind())[0], (rows[0] * rows[1]).sum()),

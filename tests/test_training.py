@@ -376,6 +376,19 @@ def hooks_save_on_cpu(c):
 
 
 @case
+def hooks_save_on_cpu_and_a_write(c):
+    def f(a, b):
+        x = a * 1
+        with torch.autograd.graph.save_on_cpu():
+            t = x.sin() * b
+        return t, x.mul_(3)
+
+    a, b = T(3), T(3, seed=1)
+    c(f)(a, b)[0].sum().backward()
+    return a.grad, b.grad
+
+
+@case
 def hooks_disable_saved(c):
     f = c(lambda x, w: (x * w).sin())
     x, w = T(3), T(3, seed=1)

@@ -245,13 +245,13 @@ class Backward:
                 (tensors if isinstance(info(node).value, Tensor) else numbers).append(source)
         self._tensors, self._numbers = reader(tensors, parts), reader(numbers, parts)
         self._count, self._first = len(tensors), len(tensors) + len(numbers)
-        self._flowing = [source.output for source in signature.inputs if isinstance(source, Tangent)]
-        self._layouts = [GradientLayout.of(info(parts.forward.outputs[k]).value) for k in self._flowing]
+        self.flowing = [source.output for source in signature.inputs if isinstance(source, Tangent)]
+        self._layouts = [GradientLayout.of(info(parts.forward.outputs[k]).value) for k in self.flowing]
         gradients = [output.index for output in signature.outputs if isinstance(output, GradientOf)]
         assert gradients == list(range(len(parts.captured.inputs)))
         self.routes = Routes(parts)
-        self.later = later(parts, self._flowing)
-        self.first = next((k for k in self._flowing if k not in [each.index for each in self.later]), -1)
+        self.later = later(parts, self.flowing)
+        self.first = next((k for k in self.flowing if k not in [each.index for each in self.later]), -1)
         saved = [source.index for source in tensors if isinstance(source, Primal)]
         assert tensors[: len(saved)] == [Primal(index) for index in saved], "inputs are saved first"
         self.again = Again(parts, saved)
@@ -279,17 +279,17 @@ class Backward:
         if ctx.packed:
             saved += [inputs[i] for i in self.again.read]
         saved += [values[k] for k in self._watched]
-        if ctx.packed or len(self._flowing) == 1:
+        if ctx.packed or len(self.flowing) == 1:
             ctx.save_for_backward(*saved)
         else:  # autograd would look at all of it, for a gradient that needs a part
             tensors = [each for each in saved if isinstance(each, Tensor)]
             ctx.rest = [(t if k < self._inputs else t.detach(), version(t)) for k, t in enumerate(tensors)]
         ctx.numbers = self._numbers(inputs, values)
-        ctx.layouts = [layout.at(values[k]) for layout, k in zip(self._layouts, self._flowing, strict=True)]
+        ctx.layouts = [layout.at(values[k]) for layout, k in zip(self._layouts, self.flowing, strict=True)]
         ctx.spent, ctx.flowed = 0, {}
 
     def __call__(self, ctx: Context, tangents: Sequence[Tensor | None]) -> tuple[object, ...]:
-        given = [tangents[k] for k in self._flowing]
+        given = [tangents[k] for k in self.flowing]
         done = 0
         if self.later:
             task = torch._C._current_graph_task_id()
@@ -310,7 +310,7 @@ class Backward:
             raise RuntimeError(MODIFIED)
         if torch.is_grad_enabled():
             indices = [i for i in range(len(self.routes.sources)) if wanted[i]]
-            outputs = {k: tangent for k, tangent in zip(self._flowing, given, strict=True) if tangent is not None}
+            outputs = {k: tangent for k, tangent in zip(self.flowing, given, strict=True) if tangent is not None}
             by_index = self.again.gradients(ctx.again, self._known(ctx, saved), indices, outputs)
             found: Sequence[object] = [by_index.get(i) for i in range(len(self.routes.sources))]
             self._free(ctx, saved, stale, came | done)
@@ -353,7 +353,7 @@ class Backward:
 
     def _saved(self, ctx: Context, came: int) -> tuple[Sequence[Any], frozenset[int]]:
         """What was saved, and the places of what was written since, which no tangent of `came` needs."""
-        if not ctx.spent and (ctx.packed or len(self._flowing) == 1):
+        if not ctx.spent and (ctx.packed or len(self.flowing) == 1):
             return ctx.saved_tensors if self._count or self._watched or ctx.packed else (), frozenset()
         if self.routes.freed(came, ctx.spent):
             raise RuntimeError(TWICE)
@@ -428,11 +428,23 @@ with torch.inference_mode(False):  # the first compile may stand anywhere
     LEAF_NODE = torch.autograd.graph.get_gradient_edge(LEAF).node
 
 
+class Hooks(OrderedDict[int, Callable[[Tensor], Tensor | None]]):
+    """The hooks of one output. Autograd runs them where any output of the function has a gradient, and gives them None;
+    eager, where this output has one."""
+
+    def __setitem__(self, key: int, hook: Callable[[Tensor], Tensor | None]) -> None:
+        @functools.wraps(hook, updated=())
+        def where_one_comes(gradient: Tensor | None) -> Tensor | None:
+            return None if gradient is None else hook(gradient)
+
+        super().__setitem__(key, where_one_comes)
+
+
 def hooks_of(x: Tensor) -> object:
-    """The hooks of a tensor that is not a leaf, those to come as well."""
-    if x._backward_hooks is None:
-        x._backward_hooks = OrderedDict()
-        x.grad_fn._register_hook_dict(x)  # type: ignore[union-attr]
+    """The hooks of an output, those to come as well."""
+    if x._backward_hooks is None and x.grad_fn is not None:
+        x._backward_hooks = Hooks()
+        x.grad_fn._register_hook_dict(x)
     return x._backward_hooks
 
 

@@ -110,14 +110,27 @@ def training(halves: Halves) -> tuple[Half, Backward]:
     given = enumerate(zip(parts.captured.inputs, going_back.routes.sources, strict=True))
     unreached = {i for i, (node, source) in given if wants_gradient(node) and not source} - set(signature.written)
     call: Half = lambda inputs: apply(*inputs)  # noqa: E731
+    separate = [k for k in going_back.flowing if k not in later] if len(going_back.flowing) > 1 else []
     if before or unreached:  # a hook behind an input that eager's backward never reaches would see None
 
         def call(inputs: Sequence[Any]) -> tuple[object, ...]:
             alone = (value.detach() if i in unreached else value for i, value in enumerate(inputs))
             return apply(*alone, *(inputs[i].clone() for i in before))
 
+    if separate:
+        call = hooking(call, separate)
     # A graph may be entered with grad mode off and switch it on: which outputs have gradients is known from the trace.
     return (call if parts.captured.grad_enabled else torch.enable_grad()(call)), going_back
+
+
+def hooking(call: Half, outputs: Sequence[int]) -> Half:
+    def run(inputs: Sequence[object]) -> tuple[object, ...]:
+        found = call(inputs)
+        for k in outputs:
+            hooks_of(found[k])
+        return found
+
+    return run
 
 
 def wants_gradient(node: Any) -> bool:
@@ -235,9 +248,10 @@ def unless_saving_hooked(captured: Graph, call: Callable[..., object]) -> Callab
 
 
 def saving_hooked() -> bool:
-    """Whether hooks of the program see which tensors are saved. Torch's own, as of checkpointing, only keep them."""
+    """Whether it is seen which tensors are saved. Those of checkpointing only leave a place for each; save_on_cpu keeps
+    tensors of a CPU as they are, so that a later write is seen in those that eager saves."""
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
-    return hooks is not None and not getattr(hooks[0], "__module__", "").startswith("torch.")
+    return hooks is not None and getattr(hooks[0], "__module__", "") != "torch.utils.checkpoint"
 
 
 def hooked(value: Tensor) -> bool:
