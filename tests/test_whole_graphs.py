@@ -283,6 +283,24 @@ def kept_by_containers(x):
     return recent.maxlen, grouped.default_factory is list, dict(grouped), pathlib.Path("a") / "b", os.fspath("c")
 
 
+COUNTS = collections.Counter()
+
+
+class Upper(collections.Counter):
+    def __setitem__(self, key, count):
+        super().__setitem__(key.upper(), count)
+
+
+def counted(x):
+    COUNTS.clear()
+    COUNTS.update("abca")
+    own, upper = collections.Counter("ab"), Upper("ab")
+    for counts in (own, upper):
+        counts.update(["a", "c", "a"], b=2)
+        counts.subtract("z")
+    return x * COUNTS["a"] + own["a"], dict(COUNTS), own, upper, list(upper)
+
+
 DECODER = torch.nn.TransformerDecoderLayer(4, 2, 4, 0.0)
 PROGRAMS = {
     "gradients of what is made": given_gradients,
@@ -303,6 +321,7 @@ PROGRAMS = {
     "turns of a loop": counted_turns,
     "slices of modules": lambda x: repr(SEQUENCE[1:]) + repr(torch.nn.ModuleList(SEQUENCE)[:2]),
     "counter": lambda x: (collections.Counter(a=2, b=1).most_common(1), collections.Counter({"a": 1}, a=2)["a"], x),
+    "counted later": counted,
     "match": lambda x: (re.match(r"(\d+)(a)", "12a").groups(), re.match(r"(\d+)", "12a").group(1), x + 1),
     "operands of cond": lambda x: (
         torch.cond(x.sum() > 0, lambda a, k: a * k[0], lambda a, k: a - k[1], (x, (x + 1, x))),

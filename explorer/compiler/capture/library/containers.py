@@ -49,12 +49,20 @@ def _mapping(cls: type, t: Tracer, args: list[Value], kwargs: dict[str, Value]) 
     return made
 
 
+@positional(vars(collections)["_count_elements"])
+def _count_elements(t: Tracer, counts: Value, items: Value) -> Value:
+    """Add to the mapping how often each item occurs."""
+    for item in items.unpack(t):
+        t.set_item(counts, item, binary(t, "+", t.call_method(counts, "get", [item, Constant(0)], {}), Constant(1)))
+    return NONE
+
+
 @positional(collections.Counter)
 def _counter(t: Tracer, items: Value | None = None, **kwargs: Value) -> Value:
     """How often each item occurs."""
     made = DictValue(collections.Counter)
-    for item in items.unpack(t) if items is not None and not isinstance(items, DictValue) else []:
-        made.put(item, binary(t, "+", made.get_item(t, item), Constant(1)))
+    if items is not None and not isinstance(items, DictValue):
+        _count_elements(t, made, items)
     for counts in (items, t.new_dict(kwargs)):
         for key, count in counts.pairs(t) if isinstance(counts, DictValue) else []:
             made.put(key, binary(t, "+", made.get_item(t, key), count))
