@@ -158,3 +158,14 @@ def test_an_empty_buffer_of_unknown_sizes_has_memory_of_its_own(shape: tuple[int
         x = torch.randn([size + more * (size > 1) for size in shape])
         for found, expected in zip(compiled(x.clone()), function(x), strict=True):
             torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("kind", [torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU])
+def test_empty_buffers_alive_together_are_different_tensors(kind: type) -> None:
+    """Else a library call is given its argument as its result."""
+    net, x = kind(3, 4), torch.randn(5, 0, 3, requires_grad=True)
+    found = []
+    for made in (lambda f: f, explorer.compile):
+        out, _ = made(lambda x: net(x))(x)
+        found.append([out, *torch.autograd.grad(out.square().sum(), [x, *net.parameters()])])
+    torch.testing.assert_close(found[1], found[0])

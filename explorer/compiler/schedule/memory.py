@@ -85,7 +85,7 @@ def _packed(plan: Mapping[str, Allocation], alone: Collection[str]) -> tuple[dic
     reuse, why = MEMORY["reuse"], Why(reasons.POOL, MEMORY.credit("reuse"))
     for a, (first, last) in sorted(wanted, key=lambda pair: (-int(pair[0].bytes), pair[1])):
         rivals = sorted((b for b, (start, end) in slots if start <= last and first <= end), key=lambda b: b.offset)
-        slot = replace(a, bytes=_aligned(int(a.bytes)))
+        slot = replace(a, bytes=_aligned(max(1, int(a.bytes))))  # a library call may refuse its input as its result
         offset = reuse(slot.bytes, rivals)
         if type(offset) is not int or offset < 0 or offset % ALIGNMENT:
             said = f"`reuse` gave {offset!r} for {slot.bytes} bytes of {a.buffer}"
