@@ -124,3 +124,60 @@ def test_keys_of_another_type_that_are_equal() -> None:
 
     for keys in ({1: 0}, {True: 0}, {1.0: 0}, {1}, {True}, {1.0}):
         assert program(torch.ones(2), keys)[1] == [type(key) for key in keys]
+
+
+class Told:
+    def __init__(self, ask):
+        self.ask = ask
+
+    def __get__(self, instance, owner=None):
+        return self.ask(instance, owner)
+
+
+class ToldAndSet(Told):
+    def __set__(self, instance, value):
+        raise AttributeError
+
+
+class Asked:
+    weight = 3
+    told = Told(lambda instance, owner: (instance is None, owner.__name__, owner.weight))
+    kept = ToldAndSet(lambda instance, owner: (instance is None, owner.weight))
+    itself = Told(lambda instance, owner: owner.__dict__.get("itself"))
+
+    @classmethod
+    def of_class(cls):
+        return cls.told, cls.kept
+
+
+class AskedAgain(Asked):
+    weight = 4
+
+    def of_base(self):
+        return super().told, super().kept, super().of_class()
+
+    @classmethod
+    def of_base_of_class(cls):
+        return super().told, super().kept
+
+
+ASKED = {
+    "class": lambda: Asked.told,
+    "derived class": lambda: (AskedAgain.told, AskedAgain.kept),
+    "instance": lambda: (AskedAgain().told, AskedAgain().kept),
+    "getattr": lambda: (Asked.told, getattr(Asked, "nope", 2), hasattr(Asked, "kept")),
+    "what is there": lambda: (Asked.itself is Asked.__dict__["itself"], AskedAgain.itself),
+    "super": lambda: AskedAgain().of_base(),
+    "super of a class": lambda: AskedAgain.of_base_of_class(),
+    "class method": lambda: AskedAgain.of_class(),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_descriptors_are_asked_wherever_they_are_read(name, monkeypatch):
+    compiled = explorer.compile(lambda x: (x + 1, ASKED[name]()), fullgraph=True, backend="aot_eager")
+    for weight in (3, 5):
+        monkeypatch.setattr(Asked, "weight", weight)
+        assert compiled(torch.ones(1))[1] == ASKED[name]()
+    monkeypatch.setattr(Asked, "told", Told(lambda instance, owner: 7))
+    assert compiled(torch.ones(1))[1] == ASKED[name]()

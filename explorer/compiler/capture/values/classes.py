@@ -15,6 +15,8 @@ from explorer.compiler.capture.values.objects import (
     MISSING,
     checked,
     class_attribute,
+    class_method,
+    described,
     lacks,
     look_up,
     mapping_pairs,
@@ -64,7 +66,7 @@ class ClassValue(Value):
                 return t.wrap(Attr(t.known_source(self.cls), name), value)
             return t.from_python(value)
         if isinstance(found, classmethod):
-            return t.bind(t.from_python(found.__func__), self)
+            return class_method(t, found, self.cls)
         if isinstance(found, staticmethod):
             return t.from_python(found.__func__)
         if isinstance(
@@ -78,6 +80,9 @@ class ClassValue(Value):
             ),
         ):
             return t.from_python(t.python(getattr, self.cls, name))
+        is_librarys = is_in(type(found).__module__, FIXED)
+        if not is_librarys and (given := described(t, found, Constant(None), self.cls)) is not None:
+            return given
         if is_plain(t.python(getattr, self.cls, name)) and not is_plain(found):
             return t.from_python(getattr(self.cls, name))
         return class_attribute(t, owner_of(self.cls, name), name, found)
@@ -376,7 +381,7 @@ class SuperValue(Value):
         if isinstance(found, staticmethod) or name == "__new__":
             return t.from_python(getattr(found, "__func__", found))
         if isinstance(found, classmethod):
-            return t.bind(t.from_python(found.__func__), t.from_python(cls))
+            return class_method(t, found, cls)
         if isinstance(found, types.FunctionType):
             function = class_attribute(t, base, name, found)
             return function if is_class else t.bind(function, self.bound)
@@ -386,6 +391,8 @@ class SuperValue(Value):
             return t.from_python(found) if is_class else t.builtin_method(self.bound, name, found)
         if isinstance(found, types.ClassMethodDescriptorType):
             return t.from_python(found.__get__(None, cls))
+        if (given := described(t, found, Constant(None) if is_class else self.bound, cls)) is not None:
+            return given
         if hasattr(type(found), "__get__"):
             unsupported(reasons.ATTRIBUTE, f"super().{name} is a {type(found).__name__}")
         return class_attribute(t, base, name, found)

@@ -75,7 +75,7 @@ def bound_attribute(t: Tracer, value: Value, cls: type, descriptor: object, name
             t.raise_(AttributeError, f"property '{name}' of '{cls.__name__}' object has no getter")
         return t.from_python(descriptor.fget).call(t, [value], {})
     if isinstance(descriptor, classmethod):
-        return t.bind(t.from_python(descriptor.__func__), t.from_python(cls))
+        return class_method(t, descriptor, cls)
     if isinstance(descriptor, staticmethod):
         return t.from_python(descriptor.__func__)
     if isinstance(
@@ -90,13 +90,27 @@ def bound_attribute(t: Tracer, value: Value, cls: type, descriptor: object, name
         )
     if isinstance(descriptor, functools._lru_cache_wrapper):
         return t.bind(t.from_python(descriptor), value)
-    getter = look_up(t, type(descriptor), "__get__")
-    if isinstance(getter, types.FunctionType):
-        bound = t.wrap(t.known_source(descriptor), descriptor)
-        return t.from_python(getter).call(t, [bound, value, t.from_python(cls)], {})
-    if getter is not MISSING and not isinstance(descriptor, (type, types.BuiltinFunctionType)):
+    if (found := described(t, descriptor, value, cls)) is not None:
+        return found
+    if hasattr(type(descriptor), "__get__") and not isinstance(descriptor, (type, types.BuiltinFunctionType)):
         unsupported(reasons.ATTRIBUTE, f"{cls.__name__}.{name} is a {type(descriptor).__name__}")
     return class_attribute(t, owner_of(cls, name), name, descriptor)
+
+
+def described(t: Tracer, descriptor: object, value: Value, cls: type) -> Value | None:
+    """What a descriptor whose class is written in Python gives, read through an instance, or through the class where
+    `value` is None."""
+    getter = look_up(t, type(descriptor), "__get__")
+    if not isinstance(getter, types.FunctionType):
+        return None
+    bound = t.wrap(t.known_source(descriptor), descriptor)
+    return t.from_python(getter).call(t, [bound, value, t.from_python(cls)], {})
+
+
+def class_method(t: Tracer, method: classmethod[object, ..., object], cls: type) -> Value:
+    if isinstance(method.__func__, property):  # until Python 3.13 it is asked for what it gives of the class
+        unsupported(reasons.ATTRIBUTE, f"{cls.__name__} has a property of the class")
+    return t.bind(t.from_python(method.__func__), t.from_python(cls))
 
 
 _FIELD_OF_TUPLE = type(vars(namedtuple("_Pair", "first"))["first"])
