@@ -6,7 +6,7 @@ from benchmarks.programs import models
 from benchmarks.report import Aim, Report, Selection, percent
 from explorer.api import configure
 from explorer.records.exploration import Asked, explored
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 BREAKS_OF_TRANSFORMERS = 2
 
@@ -17,7 +17,7 @@ def run(selection: Selection) -> Report:
         if not selection.of(named.name):
             continue
         done = explored(named.trial, Asked(configure(), named.name))
-        record = done.record()
+        record = Record(done.record())
         cover, accuracy = record.coverage, done.accuracy
         calls = cover.kernel + cover.extern + cover.fallback
         fallback += cover.fallback

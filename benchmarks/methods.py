@@ -6,9 +6,9 @@ from pathlib import Path
 
 from benchmarks.capture_programs import PROGRAMS
 from benchmarks.report import Aim, Report, Selection
-from explorer.records.comparison import compare
 from explorer.records.data.methods import MethodData
 from explorer.records.methods.compare import METHODS
+from explorer.show.comparison import compare
 from explorer.show.view.methods import SIGNS
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "methods.md"

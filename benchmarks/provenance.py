@@ -27,7 +27,7 @@ def run(selection: Selection) -> Report:
         programs += 1
         with redirect_stdout(io.StringIO()):  # some programs print
             record = explored(of_program(program), Asked(configure(), program.name)).record()
-        for compile in record.data.compiles:
+        for compile in record.compiles:
             lines, found = unsourced(compile)
             total += lines
             reasons.update(found)

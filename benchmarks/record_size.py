@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks.report import Aim, Report, Selection
 from explorer.core.text import amount, duration
-from explorer.records.session import Record
 from explorer.show.demo import CNN, GPT2, cases, explore_case
+from explorer.show.record import Record
 
 REPEATS = 5
 
@@ -18,7 +18,7 @@ REPEATS = 5
 def run(selection: Selection) -> Report:
     case = GPT2[-1] if GPT2[-1] in cases() else CNN[-1]
     selection.of(case.slug)
-    record = explore_case(case, selection.tell).record()
+    record = Record(explore_case(case, selection.tell).record())
     with tempfile.TemporaryDirectory() as folder:
         packed = record.save(Path(folder) / "r.explore.json.gz")
         plain = record.save(Path(folder) / "r.explore.json").stat().st_size

@@ -55,7 +55,7 @@ def run(selection: Selection) -> Report:
         raise RuntimeError("the viewer is not built: make extension")
     case = GPT2[-1] if GPT2[-1] in cases() else CNN[-1]
     selection.of(case.slug)
-    records = {"training": explore_case(case, selection.tell).record().data, "many": many(NODES)}
+    records = {"training": explore_case(case, selection.tell).record(), "many": many(NODES)}
     with tempfile.TemporaryDirectory() as folder:
         for name, record in records.items():
             Path(folder, f"{name}.html").write_text(report.page(record), encoding="utf-8")

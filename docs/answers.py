@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from explorer.course.puzzle import run
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 PAGE = Path(__file__).parent / "how_do_i.md"
 CODE = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.S | re.M)

@@ -27,7 +27,7 @@ from answers import PAGE, answer, prelude, questions  # noqa: E402
 import explorer  # noqa: E402
 from explorer.course.build import notebook, sources  # noqa: E402
 from explorer.ir.record import MIME  # noqa: E402
-from explorer.records.session import Record  # noqa: E402
+from explorer.show.record import Record  # noqa: E402
 
 project = "Compiler Explorer for PyTorch"
 version = release = explorer.__version__

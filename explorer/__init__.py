@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from explorer.compiler.workbench import workbench
     from explorer.ir.edit import EditRefused
     from explorer.ir.program import BuildOptions
-    from explorer.records.comparison import Compared, backends, compare
-    from explorer.records.ranks import Ranks
-    from explorer.records.session import Difference, Record, RecordError
-    from explorer.records.watching import Watch, watch
+    from explorer.show.comparison import Compared, backends, compare
+    from explorer.show.notebook.watch import watch
     from explorer.show.notebook.widget import embed
+    from explorer.show.ranks import Ranks
+    from explorer.show.record import Difference, Record, RecordError
+    from explorer.show.watch import Watch
 
 __all__ = [
     "BuildOptions",
@@ -55,14 +56,15 @@ def _imported(name: str) -> Any:
 
 _HOME = {
     **dict.fromkeys(("compile", "configure", "counters", "explore"), "api"),
-    **dict.fromkeys(("Compared", "backends", "compare"), "records.comparison"),
-    **dict.fromkeys(("Difference", "Record", "RecordError"), "records.session"),
-    **dict.fromkeys(("Watch", "watch"), "records.watching"),
+    **dict.fromkeys(("Compared", "backends", "compare"), "show.comparison"),
+    **dict.fromkeys(("Difference", "Record", "RecordError"), "show.record"),
     "BuildOptions": "ir.program",
     "Config": "compiler.config",
     "EditRefused": "ir.edit",
-    "Ranks": "records.ranks",
+    "Ranks": "show.ranks",
+    "Watch": "show.watch",
     "embed": "show.notebook.widget",
+    "watch": "show.notebook.watch",
     "workbench": "compiler.workbench",
 }
 
@@ -75,9 +77,9 @@ if not TYPE_CHECKING:  # or a misspelt name would be taken for one of unknown ty
         if name not in _HOME:
             raise AttributeError(f"module 'explorer' has no attribute {name!r}")
         found = getattr(_imported(_HOME[name]), name)
-        if _HOME[name] in ("api", "records.comparison", "records.watching"):
+        if _HOME[name] in ("api", "show.comparison", "show.notebook.watch", "show.watch"):
             _imported("records.stock.backend").register()
-        if _HOME[name] in ("api", "records.comparison"):
+        if _HOME[name] in ("api", "show.comparison"):
             _imported("compiler.autograd").preload()
         globals()[name] = found
         return found

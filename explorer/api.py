@@ -20,10 +20,11 @@ from explorer.core.rules import rules_in_force
 from explorer.ir.settings import skip_frames
 from explorer.records.check.calls import Leave
 from explorer.records.check.isolate import compiled_from
+from explorer.records.data.exploration import Exploration
 from explorer.records.editing import ExploredCall
 from explorer.records.exploration import ENGINES, Asked, harmless, title
-from explorer.records.session import Record
 from explorer.records.stock.backend import named
+from explorer.show.record import Record
 
 RUNS_NOTHING = "calling it runs nothing of it; explore a function that it calls, or one that runs it to its end, as"
 
@@ -139,17 +140,17 @@ def explore(
         config = compiler.config
     config = replace(config, rules=rules_in_force().over(config.rules))
     progress = SILENT if on_stage is None else Progress(on_stage=on_stage)
+    generator = f"It is a generator function: {RUNS_NOTHING} lambda x: list(fn(x))."
+    notes = (generator,) if inspect.isgeneratorfunction(own) else ()
 
     def run(*args: object, **kwargs: object) -> Record:
         asked = Asked(config, name or title(fn), engine, theirs, time, fixes, values, progress)
-        record = harmless(fn, args, kwargs, asked, grad=grad, leave=leave)
-        if inspect.isgeneratorfunction(own):
-            record = record.noting((f"It is a generator function: {RUNS_NOTHING} lambda x: list(fn(x)).",))
+        record = Record.of(lambda: harmless(fn, args, kwargs, asked, grad=grad, leave=leave).noting(notes))
 
         def again(
             fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object], config: Config, *,
             name: str, progress: Progress,
-        ) -> Record:  # fmt: skip
+        ) -> Exploration:  # fmt: skip
             edited = replace(asked, config=config, name=name, progress=progress)
             return harmless(fn, args, kwargs, edited, grad=grad, leave="unchanged")
 

@@ -27,7 +27,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import checkpoint
 
 import explorer
-from explorer.records.session import Record
+from explorer.show.record import Record
 from stock_compiling import nothing_built
 
 log = logging.getLogger("a third party")

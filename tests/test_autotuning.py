@@ -19,7 +19,7 @@ from torch._inductor.select_algorithm import AlgorithmSelectorCache
 import explorer
 from explorer.ir.record import CompileData, EventData
 from explorer.records.logs.read import read
-from explorer.records.session import Record
+from explorer.show.record import Record
 from stock_compiling import nothing_built
 from test_logs import line
 

@@ -11,7 +11,7 @@ import torch
 import explorer
 from explorer import Ranks
 from explorer.ir.record import RecordData
-from explorer.records.session import Record
+from explorer.show.record import Record
 from explorer.show.view.changes import LONGEST, lines
 from records import sample
 

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import explorer
-from explorer.records.session import Record
 from explorer.show import demo
 from explorer.show.cli import main
+from explorer.show.record import Record
 from records import empty, sample
 
 ROOT = Path(__file__).parent.parent

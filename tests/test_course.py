@@ -39,8 +39,8 @@ from explorer.course.magics import CourseMagics, NotYet
 from explorer.course.parameter_server import AHEAD, train
 from explorer.course.process import SECONDS, Server
 from explorer.course.puzzle import STEPS, Answer, run
-from explorer.records.session import Record
 from explorer.show.cli import main
+from explorer.show.record import Record
 from explorer.show.view.panes import PANES
 
 ROOT = Path(__file__).parent.parent

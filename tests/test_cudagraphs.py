@@ -20,10 +20,10 @@ from torch._inductor.cudagraph_utils import CheckInvariantStatus, PlaceholderInf
 import explorer
 from explorer.ir.record import CompileData, EventData, RecordData
 from explorer.records.logs.read import read
-from explorer.records.session import Record
 from explorer.records.stock import cudagraphs
 from explorer.records.stock.hook import Call, watching
 from explorer.records.stock.observation import Observation
+from explorer.show.record import Record
 from stock_compiling import nothing_built
 from test_logs import line
 

@@ -21,7 +21,7 @@ import explorer
 from explorer import Ranks
 from explorer.ir.record import CompileData, EventData, RecordData
 from explorer.records.logs.ranks import ranked
-from explorer.records.session import Record
+from explorer.show.record import Record
 from stock_compiling import nothing_built
 from test_logs import imported, in_frame
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 import explorer
 from explorer.ir.record import RecordData
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 X, W = torch.linspace(-1, 1, 64 * 32).reshape(64, 32), torch.linspace(0, 2, 32)
 CALLS: list[str] = []

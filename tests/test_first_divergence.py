@@ -22,7 +22,7 @@ from explorer.ir.record import DivergenceData
 from explorer.ir.scalar import OPS
 from explorer.records.check.first_divergence import first_divergence
 from explorer.records.check.trial import Trial
-from explorer.records.session import Record
+from explorer.show.record import Record
 from programs import NAMED
 from zoo.observe import require_grad
 

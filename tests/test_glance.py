@@ -15,7 +15,7 @@ import explorer
 from explorer.ir import record as data
 from explorer.ir.record import AccuracyData, BreakData, CompileData, DivergenceData, PartData, SpanData, WhyData
 from explorer.records.check.speed import speed
-from explorer.records.session import Record
+from explorer.show.record import Record
 from explorer.show.view import glance, html, text
 from records import empty, sample
 

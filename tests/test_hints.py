@@ -12,10 +12,10 @@ from torch._inductor import graph
 
 import explorer
 from explorer.ir.record import EventData
-from explorer.records.session import Record
 from explorer.records.stock import hints
 from explorer.records.stock.hook import watching
 from explorer.records.stock.observation import Observation
+from explorer.show.record import Record
 from explorer.show.view.inductor import PLAIN
 from records import sample
 

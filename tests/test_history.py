@@ -11,7 +11,7 @@ import torch
 import explorer
 from explorer.ir.record import ServedData
 from explorer.records.diagnosis import FEW_VALUES
-from explorer.records.session import Record
+from explorer.show.record import Record
 from explorer.show.view.history import lines
 from records import empty
 

@@ -25,16 +25,16 @@ from explorer import Ranks
 from explorer.core.files import regular, visible
 from explorer.ir import record as data
 from explorer.records import diagnosis, logs
-from explorer.records.comparison import Compared
 from explorer.records.data import dynamo, methods, ranks
 from explorer.records.logs.printed import graph, guards
 from explorer.records.logs.read import LogError, read
 from explorer.records.logs.trace import graph_break
-from explorer.records.session import Record, RecordError, decode
 from explorer.show import view
 from explorer.show.cli import main
 from explorer.show.cli.progress import SafeConsole
+from explorer.show.comparison import Compared
 from explorer.show.notebook.types import structs
+from explorer.show.record import Record, RecordError, decode
 from records import compiled, empty, sample
 
 IRREGULAR = ("pipe", "endless", "folder", "absent")

@@ -29,8 +29,8 @@ from explorer.records.logs.printed import INFIX, graph, guards
 from explorer.records.logs.ranks import ranked
 from explorer.records.logs.read import LogError, read
 from explorer.records.logs.trace import graph_break, stock_id
-from explorer.records.session import Record
 from explorer.show.cli import main
+from explorer.show.record import Record
 from explorer.show.view.ranks import MOST_RANKS
 from explorer.show.view.size_limit import MOST_ON_DISK
 from records import in_output

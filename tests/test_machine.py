@@ -20,9 +20,9 @@ from explorer.compiler.runtime.triton_texts import ThreadBlock, Used, facts, of_
 from explorer.core.text import Line, Text
 from explorer.ir.record import KernelData, LineData, TextData
 from explorer.records.data.instructions import intel, meaning, mnemonic
-from explorer.records.session import Record
 from explorer.records.stock.assembly import SCALAR, labeled, loops, of_triton
 from explorer.show import throughput
+from explorer.show.record import Record
 
 X86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x86-64's assembly")
 

@@ -20,8 +20,8 @@ from traitlets.config import Config
 
 from explorer import Record
 from explorer.ir import record as data
-from explorer.records.session import unpacked
 from explorer.show.notebook import magics, session
+from explorer.show.record import unpacked
 from explorer.show.view.size_limit import MOST_ON_DISK
 from records import in_output
 

@@ -11,12 +11,12 @@ from click.testing import CliRunner
 import explorer
 from benchmarks import capture_programs
 from benchmarks.capture_programs import PROGRAMS
-from explorer.records.comparison import Compared
 from explorer.records.data.methods import METHODS_MIME, MethodsData
 from explorer.records.methods.compare import meaning
 from explorer.records.methods.inputs import describe, inputs
-from explorer.records.session import RecordError
 from explorer.show.cli import main
+from explorer.show.comparison import Compared
+from explorer.show.record import RecordError
 from explorer.show.view import report
 from explorer.show.view.size_limit import MOST_ON_DISK
 from records import in_output

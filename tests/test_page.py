@@ -14,7 +14,7 @@ import pytest
 from nbconvert import HTMLExporter
 
 from explorer.ir import record as data
-from explorer.records.session import Record
+from explorer.show.record import Record
 from explorer.show.view import html, report, text
 from explorer.show.view.html import COLUMNS, IndexRow, cells
 from records import empty, sample

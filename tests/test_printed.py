@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.records.session import Listing, Record
+from explorer.show.record import Listing, Record
 from records import empty, sample
 
 RAW = re.compile(r"\w+\(\w+=|object at 0x")

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import explorer
-from explorer.records.session import Record
-from explorer.records.watching import Watch
 from explorer.show.cli import script
+from explorer.show.record import Record
+from explorer.show.watch import Watch
 
 HEAD = """
 import torch

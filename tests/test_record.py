@@ -14,9 +14,10 @@ import torch
 import explorer
 from benchmarks.provenance import unsourced
 from explorer.ir import record as data
-from explorer.records import session, to_record
+from explorer.records import to_record
 from explorer.records.data import methods, operators, provenance, ranks
-from explorer.records.session import Record, RecordError, decode, unpacked
+from explorer.show import record as shown
+from explorer.show.record import Record, RecordError, decode, unpacked
 from records import empty, sample
 
 ENCODED = msgspec.json.encode(sample())
@@ -58,7 +59,7 @@ def test_a_record_is_not_saved_under_the_name_of_a_page(tmp_path: Path, name: st
 
 
 def test_saving_follows_the_umask(tmp_path: Path) -> None:
-    assert (Record(empty()).save(tmp_path / "r.json").stat().st_mode & 0o777) == 0o666 & ~session._umask()
+    assert (Record(empty()).save(tmp_path / "r.json").stat().st_mode & 0o777) == 0o666 & ~shown._umask()
 
 
 BROKEN = {
@@ -102,9 +103,9 @@ def test_unknown_fields_of_this_version_are_ignored() -> None:
 def test_a_bomb_is_refused_before_it_goes_off(tmp_path: Path) -> None:
     file = tmp_path / "bomb.json.gz"
     with gzip.open(file, "wb", compresslevel=1) as packed:
-        for _ in range((session.LARGEST >> 24) + 1):
+        for _ in range((shown.LARGEST >> 24) + 1):
             packed.write(bytes(1 << 24))
-    assert file.stat().st_size < session.LARGEST >> 6
+    assert file.stat().st_size < shown.LARGEST >> 6
     with pytest.raises(RecordError, match="100 MB"):
         Record.load(file)
 
@@ -112,8 +113,8 @@ def test_a_bomb_is_refused_before_it_goes_off(tmp_path: Path) -> None:
 def test_a_large_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "large.json"
     with file.open("wb") as sparse:
-        sparse.truncate(session.LARGEST + 1)
-    monkeypatch.setattr(session, "_unpacked", lambda packed, name: pytest.fail("it was unpacked"))
+        sparse.truncate(shown.LARGEST + 1)
+    monkeypatch.setattr(shown, "_unpacked", lambda packed, name: pytest.fail("it was unpacked"))
     with pytest.raises(RecordError, match="100 MB"):
         Record.load(file)
 
@@ -129,7 +130,7 @@ import resource, sys
 sys.dont_write_bytecode = True  # Python does not notice that it was cut
 sys.path[:0] = sys.argv[2:]
 from records import sample
-from explorer.records.session import Record
+from explorer.show.record import Record
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 for write in (Record(sample()).save, Record(sample()).to_html):

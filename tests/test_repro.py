@@ -20,8 +20,8 @@ from click.testing import CliRunner
 import explorer
 from explorer.ir.record import BuildData, LineData, RecordData, TextData
 from explorer.records.repro.program import CannotReproduce, function, number, printed, tensor_type
-from explorer.records.session import Record
 from explorer.show.cli import main
+from explorer.show.record import Record
 from programs import NAMED
 from records import sample
 

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from torch import Tensor, fx
 
 import explorer
-from explorer.records.session import Record
 from explorer.show.cli import main
+from explorer.show.record import Record
 from explorer.show.view.walk import Rewrites
 
 

@@ -9,10 +9,10 @@ import nbformat
 import pytest
 
 from explorer.ir import record as data
-from explorer.records.comparison import Compared
 from explorer.records.data.methods import METHODS_VERSION, MethodData, MethodsData, ViewData
-from explorer.records.ranks import Ranks
-from explorer.records.session import Record, compressed, unpacked
+from explorer.show.comparison import Compared
+from explorer.show.ranks import Ranks
+from explorer.show.record import Record, compressed, unpacked
 from explorer.show.view.size_limit import (
     MOST_ON_DISK,
     WORTH,

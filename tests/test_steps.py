@@ -14,7 +14,7 @@ from explorer.compiler.capture.values.sequences import ListValue
 from explorer.core import recorder as recording
 from explorer.ir.capture import CompilerBug, EvaluatorSteps, FrameSkipped, GuardFailed
 from explorer.ir.record import CompileData
-from explorer.records.session import Record
+from explorer.show.record import Record
 from explorer.show.view.steps import Steps
 
 State = tuple[list[str], dict[str, str]]

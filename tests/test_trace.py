@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 import explorer
 from explorer.ir.record import CallData, LaunchData
-from explorer.records.session import Record
 from explorer.show.cli import main
+from explorer.show.record import Record
 from explorer.show.view.trace import CALL, COMPILE, chrome_trace
 from records import empty, sample
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 import explorer
 from explorer.ir.scalar import OPS
-from explorer.records.session import Record
 from explorer.show.cli import main
+from explorer.show.record import Record
 from explorer.show.view.walk import Values
 
 

@@ -23,8 +23,8 @@ from torch._dynamo.utils import counters
 
 import explorer
 from explorer.records.data.calls import CallLog
-from explorer.records.session import Record
 from explorer.records.stock import observation
+from explorer.show.record import Record
 from explorer.show.view.diagnosis import eager, frames_of_graphs, settled
 
 X = torch.ones(4, 8)

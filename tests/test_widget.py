@@ -18,9 +18,9 @@ from explorer.compiler.config import Config
 from explorer.ir import record as data
 from explorer.records.check.isolate import reached
 from explorer.records.check.trial import Repetition
-from explorer.records.session import unpacked
 from explorer.show.notebook import protocol
 from explorer.show.notebook.live import Retiming, resized
+from explorer.show.record import unpacked
 
 ROOT = str(Path(__file__).parent.parent)
 Message = dict[str, Any]

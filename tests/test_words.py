@@ -14,8 +14,8 @@ import pytest
 
 import explorer
 from explorer.core.reasons import CATALOGUE
-from explorer.records.session import Record
 from explorer.show.cli import main
+from explorer.show.record import Record
 
 ROOT = Path(__file__).parent.parent
 ONCE_USED = re.compile(

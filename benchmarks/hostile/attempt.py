@@ -18,9 +18,9 @@ from benchmarks.fuzz.program import TooLong, at_most
 from benchmarks.hostile.mutate import mutated, mutated_log
 from explorer import Ranks
 from explorer.core.files import visible
-from explorer.records.comparison import Compared
 from explorer.records.logs.read import LogError, read
-from explorer.records.session import Record, RecordError
+from explorer.show.comparison import Compared
+from explorer.show.record import Record, RecordError
 from explorer.show.view import html
 from explorer.show.view.queries import WAYS, Queried
 from explorer.show.view.steps import Steps

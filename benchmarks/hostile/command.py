@@ -20,7 +20,7 @@ from benchmarks.hostile.attempt import Outcome, log, record, used
 from benchmarks.hostile.mutate import grown, lists, mutated
 from explorer.ir.record import VERSION, RecordData
 from explorer.records.logs.read import read
-from explorer.records.session import RecordError, decode
+from explorer.show.record import RecordError, decode
 from explorer.show.view import report
 
 CHECKOUT = Path(__file__).parent.parent.parent

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from explorer.core.text import count
 from explorer.course.attempts import FILE, RECORDS, AttemptLine, Attempts
 from explorer.course.lessons import PUZZLES
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 STYLE = """
 body { font: 16px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }

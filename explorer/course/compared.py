@@ -19,7 +19,7 @@ from explorer.course.puzzle import Answer, Show
 from explorer.ir.capture import CompilerBug, GraphRaised, GuardedCode, InputFrame, Linking
 from explorer.ir.graph import Graph
 from explorer.ir.record import EventData
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 Labeled = tuple[str, tuple[Any, ...]]
 """What a person calls an input, and the arguments."""

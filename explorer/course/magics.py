@@ -17,7 +17,7 @@ from explorer.course.prediction import claim, figures
 from explorer.course.process import check, warm
 from explorer.course.puzzle import Puzzle
 from explorer.ir.record import MIME
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 
 class NotYet(UsageError):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.record import RecordData
-from explorer.records.session import Record
+from explorer.show.record import Record
 from explorer.show.view.diagnosis import break_places
 
 # Claims of a lesson's text, asserted on a live record, so that the text cannot become wrong unnoticed.

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 FAILS = {
     "defined": "is not complete",

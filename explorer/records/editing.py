@@ -41,8 +41,8 @@ from explorer.ir.edit import (
 from explorer.ir.program import Target
 from explorer.records.check.isolate import undone
 from explorer.records.check.trial import Trial, unnoticed
+from explorer.records.data.exploration import Exploration
 from explorer.records.exploration import contents
-from explorer.records.session import Record
 from explorer.records.stock.breaks import LIBRARIES
 from explorer.records.stock.run import unwrapped
 
@@ -63,7 +63,7 @@ class ExploredProgram:
 
     config: Config
     record: data.RecordData
-    again: Callable[..., Record]
+    again: Callable[..., Exploration]
     """What explores a call: takes a function, its arguments, a configuration, a name and a progress."""
     grad: bool | None
 
@@ -205,7 +205,7 @@ class ExploredProgram:
         run: bool = False,
         progress: Progress = SILENT,
         **options: object,
-    ) -> Record:
+    ) -> Exploration:
         """The record of the program with these changes. Raises EditRefused."""
         if self.record.engine == "stock" and not run:
             raise EditRefused("stock compiles only code that runs: run the edited program")
@@ -214,7 +214,7 @@ class ExploredProgram:
         if source.file and not self.affected(source):
             raise EditRefused("the changed function is not compiled here, so nothing would change")
         if not run:
-            return Record(made)
+            return Exploration(made)
         with in_place(source):
             return self.again(*self.program(source), config, name=made.title, progress=progress)
 

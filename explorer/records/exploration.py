@@ -56,7 +56,7 @@ from explorer.records.check.profile import (
 from explorer.records.check.speed import speed
 from explorer.records.check.trial import Contestant, Trial
 from explorer.records.data.calls import OutsideGraphs
-from explorer.records.session import Bisect, Record
+from explorer.records.data.exploration import Bisect, Exploration
 from explorer.records.stock.assembly import with_assembly
 from explorer.records.stock.breaks import raised_at, whole_text
 from explorer.records.stock.caches import untouched
@@ -113,7 +113,7 @@ class Asked:
 def harmless(
     fn: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object], asked: Asked, *,
     grad: bool | None = None, leave: Leave = "called",
-) -> Record:  # fmt: skip
+) -> Exploration:  # fmt: skip
     """The record of a call, whose lasting effects are those of one eager call, or none.
 
     What the function raises propagates; what was recorded up to there is the attribute `explored` of the exception.
@@ -133,12 +133,12 @@ def harmless(
                 record = in_place(InPlace(fn, args, kwargs, grad, calls=calls), under, asked, recorder)
         except BaseException as error:
             if not hasattr(error, "explored"):
-                record = Record(contents(recorder, asked.config, asked.name, error=error))
+                record = Exploration(contents(recorder, asked.config, asked.name, error=error))
                 in_eager = f"It is not known whether the program raises in eager too, because {calls.once}."
                 keep(error, record.noting((in_eager,) if calls.once else ()))
             raise
         calls.ended = True
-        timing = record.timing
+        timing = record.data.timing
         why = calls.untimed if asked.time else "timing was not asked for"
         record = record.having(eager=untimed_outside(record.data.eager, why))
         asked_for = stance()
@@ -151,7 +151,7 @@ def harmless(
     return record
 
 
-def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder) -> Record:
+def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder) -> Exploration:
     """The record of a call on the program's own objects, which are restored after each call but the first."""
     calls = trial.calls
     eager = replace(trial, fn=under.fn)
@@ -165,7 +165,7 @@ def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder) -> 
         if calls.after is not None and not calls.once:
             with suppress(Exception, Outside):  # the program's own, which the compiled program raises too
                 record = exploration(trial, asked, recorder)
-        record = record or Record(contents(recorder, asked.config, asked.name, error=error))
+        record = record or Exploration(contents(recorder, asked.config, asked.name, error=error))
         keep(error, record.noting((f"The program raises in eager too: {type(error).__name__}: {error}",)))
         raise
     if calls.once:
@@ -176,7 +176,7 @@ def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder) -> 
             record = exploration(trial, asked, recorder)
         return record.noting(("The program does not raise in eager.",)) if record.data.error else record
     except Outside as refusal:
-        made = Record(contents(recorder, asked.config, asked.name))
+        made = Exploration(contents(recorder, asked.config, asked.name))
         return made.noting((f"Not compared and not timed: {refusal}.",))
 
 
@@ -184,7 +184,7 @@ class NotRun(BaseException):
     """Stops a frame that was compiled and must not run. Not an Exception, so that the program does not catch it."""
 
 
-def not_called(trial: Trial, asked: Asked, recorder: Recorder, why: str) -> Record:
+def not_called(trial: Trial, asked: Asked, recorder: Recorder, why: str) -> Exploration:
     """The record of the function's own frame, compiled and not run."""
 
     def compile_alone(frame: InputFrame, config: Config) -> GuardedCode:
@@ -210,10 +210,10 @@ def not_called(trial: Trial, asked: Asked, recorder: Recorder, why: str) -> Reco
     for run in recorder.compiles:
         run.error = run.error.__cause__ if isinstance(run.error, NotRun) else run.error
     why = why if recorder.compiles else "Neither compiled nor called again"
-    return Record(contents(recorder, asked.config, asked.name)).noting((f"{why}: not compared and not timed.",))
+    return Exploration(contents(recorder, asked.config, asked.name)).noting((f"{why}: not compared and not timed.",))
 
 
-def keep(error: BaseException, record: Record) -> None:
+def keep(error: BaseException, record: Exploration) -> None:
     """Attach the record so far to an exception of the program."""
     with suppress(AttributeError, TypeError):  # of a class with slots
         error.explored = record  # type: ignore[attr-defined]
@@ -244,7 +244,7 @@ def alone() -> Iterator[None]:
         _exploring.reset(token)
 
 
-def exploration(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Record:
+def exploration(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Exploration:
     """The record of compiling and running `trial`, with custom operators beside their fake implementations. The user's
     own exceptions propagate."""
     with replaced:  # once, and not in each timed call
@@ -260,7 +260,7 @@ def exploration(trial: Trial, asked: Asked, recorder: Recorder | None = None) ->
     return record.having(operators=tuple(checks.results()))
 
 
-def with_times_outside(record: Record, trial: Trial, asked: Asked) -> Record:
+def with_times_outside(record: Exploration, trial: Trial, asked: Asked) -> Exploration:
     """The record with what each ran outside graphs, and how long. The call is made again, of graphs that run as they
     were captured."""
     asked.progress.on_phase("timing what runs outside graphs")
@@ -280,15 +280,16 @@ def with_times_outside(record: Record, trial: Trial, asked: Asked) -> Record:
     return record.having(eager=untimed_outside(timed, why))
 
 
-def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Record:
+def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Exploration:
     """The record of compiling and running `trial`."""
     under, _ = unwrapped(trial)
     if asked.engine == "explorer":
         try:
             run = explored(under, asked, recorder)
         except CompileRaised as raised:
-            return Record(contents(raised.recorder, asked.config, asked.name, error=raised.__cause__))
-        return run.record(run.time(budget=asked.budget) if asked.time and run.ran else None)
+            return Exploration(contents(raised.recorder, asked.config, asked.name, error=raised.__cause__))
+        made = run.record(run.time(budget=asked.budget) if asked.time and run.ran else None)
+        return Exploration(made, {"explorer": run.bisect})
     # Ours first: what stock leaves to Python for good, it leaves so for every frontend.
     ours: Observed | CompileRaised | None = None
     through_ours = isinstance(trial, Once) and trial.through_ours
@@ -316,7 +317,9 @@ THROUGH_OURS = (
 )
 
 
-def beside(theirs: StockRun, first: Observed | CompileRaised | None, captured: Captured | None, asked: Asked) -> Record:
+def beside(
+    theirs: StockRun, first: Observed | CompileRaised | None, captured: Captured | None, asked: Asked
+) -> Exploration:
     """The record of what stock compiled, with ours beside it where there is one. `captured` has the graphs of a call
     that is not repeated for timing."""
     config, stock, progress, budget = asked.config, asked.stock or {}, asked.progress, asked.budget
@@ -402,7 +405,7 @@ def beside(theirs: StockRun, first: Observed | CompileRaised | None, captured: C
     called = theirs.trial if ours is None else ours.trial
     if not config.edit.source.file:  # an edit's source is another than the function's
         made = with_rewrites(made, called.fn, called.given)
-    return Record(made, bisect=bisect)
+    return Exploration(made, bisect)
 
 
 NO_FIX = "No fix of a graph break was tried, because that needs more calls of the function."
@@ -481,7 +484,7 @@ class Observed:
         asked = replace(self.asked, time=budget)
         return measured_if_it_runs(entrants, {"explorer": self.accuracy}, self.recorder, asked, self.timed)
 
-    def record(self, measured: Measured | None = None) -> Record:
+    def record(self, measured: Measured | None = None) -> data.RecordData:
         made = contents(self.recorder, self.asked.config, self.asked.name, measured)
         if not self.asked.config.edit.source.file:
             if self.asked.fixes and isinstance(self.trial, (Once, GraphTrial)):
@@ -496,7 +499,7 @@ class Observed:
         made = msgspec.structs.replace(made, compiles=compiles, notes=notes)
         if measured is None and self.ran:
             made = msgspec.structs.replace(made, timing=untimed({"explorer": self.accuracy}).timing)
-        return Record(made, bisect={"explorer": self.bisect})
+        return made
 
     @property
     def bisect(self) -> Bisect:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import importlib
 import linecache
-import sys
 from contextlib import ExitStack
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -24,9 +22,6 @@ from explorer.records.stock import calling, hook
 from explorer.records.stock.breaks import raised_at, whole_text
 from explorer.records.stock.observation import Observation
 from explorer.records.stock.run import WATCHING, process_settings
-
-if TYPE_CHECKING:
-    from explorer.records.session import Bundle, Record
 
 SHOWN_EVERY = 1.0
 """Seconds, at least, from one look at the whole in a live view to the next."""
@@ -63,13 +58,8 @@ class LiveView(Protocol):
         """Whether it is in the cell that runs, which is to hold the record once."""
 
 
-class Watch:
-    """A context manager that records while the program runs unchanged. `record` is the record so far; printing the
-    watch lists what was compiled, recompiles with their causes, errors, and what ran eagerly.
-
-    A watch records all threads. Only one can be active; explorations inside it are not part of it. Stock's compiles are
-    converted when the record is first read; until then the captured graphs are kept alive.
-    """
+class Watching:
+    """A context manager that records while the program runs unchanged; `view` is told of it meanwhile."""
 
     def __init__(self, title: str = "", view: LiveView | None = None) -> None:
         self.title = title or "watch"
@@ -89,7 +79,7 @@ class Watch:
         self.spent = 0.0
         """Seconds that looking took, once it has ended; the calls themselves aside."""
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         if self._ended or hook.is_watched():
             raise RuntimeError("this watch is already active or has ended; create a new one with explorer.watch()")
         self._ends.enter_context(recording_everywhere(self._recorder))
@@ -112,7 +102,7 @@ class Watch:
         self.spent = self._seen.spent
         self._ended = self._now()
         if self._view is not None:
-            self._view.finish(self._data())
+            self._view.finish(self.contents)
 
     @property
     def calls(self) -> int:
@@ -120,19 +110,8 @@ class Watch:
         return sum(each.count for each in self._calls.functions)
 
     @property
-    def record(self) -> Record:
-        made: Record = importlib.import_module("explorer.records.session").Record(self._data())
-        return made
-
-    def __repr__(self) -> str:
-        return repr(self.record)
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
-        if self._view is not None and self._view.is_above():
-            return {"text/plain": f"{self.title}: the record is shown above"}, {}
-        return self.record._repr_mimebundle_(include, exclude)
-
-    def _data(self) -> data.RecordData:
+    def contents(self) -> data.RecordData:
+        """The data of the record so far."""
         if not self._ended:
             return self._so_far()
         if self._whole is None:
@@ -187,22 +166,3 @@ class Watch:
         self._view.show(self._so_far())
         taken = perf_counter() - now
         self._next = now + max(SHOWN_EVERY, taken / SHARE_OF_SHOWING)
-
-
-def watch(title: str = "", *, live: bool | None = None) -> Watch:
-    """Record an unmodified program: `with explorer.watch() as log:` records every compile by explorer.compile and
-    torch.compile inside the block, in all threads, and runs nothing twice. `print(log)` prints a summary: compiles,
-    recompiles with the guard that failed and its values, graph breaks, errors, what ran eagerly, cache hits, call
-    times. `log.record` is a record like any other, during and after the block: it can be saved, compared or written as
-    a page.
-
-    `live`: show the record in the notebook while the block runs; by default in a notebook. `title` names the record.
-
-    Raises RuntimeError if another watch is active."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    if live is None:
-        live = hasattr(shell, "kernel")
-    if not live:
-        return Watch(title)
-    return Watch(title, importlib.import_module("explorer.show.notebook.live").WatchOutput(title or "watch"))

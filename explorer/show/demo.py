@@ -22,9 +22,9 @@ from explorer.core.recorder import CompileRun, Progress, StageRun
 from explorer.core.text import complaint
 from explorer.records.check.trial import Trial
 from explorer.records.exploration import Asked, Observed, explored
-from explorer.records.session import write_whole
 from explorer.records.stock.contestant import Stock
 from explorer.records.stock.contestant import stock as compile_with_stock
+from explorer.show.record import Record, write_whole
 from explorer.show.view import html
 from explorer.show.view.html import IndexRow
 
@@ -210,7 +210,7 @@ def explore_case(case: Case, step: OnStep) -> Observed:
 
 def write(out: Path, case: Case, run: Observed, stock: Stock | None = None) -> IndexRow:
     """Time the contestants, and write the case's record and page."""
-    record = run.record(run.time(stock, budget=SECONDS_BESIDE_STOCK if stock else SECONDS_OF_TIMING))
+    record = Record(run.record(run.time(stock, budget=SECONDS_BESIDE_STOCK if stock else SECONDS_OF_TIMING)))
     record.save(out / f"{case.slug}.explore.json.gz")
     record.to_html(out / f"{case.slug}.html")
     return IndexRow(record.data, f"{case.slug}.html")

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 import explorer
 from explorer import Compared, Ranks
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 Shown = TypeVar("Shown", bound=msgspec.Struct)
 

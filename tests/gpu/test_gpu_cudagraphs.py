@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import explorer
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 pytestmark = pytest.mark.gpu
 

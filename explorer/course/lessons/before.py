@@ -12,7 +12,7 @@ import torch
 
 from explorer.course.compared import noded, showing
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong, run
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 # before-1: define, then run
 

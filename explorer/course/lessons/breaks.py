@@ -15,7 +15,7 @@ from explorer.course.compared import Labeled, agree, broken, explored, showing
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.bytecode import Code
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 # breaks-1: how many breaks?
 

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import explorer
 from explorer.course.compared import Labeled, agree, copies, explored, kernels, noded, position, showing, with_rule
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 aten = torch.ops.aten
 

@@ -35,7 +35,7 @@ from explorer.course.puzzle import Answer, Puzzle, Score, Show, Wrong
 from explorer.ir.loops import Loop
 from explorer.ir.program import CPU, BuildOptions, Generation
 from explorer.ir.schedule import Access, Dependencies, Fused
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 # fusion-1: how many kernels?
 

@@ -13,7 +13,7 @@ import explorer
 from explorer.course.compared import Labeled, agree, copies, decided, position, recompiled, showing
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 # guards-1: how many compiles?
 

@@ -21,7 +21,7 @@ from explorer.core.rules import Rules, in_force
 from explorer.course.compared import bytes_moved, copies, explored, position, ruled, with_rule
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.schedule import Allocation
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 # Planted bugs: rules of which all but one do what the built-in ones do.
 

@@ -11,7 +11,7 @@ import explorer
 from explorer.course.compared import explored, noded, position, showing, why_not_compiled
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 # partition-1: what is kept?
 

@@ -25,7 +25,7 @@ from explorer.course.compared import (
 )
 from explorer.course.puzzle import Answer, Puzzle, Score, Show, Wrong, explained
 from explorer.ir.graph import Graph
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 aten = torch.ops.aten
 

@@ -22,7 +22,7 @@ from explorer.course.compared import (
     with_rule,
 )  # fmt: skip
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong, run
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 NAN, INFINITY = float("nan"), float("inf")
 TARGET = "cuda:sm_90"

@@ -11,7 +11,7 @@ import torch
 import explorer
 from explorer.course.compared import agree, broken, copies, explored, position, showing, uses, why_not_compiled
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
-from explorer.records.session import Record
+from explorer.show.record import Record
 
 # symbolic-1: the stack at a step
 

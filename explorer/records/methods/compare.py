@@ -7,12 +7,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import datetime
+import inspect
 import io
 import logging
 import re
 import tempfile
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,8 @@ import torch
 
 from explorer.compiler.runtime.timing import METHOD as TIMING
 from explorer.compiler.runtime.timing import interleave
+from explorer.ir.record import SourceData
+from explorer.records.assembly import quoted
 from explorer.records.check.accuracy import against_eager
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.trial import SEED
@@ -31,7 +35,7 @@ from explorer.records.environment import describe
 from explorer.records.methods.compiled import OURS, stock
 from explorer.records.methods.define_and_run import TENSORFLOW
 from explorer.records.methods.exported import EXPORT, ONNX
-from explorer.records.methods.inputs import Call, Variant, containers, inputs
+from explorer.records.methods.inputs import Call, Variant, containers, function, inputs
 from explorer.records.methods.method import Example, Method, Runnable
 from explorer.records.methods.tracers import EAGER, FX, SCRIPT, TRACE, operations
 from explorer.records.stock.backend import named
@@ -285,7 +289,7 @@ def compared(
     tell: OnProgress = lambda name: None,
 ) -> MethodsData:
     """Capture, run, time and save `fn` with each method. `others` are further calls by name. `tell` hears each method's
-    name as it begins. What eager raises on the call itself propagates. The data has no sources yet."""
+    name as it begins. What eager raises on the call itself propagates."""
     tried = (*inputs(fn, args, kwargs), *(Variant(n, "given", n, tuple(call), {}) for n, call in others.items()))
     with _quiet([]):
         given = tuple(each.data(expected(fn, each)) for each in tried)
@@ -304,7 +308,7 @@ def compared(
             tell("timing")
             found = _timed(found, calls)
         calls_of = operations(_own(fn), tried[0]) if any(method is EAGER for method in methods) else ()
-    return MethodsData(
+    made = MethodsData(
         METHODS_VERSION,
         title,
         datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -315,6 +319,28 @@ def compared(
         calls_of,
         TIMING if timed else "",
     )
+    return msgspec.structs.replace(made, sources=sources(fn, made))
+
+
+def sources(fn: Callable[..., object], data: MethodsData) -> tuple[SourceData, ...]:
+    """The function, and what else of the program the texts and operations were made for."""
+    used: dict[str, set[int]] = defaultdict(set)
+    with contextlib.suppress(OSError, TypeError):  # made by exec, or no Python function: what ran may still have lines
+        under = function(fn)
+        lines, first = inspect.getsourcelines(under)
+        used[under.__code__.co_filename].update(range(first, first + len(lines)))
+    for place in _places(data):
+        file, _, line = place.rpartition(":")
+        used[file].add(int(line))
+    return quoted(used)
+
+
+def _places(data: MethodsData) -> Iterator[str]:
+    for method in data.methods:
+        for shown in method.views:
+            for line in shown.text.lines:
+                yield from line.origins
+    yield from (call.where for call in data.operations if call.where)
 
 
 def tried_on(method: Method, fn: Callable[..., object], tried: Sequence[Variant]) -> tuple[MethodData, Runnable | None]:

@@ -19,16 +19,16 @@ from rich.text import Text
 from explorer.core.files import visible
 from explorer.core.text import count
 from explorer.records.logs.read import LogError, read
-from explorer.records.ranks import Ranks
-from explorer.records.session import Record, RecordError
 from explorer.show.cli.progress import SafeConsole, Terminal, wide_enough
 from explorer.show.cli.step import serve, step
+from explorer.show.ranks import Ranks
+from explorer.show.record import Record, RecordError
 from explorer.show.view import ranks as view
 from explorer.show.view.dap import Adapter
 
 if TYPE_CHECKING:
-    from explorer.records.comparison import Compared
-    from explorer.records.watching import Watch
+    from explorer.show.comparison import Compared
+    from explorer.show.watch import Watch
 
 SUFFIXES = (".explore.json.gz", ".explore.json", ".json.gz", ".json")
 
@@ -135,7 +135,7 @@ def run_command(context: click.Context, out: Path, script: str, arguments: Seque
       explorer run train.py
       explorer run --out records train.py --steps 10
     """
-    log: Watch = import_module("explorer.records.watching").Watch(Path(script).name)
+    log: Watch = import_module("explorer.show.watch").Watch(Path(script).name)
     out, errors = out.absolute(), sys.stderr  # the script may change its folder and its streams
     try:
         code = import_module("explorer.show.cli.script").run(script, arguments, log)
@@ -397,7 +397,7 @@ def diff_command(context: click.Context, before: Path, after: Path, exit_code: b
 
 def _load_comparison(file: Path) -> Compared | None:
     """The comparison of capture methods in a file; None where it holds something else."""
-    comparison = import_module("explorer.records.comparison")
+    comparison = import_module("explorer.show.comparison")
     try:
         found: Compared | None = comparison.Compared.load(file) if comparison.Compared.is_in(file) else None
         return found

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
-from explorer.records.watching import Watch
+from explorer.show.watch import Watch
 
 
 def run(script: str, arguments: Sequence[str], watch: Watch) -> int:

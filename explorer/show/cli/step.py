@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 
 from rich.text import Text
 
-from explorer.records.session import Record
 from explorer.show.cli.progress import SafeConsole, wide_enough
+from explorer.show.record import Record
 from explorer.show.view.dap import Adapter, Message
 from explorer.show.view.queries import WAYS, Queried
 from explorer.show.view.walk import Walk, manual

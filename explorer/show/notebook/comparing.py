@@ -13,8 +13,8 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 
 from explorer.records.check.trial import unnoticed
-from explorer.records.comparison import Compared, compare
 from explorer.records.methods.compare import chosen
+from explorer.show.comparison import Compared, compare
 from explorer.show.notebook.cell import plan
 from explorer.show.notebook.instrument import look
 

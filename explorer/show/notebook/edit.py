@@ -12,9 +12,9 @@ from explorer.core.recorder import Progress
 from explorer.ir.edit import RERUN, EditableFunction, EditedSource, EditRefused, edited, parsed
 from explorer.records.check.process import heard
 from explorer.records.check.trial import Repetition, unnoticed
+from explorer.records.data.exploration import Exploration
 from explorer.records.editing import Called, ExploredProgram
 from explorer.records.exploration import Asked, exploration
-from explorer.records.session import Record
 from explorer.show.notebook.cell import Plan, function, names, parameters, plan
 
 
@@ -73,7 +73,7 @@ def repeated(trial: Repetition | None, engine: str, why_not: str) -> Any:
 
     def again(
         call: Any, args: tuple[object, ...], kwargs: object, config: Config, *, name: str, progress: Progress
-    ) -> Record:
+    ) -> Exploration:
         if trial is None or why_not or len(args) != len(trial.state.args):
             raise EditRefused(f"it is not run here: {why_not or 'it reads names that were not copied'}; {RERUN}")
         places = trial.state.copied() if trial.state.places else trial.state

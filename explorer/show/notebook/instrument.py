@@ -17,10 +17,10 @@ import torch
 
 from explorer.records.check.isolate import NotIsolated, Objects, State, reached
 from explorer.records.check.trial import check_memory
-from explorer.records.watching import Watch
 from explorer.show.notebook.cell import Plan, elsewhere, function, names, parameters, plan
 from explorer.show.notebook.live import WhenCompiled
 from explorer.show.notebook.output import Waiting
+from explorer.show.watch import Watch
 
 OWNER = "get_ipython().magics_manager.registry['ExplorerMagics']"
 """How the code of a cell reaches the magics."""

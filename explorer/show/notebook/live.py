@@ -31,11 +31,11 @@ from explorer.records.check.process import Outside, heard
 from explorer.records.check.trial import Repetition, unnoticed
 from explorer.records.editing import UNCHANGED
 from explorer.records.exploration import SECONDS_OF_TIMING, Entrant, measure
-from explorer.records.session import Record, compressed
 from explorer.show.notebook import protocol
 from explorer.show.notebook.edit import ExploredCell
 from explorer.show.notebook.output import Output, SampleBuffer
 from explorer.show.notebook.widget import ExplorerWidget, ToKernel
+from explorer.show.record import Record, compressed
 from explorer.show.view.changes import answers
 from explorer.show.view.glance import with_glance
 from explorer.show.view.size_limit import for_page

@@ -14,23 +14,24 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
 from explorer.records.exploration import ENGINES
-from explorer.records.session import Record, RecordError
 from explorer.records.stock.hook import is_watched
-from explorer.records.watching import Watch
 from explorer.show.notebook.cell import Plan, plan
 from explorer.show.notebook.comparing import ComparingMagics
 from explorer.show.notebook.instrument import Instrument, Watched, mark
 from explorer.show.notebook.live import REPEATED, Live, WhenCompiled
 from explorer.show.notebook.session import Ahead, Options, Session
+from explorer.show.record import Record, RecordError
 from explorer.show.view.dap import Debugging
 from explorer.show.view.panes import PANES
 from explorer.show.view.queries import WAYS, Queried
+from explorer.show.watch import Watch
 
 KEPT_RECORDS = 30
 """The notebook's last explorations, which are live and which %explore_diff and %explore_report know."""
@@ -165,7 +166,8 @@ class ExplorerMagics(Magics):
             watched.watch.__exit__(None, result.error_in_exec, None)
             view = watched.view
             if view is not None and view.shown and (not result.success or watched.watch.calls > watched.called):
-                record = watched.watch.record.noting((REPEATED,)).data
+                record = watched.watch.contents
+                record = msgspec.structs.replace(record, notes=(*record.notes, REPEATED))
                 live = view.end(record)
                 self._keep_record(Record(record, live.widget.model_id), watched.options, cell, live)
                 return

@@ -18,8 +18,8 @@ from explorer.core.text import duration
 from explorer.ir import record as data
 from explorer.records import to_record
 from explorer.records.environment import describe
-from explorer.records.session import Record
 from explorer.show.notebook import protocol
+from explorer.show.record import Record
 from explorer.show.view.glance import with_glance
 
 BETWEEN_SAMPLES = 0.05

@@ -11,8 +11,8 @@ import msgspec
 import traitlets
 
 from explorer.ir.record import plain
-from explorer.records.session import Record, compressed
 from explorer.show.notebook import protocol
+from explorer.show.record import Record, compressed
 from explorer.show.view.size_limit import for_page
 
 MODULE = "torch-explorer"

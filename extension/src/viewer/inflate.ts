@@ -1,6 +1,6 @@
 // A record's file as it is written: JSON, compressed by gzip or not.
 
-/** Bytes of JSON that are unpacked at most, as explorer.records.session.LARGEST: a small file may stand for a huge one. */
+/** Bytes of JSON that are unpacked at most, as explorer.show.record.LARGEST: a small file may stand for a huge one. */
 const LARGEST = 100_000_000;
 
 /** Not by Uint8Array.from with a function, which takes twenty times as long. */

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from explorer.core.arguments import explained
 from explorer.core.files import visible
-from explorer.ir.record import SourceData, Whole
-from explorer.records.assembly import quoted
+from explorer.ir.record import Whole
 from explorer.records.data.methods import METHODS_MIME, METHODS_VERSION, MethodData, MethodsData
 from explorer.records.exploration import title
 from explorer.records.methods.compare import chosen, compared
-from explorer.records.methods.inputs import function
-from explorer.records.session import Bundle, RecordError, Viewable, compared_bundle, read_json, write_json
 from explorer.records.stock.backend import installed
+from explorer.show.record import Bundle, RecordError, Viewable, compared_bundle, read_json, write_json
 from explorer.show.view import methods as view
 from explorer.show.view.size_limit import truncated
 
@@ -90,27 +85,6 @@ class _VersionedMethods(msgspec.Struct):
     methods: msgspec.Raw
 
 
-def sources(fn: Callable[..., object], data: MethodsData) -> tuple[SourceData, ...]:
-    """The function, and what else of the program the texts and operations were made for."""
-    used: dict[str, set[int]] = defaultdict(set)
-    with suppress(OSError, TypeError):  # made by exec, or no Python function: what ran may still have lines
-        under = function(fn)
-        lines, first = inspect.getsourcelines(under)
-        used[under.__code__.co_filename].update(range(first, first + len(lines)))
-    for place in _places(data):
-        file, _, line = place.rpartition(":")
-        used[file].add(int(line))
-    return quoted(used)
-
-
-def _places(data: MethodsData) -> Iterator[str]:
-    for method in data.methods:
-        for shown in method.views:
-            for line in shown.text.lines:
-                yield from line.origins
-    yield from (call.where for call in data.operations if call.where)
-
-
 def backends() -> tuple[str, ...]:
     """The names of the backends that `torch.compile(backend=...)` takes and whose packages are installed."""
     return installed()
@@ -138,6 +112,6 @@ def compare(
 
     def run(*args: object, **kwargs: object) -> Compared:
         data = compared(fn, args, kwargs, wanted, others=others or {}, title=name or title(fn), timed=time, tell=tell)
-        return Compared(msgspec.structs.replace(data, sources=sources(fn, data)))
+        return Compared(data)
 
     return run

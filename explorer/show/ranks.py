@@ -13,7 +13,7 @@ from explorer.core.text import count
 from explorer.records.data.ranks import RANKS_MIME, RankCompileData, RanksData
 from explorer.records.logs.ranks import ranked
 from explorer.records.logs.read import read
-from explorer.records.session import Bundle, Record, Viewable, compared_bundle
+from explorer.show.record import Bundle, Record, Viewable, compared_bundle
 from explorer.show.view import ranks as view
 from explorer.show.view.size_limit import all_within, packed_size
 

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from explorer.core.files import regular, visible, writable
 from explorer.core.text import count, duration
 from explorer.ir import record as data
-from explorer.ir.edit import EditedSource
+from explorer.records.data.exploration import Bisect, Exploration
 from explorer.records.data.methods import MethodsData
 from explorer.records.data.provenance import file_names, operation_names
 from explorer.records.data.ranks import RanksData
@@ -45,6 +45,9 @@ from explorer.show.view.size_limit import INDENTED, MOST_ON_DISK, all_within, li
 from explorer.show.view.steps import Steps, of_record
 from explorer.show.view.walk import Rewrites, Tries, Values, rewrites_of, tries_of, values_of
 
+if TYPE_CHECKING:
+    from explorer.records.editing import ExploredProgram
+
 T = TypeVar("T")
 
 LARGEST = 100_000_000
@@ -57,21 +60,9 @@ Bundle = tuple[dict[str, Any], dict[str, Any]]
 """What an output shows, by MIME type, and metadata of it."""
 
 
-Bisect = Callable[[], data.DivergenceData | None]
-"""Runs the explored call once more, and finds where it first differs from eager."""
-
-
 DATA_ONLY = (
     "holds data only, not the function to run again. Explore the function again and call this on the new record."
 )
-
-
-class Explored(Protocol):
-    """The call that a record is of (records/editing.py)."""
-
-    def changes(self, text: str, name: str) -> EditedSource: ...
-
-    def edit(self, source: EditedSource, *, run: bool, **changes: Any) -> Record: ...
 
 
 class RecordError(ValueError):
@@ -146,21 +137,20 @@ class Record(Viewable[data.RecordData]):
         self.data = with_glance(contents, whole=whole)
         self.live = live
         self._bisect = bisect or {}
-        self.explored: Explored | None = None
+        self.explored: ExploredProgram | None = None
         """What `edit` compiles again; None where the record is data only."""
 
-    def noting(self, notes: Sequence[str]) -> Record:
-        """The same record with more notes."""
-        contents = msgspec.structs.replace(self.data, notes=(*self.data.notes, *notes))
-        made = Record(contents, self.live, self._bisect)
-        made.explored = self.explored
-        return made
-
-    def having(self, **found: object) -> Record:
-        """The same record with some fields of its data replaced."""
-        made = Record(msgspec.structs.replace(self.data, **found), self.live, self._bisect)
-        made.explored = self.explored
-        return made
+    @classmethod
+    def of(cls, explore: Callable[[], Exploration]) -> Record:
+        """The record of an exploration. What that raises has in its attribute `explored` the record so far, if any."""
+        try:
+            found = explore()
+        except BaseException as error:
+            so_far = getattr(error, "explored", None)
+            if isinstance(so_far, Exploration):
+                error.explored = cls(so_far.data, bisect=so_far.bisect)  # type: ignore[attr-defined]
+            raise
+        return cls(found.data, bisect=found.bisect)
 
     @property
     def stages(self) -> Listing[data.StageData]:
@@ -400,7 +390,7 @@ class Record(Viewable[data.RecordData]):
         forbid: Sequence[Sequence[str]] = (),
         without: Sequence[str] = (),
         run: bool = False,
-        **options: object,
+        **options: Any,
     ) -> Record:
         """The record of the same call, compiled with changes. The program runs only with `run`. Each edit starts from
         the program as it was explored; `record.diff` compares the two.
@@ -415,9 +405,10 @@ class Record(Viewable[data.RecordData]):
         would raise, an option does not exist. Raises RuntimeError for a record that was loaded from a file."""
         if self.explored is None:
             raise RuntimeError(f"the record of {self.data.title} {DATA_ONLY}")
-        changed = self.explored.changes(source, function)
-        made = self.explored.edit(changed, forbid=forbid, without=without, run=run, **options)
-        made.explored = self.explored
+        explored = self.explored
+        changed = explored.changes(source, function)
+        made = Record.of(lambda: explored.edit(changed, forbid=forbid, without=without, run=run, **options))
+        made.explored = explored
         return made
 
     def link(self, pane: str, compile: str = "", stage: str = "", element: str = "") -> str:

@@ -1,0 +1,29 @@
+"""What an exploration gives: the data of its record, and what runs the explored call once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from explorer.ir.record import DivergenceData, RecordData
+
+Bisect = Callable[[], DivergenceData | None]
+"""Runs the explored call once more, and finds where it first differs from eager."""
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """`bisect` has a function by engine."""
+
+    data: RecordData
+    bisect: Mapping[str, Bisect] = field(default_factory=dict)
+
+    def noting(self, notes: Sequence[str]) -> Exploration:
+        """The same with more notes."""
+        return self.having(notes=(*self.data.notes, *notes))
+
+    def having(self, **found: object) -> Exploration:
+        """The same with some fields of its data replaced."""
+        return replace(self, data=msgspec.structs.replace(self.data, **found))
