@@ -116,14 +116,31 @@ def name_of(path: Path, package: Path) -> str:
 
 
 def imported(tree: ast.AST, modules: Collection[str]) -> Iterator[str]:
-    """Those of `modules` that a module imports: of `from package import name` the package where it holds the name."""
+    """Those of `modules` that a module imports: of `from package import name` the package where it holds the name. A
+    text that is a module's name, or begins as one, stands for an import of it."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
+        if (name := loaded(node)) in modules:
+            yield name
+        elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
         elif isinstance(node, ast.ImportFrom) and node.module in modules:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 yield whole if whole in modules else node.module
+
+
+MODULE_NAMED = re.compile(rf"({PACKAGE.name}(?:\.\w+)+)(?:\.|:\w+)?")
+
+
+def loaded(node: ast.AST) -> str:
+    """The module of the package that a text names, as `import_module` and entry points take it, of an f-string the
+    package that it begins with; "" of anything else."""
+    match node:
+        case ast.Call(ast.Name("_imported"), [ast.Constant(str(name))]):  # of explorer/__init__.py
+            return f"{PACKAGE.name}.{name}"
+        case ast.Constant(str(text)) if (found := MODULE_NAMED.fullmatch(text)) is not None:
+            return found[1]
+    return ""
 
 
 def cycles(edges: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:

@@ -2,7 +2,7 @@
 
 import gc
 import importlib
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ __all__ = [
     "workbench",
 ]
 __version__ = "0.1.0"
+_BACKEND = EntryPoint("explorer", "explorer.api:stock_backend", "torch_dynamo_backends")
 
 
 def _imported(name: str) -> Any:
@@ -78,7 +79,7 @@ if not TYPE_CHECKING:  # or a misspelt name would be taken for one of unknown ty
             raise AttributeError(f"module 'explorer' has no attribute {name!r}")
         found = getattr(_imported(_HOME[name]), name)
         if _HOME[name] in ("api", "show.comparison", "show.notebook.watch", "show.watch"):
-            _imported("records.stock.backend").register()
+            _imported("records.stock.backend").register(_BACKEND)
         if _HOME[name] in ("api", "show.comparison"):
             _imported("compiler.autograd").preload()
         globals()[name] = found
@@ -108,4 +109,4 @@ def _known_to_torch() -> bool:
 
 
 if find_spec("explorer.records") is not None and not _known_to_torch():
-    importlib.import_module("explorer.records.stock.backend").register()
+    importlib.import_module("explorer.records.stock.backend").register(_BACKEND)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.size import FLOORS, cycles, typescript_imports
+from benchmarks.size import FLOORS, cycles, imported, loaded, name_of, typescript_imports
 from benchmarks.size import imports as imports_of_package
 
 ROOT = Path(__file__).parent.parent
@@ -61,6 +61,7 @@ LAYERS["cli"] |= {"course"}
 TOP = LAYERS["cli"] | {"cli", "notebook", "workbench"}
 
 FILES = sorted(PACKAGE.rglob("*.py"))
+MODULES = {name_of(path, PACKAGE) for path in FILES}
 
 
 def layer(module: str) -> str:
@@ -69,12 +70,8 @@ def layer(module: str) -> str:
     return names[0] if names else "__init__"
 
 
-def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
 def imports(path: Path) -> list[tuple[int, str, bool]]:
-    """(line, module, inside a function) for each import of a file."""
+    """(line, module, inside a function) for each import of a file, and for each text that names a module."""
     tree = ast.parse(path.read_text())
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     inner = {id(node) for function in functions for node in ast.walk(function)}
@@ -84,6 +81,9 @@ def imports(path: Path) -> list[tuple[int, str, bool]]:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
+        elif (name := loaded(node)) in MODULES:
+            found.append((node.lineno, name, False))  # which may be in a function: it is not there before it is needed
+            continue
         else:
             continue
         found += [(node.lineno, name, id(node) in inner) for name in names]
@@ -92,7 +92,7 @@ def imports(path: Path) -> list[tuple[int, str, bool]]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_run_one_way(path):
-    own = layer(module_of(path))
+    own = layer(name_of(path, PACKAGE))
     allowed = TOP if own in ("__init__", "__main__") else LAYERS.get(own)
     assert allowed is not None, f"{own} has no place among the layers: give it one here and in the design"
     for line, module, inside in imports(path):
@@ -125,6 +125,37 @@ assert not [name for name in sys.modules if name.startswith(("explorer.records",
 """
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, check=True)
+
+
+FLOOR = {"core": 0, "ir": 0, "compiler": 1, "records": 2}
+
+
+def test_a_floor_imports_none_above_it():
+    """What is in none of these folders is on top: show, the public functions, and the course."""
+    edges = [(one, other) for one, below in imports_of_package(PACKAGE).items() for other in below]
+    floor = {name: FLOOR.get(".".join(name.split(".")[1:2]), 3) for name in MODULES}
+    assert not [(one, other) for one, other in edges if floor[one] < floor[other]]
+    assert len(edges) > 1000
+
+
+LOADED = """
+import importlib
+from importlib import import_module as load
+
+def late(name):
+    load("explorer.show.record").Record
+    importlib.import_module(name="explorer.api")
+    load(f"explorer.show.cli.{name}")
+    __import__("explorer.ir.graph")
+    return EntryPoint("explorer", "explorer.compiler.compile:compile", "explorer.records: no module", "explorer")
+"""
+
+
+def test_modules_that_are_loaded_by_name_are_imports(tmp_path):
+    found = {"explorer.show.record", "explorer.api", "explorer.show.cli", "explorer.ir.graph"}
+    assert set(imported(ast.parse(LOADED), MODULES)) == found | {"explorer.compiler.compile"}
+    (tmp_path / "late.py").write_text(LOADED)
+    assert {name for _, name, _ in imports(tmp_path / "late.py") if name.startswith("explorer.")} >= found
 
 
 def test_no_modules_import_each_other():

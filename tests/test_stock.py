@@ -1,6 +1,7 @@
 """Stock torch.compile as a contestant, and our compiler as a backend of it."""
 
 import os
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,9 @@ def halved(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_registering_twice_changes_nothing() -> None:
-    register()
+    register(explorer._BACKEND)
     before = registry._BACKENDS["explorer"]
-    register()
+    register(EntryPoint("explorer", "explorer.api:compile", "torch_dynamo_backends"))
     assert registry._BACKENDS["explorer"] is before
     assert "explorer" in torch.compiler.list_backends()
 

@@ -58,7 +58,7 @@ class LiveView(Protocol):
         """Whether it is in the cell that runs, which is to hold the record once."""
 
 
-class Watching:
+class WatchedProgram:
     """A context manager that records while the program runs unchanged; `view` is told of it meanwhile."""
 
     def __init__(self, title: str = "", view: LiveView | None = None) -> None:

@@ -498,13 +498,13 @@ def compared_bundle(mime: str, shown: Callable[[int], data.Data], whole: str, te
     return {mime: {"packed": compressed(shown(room))}, **texts}, {}
 
 
-def packed(shown: data.RecordData) -> dict[str, Any]:
+def packed(shown: data.RecordData) -> dict[str, object]:
     """A record as an output holds it: what heads it, and all of it as one compressed string. A notebook's file gives
     each item of JSON a line of its own, with more spaces than text."""
     return {**_head(shown), "packed": compressed(shown)}
 
 
-def _head(shown: data.RecordData) -> dict[str, Any]:
+def _head(shown: data.RecordData) -> dict[str, object]:
     timing = shown.timing
     if timing is not None:
         timing = data.TimingData(
@@ -520,7 +520,7 @@ def _head(shown: data.RecordData) -> dict[str, Any]:
         "compiles": [{"started": each.started} for each in shown.compiles[:1]],
         "timing": timing,
     }
-    found: dict[str, Any] = data.plain(head)
+    found: dict[str, object] = data.plain(head)
     return found
 
 

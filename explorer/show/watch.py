@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from explorer.records.watching import Watching
+from explorer.records.watching import WatchedProgram
 from explorer.show.record import Bundle, Record
 
 
-class Watch(Watching):
+class Watch(WatchedProgram):
     """A context manager that records while the program runs unchanged. `record` is the record so far; printing the
     watch lists what was compiled, recompiles with their causes, errors, and what ran eagerly.
 

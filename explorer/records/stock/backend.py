@@ -9,15 +9,13 @@ from typing import Any
 from torch._dynamo.backends import registry
 from torch._dynamo.exc import InvalidBackend
 
-ENTRY_POINT = EntryPoint("explorer", "explorer.api:stock_backend", "torch_dynamo_backends")
 
-
-def register() -> None:
+def register(ours: EntryPoint) -> None:
     """Make `torch.compile(fn, backend="explorer")` work. A second call changes nothing.
 
-    Enters what an installed package's metadata would give, so that Dynamo loads it as it loads that one.
+    `ours` is what an installed package's metadata would give, so that Dynamo loads it as it loads that one.
     """
-    registry._BACKENDS.setdefault(ENTRY_POINT.name, ENTRY_POINT)
+    registry._BACKENDS.setdefault(ours.name, ours)
 
 
 def installed() -> tuple[str, ...]:
