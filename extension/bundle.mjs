@@ -26,12 +26,14 @@ const define = Object.fromEntries(OFTEN.map((each, n) => [each, `often$${n.toStr
  * anywhere, or a member of what a browser or a library has. */
 const MEMBERS = ("vertices vertex denominator numerator looked setCurrent flopsPerSecond bytesPerSecond hovered decisions intensity homes placement "
   + "statements changesOf programLines headline showWith lowerAt upperAt freshLocals freshStack directCauses bringNear openTabs inText "
-  + "element subject pinned family color outcome abilities reveal setting choice standing together definitions breakpoint").split(" ");
+  + "element subject pinned family outcome abilities reveal setting choice standing together definitions breakpoint lives").split(" ");
 
 async function lab() {
   const texts = ["record", "protocol", "methods/data", "ranks/data"].map(name => readFileSync(join(here, `src/viewer/${name}.ts`), "utf8")).join();
-  const foreign = MEMBERS.filter(each => new RegExp(`\\b${each}\\??:`).test(texts));
-  if (foreign.length) throw new Error(`Records and messages have ${foreign}: bundle.mjs must leave these names as they are.`);
+  const browser = readFileSync(join(here, "node_modules/typescript/lib/lib.dom.d.ts"), "utf8")
+    .match(/^interface (CSSStyle|\w*(Element|Event|Node|Window|Document|Rect|2D)\b)[^{]*\{[^}]*\}/gm).join("\n");
+  const foreign = MEMBERS.filter(each => new RegExp(`\\b${each}\\??:`).test(texts) || new RegExp(`^    (readonly )?${each}\\??[:(<]`, "m").test(browser));
+  if (foreign.length) throw new Error(`Records, messages or the browser have ${foreign}: bundle.mjs must leave these names as they are.`);
   const { outputFiles } = await build({
     ...common, define, write: false, mangleProps: new RegExp(`^(${MEMBERS.join("|")})$`), entryPoints: { index: join(here, "src/lab/index.ts"), mime: join(here, "src/lab/mime.ts") },
     outdir: join(here, "lib"), format: "esm", packages: "external", splitting: true, sourcemap: true,

@@ -941,3 +941,9 @@ def test_a_size_that_changes_and_then_is_one_has_the_advice_for_both() -> None:
     (failed,) = log.record.recompiles
     assert failed.times == 2 and failed.values == ("4", "5", "1")
     assert "mark_dynamic(x, 0)" in failed.stops and "sizes 0 and 1 are always specialized" in failed.stops
+    ours = explorer.compile(lambda x: x * 2)
+    with explorer.watch() as log:
+        for size in (4, 5, 1):
+            ours(torch.ones(size))
+    advice = [each.stops for each in log.record.recompiles]
+    assert len(advice) == 2 and "mark_dynamic(x, 0)" in advice[0] and "sizes 0 and 1 are always" in advice[1]

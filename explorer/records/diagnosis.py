@@ -146,7 +146,7 @@ def stops(guard: data.GuardData | None, failed: data.RecompileData, made: data.C
         )
     if advice := next((advice for word, advice in _ADVICE_BY_WORD.items() if word in subject(failed, guard)), ""):
         return advice
-    if _LEAST.search(failed.why or failed.expression):
+    if _LEAST.search(f"{failed.expression} {failed.why}"):
         return ONE_AND_NONE
     if guard is None:
         return _ADVICE["length"] if failed.expression.startswith("len(") else ""
