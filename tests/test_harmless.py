@@ -1100,3 +1100,20 @@ def test_eager_calls_of_one_thread_leave_those_of_others_compiled(compile: Calla
         other.join()
         torch.compiler.disable(torch.sin)(torch.ones(2))
     assert len(calls.met) == 1 and len(threads) == 1 and threads[0] != threading.get_ident()
+
+
+def normalized(layer: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(layer(x), [4]).sin()
+
+
+@pytest.mark.parametrize("engine", ["explorer", "stock", "both"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_compiled_code_that_frees_what_it_saved_is_compared(engine: str, dynamic: bool | None) -> None:
+    layer, stock = torch.nn.Linear(4, 4), None if engine == "explorer" else {"backend": "aot_eager"}
+    start = torch.ones(3, 4, requires_grad=True)
+    computed = start.exp()
+    for x in (torch.ones(3, 4), start, computed):
+        made = explorer.explore(normalized, engine=engine, stock=stock, dynamic=dynamic, time=False)
+        record = made(layer, x)
+        assert not record.errors and "gradient" in str(record) and "differ" not in str(record)
+    torch.autograd.grad(computed.sum(), start)

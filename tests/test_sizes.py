@@ -370,3 +370,25 @@ def test_a_float_made_of_a_dynamic_size_is_no_integer(name):
         compiled = explorer.compile(function)
         for size in (2, 3, 4):
             assert outcome(compiled, torch.ones(size), more) == outcome(function, torch.ones(size), more)
+
+
+TAKING_A_FLOAT: dict[str, Callable[..., Any]] = {
+    "layer_norm": lambda x, number: F.layer_norm(x, [8], eps=number),
+    "alpha": lambda x, number: torch.add(x, x, alpha=number),
+    "dropout": lambda x, number: F.dropout(x, number, training=False) * F.leaky_relu(x, number),
+    "clamp": lambda x, number: x.clamp(-number, number),
+    "lerp": lambda x, number: torch.lerp(x, x + 1, number),
+    "full": lambda x, number: torch.full((8,), number) + x,
+    "scale": lambda x, number: F.scaled_dot_product_attention(x, x, x, scale=number),
+    "computed": lambda x, number: F.softplus(x, number * 2 + 1),
+}
+
+
+@pytest.mark.parametrize("name", TAKING_A_FLOAT)
+def test_operators_that_take_a_float_are_in_kernels_with_dynamic_sizes(name: str) -> None:
+    function = TAKING_A_FLOAT[name]
+    record = explorer.explore(function, dynamic=True, time=False)(line(4, 8), 0.1)
+    assert record.kernels
+    compiled = explorer.compile(function, dynamic=True)
+    for size, number in ((4, 0.1), (5, 0.1), (5, 0.2), (6, 0.3)):
+        torch.testing.assert_close(compiled(line(size, 8), number), function(line(size, 8), number))

@@ -44,6 +44,11 @@ class Config:
     rules: Rules = Rules()
     edit: ProgramEdit = ProgramEdit()
 
+    @property
+    def generates_code(self) -> bool:
+        """Whether graphs are lowered here. Other backends take them as they were captured."""
+        return self.backend == "explorer"
+
     def captures(self, name: str) -> bool:
         """Whether one of the two capture_ settings is on, here or in torch."""
         chosen: bool | None = getattr(self, name)

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from types import FunctionType
 from typing import Any, Literal
 
@@ -114,6 +114,23 @@ class RepeatedCalls:
         except NotIsolated as refusal:
             self.once = str(refusal)
             self.traced_into = isinstance(refusal, TracedInto)
+
+    @cached_property
+    def computed_before(self) -> bool:
+        """Whether gradients flow through a graph that the program made before the call, and may still need: from a
+        tensor that the call is given to another."""
+        given = [] if self.before is None else [t for t in self.before.state.tensors.values() if t.requires_grad]
+        ends = {tensor.grad_fn for tensor in given if tensor.grad_fn is not None}
+        leaves = {id(tensor) for tensor in given if tensor.is_leaf}
+        waiting, seen = [*ends], set(ends)
+        while waiting:
+            for node in {follower for follower, _ in waiting.pop().next_functions if follower is not None}:
+                if node in ends or id(getattr(node, "variable", None)) in leaves:
+                    return True
+                if node not in seen:
+                    seen.add(node)
+                    waiting.append(node)
+        return False
 
     @property
     def repeatable(self) -> bool:
@@ -402,7 +419,8 @@ class Player(Contestant):
         with self.calls.repeated() as said:
             output = self._forward()
             found = self._gathered(output, {})
-            found.gradients.update(self._backward(output, keep=True))
+            # Nobody else has the outputs, and compiled code may free what it saved, unless a backward is to follow.
+            found.gradients.update(self._backward(output, keep=self.calls.computed_before))
             return replace(found, printed=said.lines())
 
     def _backward(self, output: object, keep: bool = False) -> dict[str, torch.Tensor | None]:

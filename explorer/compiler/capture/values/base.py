@@ -36,6 +36,7 @@ from explorer.ir.bytecode import Code, Handler, Instruction, Span
 from explorer.ir.capture import (
     Activation,
     Attr,
+    Computed,
     Condition,
     Contained,
     Guard,
@@ -46,6 +47,7 @@ from explorer.ir.capture import (
     Source,
     Specialized,
     ValueDescription,
+    read,
     root,
 )
 from explorer.ir.capture import InputFrame as InputFrame
@@ -849,6 +851,13 @@ class Tracer(EntryPoints):
             return False
         all_are = bool(self.config.dynamic) and source.name not in self.given.history.sizes and math.isfinite(value)
         return all_are or self.given.history.changes(source.name, 0, value)
+
+    def has_changed(self, source: Source) -> bool:
+        """Whether a number of the program, or one that it is computed from, was another in an earlier compile."""
+        if isinstance(source, Computed):
+            return any(self.has_changed(each) for each in source.args if isinstance(each, Source))
+        now = read(source, self.given.locals, self.given.globals)
+        return isinstance(now, (int, float)) and self.given.history.changes(source.name, 0, now)
 
     @property
     def generators(self) -> list[Value]:

@@ -698,6 +698,8 @@ def _floats_as_numbers(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -
     def number(value: Value) -> Value:
         if not isinstance(value, FloatValue):
             return value
+        if t.config.generates_code and not t.has_changed(value.source):
+            return Constant(value.known(t))  # a graph that reads a number of a tensor is run by eager kernels
         with t.tape.numbers_read():
             return recorded(t, "call_method", "item", [number_tensor(t, value, value.source)], {})
 
