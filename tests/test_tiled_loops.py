@@ -213,7 +213,7 @@ def test_the_text_has_the_loops_of_the_tree(generations: list[Generation], dynam
                 lines = [line.text for line in kernel.source.lines]
                 wanted = [(loop.axis.symbol.name, loop.kind, loop.tile, depth) for loop, depth in nested(kernel.loops)]
                 triton = isinstance(kernel, TritonKernel)
-                assert wanted == list(loops_of_triton(lines, kernel.blocks) if triton else loops_of_cpp(lines))
+                assert wanted == list(loops_of_triton(lines, kernel.constants) if triton else loops_of_cpp(lines))
                 seen.update(f"{kernel.language} {kind}" for _, kind, _, _ in wanted)
     rows = "triton serial" if dynamic else "triton vector"
     assert seen >= {"cpp serial", "cpp vector", "triton parallel", rows}

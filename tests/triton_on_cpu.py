@@ -128,7 +128,7 @@ def _launcher(kernel: TritonKernel, prelude: str, folder: Path) -> Callable[...,
     def launch(programs: int, stream: int, *arguments: Any) -> None:
         given = [_tensor_at(a, dtype) if dtype else a for a, dtype in zip(arguments, dtypes, strict=True)]
         with np.errstate(all="ignore"):
-            function[(programs,)](*given, **kernel.blocks)
+            function[(programs,)](*given, **kernel.constants)
 
     return launch
 

@@ -111,12 +111,17 @@ class Argument:
 
 LoopKind = Literal["serial", "parallel", "vector", "parallel vector"]
 
+LoopRole = Literal["row", "column", "reduced", "split"]
+"""What a direction of a Triton tile is: its rows; its columns, where no row is reduced; what each row is reduced over;
+and the programs that share a row."""
+
 
 @dataclass(frozen=True, slots=True)
 class TiledLoop:
     """A loop of a generated kernel: over the points of `axis`; with `tile`, over the starts of tiles of so many points;
     with `within`, over the points of one tile of so many. Threads or programs share a parallel loop, vector lanes a
-    vector loop. `shared`: over the part of the axis that falls to one turn of a parallel loop around it.
+    vector loop. `shared`: over the part of the axis that falls to one turn of a parallel loop around it. `role` is
+    that of a direction of a Triton tile.
 
     `body` is in the order of the code. While that is written, it has what writes the statements between the loops.
     """
@@ -126,6 +131,7 @@ class TiledLoop:
     tile: int = 0
     within: int = 0
     shared: bool = False
+    role: LoopRole | None = None
     body: tuple[TiledLoop | Callable[[], None], ...] = ()
 
     @property
@@ -178,6 +184,15 @@ class CppKernel(Kernel):
 
 
 @dataclass(frozen=True, slots=True)
+class BlockSize:
+    """A constexpr parameter: the size of a tile in one direction, or how many programs share a row."""
+
+    parameter: str
+    size: int
+    role: LoopRole
+
+
+@dataclass(frozen=True, slots=True)
 class TritonKernel(Kernel):
     """`types` is the signature, in order of the arguments; `blocks` are the constexpr parameters; `programs`, of
     `warps` each, is the size of the one-dimensional grid. `unaligned` names the pointers that may start anywhere."""
@@ -185,11 +200,16 @@ class TritonKernel(Kernel):
     language = "triton"
 
     types: tuple[str, ...]
-    blocks: Mapping[str, int]
+    blocks: tuple[BlockSize, ...]
     programs: Size
     warps: int
     asserts: bool
     unaligned: tuple[str, ...]
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """What `blocks` are by the names of the parameters."""
+        return {each.parameter: each.size for each in self.blocks}
 
     @property
     def pointers(self) -> list[Argument]:

@@ -18,13 +18,22 @@ from explorer.compiler.codegen.kernel import KernelBody, Part, Pass, Reduce, Red
 from explorer.compiler.codegen.reasons import OPERATION
 from explorer.compiler.codegen.triton_exprs import apply_text, literal, type_name
 from explorer.compiler.codegen.triton_tiling import Dim, Tiling
-from explorer.compiler.codegen.triton_values import LITERAL, NONE, Pending, TileValue, TritonValues, divides
+from explorer.compiler.codegen.triton_values import (
+    LITERAL,
+    NONE,
+    ROWS,
+    Pending,
+    Roles,
+    TileValue,
+    TritonValues,
+    divides,
+)
 from explorer.core.origin import Origins, origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import LineWriter, Text
 from explorer.ir.index import points, row_major
 from explorer.ir.loops import Axis, Loop, Size, evaluated, walk
-from explorer.ir.program import Argument, LoopKind, TiledLoop, nested
+from explorer.ir.program import Argument, BlockSize, LoopKind, TiledLoop, nested
 from explorer.ir.scalar import HALVES, neutral
 
 
@@ -37,7 +46,7 @@ class TritonFunction:
     source: tuple[Pending, ...]
     arguments: tuple[Argument, ...]
     types: tuple[str, ...]
-    blocks: Mapping[str, int]
+    blocks: tuple[BlockSize, ...]
     programs: Size
     warps: int
     asserts: bool
@@ -47,7 +56,7 @@ class TritonFunction:
     def key(self) -> object:
         """Equal for functions that are the same but for their names."""
         lines = tuple((line.depth, line.text) for line in self.source)
-        return lines, self.types, tuple(self.blocks.items()), self.warps, self.asserts
+        return lines, self.types, self.blocks, self.warps, self.asserts
 
     def text(self, id: str, name: str) -> Text:
         writer = LineWriter(id, "python")
@@ -107,10 +116,9 @@ class _TritonWriter(TritonValues):
         loops = write_loops(self.tree(passes), self.opened)
         sizes = [Argument(name, size=symbol) for name, symbol in sorted(self.sizes.items())]
         body = "\n".join(line.text for line in self.lines)
-        blocks = {**self.tiling.blocks, "SPLITS": self.tiling.splits}
-        blocks = {name: block for name, block in blocks.items() if name in body}
+        blocks = tuple(block for block in self.tiling.blocks if block.parameter in body)
         arguments = (*self.pointers.values(), *sizes)
-        parameters = [argument.name for argument in arguments] + [f"{name}: tl.constexpr" for name in blocks]
+        parameters = [argument.name for argument in arguments] + [f"{each.parameter}: tl.constexpr" for each in blocks]
         head = [
             Pending(0, "@triton.jit", self.cause),
             Pending(0, f"def {{name}}({', '.join(parameters)}):", self.cause),
@@ -127,16 +135,16 @@ class _TritonWriter(TritonValues):
     def tree(self, passes: Sequence[Pass]) -> tuple[Part, ...]:
         """Decide on the loops: the grid of programs, and what each of them does in turn."""
         serial = self.tiling.kind == "serial"
-        if serial and "r" in self.dims:
+        if serial and "reduced" in self.dims:
             ids = ", ".join(self.body.kernel.ids)
             raise Unsupported(Why(OPERATION, f"an update without an atomic instruction beside a reduction: {ids}"))
         self.splits = self.tiling.splits if any(each.reductions or each.writes for each in passes) else 1
         kind: LoopKind = "serial" if serial else "parallel"
-        loops = [self._loop_over(dim, kind) for dim in self.tiling.dims if dim.name != "r"]
+        loops = [self._loop_over(dim, kind) for dim in self.tiling.dims if dim.role != "reduced"]
         if self.splits > 1:
-            loops.append(TiledLoop(Axis(sympy.Symbol("split"), sympy.Integer(self.splits)), "parallel"))
+            loops.append(TiledLoop(Axis(sympy.Symbol("split"), sympy.Integer(self.splits)), "parallel", role="split"))
         if self.tiling.kind == "persistent":
-            loops.append(TiledLoop(Axis(sympy.Symbol("r"), self.dims["r"].numel), "vector"))
+            loops.append(TiledLoop(Axis(sympy.Symbol("r"), self.dims["reduced"].numel), "vector", role="reduced"))
         body: list[Part] = [partial(self._earlier, passes)]
         body += [part for current in passes for part in self._pass(current)]
         for loop in reversed(loops):
@@ -144,61 +152,62 @@ class _TritonWriter(TritonValues):
         return (self._sizes, *body)
 
     def _loop_over(self, dim: Dim, kind: LoopKind, shared: bool = False) -> TiledLoop:
-        return TiledLoop(Axis(sympy.Symbol(dim.name), dim.numel), kind, tile=dim.block, shared=shared)
+        return TiledLoop(Axis(sympy.Symbol(dim.name), dim.numel), kind, dim.block, shared=shared, role=dim.role)
 
     def _pass(self, current: Pass) -> Iterator[Part]:
         serial = self.tiling.kind == "serial"
-        if serial or "r" not in self.dims:
+        if serial or "reduced" not in self.dims:
             yield partial(self._writes, (*current.once, *current.writes), NONE if serial else frozenset(self.dims))
             return
-        yield partial(self._writes, current.once, frozenset("x"), "(split == 0)" if self.splits > 1 else "")
+        yield partial(self._writes, current.once, ROWS, "(split == 0)" if self.splits > 1 else "")
         if self.tiling.kind == "persistent":
             yield partial(self._reductions, current)
-            yield partial(self._writes, current.writes, frozenset("xr"))
+            yield partial(self._writes, current.writes, frozenset(self.dims))
         elif current.reductions or current.writes:
             yield partial(self._begin_sweep, current)
-            rows = self._loop_over(self.dims["r"], "serial", shared=self.splits > 1)
+            rows = self._loop_over(self.dims["reduced"], "serial", shared=self.splits > 1)
             yield rows.around(partial(self._step, current))
             yield partial(self._end_sweep, current)
 
     @contextmanager
     def opened(self, loop: TiledLoop, around: TiledLoop | None) -> Iterator[None]:
         """Programs and lanes have no loop in the text: their points are those of an index of their own."""
-        name, program = loop.axis.symbol.name, "tl.program_id(0)"
+        program = "tl.program_id(0)"
         if self.wide:
             program += ".to(tl.int64)"
         if self.splits > 1:
             program = f"({program} // SPLITS)"
-        if loop.kind == "serial" and name == "r":
+        if loop.kind == "serial" and loop.role == "reduced":
             steps = "split * chunk, tl.minimum(split * chunk + chunk, rnumel)" if loop.shared else "0, rnumel"
             with self.indented(f"for roffset in range({steps}, RBLOCK):"):
-                self.dim(name, "roffset + tl.arange(0, RBLOCK)")
+                self.dim(self.dims["reduced"], "roffset + tl.arange(0, RBLOCK)")
                 yield
             return
         if loop.kind == "serial":
             with self.indented("for point in range(0, xnumel):"):
                 self.line("xindex = point + tl.full([1], 0, tl.int64)")
-                self.split_axes(self.dims["x"])
+                self.split_axes(self.dims["row"])
                 yield
             return
-        if name == "split":
+        if loop.role == "split":
             self.line("split = tl.program_id(0) % SPLITS")
             self.line("chunk = tl.cdiv(tl.cdiv(rnumel, SPLITS), RBLOCK) * RBLOCK")
         elif loop.kind == "vector":
-            self.dim(name, "tl.arange(0, RBLOCK)")
-        else:
-            if "y" in self.dims:
-                program = f"({program} {'//' if name == 'y' else '%'} xblocks)"
-            self.dim(name, f"{program} * {name.upper()}BLOCK + tl.arange(0, {name.upper()}BLOCK)")
+            self.dim(self.dims["reduced"], "tl.arange(0, RBLOCK)")
+        elif loop.role is not None:
+            dim = self.dims[loop.role]
+            if "column" in self.dims:
+                program = f"({program} {'//' if dim.role == 'row' else '%'} xblocks)"
+            self.dim(dim, f"{program} * {dim.parameter} + tl.arange(0, {dim.parameter})")
         yield
 
     def _sizes(self) -> None:
         """The extents that the loops and the masks need."""
         for dim in self.tiling.dims:
-            walked = self.tiling.kind == "serial" if dim.name == "x" else self.tiling.kind != "persistent"
-            if walked or not divides(dim.numel, dim.block) or "y" in self.dims:
+            walked = self.tiling.kind != "persistent" if dim.role == "reduced" else self.tiling.kind == "serial"
+            if walked or not divides(dim.numel, dim.block) or "column" in self.dims:
                 self.line(f"{dim.name}numel = {self.size(dim.numel)}")
-        if "y" in self.dims:
+        if "column" in self.dims:
             self.line("xblocks = tl.cdiv(xnumel, XBLOCK)")
 
     def _earlier(self, passes: Sequence[Pass]) -> None:
@@ -211,7 +220,7 @@ class _TritonWriter(TritonValues):
 
     # Stores
 
-    def _writes(self, writes: Iterable[Write], dims: frozenset[str], only: str = "") -> None:
+    def _writes(self, writes: Iterable[Write], dims: Roles, only: str = "") -> None:
         """Store values, over the tile's `dims`. `only` is one more condition."""
         for write in writes:
             loop = write.loop
@@ -228,7 +237,7 @@ class _TritonWriter(TritonValues):
             causes = self.causes(write.value) or loop.origins
             self._store(loop, place, text, mask, dims, causes)
 
-    def _store(self, loop: Loop, place: str, value: str, mask: str, dims: frozenset[str], causes: Origins) -> None:
+    def _store(self, loop: Loop, place: str, value: str, mask: str, dims: Roles, causes: Origins) -> None:
         extra = f", {mask}" if mask else ""
         if loop.store == "set":
             self.line(f"tl.store({place}, {value}{extra})", causes)
@@ -280,7 +289,7 @@ class _TritonWriter(TritonValues):
         for reduction in current.reductions:
             values = self._reducible(reduction)
             self._accumulate(reduction, self.accumulators[reduction.result], values)
-        self._writes(current.writes, frozenset("xr"))
+        self._writes(current.writes, frozenset(self.dims))
 
     def _end_sweep(self, current: Pass) -> None:
         for reduction in current.reductions:
@@ -298,10 +307,10 @@ class _TritonWriter(TritonValues):
         causes = self._causes(reduction)
         value = self.value(reduction.value)
         text = self.operand(value, reduction.value)
-        missing = [dim for name, dim in self.dims.items() if name not in value.dims]
+        missing = [dim for role, dim in self.dims.items() if role not in value.dims]
         if not value.dims or any(dim.block > 1 for dim in missing):
             text = self.name(f"tl.broadcast_to({text}, [XBLOCK, RBLOCK])", causes)
-        if "r" in self.masks:
+        if "reduced" in self.masks:
             dtype = reduction.value.dtype
             start = neutral(str(reduction.loop.combine), dtype)
             other = literal(start, dtype) if dtype in LITERAL else self.typed(start, dtype)
@@ -313,7 +322,7 @@ class _TritonWriter(TritonValues):
         position = f"tl.broadcast_to({linear.text}, [XBLOCK, RBLOCK]).to({type_name(whole)})"
         if not linear.dims:
             position = f"tl.full([XBLOCK, RBLOCK], {linear.text}, {type_name(whole)})"
-        if "r" in self.masks:
+        if "reduced" in self.masks:
             position = f"tl.where(rmask, {position}, {torch.iinfo(whole).max})"
         return (text, self.name(position, causes))
 
@@ -355,9 +364,9 @@ class _TritonWriter(TritonValues):
         causes = self._causes(reduction)
         if len(values) == 2:
             _, place = self._reduce_pair(reduction, values)
-            return TileValue(self.name(f"{place}[:, None].to(tl.int64)", causes), frozenset("x"))
+            return TileValue(self.name(f"{place}[:, None].to(tl.int64)", causes), ROWS)
         text = _row_text(reduction, values)
-        return TileValue(self.name(f"{text}[:, None]{_back(reduction)}", causes), frozenset("x"))
+        return TileValue(self.name(f"{text}[:, None]{_back(reduction)}", causes), ROWS)
 
     # Rows cut among programs
 
@@ -373,7 +382,7 @@ class _TritonWriter(TritonValues):
             suffix = "" if position == 0 else "_at"
             workspace = Workspace(f"{kernel}_{reduction.loop.id}{suffix}", rows, dtype)
             pointer = self.pointer(workspace.name, dtype, written=True)
-            mask = self.mask(frozenset("x"))
+            mask = self.mask(ROWS)
             self.line(f"tl.store({pointer} + (xindex * SPLITS + split), {part}{f', {mask}' if mask else ''})", causes)
             made.append(workspace)
         return tuple(made)
@@ -395,7 +404,7 @@ class _TritonWriter(TritonValues):
         """A result that an earlier function left in parts."""
         reduction = next(r for current in self.body.passes for r in current.reductions if r.result is result)
         causes = self._causes(reduction)
-        mask = self.mask(frozenset("x"))
+        mask = self.mask(ROWS)
         values = []
         for workspace in self.partials[result]:
             pointer = self.pointer(workspace.name, workspace.dtype, written=False)

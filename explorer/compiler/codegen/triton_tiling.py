@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import sympy
@@ -15,7 +16,7 @@ from explorer.compiler.codegen.kernel import KernelBody
 from explorer.core.text import count
 from explorer.ir.index import hint, points, step
 from explorer.ir.loops import Axis, Load, Size, walk
-from explorer.ir.program import Target
+from explorer.ir.program import BlockSize, LoopRole, Target
 
 Kind = Literal["pointwise", "persistent", "looped", "split", "serial"]
 
@@ -41,13 +42,18 @@ _PROCESSORS = {("cuda", "80"): 108, ("cuda", "90"): 132, ("hip", "gfx942"): 304}
 class Dim:
     """One direction of a tile: the linear index "<name>index" over `axes`, in blocks of "<NAME>BLOCK"."""
 
-    name: str
+    name: Literal["x", "y", "r"]
+    role: LoopRole
     axes: tuple[Axis, ...]
     block: int
 
     @property
     def numel(self) -> Size:
         return points(self.axes)
+
+    @cached_property
+    def index(self) -> sympy.Symbol:
+        return sympy.Symbol(f"{self.name}index", integer=True, nonnegative=True)
 
     @property
     def parameter(self) -> str:
@@ -77,8 +83,9 @@ class Tiling:
     splits: int = 1
 
     @property
-    def blocks(self) -> dict[str, int]:
-        return {dim.parameter: dim.block for dim in self.dims}
+    def blocks(self) -> tuple[BlockSize, ...]:
+        tile = (BlockSize(dim.parameter, dim.block, dim.role) for dim in self.dims)
+        return (*tile, BlockSize("SPLITS", self.splits, "split"))
 
 
 def tiling(body: KernelBody, hints: Mapping[sympy.Symbol, int], target: Target, serial: bool) -> Tiling:
@@ -90,11 +97,11 @@ def tiling(body: KernelBody, hints: Mapping[sympy.Symbol, int], target: Target, 
     if not sweeps or not per_row:
         axes = kernel.outer + kernel.inner if sweeps else kernel.outer
         if serial:
-            return Tiling("serial", (Dim("x", axes, 1),), 1, SERIAL)
+            return Tiling("serial", (Dim("x", "row", axes, 1),), 1, SERIAL)
         return _pointwise(body, axes, hints, processors)
     rows, length = (hint(points(axes), hints) for axes in (kernel.outer, kernel.inner))
     if serial:
-        return Tiling("serial", (Dim("x", kernel.outer, 1), Dim("r", kernel.inner, 1024)), 4, SERIAL)
+        return Tiling("serial", (Dim("x", "row", kernel.outer, 1), Dim("r", "reduced", kernel.inner, 1024)), 4, SERIAL)
     across = _contiguous_across(body)
     known = all(axis.size == int(axis.size) if sympy.sympify(axis.size).is_number else False for axis in kernel.inner)
     if known and (length <= 256 if across else _is_persistent(body, rows, length, processors)):
@@ -105,7 +112,9 @@ def tiling(body: KernelBody, hints: Mapping[sympy.Symbol, int], target: Target, 
                 x //= 2
         warps = _warps(x * r, per_warp=512)
         held = f"a program holds {count(x, 'whole row')} of {length} in registers, and reads each once"
-        return Tiling("persistent", (Dim("x", kernel.outer, x), Dim("r", kernel.inner, r)), warps, held)
+        return Tiling(
+            "persistent", (Dim("x", "row", kernel.outer, x), Dim("r", "reduced", kernel.inner, r)), warps, held
+        )
     x = min(power(rows), 32 if across else 1)
     r = min(power(length), 64 if across else 2048)
     programs = -(-rows // x)
@@ -113,7 +122,7 @@ def tiling(body: KernelBody, hints: Mapping[sympy.Symbol, int], target: Target, 
     if length >= SPLIT_ROW or (across and length >= 512):
         while programs * splits < 2 * processors and length // (2 * splits) >= 2 * r and splits < 1024:
             splits *= 2
-    dims = (Dim("x", kernel.outer, x), Dim("r", kernel.inner, r))
+    dims = (Dim("x", "row", kernel.outer, x), Dim("r", "reduced", kernel.inner, r))
     warps = _warps(x * r, per_warp=256 if across else 128)
     long = str(length) if known else "any length"
     why = f"a program goes over {count(x, 'row')} in steps of {r}, as one of {long} is not held in registers"
@@ -143,7 +152,7 @@ def power(n: int) -> int:
 def _pointwise(body: KernelBody, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, int], processors: int) -> Tiling:
     if (cut := _cut(body, axes, hints)) is not None:
         why = "tiles of 32 by 32, as an access is contiguous along another axis than the last"
-        return Tiling("pointwise", (Dim("y", axes[:cut], 32), Dim("x", axes[cut:], 32)), 4, why)
+        return Tiling("pointwise", (Dim("y", "row", axes[:cut], 32), Dim("x", "column", axes[cut:], 32)), 4, why)
     numel = hint(points(axes), hints)
     block = 1024
     while block > 128 and numel < block * processors:
@@ -151,7 +160,7 @@ def _pointwise(body: KernelBody, axes: tuple[Axis, ...], hints: Mapping[sympy.Sy
     block = min(block, max(WARP, power(numel)))
     why = f"{count(numel, 'point')} in blocks of {block}: 1024, or down to 128 where {processors} processors would not "
     why += f"each have one, and no more than all points need, down to {WARP}"
-    return Tiling("pointwise", (Dim("x", axes, block),), _warps(block, per_warp=256), why)
+    return Tiling("pointwise", (Dim("x", "row", axes, block),), _warps(block, per_warp=256), why)
 
 
 def _cut(body: KernelBody, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, int]) -> int | None:

@@ -18,8 +18,11 @@ from explorer.compiler.codegen.triton_exprs import apply_text, cast, literal, po
 from explorer.compiler.codegen.triton_tiling import Dim, Tiling, accesses
 from explorer.core.origin import Origins, union
 from explorer.ir.loops import Apply, Cast, Check, Const, Expr, IndexValue, Load, Masked, Size, children
-from explorer.ir.program import Argument
+from explorer.ir.program import Argument, LoopRole
 from explorer.ir.scalar import HALVES, INFIX
+
+Roles = frozenset[LoopRole]
+"""Directions of the tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class TileValue:
     """The text of a computed value and the dimensions of the tile along which it varies (it has size 1 in others)."""
 
     text: str
-    dims: frozenset[str] = frozenset()
+    dims: Roles = frozenset()
     is_literal: bool = False
 
 
@@ -36,11 +39,12 @@ class MaskCondition:
     """Where the value of a Masked is evaluated: the tile's dimensions that decide it, and the name of the condition
     around it ("" where there is none), which includes it."""
 
-    dims: frozenset[str]
+    dims: Roles
     around: str
 
 
-NONE: frozenset[str] = frozenset()
+NONE: Roles = frozenset()
+ROWS: Roles = frozenset({"row"})
 LITERAL = (torch.float32, torch.int32, torch.int64, torch.bool)
 """Dtypes whose constants keep their value and meaning as Python literals beside a tensor."""
 
@@ -74,12 +78,12 @@ class TritonValues:
     sizes: dict[str, sympy.Symbol] = field(default_factory=dict)
     names: int = 0
     asserts: bool = False
-    masks: dict[str, str] = field(default_factory=dict)
+    masks: dict[LoopRole, str] = field(default_factory=dict)
     """The mask of each dimension that needs one."""
 
     def __post_init__(self) -> None:
         self.cause = self.body.kernel.ids
-        self.dims = {dim.name: dim for dim in self.tiling.dims}
+        self.dims = {dim.role: dim for dim in self.tiling.dims}
         self.axes = frozenset(symbol for dim in self.tiling.dims for symbol in dim.symbols)
         used = [*accesses(self.body), *(value.index for value in self.body.values if isinstance(value, IndexValue))]
         self.flat = {index: self.flatten(index) for index in used}
@@ -109,19 +113,19 @@ class TritonValues:
 
     # The tile
 
-    def dim(self, name: str, index: str) -> None:
+    def dim(self, dim: Dim, index: str) -> None:
         """The indices along one dimension, its axes, and its mask where blocks do not divide it."""
-        dim = self.dims[name]
-        if self.wide and name == "r":
+        name = dim.name
+        if self.wide and dim.role == "reduced":
             index += ".to(tl.int64)"
         if len(self.dims) == 2:
-            place = "[:, None]" if name == next(iter(self.dims)) else "[None, :]"
+            place = "[:, None]" if dim.role == "row" else "[None, :]"
             head, plus, arange = index.rpartition(" + ")
             index = f"{head}{plus}{arange}{place}"
         self.line(f"{name}index = {index}")
         if not divides(dim.numel, dim.block):
             self.line(f"{name}mask = {name}index < {name}numel")
-            self.masks[name] = f"{name}mask"
+            self.masks[dim.role] = f"{name}mask"
         self.split_axes(dim)
 
     def split_axes(self, dim: Dim) -> None:
@@ -143,7 +147,6 @@ class TritonValues:
     def flatten(self, index: Size) -> Size:
         """`index` with the axes of a dimension replaced by its linear index where they move through memory as one."""
         for dim in self.tiling.dims:
-            linear = sympy.Symbol(f"{dim.name}index", integer=True, nonnegative=True)
             if not dim.axes or dim.axes[-1].symbol not in index.free_symbols:
                 continue
             coefficient = sympy.expand(index).coeff(dim.axes[-1].symbol)
@@ -153,7 +156,7 @@ class TritonValues:
                 stride = stride * axis.size
             rest = sympy.expand(rest)
             if not coefficient.free_symbols & self.axes and rest.free_symbols.isdisjoint(dim.symbols):
-                index = rest + coefficient * linear
+                index = rest + coefficient * dim.index
         return index
 
     def size(self, size: Size, within: int = 0) -> str:
@@ -167,10 +170,10 @@ class TritonValues:
     def index(self, index: Size, indirect: Mapping[sympy.Symbol, TileValue], wide: bool = False) -> TileValue:
         """An index, with the dimensions along which it varies. `wide` computes it in 64 bits."""
         index = self.flat[index]
-        dims = set[str]()
+        dims = set[LoopRole]()
         names = {symbol: value.text for symbol, value in indirect.items()}
         for symbol in index.free_symbols:
-            owners = [d for d in self.dims if symbol in self.dims[d].symbols or symbol.name == f"{d}index"]
+            owners = [role for role, dim in self.dims.items() if symbol in dim.symbols or symbol == dim.index]
             if symbol in indirect:
                 dims |= indirect[symbol].dims
             elif owners:
@@ -182,16 +185,16 @@ class TritonValues:
                 self.types[symbol.name] = "i64"
         return TileValue(index_text(index, "triton", names), frozenset(dims))
 
-    def mask(self, dims: frozenset[str], condition: str = "") -> str:
+    def mask(self, dims: Roles, condition: str = "") -> str:
         parts = [self.masks[dim] for dim in self.dims if dim in dims and dim in self.masks]
         return " & ".join([*parts, *([condition] if condition else [])])
 
-    def zeros(self, dims: frozenset[str]) -> str:
+    def zeros(self, dims: Roles) -> str:
         """A block of index 0 with the tile's extent along `dims`."""
         return f"tl.full({self.shape(dims)}, 0, tl.int32)"
 
-    def shape(self, dims: frozenset[str]) -> str:
-        extents = [dim.parameter if name in dims else "1" for name, dim in self.dims.items()]
+    def shape(self, dims: Roles) -> str:
+        extents = [dim.parameter if role in dims else "1" for role, dim in self.dims.items()]
         return f"[{', '.join(extents)}]"
 
     def typed(self, value: int | float | bool, dtype: torch.dtype) -> str:

@@ -160,14 +160,14 @@ def compile_kernel(kernel: TritonKernel, prelude: str, folder: Path, target: GPU
 def specialized(kernel: TritonKernel, *, aligned: bool) -> tuple[dict[str, str], dict[str, Any], dict[Any, Any]]:
     """Triton's signature, constants and attributes of a kernel's parameters."""
     signature = {argument.name: type for argument, type in zip(kernel.arguments, kernel.types, strict=True)}
-    signature |= dict.fromkeys(kernel.blocks, "constexpr")
+    signature |= dict.fromkeys(kernel.constants, "constexpr")
     whole = [
         position
         for position, argument in enumerate(kernel.arguments)
         if kernel.types[position].startswith("*") and argument.name not in kernel.unaligned
     ]
     attributes = {(position,): [["tt.divisibility", ALIGNMENT]] for position in whole} if aligned else {}
-    return signature, dict(kernel.blocks), attributes
+    return signature, kernel.constants, attributes
 
 
 def compiler_message(error: BaseException) -> str:
