@@ -298,6 +298,11 @@ class Condition:
     """What a guard asks of the value at its source. compiler/capture/guards.py has a class for each kind."""
 
     kind: ClassVar[str]
+    about: ClassVar[Literal["value", "identity", "sizes", "state"]] = "value"
+    """What it is about: one value; which of several are one object or memory; relations of sizes; or no value. The
+    C++ tree checks them in this order, after the state."""
+    described: ClassVar[bool] = True
+    """Whether a description of the value can answer it."""
 
     @property
     def key(self) -> object:

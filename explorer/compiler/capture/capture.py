@@ -324,10 +324,6 @@ def not_splittable(code: Code, frame: Frame) -> Why | None:
     return None
 
 
-_DESCRIBED = frozenset("tensor constant id length keys has value type".split())
-"""Kinds of guards that a description of the value can answer."""
-
-
 def described_inputs(
     code: Code,
     frame: ir.InputFrame,
@@ -339,7 +335,7 @@ def described_inputs(
     What is `held` is not read again: reading may draw a random number."""
     names = {each.source: each.name for each in placeholders}
     sources: dict[ir.Source, None] = {ir.Local(name): None for name in frame.locals}
-    sources |= {g.source: None for g in guards if g.source is not None and g.kind in _DESCRIBED}
+    sources |= {g.source: None for g in guards if g.source is not None and g.condition.described}
     sources |= {each: None for each in names}
     objects: dict[int, str] = {}
     found = []

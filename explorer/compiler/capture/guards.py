@@ -162,6 +162,7 @@ class CodeIs(Condition):
 
     code: types.CodeType
     kind: ClassVar[str] = "code"
+    described = False
 
     def shown(self, name: str) -> Wording:
         return Wording(f"{name}.__code__ is {short(self.code)}", "is", short(self.code), f"{name} is the same function")
@@ -221,6 +222,7 @@ class LengthIs(Condition):
 @dataclass(frozen=True)
 class IsEmpty(Condition):
     kind: ClassVar[str] = "empty"
+    described = False
 
     def shown(self, name: str) -> Wording:
         return Wording(f"not {name}", "is", "empty", f"{name} is empty", data={"length": 0})
@@ -440,6 +442,8 @@ class ShapeHolds(Condition):
     function: Callable[..., bool] = field(repr=False)
     tree: ExpressionData = field(repr=False)
     kind: ClassVar[str] = "shape"
+    about = "sizes"
+    described = False
 
     def shown(self, name: str) -> Wording:
         return Wording(self.expression, "holds", self.expression, data={"shape": self.tree})
@@ -454,6 +458,8 @@ class ShapeHolds(Condition):
 class SameObject(Condition):
     other: Source
     kind: ClassVar[str] = "alias"
+    about = "identity"
+    described = False
 
     @property
     def key(self) -> object:
@@ -479,6 +485,8 @@ class NoTwo(Condition):
 
     sources: tuple[Source, ...]
     kind: ClassVar[str] = "alias"
+    about = "identity"
+    described = False
     relation: ClassVar[str]
     op: ClassVar[str]
     words: ClassVar[str]
@@ -524,6 +532,8 @@ class ShareNoMemory(NoTwo):
 class GlobalStateIs(Condition):
     state: GlobalStateData
     kind: ClassVar[str] = "global_state"
+    about = "state"
+    described = False
 
     def shown(self, name: str) -> Wording:
         state = state_text(self.state)
@@ -561,7 +571,7 @@ def failures(guards: Iterable[Guard], frame: InputFrame, said: str = "") -> list
 def _is_reported(said: str, guard: Guard) -> bool:
     """Of a tensor, torch tells its name and the fact."""
     name = guard.source.name if guard.source is not None else ""
-    return said == guard.text or guard.kind == TensorMatch.kind and said.startswith(f"tensor '{name}' ")
+    return said == guard.text or isinstance(guard.condition, TensorMatch) and said.startswith(f"tensor '{name}' ")
 
 
 def _bases(source: Source) -> Iterator[Source]:
@@ -698,7 +708,7 @@ def build(guards: Iterable[Guard], frame: InputFrame) -> hook.Manager:
     state = "global state: grad mode, autocast, default dtype, deterministic mode, threads"
     checks.build.global_state(state, frame.devices)
     shapes = [guard.condition for guard in given if isinstance(guard.condition, ShapeHolds)]
-    of_values = _in_order(guard for guard in given if guard.kind not in ("shape", "alias", "global_state"))
+    of_values = _in_order(guard for guard in given if guard.condition.about == "value")
     for _, together in itertools.groupby(of_values, checks.group_of):
         first, *others = together
         if others:
@@ -706,7 +716,7 @@ def build(guards: Iterable[Guard], frame: InputFrame) -> hook.Manager:
         else:
             checks.add(first)
     for guard in given:
-        if guard.kind == "alias":
+        if guard.condition.about == "identity":
             checks.add(guard)
     if shapes:
         text = " and ".join(each.expression for each in shapes)

@@ -94,7 +94,7 @@ def guard_data(guard: ir.Guard, step: int) -> data.GuardData:
     return data.GuardData(
         guard.id, source, guard.kind, asks.relation, asks.value, asks.text, guard.why, guard.cause, span(guard.span),
         guard.seen or asks.seen or asks.value, words=names(asks.words or asks.text), step=step,
-        of_torch=guard.source is None and guard.kind == "global_state", **asks.data,
+        of_torch=guard.condition.about == "state", **asks.data,
     )  # fmt: skip
 
 
