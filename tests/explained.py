@@ -8,7 +8,7 @@ from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.fuse import Fusion, refused_for_company
 from explorer.compiler.schedule.group import FreshNames, Group, put
 from explorer.compiler.schedule.kernels import ids_of
-from explorer.compiler.schedule.legal import FUSION
+from explorer.compiler.schedule.legal import LEGAL
 from explorer.compiler.schedule.order import Reach
 from explorer.core.reasons import Verdict, Why, reason
 from explorer.ir.index import Affine
@@ -50,7 +50,7 @@ def _between_kernels(fused: Fused, one: FusedKernel, other: FusedKernel) -> Why:
     kernels = [item for item in fused.items if isinstance(item, FusedKernel)]
     reach = Reach(fused.dependencies, {at: kernel.ids for at, kernel in enumerate(kernels)})
     between = reach.between(kernels.index(one), kernels.index(other))
-    why: Why = FUSION["legal"](groups[0], groups[1], fusion.facts, between, names).verdict.why
+    why: Why = LEGAL["legal"](groups[0], groups[1], fusion.facts, between, names).verdict.why
     return why
 
 

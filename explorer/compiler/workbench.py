@@ -14,7 +14,8 @@ from explorer.compiler.autograd.passes import PASSES
 from explorer.compiler.capture.opcodes import OPCODES
 from explorer.compiler.codegen import cpp_scalar, triton_exprs
 from explorer.compiler.lower.table import LOWERINGS, VIEWS
-from explorer.compiler.schedule.legal import FUSION
+from explorer.compiler.schedule.fuse import RANK
+from explorer.compiler.schedule.legal import LEGAL
 from explorer.compiler.schedule.memory import MEMORY
 from explorer.core.rules import Rules, RuleTable, in_force, rules_in_force
 
@@ -73,9 +74,9 @@ def workbench(
         take(PRINTERS[language], rules)
     for each in passes:
         take(PASSES, {getattr(each, "__name__", type(each).__name__): each})
-    chosen = {"legal": legal, "rank": rank, "keep": keep, "reuse": reuse}
-    for table in (FUSION, COSTS, MEMORY):
-        take(table, {name: own for name, own in chosen.items() if own is not None and name in table})
+    single = ((LEGAL, "legal", legal), (RANK, "rank", rank), (COSTS, "keep", keep), (MEMORY, "reuse", reuse))
+    for table, name, own in single:
+        take(table, {} if own is None else {name: own})
     made = Rules.of(given).over(rules_in_force())
     with in_force(made):
         yield made

@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -326,10 +326,6 @@ class Condition:
         assert source is not None
         return self.difference(read(source, frame.locals, frame.globals))
 
-    def install(self, checks: Any, source: Source, text: str) -> None:
-        """Adds the check to the tree that C++ walks at each call."""
-        checks.build.check(checks.manager(source), lambda value: not self.difference(value), text)
-
 
 @dataclass(frozen=True, slots=True)
 class Guard:
@@ -593,6 +589,18 @@ class Linking:
     compiled: Compiled | None
 
 
+class GuardRoot(Protocol):
+    """The root of the guards that C++ checks, in the wrapper that frame evaluation reads."""
+
+    root: object
+    code: types.CodeType | None
+    """What runs while they hold."""
+
+    def check(self, locals: dict[str, object]) -> bool: ...
+    def failure(self, locals: dict[str, object]) -> str: ...
+    def discard(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class GuardedCode:
     """What LINK yields: the code to run in the frame's place while `check` holds. `code` is None to run it as it is."""
@@ -600,8 +608,7 @@ class GuardedCode:
     name: str
     code: types.CodeType | None
     guards: tuple[Guard, ...]
-    manager: Any = field(compare=False, repr=False, default=None)
-    """The C++ guard manager, in the wrapper that frame evaluation reads."""
+    manager: GuardRoot | None = field(compare=False, repr=False, default=None)
     breaks: tuple[Break, ...] = ()
     fallback: Why | None = None
     """Why the frame runs as it is, with no guards, from now on."""

@@ -802,8 +802,9 @@ def roots_of(recorder: Recorder) -> dict[str, tuple[Any, Mapping[str, Any]]]:
         made = [stage.artifact for stage in run.stages]
         linked = next((each for each in made if isinstance(each, GuardedCode) and each.manager is not None), None)
         captured = next((each for each in made if isinstance(each, Capture) and each.frame is not None), None)
-        if linked is not None and captured is not None and captured.frame is not None:
-            found[run.id] = linked.manager.root, captured.frame.locals
+        manager = None if linked is None else linked.manager
+        if manager is not None and captured is not None and captured.frame is not None:
+            found[run.id] = manager.root, captured.frame.locals
     return found
 
 

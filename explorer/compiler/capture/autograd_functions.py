@@ -339,7 +339,8 @@ class HandleValue(ObjectValue):
         r.method(self.tensor, self.name, [self.hook])
 
 
-def register_hook(t: Tracer, tensor: TensorValue, name: str, hook: Value) -> Value:
+def register_hook(t: Tracer, tensor: Value, name: str, hook: Value) -> Value:
+    assert isinstance(tensor, TensorValue)
     if not tensor.fake.requires_grad:
         t.raise_(RuntimeError, "cannot register a hook on a tensor that doesn't require gradient")
     if tensor.source is not None:

@@ -45,6 +45,7 @@ from explorer.ir.capture import (
     FrameSkipped,
     GuardedCode,
     GuardFailed,
+    GuardRoot,
     InputFrame,
 )
 from explorer.ir.settings import skip_frames
@@ -204,7 +205,7 @@ class Engine:
         self._torchdynamo_orig_backend = object()
         """What stands for this engine in what is kept on code objects. They would keep the engine itself, and it keeps
         them: a cycle through C++, which no collector sees."""
-        self._managers: list[weakref.ref[hook.Manager]] = []
+        self._managers: list[weakref.ref[GuardRoot]] = []
         weakref.finalize(self, _discard, self._managers)
         self._under: dict[Rules, Engine] = {}
         self._codes: dict[int, _Known] = {}
@@ -251,8 +252,8 @@ class Engine:
         if seen.history.gave_up is not None:
             return hook.AS_IT_IS
         for made in seen.made:  # stock's reset took its entry away, or another thread just made it
+            assert made.code is not None and made.manager is not None
             if made.manager.check(dict(frame.f_locals)):
-                assert made.code is not None
                 return hook.run_instead(made.code, made.manager, seen.number, seen.history.compiles)
         given = self._frame(frame, seen)
         if active := hook.modes():
@@ -315,7 +316,7 @@ class Engine:
         )
 
     def _accept(self, given: InputFrame, guarded: GuardedCode, seen: _Known) -> object:
-        if guarded.code is None:
+        if guarded.code is None or guarded.manager is None:
             assert guarded.fallback is not None
             return self._give_up(given, guarded.fallback, seen)
         history = guarded.history
@@ -337,6 +338,7 @@ class Engine:
         if recorder() is None:
             return
         for made in before:
+            assert made.manager is not None
             said = made.manager.failure(dict(given.locals))
             failed = failures(made.guards, given, said)
             for guard, how in failed:
@@ -381,7 +383,7 @@ def is_importing() -> bool:
     return frame is not None and frame.f_code.co_filename != hook.__file__
 
 
-def _discard(managers: list[weakref.ref[hook.Manager]]) -> None:
+def _discard(managers: list[weakref.ref[GuardRoot]]) -> None:
     """Code objects outlive an engine: a helper's, a method's of a class that other instances have."""
     for manager in managers:
         if (left := manager()) is not None:

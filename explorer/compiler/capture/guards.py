@@ -59,11 +59,20 @@ MOST = 100
 UNSET = object()
 """What a context variable without a value is asked for."""
 
+
+class Installed(Condition):
+    """A condition that C++ checks in the tree of guards, where the value is."""
+
+    def install(self, checks: Checks, source: Source, text: str) -> None:
+        """Adds the check to the tree that C++ walks at each call."""
+        checks.build.check(checks.manager(source), lambda value: not self.difference(value), text)
+
+
 # -------------------------------------------------------------------------------------------------- of one value
 
 
 @dataclass(frozen=True)
-class TensorMatch(Condition):
+class TensorMatch(Installed):
     """What a graph assumes of a tensor input. `size` and `stride` hold None where any value will do (dynamic)."""
 
     dtype: torch.dtype
@@ -113,7 +122,7 @@ class TensorMatch(Condition):
 
 
 @dataclass(frozen=True)
-class TypeIs(Condition):
+class TypeIs(Installed):
     type: type
     kind: ClassVar[str] = "type"
 
@@ -135,7 +144,7 @@ class TypeIs(Condition):
 
 
 @dataclass(frozen=True, eq=False)
-class IsObject(Condition):
+class IsObject(Installed):
     """It is this very object."""
 
     target: object
@@ -157,7 +166,7 @@ class IsObject(Condition):
 
 
 @dataclass(frozen=True)
-class CodeIs(Condition):
+class CodeIs(Installed):
     """It is a function of this code object, as each function is that one line makes."""
 
     code: types.CodeType
@@ -177,7 +186,7 @@ class CodeIs(Condition):
 
 
 @dataclass(frozen=True, eq=False)
-class Equals(Condition):
+class Equals(Installed):
     """It is equal to this plain value, and of the same type."""
 
     expected: Any
@@ -204,7 +213,7 @@ class Equals(Condition):
 
 
 @dataclass(frozen=True)
-class LengthIs(Condition):
+class LengthIs(Installed):
     length: int
     kind: ClassVar[str] = "length"
 
@@ -220,7 +229,7 @@ class LengthIs(Condition):
 
 
 @dataclass(frozen=True)
-class IsEmpty(Condition):
+class IsEmpty(Installed):
     kind: ClassVar[str] = "empty"
     described = False
 
@@ -238,7 +247,7 @@ class IsEmpty(Condition):
 
 
 @dataclass(frozen=True, eq=False)
-class KeysAre(Condition):
+class KeysAre(Installed):
     """These are the keys of the dictionary, in order."""
 
     keys: tuple[object, ...]
@@ -288,7 +297,7 @@ def with_implied(guards: Iterable[Guard]) -> tuple[Guard, ...]:
 
 
 @dataclass(frozen=True)
-class Has(Condition):
+class Has(Installed):
     """Whether it has this key or attribute. A "slot" is an attribute that may be anywhere but in the object's own
     dictionary."""
 
@@ -330,7 +339,7 @@ class Has(Condition):
 
 
 @dataclass(frozen=True, eq=False)
-class PythonCheck(Condition):
+class PythonCheck(Installed):
     """Any other check of a value: a function of it, and what it asks, in words after the value's name."""
 
     relation: str
@@ -455,7 +464,7 @@ class ShapeHolds(Condition):
 
 
 @dataclass(frozen=True)
-class SameObject(Condition):
+class SameObject(Installed):
     other: Source
     kind: ClassVar[str] = "alias"
     about = "identity"
@@ -480,7 +489,7 @@ class SameObject(Condition):
 
 
 @dataclass(frozen=True)
-class NoTwo(Condition):
+class NoTwo(Installed):
     """A relation that holds for no two of these."""
 
     sources: tuple[Source, ...]
@@ -679,6 +688,7 @@ class Checks:
         if isinstance(source, Computed):
             self.build.last(_answers(source, condition, self.frame.globals), guard.text)
         else:
+            assert isinstance(condition, Installed)
             condition.install(self, source, guard.text)
 
     def group_of(self, guard: Guard) -> object:

@@ -27,7 +27,7 @@ from explorer.compiler.capture.reasons import FRAME_MODE
 from explorer.core.reasons import Why
 from explorer.core.recorder import note
 from explorer.core.rules import rules_in_force
-from explorer.ir.capture import CallSkipped, CompilerBug
+from explorer.ir.capture import CallSkipped, CompilerBug, GuardRoot
 from explorer.ir.settings import skip_frames
 
 GuardManager = primitives.GuardManager
@@ -230,7 +230,7 @@ _HAS_REGIONS = hasattr(eval_frame, "set_eval_frame_isolate_recompiles_id")
 class _Entry:
     """What the shim takes as guarded code."""
 
-    def __init__(self, code: types.CodeType, manager: Manager, number: int, compile: int) -> None:
+    def __init__(self, code: types.CodeType, manager: GuardRoot, number: int, compile: int) -> None:
         self.code = code
         self.guard_manager = manager
         self.compile_id = CompileId(frame_id=number, frame_compile_id=compile)
@@ -255,7 +255,7 @@ NEVER_ASK = _Answer(None, always=True)
 """For this package's own code alone: each question costs microseconds, as the shim saves Python's random state."""
 
 
-def run_instead(code: types.CodeType, manager: Manager, number: int, compile: int) -> object:
+def run_instead(code: types.CodeType, manager: GuardRoot, number: int, compile: int) -> object:
     """A callback's answer: run `code` in the frame's place now, and whenever the guards hold."""
     manager.code = code
     return _Answer(_Entry(code, manager, number, compile))

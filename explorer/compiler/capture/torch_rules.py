@@ -487,8 +487,8 @@ def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = C
     if fake.requires_grad:
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of a tensor with a gradient")
     memory = memory_of([fake])
-    made_before = (other.fake for other in t.tensors.values() if other is not data)
-    if any(memory_of([other]) == memory for other in (*t.tape.fakes.values(), *made_before)):
+    others = (each for each in t.tensors.values() if isinstance(each, TensorValue) and each is not data)
+    if any(memory_of([other]) == memory for other in (*t.tape.fakes.values(), *(each.fake for each in others))):
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of the memory of another tensor")
     if not all(type(n) is int for n in (*fake.shape, *fake.stride())) or not fake.is_contiguous():
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of unknown size")

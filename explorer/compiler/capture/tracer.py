@@ -287,7 +287,8 @@ class Evaluator(Tracer):
     def new_dict(self, items: dict[str, Value]) -> DictValue:
         return DictValue.of((Constant(name), value) for name, value in items.items())
 
-    def instance_dict(self, value: ObjectValue) -> Value:
+    def instance_dict(self, value: Value) -> Value:
+        assert isinstance(value, ObjectValue)
         return InstanceDict(value, self)
 
     def printable(self, value: Value) -> Any:

@@ -532,8 +532,9 @@ def inside(name: str) -> Callable[[object], torch.Tensor]:
     return _named(part, name)
 
 
-def wrapped_again(t: Tracer, wrapper: TensorValue) -> tuple[Callable[..., torch.Tensor], list[Value]]:
+def wrapped_again(t: Tracer, wrapper: Value) -> tuple[Callable[..., torch.Tensor], list[Value]]:
     """What makes a wrapper for the program, and what is inside of it, as the graph returns it."""
+    assert isinstance(wrapper, TensorValue)
     fake: Any = wrapper.fake
     names, context = fake.__tensor_flatten__()
     parts = [

@@ -5,18 +5,18 @@ two operations are, or are not, together.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.group import FreshNames, Group, single
 from explorer.compiler.schedule.iteration_space import with_affine_indices
 from explorer.compiler.schedule.kernels import collect
-from explorer.compiler.schedule.legal import FUSION, Attempt, Facts
+from explorer.compiler.schedule.legal import LEGAL, Attempt, Facts
 from explorer.compiler.schedule.order import Reach
 from explorer.core.reasons import Verdict, Why
 from explorer.core.recorder import note
-from explorer.core.rules import with_your
+from explorer.core.rules import RuleTable, with_your
 from explorer.ir.loops import Loop
 from explorer.ir.schedule import Dependencies, Fused, FusionTried
 
@@ -55,7 +55,12 @@ class Pair:
     across: bool
 
 
-@FUSION.rule("rank")
+Rank = Callable[[Pair], float | tuple[float, ...] | None]
+RANK: RuleTable[str, Rank] = RuleTable("fusion", {"rank"}.__contains__)
+"""rank(pair): how soon to try a pair."""
+
+
+@RANK.rule("rank")
 def rank(pair: Pair) -> float | tuple[float, ...] | None:
     """The pair with the highest rank is tried first, one with None never: the bytes that it might save, then how near
     the two are in the program."""
@@ -76,7 +81,7 @@ class Fusion:
         self.reach = Reach(dependencies, {key: group.ids for key, group in self.groups.items()})
         self._alone = dict(self.groups), self.reach.copy()
         self.verdicts: dict[tuple[str, str], Verdict] = {}
-        self._own = ", ".join(rule.name for name in FUSION if (rule := FUSION.own(name)))
+        self._own = ", ".join(rule.name for rule in (LEGAL.own("legal"), RANK.own("rank")) if rule)
         self._next = len(dependencies.loops.operations)
         self._touching: dict[str, dict[int, None]] = {}
         for key in self.groups:
@@ -139,7 +144,7 @@ class Fusion:
         return self._asked(groups[a], groups[b], reach.between(a, b)).verdict
 
     def _asked(self, a: Group, b: Group, between: str | None) -> Attempt:
-        joined: Attempt = FUSION["legal"](a, b, self.facts, between, self.names)
+        joined = LEGAL["legal"](a, b, self.facts, between, self.names)
         if not self._own:
             return joined
         why = joined.verdict.why
@@ -184,7 +189,7 @@ class Fusion:
 
     def _ranked(self, pairs: Iterable[tuple[int, int]]) -> list[tuple[tuple[float, ...], int, int]]:
         """Entries of the queue, the least first; without the pairs that are not to be tried."""
-        rank, found = FUSION["rank"], []
+        rank, found = RANK["rank"], []
         for a, b in pairs:
             promised = rank(self._pair(a, b))
             if promised is not None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.group import FreshNames, Group, GroupAccess, ScheduledLoop
@@ -67,8 +66,9 @@ def scatters(loop: Loop) -> bool:
     return loop.store != "set" or bool(loop.indirect)
 
 
-FUSION: RuleTable[str, Callable[..., Any]] = RuleTable("fusion", {"legal", "rank"}.__contains__)
-"""legal(a, b, facts, between, names): whether two groups may be one kernel. rank(pair): how soon to try a pair."""
+CanFuse = Callable[[Group, Group, Facts, str | None, FreshNames], "Attempt"]
+LEGAL: RuleTable[str, CanFuse] = RuleTable("fusion", {"legal"}.__contains__)
+"""legal(a, b, facts, between, names): whether two groups may be one kernel."""
 
 LANES = 16
 """Elements that are loaded and stored together where they lie together."""
@@ -92,7 +92,7 @@ class Attempt:
     group: Group | None = None
 
 
-@FUSION.rule("legal")
+@LEGAL.rule("legal")
 def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: FreshNames) -> Attempt:
     """Whether `a` and `b` may be one kernel. `between` is an operation that must run between them, if there is one."""
     if a.placed[0].position > b.placed[0].position:

@@ -292,8 +292,9 @@ def _now(t: Tracer, sizes: Sequence[Any]) -> list[int]:
     return [hint(n.node.expr, t.tape.hints) if isinstance(n, torch.SymInt) else n for n in sizes]
 
 
-def array_of_tensor(t: Tracer, value: TensorValue) -> ArrayValue:
+def array_of_tensor(t: Tracer, value: Value) -> ArrayValue:
     """tensor.numpy(): the same memory as an array."""
+    assert isinstance(value, TensorValue)
     t.torch_state.leave_unreported()
     fake = value.fake
     made = (f.code for f in t.frames if f.code.name == "wrap")  # the function that torch.compiler.wrap_numpy makes
@@ -302,7 +303,7 @@ def array_of_tensor(t: Tracer, value: TensorValue) -> ArrayValue:
     if fake.device.type != "cpu" or fake.is_conj() or fake.is_neg() or fake.dtype in _WITHOUT_ARRAY:
         unsupported(reasons.NUMPY, f"{value.describe()} has no array")
     known = t.arrays.get(id(fake))
-    if known is None:
+    if not isinstance(known, ArrayValue):
         stand_in = _copy(value.given.detach()) if value.given is not None else _made_up(t, fake).numpy()
         known = t.arrays[id(fake)] = ArrayValue(value.node, fake, stand_in)
         for source, real, _ in itertools.islice(t.tape.sharing(fake), 1):
@@ -381,7 +382,7 @@ def _nonzero(t: Tracer, array: ArrayValue) -> Value:
         column = graph_call(t, "call_method", "select", [rows, Constant(1), Constant(dim)], {})
         apart = graph_call(t, "call_function", torch.stack, [TupleValue([column] * count), Constant(1)], {})
         column = graph_call(t, "call_method", "select", [apart, Constant(1), Constant(0)], {})
-        columns.append(array_of_tensor(t, column))  # type: ignore[arg-type]
+        columns.append(array_of_tensor(t, column))
     return TupleValue([*columns])
 
 
@@ -729,18 +730,18 @@ def check_memory(t: Tracer) -> list[Source]:
     """Where arrays were read of which one was written, while several were: they must share no memory. What is drawn
     is new."""
     drawn = [*map(AsTensor, t.draws), *t.draws]
-    arrays = [each for each in t.arrays.values() if isinstance(each.given, np.ndarray) and each.source not in drawn]
+    known = (each for each in t.arrays.values() if isinstance(each, ArrayValue) and each.source not in drawn)
+    arrays = [each for each in known if isinstance(each.given, np.ndarray)]
     if not any(t.tape.mode.writes(array.fake) for array in arrays):
         return []
-    sources = [array.source for array in arrays]
-    given = [array.given for array in arrays]
+    given = [(array.source, array.given) for array in arrays]
     for value in t.tensors.values():
-        if value.given is not None and value.given.device.type == "cpu" and not isinstance(value.source, AsTensor):
-            sources.append(value.source)
-            given.append(value.given)
-    if len(given) > 1 and not share_no_memory(given):
+        real = value.given if isinstance(value, TensorValue) else None
+        if real is not None and real.device.type == "cpu" and not isinstance(value.source, AsTensor):
+            given.append((value.source, real))
+    if len(given) > 1 and not share_no_memory(each for _, each in given):
         unsupported(reasons.NUMPY, "arrays that share memory, one of which is written")
-    return sources if len(given) > 1 else []
+    return [source for source, _ in given if source is not None] if len(given) > 1 else []
 
 
 @functools.cache
@@ -764,7 +765,7 @@ def _value(t: Tracer, node: fx.Node, expected: Any, result: object, memory: list
         return from_fake(t, *_laid_out(t, node, result, expected.detach().numpy()))
     node, result = _laid_out(t, *_copied_where_numpy_copies(t, node, expected, result, memory), expected)
     known = t.arrays.get(id(result))
-    if known is None or known.is_scalar != isinstance(expected, np.generic):
+    if not isinstance(known, ArrayValue) or known.is_scalar != isinstance(expected, np.generic):
         known = t.arrays[id(result)] = ArrayValue(node, result, expected)
     return known
 

@@ -298,6 +298,12 @@ class Value:
         return f"{self.python_type().__name__} {name}".rstrip()
 
 
+class GuardedOnRead(Value):
+    """A value that the frame was given, with a guard on it once something asks: `unread` makes it, while none did."""
+
+    unread: Callable[[], None] | None = None
+
+
 class Unread(Value):
     """A local of the root frame that the program has only given another name, so that nothing is assumed of it."""
 
@@ -523,16 +529,16 @@ class EntryPoints(Protocol):
     def printable(self, value: Value) -> Any: ...
 
     # between values and objects
-    def instance_dict(self, value: Any) -> Value: ...
+    def instance_dict(self, value: Value) -> Value: ...
     def wrap(self, source: Source, given: object) -> Value: ...
     def wrap_tensor(self, source: Source, given: Tensor) -> Value: ...
     def from_python(self, value: object) -> Value: ...
     def new_tuple(self, items: Sequence[Value]) -> Value: ...
     def new_list(self, items: Sequence[Value]) -> Value: ...
     def new_dict(self, items: dict[str, Value]) -> Value: ...
-    def array_of_tensor(self, value: Any) -> Value: ...
-    def register_hook(self, tensor: Any, name: str, hook: Value) -> Value: ...
-    def wrapped_again(self, wrapper: Any) -> tuple[Callable[..., Tensor], list[Value]]: ...
+    def array_of_tensor(self, value: Value) -> Value: ...
+    def register_hook(self, tensor: Value, name: str, hook: Value) -> Value: ...
+    def wrapped_again(self, wrapper: Value) -> tuple[Callable[..., Tensor], list[Value]]: ...
 
     # frames and places
     def resume(self, frame: Frame) -> Value | None: ...
@@ -578,9 +584,9 @@ class Tracer(EntryPoints):
     """The values of objects of the program, by id."""
     looked_up: dict[tuple[int, str, int], object] = field(default_factory=dict)
     """What classes define, by id of the class and name."""
-    tensors: dict[int, Any] = field(default_factory=dict)
-    arrays: dict[int, Any] = field(default_factory=dict)
-    floats: dict[Source, Any] = field(default_factory=dict)
+    tensors: dict[int, Value] = field(default_factory=dict)
+    arrays: dict[int, Value] = field(default_factory=dict)
+    floats: dict[Source, Value] = field(default_factory=dict)
     """The inputs of the graph that are numbers of the program."""
     storages: dict[int, Value] = field(default_factory=dict)
     unshared: dict[int, tuple[Tensor, object, Tensor, object]] = field(default_factory=dict)
@@ -589,7 +595,7 @@ class Tracer(EntryPoints):
     made_generators: WeakSet[Any] = field(default_factory=WeakSet)
     raw_items: set[Source] = field(default_factory=set)
     """Items of containers whose class says in Python how they are read."""
-    unread: list[Any] = field(default_factory=list)
+    unread: list[GuardedOnRead] = field(default_factory=list)
     """Constants that the frame was given, and that are guarded by their type alone where nothing reads them."""
     draws: list[Returned] = field(default_factory=list)
     """Random numbers that the frame draws before its graph, in this order."""

@@ -21,6 +21,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Equals, Has, TypeIs
 from explorer.compiler.capture.tape import first_line
 from explorer.compiler.capture.values.base import (
+    GuardedOnRead,
     NotConstant,
     Reconstructor,
     Tracer,
@@ -72,7 +73,7 @@ def _says_more(cls: type) -> bool:
     return any(getattr(each, "__module__", "enum") != "enum" for each in (*special, *filter(None, read)))
 
 
-class Constant(Value):
+class Constant(GuardedOnRead):
     """An immutable Python object. One that the frame was given is guarded once something asks for its value: `unread`,
     where it is set, makes the guard."""
 

@@ -23,7 +23,7 @@ from explorer.compiler.capture.late_refusals import check_order
 from explorer.compiler.capture.operator_checks import tensors_in
 from explorer.compiler.capture.tape import first_line
 from explorer.compiler.capture.torch_state import CONSTRUCTORS
-from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
+from explorer.compiler.capture.values.base import GuardedOnRead, NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import (
     Constant,
     FloatValue,
@@ -136,7 +136,7 @@ def leave_to_autograd(t: Tracer, wanted: Value, call: str) -> NoReturn:
     unsupported(reasons.GRADIENT_INSIDE if inside else reasons.AUTOGRAD_CALL, call)
 
 
-class TensorValue(Value):
+class TensorValue(GuardedOnRead):
     """A tensor: the node that makes it and the fake tensor that stands for it.
 
     One tensor object of the program is one TensorValue, so `is` on tensors is `is` on these. `given` is the real tensor
@@ -146,7 +146,6 @@ class TensorValue(Value):
 
     node: fx.Node
     fake: FakeTensor
-    unread: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -910,8 +909,8 @@ def from_fake(t: Tracer, node: fx.Node, result: object) -> Value:
         if result.layout not in (torch.strided, torch.jagged):
             unsupported(reasons.SPARSE, str(result.layout))
         known = t.tensors.get(id(result))
-        if known is None:
-            known = t.tensors[id(result)] = TensorValue(node, result)  # type: ignore[arg-type]  # or one of torch.func's
+        if known is None:  # or one of torch.func's
+            known = t.tensors[id(result)] = TensorValue(node, result)  # type: ignore[arg-type]
         return known
     if isinstance(result, (tuple, list)):
         items: list[object] = []
@@ -997,12 +996,12 @@ def number_tensor(t: Tracer, value: FloatValue | SizeValue, origin: Source) -> T
     if isinstance(value, SizeValue):
         t.tape.hold_in_64_bits(value.sym.node.expr)
     source = AsTensor(origin)
-    if source not in t.floats:
+    made = t.floats.get(source)
+    if not isinstance(made, TensorValue):
         given = as_tensor(number_now(t, value))
         assert given is not None
         t.kept.append(given)
-        t.floats[source] = TensorValue(*t.tape.input(source, given))
-    made: TensorValue = t.floats[source]
+        made = t.floats[source] = TensorValue(*t.tape.input(source, given))
     return made
 
 
