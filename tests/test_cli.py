@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -208,6 +209,47 @@ def test_a_script_that_is_run_finds_itself_as_python_has_it(tmp_path: Path) -> N
         printed[way] = ran.stdout.replace(str(folder), "FOLDER")
     assert printed["python"] == printed["explorer"] and "FOLDER/./linked.py __main__ A document." in printed["python"]
     assert (tmp_path / "explorer" / "linked.explore.json.gz").exists()
+
+
+def test_a_module_that_is_run_finds_itself_as_python_has_it(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "other.py").write_text("RATE = 2\n")
+    (package / "train.py").write_text(AS_ITSELF.replace("import os", "from .other import RATE\nimport os", 1))
+    (package / "__main__.py").write_text(SCRIPT + "from .other import RATE\nprint(RATE, __package__)\n")
+    printed = {}
+    for command in (["-m"], ["-m", "explorer", "run", "-m"]):
+        for name in ("package.train", "package"):
+            ran = subprocess.run(
+                [sys.executable, *command, name, "--steps"], cwd=tmp_path, capture_output=True, text=True,
+                env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=300, check=False,
+            )  # fmt: skip
+            assert ran.returncode == (name != "package"), ran.stderr
+            printed.setdefault(name, []).append(ran.stdout)
+        shutil.rmtree(tmp_path / "elsewhere")
+    assert all(one == other and str(tmp_path) in one or "2 package" in one for one, other in printed.values())
+    assert {each.name for each in tmp_path.glob("*.gz")} == {"train.explore.json.gz", "package.explore.json.gz"}
+    absent = invoke("run", "-m", "package_that_is_not_here")
+    assert absent.exit_code == 2 and "no module of Python code called package_that_is_not_here" in told(absent)
+
+
+LEAVES_A_THREAD = """
+def work():
+    time.sleep(0.5)
+    print(f(torch.ones(9)).sum().item())
+import threading, time
+threading.Thread(target=work).start()
+END
+"""
+
+
+@pytest.mark.parametrize("end", ("pass", "raise KeyError('mine')", "sys.exit(0)"))
+def test_what_a_thread_compiles_after_the_scripts_end_is_recorded(tmp_path: Path, end: str) -> None:
+    ran = run_script(tmp_path, SCRIPT + LEAVES_A_THREAD.replace("END", end))
+    assert ran.returncode == ("mine" in end) and ran.stdout.endswith("27.0\n"), ran.stderr
+    (called,) = Record.load(tmp_path / "out" / "script.explore.json.gz").calls
+    assert called.count == 2
 
 
 def test_run_of_a_script_without_a_compile_says_so(tmp_path: Path) -> None:

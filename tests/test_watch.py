@@ -1,5 +1,6 @@
 """Programs watched as they are: what torch's own counters and logs tell is in the record, and nothing runs twice."""
 
+import contextlib
 import gc
 import linecache
 import logging
@@ -184,6 +185,23 @@ def test_what_torch_counts_is_in_the_record(name: str) -> None:
     assert not [event for each in record.data.compiles for event in each.events if event.kind == "HookFailed"]
     for each in record.recompiles:
         assert each.words in repr(log)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_torch_counts_is_the_same_while_it_is_watched(name: str) -> None:
+    """Dynamo met frames of what measured a call, where it ran in compiled code, and counted them as the program's."""
+    function, calls, _ = CASES[name]
+    found = []
+    for watching in (contextlib.nullcontext, explorer.watch):
+        torch._dynamo.reset()
+        counters.clear()
+        compiled = torch.compile(function, backend="eager")
+        with watching():
+            for before, x, n in (*calls, *calls):
+                before()
+                compiled(x, n)
+        found.append({kind: dict(counters[kind]) for kind in ("frames", "stats", "graph_break", "recompiles")})
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

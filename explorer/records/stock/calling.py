@@ -18,6 +18,7 @@ import torch
 from torch._dynamo import eval_frame, pgo
 
 from explorer.core.recorder import SILENT, Recorder, recording
+from explorer.ir.settings import skip_frames
 from explorer.records.check.trial import Trial
 from explorer.records.data.calls import CallLog, Function, OutsideGraphs, Place, Share
 from explorer.records.stock.frames import name_of
@@ -113,7 +114,8 @@ class OneCall:
                 stack.pop()[1].__exit__(None, None, None)
 
         counted = [0]
-        return unseen(watch)
+        skip_frames(watch, with_callees=True)
+        return watch
 
     def give_up(self) -> None:
         if self._thread == threading.get_ident() and not self._given_up:

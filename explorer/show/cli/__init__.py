@@ -119,10 +119,11 @@ def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
 @main.command("run", short_help="Run a script and record every compile in it.",
               context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})  # fmt: skip
 @click.option("-o", "--out", type=FOLDER, default=".", help="Folder for the record.")
+@click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m.")
 @click.argument("script", type=click.Path())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
-def run_command(context: click.Context, out: Path, script: str, arguments: Sequence[str]) -> None:
+def run_command(context: click.Context, out: Path, as_module: bool, script: str, arguments: Sequence[str]) -> None:
     """Run SCRIPT as python would and record every compile in it.
 
     Writes SCRIPT.explore.json.gz and SCRIPT.html, even if the script fails: what torch.compile and explorer.compile
@@ -134,11 +135,14 @@ def run_command(context: click.Context, out: Path, script: str, arguments: Seque
     Examples:
       explorer run train.py
       explorer run --out records train.py --steps 10
+      explorer run -m package.train --steps 10
     """
     log: Watch = import_module("explorer.show.watch").Watch(Path(script).name)
     out, errors = out.absolute(), sys.stderr  # the script may change its folder and its streams
     try:
-        code = import_module("explorer.show.cli.script").run(script, arguments, log)
+        code = import_module("explorer.show.cli.script").run(script, arguments, log, as_module)
+    except ImportError as error:
+        raise Refused(str(error)) from error
     except OSError as error:
         raise Refused(f"cannot read {script}: {_message(error)}; expected a Python script") from error
     except SyntaxError as error:
@@ -146,7 +150,7 @@ def run_command(context: click.Context, out: Path, script: str, arguments: Seque
     terminal = Terminal(SafeConsole(file=errors))
     record = log.record
     if record.data.compiles or record.data.calls:
-        _put(record, out, Path(script).stem, terminal)
+        _put(record, out, script.rpartition(".")[2] if as_module else Path(script).stem, terminal)
     else:
         terminal.say(
             f"{script} compiled nothing, so there is no record. "
