@@ -108,6 +108,64 @@ def test_of_stock_it_is_reported_alike(name: str) -> None:
     assert change.failure == said and stops in change.stops
 
 
+def square(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.linear(x, torch.ones(4, 4))
+
+
+def after_a_break(x: torch.Tensor) -> torch.Tensor:
+    h = x + 1
+    torch._dynamo.graph_break()
+    return h.relu()
+
+
+def branching(x: torch.Tensor, k: int) -> torch.Tensor:
+    return x.sin() if k == 3 else x + k
+
+
+S, R, C = torch.ones(4, 4), torch.ones(5, 4), torch.ones(6, 7)
+ADVICE: dict[str, tuple[Callable[..., object], bool | None, tuple[tuple[object, ...], ...], str, str, str]] = {
+    "duck sizing": (square, True, ((S,), (R,)), "duck sizing", "mark_dynamic(x, 0)", "dynamic=True"),
+    "duck, after a break": (
+        after_a_break,
+        True,
+        ((S,), (R,), (C,)),
+        "duck sizing",
+        "sizes that differ",
+        "_dynamo",
+    ),
+    "another layout of a square": (lambda x: x * 2, True, ((S,), (S.t(),)), "contiguous", "", "duck"),
+    "after a break": (after_a_break, None, ((A,), (B,)), "dynamic=True", "remove the graph break", "_dynamo"),
+    "a branch": (branching, None, ((A, 0), (A, 1), (A, 3)), "each way is compiled once", "", "mark_dynamic"),
+    "one": (lambda x, y: x + y, True, ((A, A + 1), (A, B[:1])), "0 and 1 are always specialized", "", "duck"),
+}
+
+
+@pytest.mark.parametrize("engine", ["explorer", "stock"])
+@pytest.mark.parametrize("name", ADVICE)
+def test_advice_is_what_was_not_done_yet_and_helps(name: str, engine: str) -> None:
+    fn, dynamic, calls, *said, never = ADVICE[name]
+    torch._dynamo.reset()
+    compile = torch.compile if engine == "stock" else explorer.compile
+    step = compile(fn, backend="eager", dynamic=dynamic)  # type: ignore[operator]
+    with explorer.watch(live=False) as log:
+        for each in calls:
+            step(*each)
+    failed = log.record.data.recompiles[-1]
+    assert all(part in failed.stops for part in said) and never not in failed.stops
+    assert failed.values or "contiguous" in failed.stops
+
+
+def test_a_size_that_a_library_asks_for_is_guarded_at_the_programs_line() -> None:
+    torch._dynamo.reset()
+    layer = torch.nn.Linear(4, 4)
+    step = torch.compile(lambda x: layer(x), backend="eager")
+    with explorer.watch(live=False) as log:
+        step(S)
+        step(R)
+    [failed] = log.record.data.recompiles
+    assert failed.span is not None and failed.span.file == __file__
+
+
 class Scales:
     def __init__(self) -> None:
         self.by = {"a": 2.0}

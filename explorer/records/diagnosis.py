@@ -28,9 +28,16 @@ _KEY_OF = re.compile(r"list\((?:dict\.keys|\w+)\(")
 _STATE = "keep torch's global state (deterministic algorithms, TF32) the same for all calls"
 FEW_VALUES = "pass few different values: each is compiled once and kept, up to torch._dynamo.config.recompile_limit"
 ONE_AND_NONE = "sizes 0 and 1 are always specialized; pad to avoid them, or use one compiled function for each case"
+WAYS = "the program goes another way where this does not hold: each way is compiled once, and both compiles are kept"
+UNMARKED = (
+    "compile with dynamic=True, or remove the graph break before this part: it is computed there, and a mark on an "
+    "input (mark_dynamic) does not reach it"
+)
 _LEAST = re.compile(r"\b2 <= \S{1,200}size\(|size\(\S{1,20} >= 2\b")
 """A dynamic size that is 0 or 1."""
 _SIZE = re.compile(r"size\((?P<index>\d{1,9})\)")
+_NOW = re.compile(r"(\S{1,400}) = (-?\d{1,20})(?=, |\Z)")
+"""A value with which a relation between sizes failed."""
 
 
 def failed_guards(compiles: Iterable[data.CompileData]) -> tuple[data.FailedGuardData, ...]:
@@ -99,10 +106,11 @@ def _failed(
     span = guard.span if guard is not None else None
     words = last.words.removeprefix(FAILED) or (guard.words if guard is not None else "")
     told = fact(last, guard)
+    if guard is not None and guard.shape is not None:
+        words = guard.words
     if guard is not None and told is not None:
         words = _asked(names(guard.source), told["what"] or "") if told["what"] or len(values) > 2 else guard.words
-    first = guard_of(failures[0][1], known)
-    advice = dict.fromkeys(stops(first, each, known.get(compile.id)) for compile, each in failures)
+    advice = dict.fromkeys(stops(each, known, known.get(compile.id)) for compile, each in failures)
     advised = "; ".join(filter(None, advice))
     return data.FailedGuardData(
         title, last.expression, len(made), values, advised, last.of, last.guard, made, span, words
@@ -125,21 +133,33 @@ def guarded_values(each: data.RecompileData, known: Mapping[str, data.CompileDat
         if wanted and not told["what"] and told.string.endswith(known_end):  # the values may hold any words
             return wanted, told.string.removeprefix("is ").removesuffix(known_end)
         return told["wanted"], told["seen"]
+    if guard is not None and guard.shape is not None:
+        return tuple(filter(None, (names((each.seen or each.why.removeprefix("with ")).replace(", ", " and ")),)))
     return tuple(filter(None, (wanted, each.seen)))
 
 
-def stops(guard: data.GuardData | None, failed: data.RecompileData, made: data.CompileData | None = None) -> str:
+def stops(
+    failed: data.RecompileData, known: Mapping[str, data.CompileData], made: data.CompileData | None = None
+) -> str:
     """How to keep a guard from failing: torch's own hint, or else advice for this kind of guard. `made` is the compile
     that the failure led to."""
     if advice := hint(failed.why):
         return advice
+    guard, of = guard_of(failed, known), known.get(failed.of)
     told = fact(failed, guard)
     source = guard.source if guard is not None else ""
+    if guard is not None and guard.shape is not None and of is not None:
+        return _relation_advice(guard, failed, of, made)
     if told is not None and (size := _SIZE.search(told["what"] or "")) is not None:
         if {told["wanted"], told["seen"]} & {"0", "1"}:
             return ONE_AND_NONE
         if setting := _PARAMETER.search(failed.why):
             return f"set {setting[1]}: the sizes of parameters are fixed otherwise"
+        named = f"{names(source)}.{size[0]}"
+        if of is not None and (same := next(_one_with(named, of), None)) is not None:
+            return duck(named, same, of)
+        if of is not None and _is_unmarkable(source, of):
+            return UNMARKED
         return (
             "mark the dimension as dynamic before the first call, "
             f"torch._dynamo.mark_dynamic({names(source) or 'tensor'}, {size['index']}), or compile with dynamic=True"
@@ -168,6 +188,53 @@ def stops(guard: data.GuardData | None, failed: data.RecompileData, made: data.C
     if guard.constant is not None or _MEMBER.search(f"{guard.expression} {failed.seen}"):
         return FEW_VALUES
     return _ADVICE.get(guard.property, "")
+
+
+def _relation_advice(
+    guard: data.GuardData, failed: data.RecompileData, of: data.CompileData, made: data.CompileData | None
+) -> str:
+    """Of a relation between sizes, strides and numbers."""
+    now = dict(_NOW.findall(names(failed.seen or failed.why)))
+    sizes = [each for each in now if ".size(" in each]
+    if any(now[each] in ("0", "1") for each in sizes) or not now and _LEAST.search(failed.expression):
+        return ONE_AND_NONE
+    if made is not None and made.raises:
+        return f"no compile serves such a value: making one raised {made.error.partition(':')[0]}"
+    if guard.shape is not None and guard.shape.op == "==":
+        hints = {name: str(each.hint) for each in of.symbols for name in names(each.source).split(" and ")}
+        moved = (each for each in sizes if now[each] != hints.get(each))
+        if shared := next(((each, same) for each in moved for same in _one_with(each, of)), None):
+            return duck(*shared, of)
+        if ".stride(" in guard.source:
+            return _ADVICE_BY_WORD["stride("]
+    return WAYS
+
+
+def duck(size: str, same: str, of: data.CompileData) -> str:
+    """`size` failed, and is one with `same`."""
+    source, _, index = size.removesuffix(")").rpartition(".size(")
+    mark = "" if _is_unmarkable(source, of) else f", or torch._dynamo.mark_dynamic({source}, {index}) before it"
+    return (
+        f"{size} and {same} were equal when this was compiled, and so taken for one size (duck sizing): make the first "
+        f"call with sizes that differ{mark}"
+    )
+
+
+def _one_with(size: str, of: data.CompileData) -> Iterator[str]:
+    """Sizes that share the symbol of one, as they were equal: our record tells the first alone, and the others by
+    guards that no line of the program asked for."""
+    for symbol in of.symbols:
+        one = set(names(symbol.source).split(" and "))
+        ends = f" == {symbol.source}", *([f" == {symbol.hint}"] if symbol.status == "specialized" else ())
+        added = (each for each in of.guards if each.shape is not None and each.span is None)
+        one |= {names(each.source) for each in added if each.expression.endswith(ends)}
+        if size in one:
+            yield from sorted(each for each in one if each != size and ".size(" in each)
+
+
+def _is_unmarkable(source: str, of: data.CompileData) -> bool:
+    """Whether a tensor is a variable of a continuation, which is computed in the call itself."""
+    return bool(of.continues or "resume_in_" in of.title) and names(source).isidentifier()
 
 
 _VALUES = re.compile(r"(?<= is ).*|(?<= are ).*|\b(?:expected|actual|got)\b.*", re.DOTALL)

@@ -320,7 +320,8 @@ def recompiled(
         words = failure_in_words(expression) or FAILED + in_words(expression)
         return RecompileData(id, "", expression, why, words=words)
     seen = value_of(guard)
-    words = failure_in_words(expression) or beside(guard, seen) or FAILED + in_words(guard.expression)
+    with_it = f", with {names(seen)}" if seen and not guard.source else ""
+    words = failure_in_words(expression) or beside(guard, seen) or FAILED + in_words(guard.expression) + with_it
     return RecompileData(id, guard.id, guard.expression, why, seen, words)
 
 

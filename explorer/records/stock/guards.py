@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from traceback import FrameSummary
@@ -16,6 +16,7 @@ from typing import Any
 from explorer.ir import record as data
 from explorer.ir.record import ExpressionData
 from explorer.records.data.dynamo import TENSOR, device_of, hint, in_words, is_torchs_own
+from explorer.records.stock.breaks import LIBRARIES
 from explorer.records.stock.fixes import span_of
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
@@ -69,6 +70,11 @@ def _tree(node: ast.expr) -> ExpressionData:
         case ast.Subscript(slice=ast.Constant()) | ast.Attribute() | ast.Name():
             return ExpressionData("value", source=ast.unparse(node))
     return ExpressionData("?", text=ast.unparse(node))
+
+
+def _is_of_numbers(tree: ExpressionData) -> bool:
+    """Whether it compares numbers of the program."""
+    return tree.op != "?" and (tree.source.startswith("L[") or any(map(_is_of_numbers, tree.arguments)))
 
 
 PROPERTIES = {
@@ -151,6 +157,11 @@ def checks(root: Any) -> Iterator[tuple[str, Any]]:
             yield "", leaf
 
 
+def own_frame(stack: Sequence[FrameSummary]) -> FrameSummary:
+    """The innermost line of the program itself: of a library only where it has none."""
+    return next((each for each in reversed(stack) if not each.filename.startswith(LIBRARIES)), stack[-1])
+
+
 def _name(guard: Any) -> str:
     name = guard.name
     return str(name() if callable(name) else name)
@@ -161,8 +172,12 @@ def _guard(check: DynamoGuard, asked: defaultdict[str, list[object]]) -> data.Gu
     place, user_line = _place(source, kind, expression_text, comment, asked)
     property, relation = PROPERTIES.get(kind, ("value", kind.lower()))
     shape = None
-    if not source and kind in ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD") and "size()" in expression_text:
-        property, relation, shape = "shape", "holds", expression(expression_text)
+    if not source and kind in ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD"):
+        shape = expression(expression_text)
+        if "size()" in expression_text or _is_of_numbers(shape):
+            property, relation = "shape", "holds"
+        else:
+            shape = None
     why = hint(comment) or UNKNOWN_SOURCE.sub(AS_CAPTURED, user_line)
     fields = expected(check)
     before, bracket, rest = expression_text.partition(" ==")[0].partition("[")
@@ -186,16 +201,20 @@ def _place(
     best = best or next((guard for guard in wanted if kind in (guard.guard_types or ())), None)
     best = best or (wanted[0] if wanted else None)
     if best is not None:
-        place = best.user_stack[-1]
+        place = own_frame(best.user_stack)
         return place, place.line or ""
     told = re.match(r"(?P<line>.*)  # (?P<file>\S+):(?P<number>\d+) in (?P<name>\S+)", comment, re.DOTALL)
     if told is None:
         return None, comment
-    every = (frame for guards in asked.values() for guard in guards for frame in guard.user_stack or ())
-    file = next((frame.filename for frame in every if frame.filename.endswith(told["file"])), "")
+    stacks = [guard.user_stack for guards in asked.values() for guard in guards if guard.user_stack]
+    number = int(told["number"])
+    for stack in stacks:
+        if (stack[-1].lineno, stack[-1].name) == (number, told["name"]) and stack[-1].filename.endswith(told["file"]):
+            return own_frame(stack), own_frame(stack).line or ""
+    file = next((frame.filename for stack in stacks for frame in stack if frame.filename.endswith(told["file"])), "")
     if not file:
         return None, told["line"]
-    return FrameSummary(file, int(told["number"]), told["name"], lookup_line=False), told["line"]
+    return FrameSummary(file, number, told["name"], lookup_line=False), told["line"]
 
 
 def _value(text: str) -> str:

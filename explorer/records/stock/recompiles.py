@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import enum
+import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from textwrap import shorten
 from typing import Any
@@ -157,7 +159,10 @@ def _facts(given: data.TensorFactsData, wanted: data.TensorFactsData) -> Iterato
 
 def value_of(guard: GuardKey, frame: object) -> str:
     """What a guard asks of its source, such as L['self'].step, as it is in a frame: the type, the length, or else the
-    value; "" where finding that out could run the program's code, or says nothing."""
+    value, of a relation without a source each number with its name; "" where finding that out could run the program's
+    code, or says nothing."""
+    if not guard.source:
+        return ", ".join(f"{each} = {value}" for each, value in _numbers(guard.expression, frame))
     try:
         found = _value(guard.source, frame)
     except LookupError:
@@ -179,6 +184,15 @@ def _value(source: str, frame: Any) -> Any:
         return _look(ast.parse(source, mode="eval").body, {"L": frame.f_locals, "G": frame.f_globals})
     except (SyntaxError, TypeError) as error:
         raise LookupError(source) from error
+
+
+def _numbers(relation: str, frame: object) -> Iterator[tuple[str, object]]:
+    """What a relation between sizes and numbers is about, as it is in a frame."""
+    known: dict[str, object] = {}
+    for each in re.findall(r"[LG]\['[^']{1,200}'\][^\s,()]*(?:\(\)\[\d+\])?", relation):
+        with suppress(LookupError):
+            known[each] = _value(each, frame)
+    yield from ((each, value) for each, value in known.items() if type(value) in (int, float))
 
 
 def _plain(value: object) -> str:

@@ -109,7 +109,7 @@ def _change(each: RecompileData, made: CompileData, known: Mapping[str, CompileD
         why = f"{names(guard.source)}{'.' if of_tensor else ' '}{why}".strip()
     said = each.words or why or each.expression
     span = guard.span if guard is not None else None
-    return ChangeData(said, was, now, each.of, each.guard, span, stops(guard, each, made), also)
+    return ChangeData(said, was, now, each.of, each.guard, span, stops(each, known, made), also)
 
 
 def _frame(id: str) -> str:
