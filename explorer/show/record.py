@@ -274,25 +274,25 @@ class Record(Viewable[data.RecordData]):
         found = (each for compile in self.data.compiles for each in distributed.collectives(compile, names))
         return Listing(found, distributed.lines(self.data))
 
+    def _events(self, kind: str) -> Iterator[data.EventData]:
+        return (e for compile in self.data.compiles for e in compile.events if e.kind.startswith(kind))
+
     @property
     def cudagraphs(self) -> Listing[data.EventData]:
         """Whether compiled graphs are replayed as CUDA graphs; if not, why, and which parts of a schedule cannot be;
         and in a watched program each recording, with the reason if it was recorded again."""
-        found = (e for compile in self.data.compiles for e in compile.events if e.kind.startswith("Cudagraph"))
-        return Listing(found, inductor.cudagraphs(self.data))
+        return Listing(self._events("Cudagraph"), inductor.cudagraphs(self.data))
 
     @property
     def hints(self) -> Listing[data.EventData]:
         """Hints of torch's log artifact perf_hints: operators that Inductor generates no code for, tilings that may be
         slow."""
-        found = (e for compile in self.data.compiles for e in compile.events if e.kind == "PerformanceHint")
-        return Listing(found, inductor.hints(self.data))
+        return Listing(self._events("PerformanceHint"), inductor.hints(self.data))
 
     @property
     def autotuning(self) -> Listing[data.EventData]:
         """Operations that stock autotuned: each candidate with its time, and the one that was taken."""
-        found = (e for compile in self.data.compiles for e in compile.events if e.kind == "Autotuned")
-        return Listing(found, inductor.autotuning(self.data))
+        return Listing(self._events("Autotuned"), inductor.autotuning(self.data))
 
     @property
     def operators(self) -> Listing[data.OperatorCheckData]:
