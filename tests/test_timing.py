@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,8 +68,26 @@ def test_the_ratio_of_a_record_is_from_its_samples() -> None:
     record = explorer.explore(lambda x: torch.sin(x) * torch.cos(x) + x)(torch.ones(64))
     assert record.timing is not None
     eager, ours = record.timing.contestants
-    assert eager.speed is None and ours.speed == speed(eager.samples, ours.samples)
+    assert eager.speed is None and ours.speed is not None
+    assert ours.speed in (speed(eager.samples, ours.samples), speed(eager.samples, ours.samples, 1.0))
     assert ours.speed.text in repr(record)
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the system does not tell who waited")
+def test_no_ratio_is_given_where_threads_waited_for_a_processor() -> None:
+    x = torch.ones(2000)
+    alone = timing.interleave({"eager": lambda: torch.sin(x)}, budget=0.05)["eager"]
+    assert 0 <= alone.waited < 1
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+        os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])  # children inherit the one processor
+        for _ in range(6):
+            other = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            stack.callback(other.kill)
+        crowded = timing.interleave({"eager": lambda: torch.sin(x)}, budget=2.0)["eager"]
+    assert crowded.waited > 0.5
+    said = speed([2.0] * 6, [1.0] * 6, crowded.waited)
+    assert said.times is None and "other work had the processors" in said.text
 
 
 @pytest.fixture

@@ -748,7 +748,7 @@ def measure(
         if recorder is not None and all(program.stepwise is not None for program in programs):
             launched = one_call(calls["explorer"], reset, partial(launches_of, recorder))
     progress.on_phase("timing single kernels")
-    times = samples["eager"].seconds
+    times = samples["eager"]
     with put_back():
         kernels, memory, recompute, failures = profiles(recorder) if recorder is not None else ({}, {}, {}, [])
     median = samples["explorer"].median if recorder is not None else 0.0
@@ -767,7 +767,9 @@ def measure(
                 e.compile_seconds,
                 "; ".join(filter(None, (e.note, COMPILED_AGAIN.format(again[e.name]) * bool(again[e.name])))),
                 taken[e.name],
-                None if e.name == "eager" or again[e.name] else speed(times, s.seconds),
+                None
+                if e.name == "eager" or again[e.name]
+                else speed(times.seconds, s.seconds, max(times.waited, s.waited)),
                 kept=kept if e.name == "eager" else {},
             )
             for e, s in ((entrant, samples[entrant.name]) for entrant in entrants)

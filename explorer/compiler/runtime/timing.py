@@ -4,13 +4,16 @@ machine can do at best, measured: the roof that kernels are held against.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
+import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -38,9 +41,11 @@ def occupy_gpu() -> None:
 
 @dataclass(frozen=True)
 class TimingSamples:
-    """Seconds a call, one entry a sample."""
+    """Seconds a call, one entry a sample. `waited` is the part of their time in which the threads of this process had
+    work and no processor; 0 where the system does not tell."""
 
     seconds: tuple[float, ...]
+    waited: float = 0.0
 
     @property
     def median(self) -> float:
@@ -76,18 +81,41 @@ def interleave(
         once = timer.timeit(1).times[0]
         batches[name] = max(1, round(BATCH_SECONDS / max(once, 1e-7))) if steady else 1
     taken: dict[str, list[float]] = {name: [] for name in timers}
+    ran: dict[str, list[tuple[int, int]]] = {name: [] for name in timers}
     spent = 0.0
     while len(taken[next(iter(taken))]) < MOST_SAMPLES:
         if spent > budget * len(timers) and len(taken[next(iter(taken))]) >= LEAST_SAMPLES:
             break
         for name, timer in timers.items():
             reset()
+            before = _scheduled()
             seconds = timer.timeit(batches[name]).times[0]
+            ran[name].append(_since(before))
             spent += seconds * batches[name]
             taken[name].append(seconds)
             if on_sample is not None:
                 on_sample(name, seconds)
-    return {name: TimingSamples(tuple(seconds)) for name, seconds in taken.items()}
+    return {name: TimingSamples(tuple(seconds), _part_waited(ran[name])) for name, seconds in taken.items()}
+
+
+def _scheduled() -> dict[str, tuple[int, int]]:
+    """Nanoseconds that each thread of this process ran and waited for a processor, by Linux; {} elsewhere."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for thread in os.listdir("/proc/self/task"):
+            ran, waited, _ = Path(f"/proc/self/task/{thread}/schedstat").read_text().split()
+            found[thread] = int(ran), int(waited)
+    return found
+
+
+def _since(before: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    both = [(before[thread], now) for thread, now in _scheduled().items() if thread in before]
+    return sum(now[0] - then[0] for then, now in both), sum(now[1] - then[1] for then, now in both)
+
+
+def _part_waited(samples: Sequence[tuple[int, int]]) -> float:
+    ran, waited = map(sum, zip(*samples, strict=True))
+    return waited / (ran + waited) if ran + waited else 0.0
 
 
 def _timer(call: Callable[[], object]) -> Any:

@@ -20,10 +20,17 @@ TELLING = 4
 """How far apart the ends of the interval may be for the ratio to be given."""
 
 
-def speed(eager: Sequence[float], other: Sequence[float]) -> SpeedData:
+MOST_WAITED = 0.5
+"""The part of the time that threads may wait for a processor. What slows code of several threads down then is mostly
+other work, and it does so in all samples alike: no spread shows it."""
+
+
+def speed(eager: Sequence[float], other: Sequence[float], waited: float = 0.0) -> SpeedData:
     """The ratio of the two medians, which are shown beside it. Its interval is from the ratios of samples taken in
     turn, as what slows both of a pair down cancels: it holds their true median whatever the distribution (sign test),
     and is widened to the ratio that is shown."""
+    if waited > MOST_WAITED:
+        return SpeedData("other work had the processors most of the time: no ratio; run again on an idle machine")
     pairs = sorted(a / b for a, b in zip(eager, other, strict=False) if b > 0)
     count = len(pairs)
     outside, place = 2 * 0.5**count, 0
