@@ -82,6 +82,18 @@ def test_an_axis_of_one_element(size):
     assert [each.stride() for each in explorer.compile(fn)(x)] == [each.stride() for each in fn(x)]
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_axes_of_one_and_of_no_elements(dynamic):
+    def fn(x):
+        return x + 1, x.exp(), x == 0, x.double()
+
+    compiled = explorer.compile(fn, dynamic=dynamic)
+    for size in ((1, 0), (2, 0), (1, 0, 1), (2, 1, 0)):
+        for axes in itertools.permutations(range(len(size))):
+            x = torch.ones(size).permute(axes)
+            assert [each.stride() for each in compiled(x)] == [each.stride() for each in fn(x)]
+
+
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("size", [(2, 4, 3, 5), (2, 0, 3, 5), (2, 4, 1, 0)])
 def test_both_parts_of_frexp(size, layout):

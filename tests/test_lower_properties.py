@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import compress
+from itertools import compress, product
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from explorer.compiler.lower.indexing import Indexing, split_axes
 from explorer.compiler.lower.reasons import UNBOUND_SIZE, UNPROVEN
 from explorer.compiler.lower.view import matching_groups
 from explorer.core.reasons import Unsupported
-from explorer.ir.index import contiguous, ends
+from explorer.ir.index import contiguous, ends, quotient
 from explorer.ir.loops import Load, Loop, walk
 from loops_reference import run_loops
 from lowering import lowered
@@ -223,3 +223,21 @@ def test_nothing_is_read_where_a_reduction_has_no_element(name: str) -> None:
     function = over_nothing()[name]
     x = torch.empty(0, 3)
     torch.testing.assert_close(explorer.compile(function)(x), function(x), equal_nan=True)
+
+
+def test_a_quotient_times_its_divisor_is_what_was_divided() -> None:
+    n, m = sympy.symbols("n m", integer=True, nonnegative=True)
+    sizes = [sympy.sympify(each) for each in (0, 1, 4, n, 2 * n, n * m, n + 1, 2 * n + 2)]
+    for a, b in product(sizes, sizes):
+        found = quotient(a, b)
+        assert found is None or b != 0 and sympy.expand(found * b - a) == 0
+
+
+def test_a_size_of_no_elements_beside_one_that_may_change() -> None:
+    compiled = explorer.compile(lambda x: x.softmax(-1, dtype=torch.float64), dynamic=True)
+    bugs = explorer.counters().get("compiler bugs", 0)
+    for size in ((5, 0, 0), (5, 0), (3, 0, 2)):
+        x = torch.ones(size, requires_grad=True)
+        compiled(x).sum().backward()
+        assert x.grad is not None and x.grad.shape == size
+    assert explorer.counters().get("compiler bugs", 0) == bugs

@@ -286,6 +286,8 @@ def _rounded_down(a: Size, b: Size) -> Size:
 
 def quotient(a: Size, b: Size) -> Size | None:
     """a / b where that is an integer for all values of the symbols, as far as can be seen; else None."""
+    if not b:
+        return None
     if a == b:
         return ONE
     if b.is_Integer:

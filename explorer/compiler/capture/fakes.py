@@ -257,7 +257,7 @@ def _mixed(func: Any, args: Sequence[object]) -> list[Place]:
     if func is aten.threshold_backward.default:  # its kernel takes them the other way round
         given.reverse()
     apart = len({stride for _, stride in given}) > 1 or len(given) < len(tensors)
-    apart = apart or any(1 in size and stride != contiguous(size) for size, stride in given)
+    apart = apart or any(1 in size and (0 in size or stride != contiguous(size)) for size, stride in given)
     return given if apart or func is aten.native_dropout_backward.default else []
 
 
