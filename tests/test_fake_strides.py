@@ -495,3 +495,19 @@ def test_view_has_the_strides_of_eager_or_raises(name):
                 except RuntimeError as error:
                     found.append(str(error)[:40])
             assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda s: torch.zeros(s),
+        lambda s: torch.ones(s).T * 2,
+        lambda s: torch.ones(*s, 3).transpose(0, 2).clone(),
+        lambda s: torch.ones(s).cumsum(0),
+    ],
+)
+def test_a_size_that_was_0_when_compiled(function):
+    compiled = explorer.compile(function, dynamic=True)
+    compiled((2, 0))
+    for size in ((3, 2), (5, 6), (2, 7)):
+        assert compiled(size).stride() == function(size).stride()

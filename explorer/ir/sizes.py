@@ -18,7 +18,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy.singleton_int import SingletonInt
 
 from explorer.core.origin import Origins, origins
-from explorer.ir.index import hint
+from explorer.ir.index import UNKNOWN, hint
 
 Operation = Callable[..., Any]
 
@@ -125,7 +125,8 @@ class Sizes:
     def __init__(self, env: ShapeEnv | None) -> None:
         self._env = env
         known = {} if env is None else example_values(env)
-        self.hints = {symbol: int(value) for symbol, value in known.items() if value.is_Integer}
+        # By a size of 0 no stride would tell the order of dimensions: the program runs with other sizes too.
+        self.hints = {symbol: int(value) or UNKNOWN for symbol, value in known.items() if value.is_Integer}
         self._renamed: dict[sympy.Symbol, sympy.Basic] = {}
         self._proven: set[sympy.Basic] = set()
 
