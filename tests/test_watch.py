@@ -856,7 +856,7 @@ def test_the_record_says_why_what_ran_outside_graphs_was_not_timed(name: str, en
         torch._dynamo.reset()
         with explorer.watch() as log:
             compiled(X)
-        record, why = log.record, "in each call of the watched program something was compiled"
+        record, why = log.record, "between_graphs was called once, and calls are measured from the second on"
     else:
         fn, settings, why = UNTIMED[name]
         stock = {"backend": "eager"} if engine == "stock" else None
@@ -889,6 +889,44 @@ def test_a_call_that_compiles_or_profiles_itself_is_not_measured() -> None:
     assert sys.getprofile() is None
     with torch.autograd.profiler.profile():
         pass
+
+
+@pytest.mark.parametrize("engine", ["explorer", "stock"])
+def test_why_python_was_not_timed_is_reported_of_the_function_that_ran_it(engine: str) -> None:
+    """Calls that compile use up none of those that may be measured."""
+    torch._dynamo.reset()
+    compile = stock_of if engine == "stock" else explorer.compile
+    late, never, once, profiled = map(compile, (broken_at(1), broken_at(2), broken_at(3), broken_at(4)))
+    with explorer.watch() as log:
+        for n in (1, 2, 3, 4, 5, 6, 6):
+            late(X, str(n))
+        for n in range(3):
+            never(X, str(n))
+        once(X, "a")
+        for _ in range(5):
+            profiled(X, "a")
+            sys.setprofile(lambda *_: None)
+        sys.setprofile(None)
+    assert [each.measured for each in log.record.calls] == [7, 0, 0, 0]
+    told = [each.measured for each in log.record.data.eager if each.compile and each.at_break]
+    assert list(dict.fromkeys(told)) == [
+        "call 7 of broken_1, made under torch's profiler",
+        "something was compiled in each call of broken_2 that could be measured",
+        "broken_3 was called once, and calls are measured from the second on",
+        "a profiler of the program was on",
+    ]
+
+
+def broken_at(number: int) -> Callable[..., torch.Tensor]:
+    def broken(x: torch.Tensor, how: str) -> torch.Tensor:
+        y = x + len(how) if how != "b" else x
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    name, code = f"broken_{number}", broken.__code__
+    broken.__qualname__ = broken.__name__ = name
+    broken.__code__ = code.replace(co_name=name, co_qualname=name, co_firstlineno=code.co_firstlineno + 100 * number)
+    return broken
 
 
 def test_a_profiler_of_the_program_stays() -> None:

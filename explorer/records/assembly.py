@@ -42,14 +42,15 @@ def assembled(
     raised: tuple[str, data.SpanData | None] = ("", None),
     eager: Iterable[data.EagerData] = (),
     outside: tuple[OutsideGraphs, ...] = (),
+    untimed: Mapping[str, str] = MappingProxyType({}),
     calls: tuple[data.CallsData, ...] = (),
     lines: Mapping[str, list[str]] = MappingProxyType({}),
     moment: datetime.datetime | None = None,
 ) -> data.RecordData:
     """Record data of `compiles`; `counted` are those whose ATen calls the coverage counts. `failure` is what the call
     raised, `raised` what a watched program ended with, and where, `eager` what ran outside graphs that no compile
-    tells, `outside` what was measured of that, `lines` are those of files that were read before, `moment` is when it
-    was, by default now."""
+    tells, `outside` what was measured of that, `untimed` by compile why it was not, `lines` are those of files that
+    were read before, `moment` is when it was, by default now."""
     return data.RecordData(
         data.VERSION,
         name,
@@ -68,14 +69,14 @@ def assembled(
         recompiles=diagnosis.failed_guards(compiles),
         errors=diagnosis.with_raised(diagnosis.errors(compiles, failure), *raised),
         eager=diagnosis.untimed(
-            timed_outside(diagnosis.eager(compiles, eager), compiles, outside), NONE_MEASURED if calls else ""
+            timed_outside(diagnosis.eager(compiles, eager), compiles, outside, untimed),
+            diagnosis.NOT_MEASURED if calls else "",
         ),
         calls=calls,
     )
 
 
 timed_outside, untimed_outside = diagnosis.timed, diagnosis.untimed
-NONE_MEASURED = "in each call of the watched program something was compiled, or a profiler was on"
 
 
 def _machine_lines(compiles: Iterable[data.CompileData]) -> Iterator[data.LineData]:

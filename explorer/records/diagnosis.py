@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -344,7 +345,7 @@ def user_line(text: str) -> data.SpanData | None:
 _CONTINUATION = re.compile(r"^resume_in_(\w{1,200}?)_at_\d.*")
 TOLD_BEFORE = "included in the time of another entry"
 PROFILED = ", made under torch's profiler"
-NOT_RUN = "it did not run in the call that was measured"
+NOT_MEASURED = "no call that it ran in was measured"
 
 
 def eager(compiles: Iterable[data.CompileData], more: Iterable[data.EagerData] = ()) -> tuple[data.EagerData, ...]:
@@ -395,10 +396,13 @@ def untimed(found: Collection[data.EagerData], why: str) -> tuple[data.EagerData
 
 
 def timed(
-    found: Iterable[data.EagerData], compiles: Iterable[data.CompileData], outside: Sequence[OutsideGraphs]
+    found: Iterable[data.EagerData],
+    compiles: Iterable[data.CompileData],
+    outside: Sequence[OutsideGraphs],
+    whys: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[data.EagerData, ...]:
-    """With what each took in the calls that were measured, or why that is not known. What several stand for, as breaks
-    of one graph, is told with the first."""
+    """With what each took in the calls that were measured, or why that is not known: `whys` say it by compile. What
+    several stand for, as breaks of one graph, is told with the first."""
     known = {each.id: each for each in compiles}
     told: set[tuple[str, Place]] = set()
 
@@ -423,17 +427,17 @@ def timed(
             return each
         all_of_it = list(of(each))
         some = [(call, place) for call, place in all_of_it if (call.engine, place) not in told]
-        of_it = known.get(each.compile)
-        if not some and of_it is not None and all(call.engine != of_it.engine for call in outside):
-            return each
         if not some:
-            return msgspec.structs.replace(each, measured=TOLD_BEFORE if all_of_it else NOT_RUN)
+            of_it = known.get(each.compile)
+            asked = [call.absent for call in outside if of_it is None or call.engine == of_it.engine]
+            why = whys.get(each.compile) or (asked[0] if len(asked) == 1 else NOT_MEASURED * bool(asked))
+            return msgspec.structs.replace(each, measured=TOLD_BEFORE if all_of_it else why)
         told.update((call.engine, place) for call, place in some)
         shares = [call.shares[place] for call, place in some]
-        calls = [f"{f'call {call.number}' if call.number else 'a call'} of {call.function}" for call, _ in some]
+        calls = [call.name for call, _ in some]
         return msgspec.structs.replace(
             each, seconds=sum(share.seconds for share in shares), calls=sum(share.calls for share in shares),
             measured=" and ".join(dict.fromkeys(calls)) + PROFILED,
         )  # fmt: skip
 
-    return tuple(map(measured, found)) if outside else tuple(found)
+    return tuple(map(measured, found)) if outside or whys else tuple(found)

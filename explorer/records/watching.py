@@ -141,8 +141,8 @@ class WatchedProgram:
         settings = {**(settings_of(Config()) if ours else {}), **now["process"], **self._seen.settings}
         made = assembled(
             self.title, " and ".join(engines), settings, (*ours, *stock), (*ours, *stock), None, calls=calls,
-            eager=self._seen.eager(), outside=self._calls.outside, lines=now["lines"], moment=now["moment"],
-            raised=self._raised,
+            eager=self._seen.eager(), outside=self._calls.outside, untimed=self._calls.untimed, lines=now["lines"],
+            moment=now["moment"], raised=self._raised,
         )  # fmt: skip
         cut = sum("Stage" in each.left_out for each in stock)
         said: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ What runs at each call is written out in one function each, since the whole may 
 
 from __future__ import annotations
 
+import sys
 import threading
 from array import array
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from types import CodeType
 from typing import Any, Protocol
+
+from explorer.core.text import headline
 
 SAMPLES = 2000
 """Calls of one function whose times are kept one by one; those after them are in the sums alone."""
@@ -53,6 +56,15 @@ class OutsideGraphs:
     number: int
     shares: dict[Place, Share]
 
+    @property
+    def name(self) -> str:
+        return f"{f'call {self.number}' if self.number else 'a call'} of {self.function}"
+
+    @property
+    def absent(self) -> str:
+        """Why something has no share."""
+        return f"it did not run in {self.name}, which was measured"
+
 
 class Measure(Protocol):
     """Measures one call at a time, and in one thread."""
@@ -60,11 +72,18 @@ class Measure(Protocol):
     def begin(self) -> bool:
         """Measure what this thread does from now on; False where that cannot be, as while another is measured."""
 
-    def end(self) -> dict[Place, Share] | None:
-        """What was measured; None where it was not, or given up."""
+    def end(self) -> dict[Place, Share] | str:
+        """What was measured, or why nothing was."""
 
-    def give_up(self) -> None:
-        """In this thread: something is being compiled, or the program measures itself."""
+    def give_up(self, why: str) -> None:
+        """In this thread."""
+
+
+COMPILED = "something was compiled in it"
+PROFILED = "a profiler of the program was on"
+ENDED = "the watch ended in it"
+NESTED = "it is called inside other compiled functions"
+TOO_LONG = f"its calls take longer than {LONGEST:g} s"
 
 
 @dataclass(eq=False, slots=True)
@@ -84,7 +103,11 @@ class FunctionCalls:
     """The numbers, from 1, of those of these calls in which something was compiled."""
     outside: OutsideGraphs | None = None
     tries: int = 3
-    """How many more calls may be measured until one is."""
+    """How many more calls that compile nothing may be measured until one is."""
+    refused: str = ""
+    """Why the last one that was to be measured, and compiled nothing, was not."""
+    raised: list[tuple[int, str]] = field(default_factory=list)
+    """The numbers, from 1, of calls that raised, the first ones, and what."""
     measured: int = 0
     """The thread whose call is being measured, while it is."""
     looked_at: bool = True
@@ -99,6 +122,15 @@ class FunctionCalls:
     @property
     def seconds(self) -> float:
         return self._seconds + sum(self.taken)
+
+    @property
+    def unmeasured(self) -> str:
+        """Why no call was measured."""
+        if self.refused:
+            return self.refused
+        if self.count == 1:
+            return f"{self.function} was called once, and calls are measured from the second on"
+        return f"{COMPILED.replace('in it', 'in each call')} of {self.function} that could be measured"
 
     def add_up(self) -> None:
         """Other threads go on adding to the end of `taken` meanwhile."""
@@ -144,6 +176,8 @@ class _Functions(dict[Any, FunctionCalls]):
             if self._due.pop(compiled, None) is not None and self._measure is not None and not self._open.stack:
                 if self._measure.begin():
                     due.measured, due.looked_at = threading.get_ident(), True
+                else:
+                    due.tries, due.refused = due.tries - 1, PROFILED
             return due
         if len(self.all) >= FUNCTIONS:
             compiled, name = "others", "other functions"
@@ -159,7 +193,6 @@ class _Functions(dict[Any, FunctionCalls]):
         """The next call of this function is to be measured."""
         for compiled, known in list(self.items()):
             if known is calls and compiled != "others":
-                calls.tries -= 1
                 self._due[compiled] = self.pop(compiled)
 
 
@@ -202,6 +235,13 @@ class CallLog:
         """What ran outside graphs in one call of each function, where that was measured."""
         return tuple(calls.outside for calls in self.functions if calls.outside is not None)
 
+    @property
+    def untimed(self) -> dict[str, str]:
+        """By compile that calls of a function made: why what it left to Python is not timed, where it is not."""
+        functions = sorted(self.functions, key=lambda calls: calls.outside is not None)
+        return {id: calls.unmeasured if calls.outside is None else calls.outside.absent
+                for calls in functions for id in calls.compiles}  # fmt: skip
+
     def graph_seconds(self, calls: FunctionCalls) -> float | None:
         """In graphs that calls of the function made compile; None where there are none: they are older."""
         found = [self.runs[id] for id in calls.compiles if id in self.runs]
@@ -215,7 +255,7 @@ class CallLog:
 
     def leaving(self, function: Function) -> Function:
         """`function`, called where the call of a compiled function ends."""
-        open, clock, on_call = self.open, perf_counter, self._on_call
+        open, clock, on_call, exception = self.open, perf_counter, self._on_call, sys.exc_info
 
         def leave(argument: object) -> Any:
             result = function(argument)
@@ -224,8 +264,9 @@ class CallLog:
                 calls, started = stack.pop()
                 taken = calls.taken
                 taken.append(clock() - started)
-                if calls.looked_at:
-                    self._look_at(calls, started, taken[-1])
+                error = exception()[1]
+                if calls.looked_at or error is not None:
+                    self._look_at(calls, started, taken[-1], error)
                 if len(taken) > SAMPLES:
                     calls.add_up()
                 if on_call is not None and not stack:
@@ -234,26 +275,34 @@ class CallLog:
 
         return leave
 
-    def _look_at(self, calls: FunctionCalls, started: float, taken: float) -> None:
+    def _look_at(self, calls: FunctionCalls, started: float, taken: float, error: BaseException | None) -> None:
         stack, ran, compiles, served = self.open.stack, self.open.ran, self.open.compiles, calls.served
+        compiled = bool(compiles) and compiles[-1][0] >= started
+        if error is not None and len(calls.raised) < SERVED and _leaves(error):
+            calls.raised.append((calls.count, _said(error)))
         if calls.measured and not stack:
-            self._measured(calls)
+            self._measured(calls, compiled)
         if len(served) < SERVED:
             depth = len(stack)
             served.append(tuple(compile for at, compile in ran if at == depth + 1))
             ran[:] = [each for each in ran if each[0] <= depth]
-            if compiles and compiles[-1][0] >= started:
+            if compiled:
                 calls.compiled.append(len(served))
-            if calls.outside is None and calls.tries and not calls.measured and not stack and taken < LONGEST:
-                self._is_due(calls)
+            if calls.outside is None and calls.tries and not calls.measured:
+                if stack or taken >= LONGEST:
+                    calls.refused = calls.refused if compiled else NESTED if stack else TOO_LONG
+                else:
+                    self._is_due(calls)
         calls.looked_at = len(served) < SERVED or calls.measured != 0
 
-    def _measured(self, calls: FunctionCalls) -> None:
+    def _measured(self, calls: FunctionCalls, compiled: bool) -> None:
         if self.measure is None or calls.measured != threading.get_ident():
             return
         calls.measured, found = 0, self.measure.end()
-        if found is not None:
+        if not isinstance(found, str):
             calls.outside = OutsideGraphs(calls.function, calls.engine, calls.count, found)
+        elif not compiled:
+            calls.tries, calls.refused = calls.tries - 1, found
 
     def _is_due(self, calls: FunctionCalls) -> None:
         for functions in self._functions if self.measure is not None else ():
@@ -261,18 +310,18 @@ class CallLog:
 
     def begins_to_compile(self) -> None:
         if self.measure is not None:
-            self.measure.give_up()
+            self.measure.give_up(COMPILED)
 
-    def compiled(self, seconds: float, compile: str, again: bool = False) -> None:
-        """A compile has ended in this thread, `again` where a guard of the one before failed. Those inside it, as of a
-        graph that stock hands to our backend, are part of it."""
+    def compiled(self, seconds: float, compile: str, used: bool = True) -> None:
+        """A compile has ended in this thread, `used` where it is known to be of the program's frames. Those inside
+        it, as of a graph that stock hands to our backend, are part of it."""
         started, inside, ended = perf_counter() - seconds, 0.0, self.open.compiles
         while ended and ended[-1][0] >= started:
             inside += ended.pop()[1]
         ended.append((started, seconds))
         stack = self.open.stack
         of = stack[-1][0] if stack else None
-        if of is not None and of.looked_at and (again or not of.compiles) and compile not in self.runs:
+        if of is not None and of.looked_at and (used or not of.compiles) and compile not in self.runs:
             self.open.ran.append((len(stack), compile))  # it has no graph that would tell
         for calls, _ in stack:
             calls.compiling += seconds - inside
@@ -311,8 +360,21 @@ class CallLog:
     def close(self) -> None:
         """Nothing is counted any more; graphs run on as they were made."""
         if self.measure is not None:
-            self.measure.give_up()
+            self.measure.give_up(ENDED)
         self._ended = self.functions
         self._functions.clear()
         for runs in list(self.runs.values()):
             runs.end()
+
+
+def _leaves(error: BaseException) -> bool:
+    """Whether it is leaving the call that ends: the last frame that it has reached is the one that made the call. What
+    the program is handling meanwhile has not."""
+    traceback, frame = error.__traceback__, sys._getframe(3)
+    return traceback is not None and traceback.tb_frame is frame
+
+
+def _said(error: BaseException) -> str:
+    """Of its text what it was given, since writing it out may run the program's code."""
+    said = error.args[0] if error.args and type(error.args[0]) is str else ""
+    return f"{type(error).__name__}: {headline(said)}" if said else type(error).__name__

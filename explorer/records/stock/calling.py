@@ -20,7 +20,7 @@ from torch._dynamo import eval_frame, pgo
 from explorer.core.recorder import SILENT, Recorder, recording
 from explorer.ir.settings import skip_frames
 from explorer.records.check.trial import Trial
-from explorer.records.data.calls import CallLog, Function, OutsideGraphs, Place, Share
+from explorer.records.data.calls import PROFILED, CallLog, Function, OutsideGraphs, Place, Share
 from explorer.records.stock.frames import name_of
 from explorer.records.stock.hook import Hook, Patch, unseen, watching
 from explorer.records.stock.observation import Observation
@@ -58,7 +58,7 @@ class OneCall:
         self._thread = 0
         self._warm = False
         self._places: list[Place] = []
-        self._given_up = False
+        self._given_up = ""
         self._frames: Callable[[FrameType, str, Any], None] | None = None
 
     def begin(self) -> bool:
@@ -74,7 +74,7 @@ class OneCall:
             with torch._C._profiler._RecordFunctionFast(FRAME):
                 _torch._disable_profiler_legacy()
             _enabled()
-        self._given_up, self._places = False, []
+        self._given_up, self._places = "", []
         self._frames = self._frame_watcher()
         sys.setprofile(self._frames)
         return True
@@ -105,7 +105,7 @@ class OneCall:
                 if name := named(code) if found is None else found[1]:
                     counted[0] += 1
                     if counted[0] > MOST_FRAMES:
-                        self.give_up()
+                        self.give_up(f"more than {MOST_FRAMES:,} calls of Python functions were made in it")
                         return
                     label = fast(name)
                     label.__enter__()
@@ -117,19 +117,19 @@ class OneCall:
         skip_frames(watch, with_callees=True)
         return watch
 
-    def give_up(self) -> None:
+    def give_up(self, why: str) -> None:
         if self._thread == threading.get_ident() and not self._given_up:
-            self._given_up = True
+            self._given_up = why
             self._stop()
 
-    def end(self) -> dict[Place, Share] | None:
+    def end(self) -> dict[Place, Share] | str:
         if self._thread != threading.get_ident():
-            return None
+            return self._given_up
         self._thread, undisturbed = 0, sys.getprofile() is self._frames
         if self._given_up:
-            return None
+            return self._given_up
         events = self._stop()
-        return _shares(events, self._places) if undisturbed else None
+        return _shares(events, self._places) if undisturbed else PROFILED
 
     def _stop(self) -> Iterable[Iterable[Any]]:
         if sys.getprofile() is self._frames:
@@ -243,7 +243,7 @@ def hook_of(log: CallLog, seen: Observation, recorder: Recorder) -> Hook:
         """The program's own profiler, which torch refuses where there is one already."""
 
         def begin(*args: object, **kwargs: object) -> Any:
-            one_call.give_up()
+            one_call.give_up(PROFILED)
             return profiler(*args, **kwargs)
 
         return unseen(begin)

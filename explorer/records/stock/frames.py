@@ -134,7 +134,7 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
             compile.later(COMPILE, partial(add_code, compile, each, id, role))
     compile.evaluation = None
     if seen.calls is not None:
-        seen.calls.compiled(call.seconds, compile.id, bool(compile.recompiles))
+        seen.calls.compiled(call.seconds, compile.id, bool(compile.recompiles or compile.continues))
     if call.error is not None:
         inner = getattr(call.error, "inner_exception", None)
         compile.error = f"{type(call.error).__name__}: {call.error}{raised_at(inner) if inner is not None else ''}"
