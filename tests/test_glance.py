@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from urllib.parse import unquote
@@ -255,6 +256,23 @@ def test_a_watched_program_has_the_times_of_its_calls_and_nothing_of_eager() -> 
     assert said(log.record.data, "recompiles") == (recompiled, "attention")
     unasked = "not compared with eager: watching runs nothing a second time"
     assert said(log.record.data, "accuracy") == (unasked, "unknown")
+
+
+def test_what_was_not_compiled_again_is_no_recompile_and_calls_without_a_graph_are_reported_as_such() -> None:
+    def counts(x: torch.Tensor, k: int) -> torch.Tensor:
+        return x.expand(k) if k < 0 or k > 3 else x + k
+
+    torch._dynamo.reset()
+    compiled = torch.compile(counts, backend="eager", dynamic=False)
+    with torch._dynamo.config.patch(recompile_limit=3), explorer.watch(live=False) as log:
+        for k in (0, 1, -5, 2, 3, 3, 3, 3):
+            with suppress(RuntimeError):
+                compiled(torch.ones(4), k)
+    parts = {each.what: each for each in log.record.data.glance}
+    assert "counts was recompiled 2 times (once more it was left to Python" in parts["recompiles"].text
+    assert "once more an error was raised)" in parts["recompiles"].text
+    assert " that compiled nothing and ran no compiled graph; " in parts["speed"].text
+    assert parts["speed"].state == "attention"
 
 
 def test_every_view_begins_with_it(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 import pytest
@@ -81,11 +82,42 @@ def test_a_compile_that_served_no_call_is_reported() -> None:
     record = watched(scaled, (A, 2), (B, 2), (A.double(), 2))
     [calls] = record.data.calls
     served = (calls.served[0], calls.served[2])
-    some = Record(msgspec.structs.replace(record.data, calls=(msgspec.structs.replace(calls, served=served),)))
-    assert [(row.first, row.compiles, row.uncalled) for row in some.data.history] == [
-        (1, ("f0",), False), (2, ("f0.2",), False), (0, ("f0.1",), True),
+    called, again, third = record.data.compiles
+    compiles = (called, msgspec.structs.replace(again, runs=0), third)
+    some = msgspec.structs.replace(record.data, calls=(msgspec.structs.replace(calls, served=served),))
+    assert Record(some).data.history[-1].note == "", "its graph ran, in a call after those that are kept one by one"
+    some = Record(msgspec.structs.replace(some, compiles=compiles))
+    assert [(row.first, row.compiles, row.note) for row in some.data.history] == [
+        (1, ("f0",), ""), (2, ("f0.2",), ""), (0, ("f0.1",), "no call went there"),
     ]  # fmt: skip
     assert "no call went there; compiled again: x.size(0) is 5, expected 4" in lines(some.data, {})[-1]
+
+
+@pytest.mark.parametrize("engine", ["explorer", "stock"])
+def test_calls_that_raise_and_compiles_without_a_graph_are_reported_where_they_were(engine: str) -> None:
+    def step(x: torch.Tensor, k: int) -> torch.Tensor:
+        if k == 3:
+            raise ValueError("of the program")
+        torch._dynamo.graph_break()
+        return x.sin() + k
+
+    torch._dynamo.reset()
+    compiled = torch.compile(step, backend="eager") if engine == "stock" else explorer.compile(step)
+    with explorer.watch(live=False) as log:
+        for k in (0, 1, 1, 3, 3):
+            try:
+                raise KeyError("what is handled leaves no call")
+            except KeyError:
+                with suppress(ValueError):
+                    compiled(A, k)
+    record, own = log.record, engine[0].replace("e", "f")
+    made = {row.first: (row.compiles, row.note) for row in record.data.history if row.made}
+    assert made[1][0] == (f"{own}0", f"{own}1") and made[2][0][:1] == (f"{own}0.1",)
+    assert made[4] == ((f"{own}0.2",), "raised ValueError: of the program")
+    assert [each.call for each in record.data.calls[0].raised] == [4, 5]
+    shown = repr(record)
+    assert "2 calls raised ValueError: of the program" in shown and "no call went there" not in shown
+    assert "(one without a graph: where it was made)" in shown
 
 
 STOCKS = {

@@ -361,7 +361,7 @@ def test_graphs_are_reported_with_the_call_that_ran_them_and_compiles_with_the_c
     assert calls["raising"].compiled[:2] == (1, 2)
     other = {*calls["raising"].compiled, calls["raising"].measured}
     settled_calls = [calls["raising"].samples[n - 1] for n in (3, 4) if n not in other]
-    assert settled(calls["raising"]) == tuple(settled_calls)
+    assert list(settled(calls["raising"]).values()) == settled_calls
 
 
 def test_threads_are_seen() -> None:

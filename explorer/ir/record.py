@@ -840,6 +840,13 @@ class EagerData(Data, frozen=True):
     at_break: bool = False
 
 
+class RaisedData(Data, frozen=True, array_like=True):
+    """[call, text]: the number of a call, from 1, that raised, and what."""
+
+    call: Whole
+    text: str
+
+
 class CallsData(Data, frozen=True):
     """Calls of one compiled function of a program that was watched. `seconds` is all that they took; of it, `compiling`
     in compiles and `graphs` in compiled graphs (None where its graphs are older than the watch). `samples` are the
@@ -859,6 +866,8 @@ class CallsData(Data, frozen=True):
     """The numbers, from 1, of those of the first calls in which something was compiled."""
     measured: Whole = 0
     """The number of the call in which it was measured what ran outside graphs, which made it slower; 0 for none."""
+    raised: tuple[RaisedData, ...] = ()
+    """The first calls that raised."""
 
 
 class SpeedData(Data, frozen=True):
@@ -1020,8 +1029,9 @@ class OperatorCheckData(Data, frozen=True):
 
 class ServedData(Data, frozen=True):
     """Calls of one function in a row that the same compiles served: numbers `first` to `last`, from 1 (0 where nobody
-    counted the calls, or none of them went there: `uncalled`). `compiles` ran; `made` are those of them that the first
-    of these calls had compiled, because of `changes` (none where there was nothing before)."""
+    counted the calls, or none of them went there). `compiles` ran; `made` are those of them that the first of these
+    calls had compiled, because of `changes` (none where there was nothing before). `note` says what else became of the
+    calls: that none went there, or what they raised."""
 
     function: str
     first: Whole
@@ -1029,7 +1039,7 @@ class ServedData(Data, frozen=True):
     compiles: Annotated[tuple[str, ...], at_most(300)]
     made: Annotated[tuple[str, ...], at_most(300)] = ()
     changes: Annotated[tuple[ChangeData, ...], at_most(300)] = ()
-    uncalled: bool = False
+    note: str = ""
 
 
 class PartData(Data, frozen=True):

@@ -132,6 +132,7 @@ class WatchedProgram:
                 each.function, each.engine, each.count, each.seconds, each.compiling,
                 self._calls.graph_seconds(each), tuple(each.samples), tuple(each.served),
                 tuple(each.compiled), 0 if each.outside is None else each.outside.number,
+                tuple(data.RaisedData(*one) for one in each.raised),
             )
             for each in self._calls.functions
             if each.count

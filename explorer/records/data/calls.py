@@ -279,7 +279,7 @@ class CallLog:
         stack, ran, compiles, served = self.open.stack, self.open.ran, self.open.compiles, calls.served
         compiled = bool(compiles) and compiles[-1][0] >= started
         if error is not None and len(calls.raised) < SERVED and _leaves(error):
-            calls.raised.append((calls.count, _said(error)))
+            calls.raised.append((calls.count, _text(error)))
         if calls.measured and not stack:
             self._measured(calls, compiled)
         if len(served) < SERVED:
@@ -374,7 +374,7 @@ def _leaves(error: BaseException) -> bool:
     return traceback is not None and traceback.tb_frame is frame
 
 
-def _said(error: BaseException) -> str:
+def _text(error: BaseException) -> str:
     """Of its text what it was given, since writing it out may run the program's code."""
     said = error.args[0] if error.args and type(error.args[0]) is str else ""
     return f"{type(error).__name__}: {headline(said)}" if said else type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
@@ -10,6 +11,7 @@ from explorer.core.text import count, duration
 from explorer.ir import record as data
 from explorer.records.data import dynamo
 from explorer.records.data.calls import ALL_TIMED
+from explorer.records.diagnosis import TOLD_BEFORE
 
 Names = Mapping[str, str]
 """What files are called, as `view.source.file_names` gives them."""
@@ -22,6 +24,9 @@ DEAREST = 3
 
 FEW_CALLS = 10
 """Calls from which on their median is told."""
+
+NAMED = 3
+"""Errors of calls that are named."""
 
 VALUES = 12
 """Values of a guard that a line shows."""
@@ -87,16 +92,34 @@ def calls(each: data.CallsData) -> str:
     middle = ""
     if each.samples and each.count > 1:  # of few calls, most of which compiled, a median tells nothing
         few = each.count < FEW_CALLS
-        middle = f"fastest {duration(min(each.samples))}, " if few else f"median {duration(median(settled(each)))}, "
+        middle = (
+            f"fastest {duration(min(each.samples))}, "
+            if few
+            else f"median {duration(median(settled(each).values()))}, "
+        )
     times = f"{count(each.count, 'call')} ({each.engine})"
+    raised = Counter(one.text for one in each.raised)
+    parts += [f"{count(number, 'call')} raised {said}" for said, number in raised.most_common(NAMED)]
     return f"{each.function}: {times}, {middle}{duration(each.seconds)} in all: {', '.join(parts)}"
 
 
-def settled(each: data.CallsData) -> tuple[float, ...]:
-    """Seconds of those of the first calls in which nothing was compiled or measured; of all where there are none."""
-    whole = {number: seconds for number, seconds in enumerate(each.samples, 1) if number not in each.compiled}
-    found = tuple(seconds for number, seconds in whole.items() if number != each.measured)
-    return found or tuple(whole.values()) or each.samples
+def settled(each: data.CallsData) -> dict[int, float]:
+    """By number, seconds of those of the first calls in which nothing was compiled or measured; of all where there are
+    none."""
+    every = dict(enumerate(each.samples, 1))
+    whole = {number: seconds for number, seconds in every.items() if number not in each.compiled}
+    return {number: seconds for number, seconds in whole.items() if number != each.measured} or whole or every
+
+
+def no_graph_ran(each: data.CallsData, compiles: Iterable[data.CompileData]) -> bool:
+    """In any of these, where what its calls had compiled is all that there is: each run of that was in another."""
+    known = {compile.id: compile for compile in compiles}
+    noted = Counter(id for served in each.served for id in served)
+    first = known.get(next(iter(noted), ""))
+    graphs = {id for id in noted if id in known and known[id].runs}
+    ran = (each.served[number - 1] for number in settled(each) if number <= len(each.served))
+    only = first is not None and not first.recompiles and all(known[id].runs <= noted[id] for id in graphs)
+    return only and all(graphs.isdisjoint(served) for served in ran)
 
 
 def costs(record: data.RecordData) -> list[str]:
@@ -148,11 +171,16 @@ def summary(record: data.RecordData, names: Names) -> list[str]:
         lines.append(f"{count(more, 'other guard')} caused recompiles (record.recompiles)")
     lines += [f"error: {error(each, names)}" for each in record.errors]
     if record.eager:
-        told = (each for each in record.eager if each.seconds is not None or not _is_covered(each, record))
+        told = (each for each in record.eager if _says_more(each) or not _is_covered(each, record))
         lines += [f"outside graphs: {eager(each, names)}" for each in told]
     else:
         lines += [f"outside graphs: {name}" for name in record.coverage.python]
     return [line for each in lines for line in each.split("\n")]
+
+
+def _says_more(each: data.EagerData) -> bool:
+    """Than the lines of its compile: what it took, or why nobody knows."""
+    return each.seconds is not None or each.measured not in ("", TOLD_BEFORE)
 
 
 def _is_covered(each: data.EagerData, record: data.RecordData) -> bool:

@@ -28,7 +28,7 @@ from explorer.ir.record import (
 )
 from explorer.records.data.provenance import file_names
 from explorer.show.view.answers import answers
-from explorer.show.view.diagnosis import break_places, frames_of_graphs, settled
+from explorer.show.view.diagnosis import break_places, frames_of_graphs, no_graph_ran, settled
 from explorer.show.view.history import history
 
 FIRST = ("wrong", "attention")
@@ -167,7 +167,7 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
         if any(each.breaks for each in compiles):
             yield part("breaks", *_breaks(compiles, names))
         return  # an error says what came of it, and no other answer is known
-    yield part("speed", *(_watched(watched) if ours is None and watched else _speed(ours, timing)), "timing")
+    yield part("speed", *(_watched(watched, compiles) if ours is None and watched else _speed(ours, timing)), "timing")
     found = next((each for each in exact if each is not None and each.engine == engine), None)
     unasked = ("not compared with eager: watching runs nothing a second time", "unknown")
     yield part("accuracy", *(unasked if found is None and watched else _accuracy(found, names)), "timing")
@@ -213,16 +213,18 @@ def _speed(ours: SamplesData | None, timing: TimingData | None) -> tuple[str, st
     return said, "attention" if ours.speed.high is not None and ours.speed.high < 1 else "ok"
 
 
-def _watched(calls: list[CallsData]) -> tuple[str, str]:
+def _watched(calls: list[CallsData], compiles: Sequence[CompileData]) -> tuple[str, str]:
     most = max(calls, key=lambda each: each.seconds)
     samples = settled(most)
-    each = f"a call of {_name(most.function)} takes {duration(statistics.median(samples))}"
+    each = f"a call of {_name(most.function)} takes {duration(statistics.median(samples.values()))}"
     always = set(range(1, len(most.samples) + 1)) <= set(most.compiled)
-    some = " that compiled nothing" if len(samples) < len(most.samples) else ""
+    idle = no_graph_ran(most, compiles)
+    did = ["compiled nothing"] * (len(samples) < len(most.samples)) + ["ran no compiled graph"] * idle
+    some = f" that {' and '.join(did)}" if did else ""
     each_of = "each of " if len(samples) > 1 else ""
     apart = f", {each_of}which compiled something" if always else some
     of = f"median of {len(samples)} calls" if len(samples) > 1 else "one call"
-    return f"{each} ({of}{apart}; eager was not timed)", "unknown"
+    return f"{each} ({of}{apart}; eager was not timed)", "attention" if idle else "unknown"
 
 
 def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, str]:
@@ -316,13 +318,23 @@ def _recompiles(served: list[data.ServedData], compiles: list[CompileData]) -> t
     again = [compile for compile in compiles if compile.recompiles]
     if not again:
         return "no recompiles", "ok", "recompiles", ""
-    times = "once" if len(again) == 1 else f"{len(again)} times"
+    raised, left = (
+        sum(each.raises for each in again),
+        sum(each.fallback is not None and not each.halves for each in again),
+    )
+    rest = [f"{_times(left)} more it was left to Python"] * bool(left)
+    rest += [f"{_times(raised)} more an error was raised"] * bool(raised)
+    times = _times(len(again) - raised - left) + (f" ({'; '.join(rest)})" if rest else "")
     functions = list(dict.fromkeys(_name(compile.name) for compile in again))
     who = f"{functions[0]} was recompiled" if len(functions) == 1 else "recompiled"
     changes = list(dict.fromkeys(_with_others(row.changes) for row in served if row.changes))
     more = [f"{len(changes) - NAMED} more"] if len(changes) > NAMED else []
     said = f"{who} {times}" + (f": {'; '.join(changes[:NAMED] + more)}" if changes else "")
     return said, "attention", "recompiles", again[0].id
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _with_others(changes: Sequence[ChangeData]) -> str:

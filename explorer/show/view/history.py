@@ -14,6 +14,8 @@ from explorer.show.view.diagnosis import Names, place
 MOST = 1000
 """Rows that a record holds."""
 
+WHICH_RAISED = ", which raised an error"
+UNCALLED = "no call went there"
 NAMED = 3
 """Changes that a line of text names."""
 
@@ -33,7 +35,8 @@ def history(record: RecordData) -> tuple[ServedData, ...]:
     for compile in record.compiles:
         if (frame := _frame(compile.id)) in again and compile.id not in told:
             only, changes = (compile.id,), _changes(compile, known)
-            rows.append(ServedData(functions.get(frame, compile.name), 0, 0, only, only, changes, frame in functions))
+            note = UNCALLED if frame in functions and compile.operations and not compile.runs else ""
+            rows.append(ServedData(functions.get(frame, compile.name), 0, 0, only, only, changes, note))
     order = list(dict.fromkeys(row.function for row in rows))
     return tuple(sorted(rows, key=lambda row: order.index(row.function))[:MOST])
 
@@ -41,10 +44,13 @@ def history(record: RecordData) -> tuple[ServedData, ...]:
 def lines(record: RecordData, files: Names) -> list[str]:
     """The history as a terminal shows it."""
     found = []
+    idle = {each.id for each in record.compiles if not (each.operations or each.error or each.fallback)}
     hows = {compile.id: _how(compile) for compile in record.compiles}
     for function, rows in groupby(record.history, key=lambda row: row.function):
-        found.append(f"calls of {function}, each with the compile that it used:")
         these = list(rows)
+        partly = any(id in idle for row in these for id in row.compiles)
+        which = " (one without a graph: where it was made)" if partly else ""
+        found.append(f"calls of {function}, each with the compile that it used{which}:")
         first = next((row for row in these if row.made), None)
         eager = "ran eagerly" + ", or in code compiled before the watch" * (first is not None and bool(first.changes))
         found += ["  " + _line(row, files, hows, eager) for row in these]
@@ -55,6 +61,8 @@ def _how(compile: CompileData) -> tuple[str, str]:
     """What was done, in a word and after it."""
     if compile.fallback:
         return "not compiled", ", and runs eagerly"
+    if compile.raises:
+        return "compiled", WHICH_RAISED
     return ("captured", ", its code from a cache") if compile.caches else ("compiled", "")
 
 
@@ -62,11 +70,11 @@ def _line(row: ServedData, files: Names, hows: Mapping[str, tuple[str, str]], ea
     calls = f"call {row.first}" if row.first == row.last else f"calls {row.first} to {row.last}"
     shown = f"{calls if row.first else 'compile':<14} {', '.join(row.compiles) or 'no graph':<10} "
     if not row.made:
-        return shown + ("reused" if row.compiles else eager)
-    if row.uncalled:
-        shown += "no call went there; "
+        return shown + "; ".join(filter(None, ("reused" if row.compiles else eager, row.note)))
+    shown += f"{row.note}; " if row.note else ""
     said = {hows[id] for id in row.made if id in hows}
     how, more = said.pop() if len(said) == 1 else ("compiled", "")
+    more *= not (row.note and more == WHICH_RAISED)
     if not row.changes:
         why = "the first call" if row.first <= 1 else "reached for the first time"
         return f"{shown}{how}{more}: {why}"
@@ -80,16 +88,18 @@ def _rows(calls: CallsData, known: Mapping[str, CompileData]) -> Iterator[Served
     """The rows of one function. A call that compiles has one of its own."""
     seen: set[str] = set()
     first = 1
+    raised = {one.call: f"raised {one.text}" for one in calls.raised}
     for number, served in enumerate(calls.served, 1):
+        note = raised.get(number, "")
         made = tuple(id for id in dict.fromkeys(served) if id not in seen and id in known)
         seen.update(served)
         after = calls.served[number] if number < len(calls.served) else None
         if made:
             changes = tuple(change for id in made for change in _changes(known[id], known))
-            yield ServedData(calls.function, number, number, tuple(dict.fromkeys(served)), made, changes)
+            yield ServedData(calls.function, number, number, tuple(dict.fromkeys(served)), made, changes, note)
             first = number + 1
-        elif after != served:
-            yield ServedData(calls.function, first, number, tuple(dict.fromkeys(served)))
+        elif after != served or note != raised.get(number + 1, ""):
+            yield ServedData(calls.function, first, number, tuple(dict.fromkeys(served)), note=note)
             first = number + 1
 
 

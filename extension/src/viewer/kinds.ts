@@ -91,8 +91,10 @@ export const ErrorData: Check = shape({ compile: text, title: text, kind: text, 
   maybe(SpanData), raises: flag });
 export const EagerData: Check = shape({ what: text, why: text }, { compile: text, span: maybe(SpanData), calls:
   maybe(whole), seconds: maybe(real), measured: text, reached: flag, at_break: flag });
+export const RaisedData: Check = row(2, whole, text);
 export const CallsData: Check = shape({ function: text, engine: text, count: whole, seconds: real, compiling: real,
-  graphs: maybe(real), samples: list(real) }, { served: list(list(text)), compiled: list(whole), measured: whole });
+  graphs: maybe(real), samples: list(real) }, { served: list(list(text)), compiled: list(whole), measured: whole,
+  raised: list(RaisedData) });
 export const SpeedData: Check = shape({ said: text }, { times: maybe(real), low: maybe(real), high: maybe(real) });
 export const LaunchData: Check = row(5, text, text, text, real, real);
 export const CallData: Check = shape({ seconds: real, launches: list(LaunchData, 10000) });
@@ -115,7 +117,7 @@ export const ChangeData: Check = shape({ said: text }, { was: text, now: text, o
   maybe(SpanData), stops: text, also: flag });
 export const OperatorCheckData: Check = shape({ operator: text, calls: whole }, { differs: list(text) });
 export const ServedData: Check = shape({ function: text, first: whole, last: whole, compiles: list(text, 300) }, { made:
-  list(text, 300), changes: list(ChangeData, 300), uncalled: flag });
+  list(text, 300), changes: list(ChangeData, 300), note: text });
 export const PartData: Check = shape({ what: text, said: text, state: text, pane: text }, { compile: text, engine: text
   });
 export const AnswerData: Check = shape({ pane: text, title: text, lines: list(text, 10000) });

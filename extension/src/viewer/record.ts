@@ -345,6 +345,9 @@ export interface EagerData {
   readonly reached?: boolean; readonly at_break?: boolean;
 }
 
+/** [call, text]: the number of a call, from 1, that raised, and what. */
+export type RaisedData = readonly [call: number, text: string];
+
 /** Calls of one compiled function of a program that was watched. `seconds` is all that they took; of it, `compiling`
  * in compiles and `graphs` in compiled graphs (None where its graphs are older than the watch). `samples` are the
  * first calls one by one. */
@@ -352,6 +355,7 @@ export interface CallsData {
   readonly function: string; readonly engine: string; readonly count: number; readonly seconds: number;
   readonly compiling: number; readonly graphs: number | null; readonly samples: readonly number[];
   readonly served?: readonly (readonly string[])[]; readonly compiled?: readonly number[]; readonly measured?: number;
+  readonly raised?: readonly RaisedData[];
 }
 
 /** How many times as fast as eager: the ratio of the medians, which is `times`, and an interval from `low` to `high`
@@ -444,11 +448,12 @@ export interface OperatorCheckData {
 }
 
 /** Calls of one function in a row that the same compiles served: numbers `first` to `last`, from 1 (0 where nobody
- * counted the calls, or none of them went there: `uncalled`). `compiles` ran; `made` are those of them that the first
- * of these calls had compiled, because of `changes` (none where there was nothing before). */
+ * counted the calls, or none of them went there). `compiles` ran; `made` are those of them that the first of these
+ * calls had compiled, because of `changes` (none where there was nothing before). `note` says what else became of the
+ * calls: that none went there, or what they raised. */
 export interface ServedData {
   readonly function: string; readonly first: number; readonly last: number; readonly compiles: readonly string[];
-  readonly made?: readonly string[]; readonly changes?: readonly ChangeData[]; readonly uncalled?: boolean;
+  readonly made?: readonly string[]; readonly changes?: readonly ChangeData[]; readonly note?: string;
 }
 
 /** One part of the answer at a glance: a sentence on `what`, and the pane that tells more, of `compile` where it is

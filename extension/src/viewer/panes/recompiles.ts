@@ -18,7 +18,7 @@ export function recompiles(into: HTMLElement, context: Context): Pane {
   const first = (row: ServedData) => (!row.made?.length ? "" : row.first > 1 ? "reached for the first time" : "first call");
   const name: TableColumn<ServedData> = { name: "Function", text: row => row.function };
   const columns: TableColumn<ServedData>[] = [
-    { name: "Call", text: ({ first, last, uncalled }) => (first === 0 ? (uncalled ? "no call went there" : "") : first === last ? `${first}` : `${first} to ${last}`) },
+    { name: "Call", text: ({ first, last, note = "" }) => `${first === last ? first || "" : `${first} to ${last}`} ${note}` },
     {
       name: "Compile", text: row => `${row.made?.length ? "compiled" : "reused"} ${row.compiles.join(", ")}`,
       cell: row => h("div", row.made?.length ? "compiled " : row.compiles.length ? "reused " : "no compiled graph", ...row.compiles.map(compile)),
