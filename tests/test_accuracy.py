@@ -83,6 +83,13 @@ def test_only_rounding_is_counted_against_its_group() -> None:
     assert not compare({"output": -3 * noise}, {"output": noise}).ok
 
 
+def test_an_error_that_rounding_explains_is_told_by_the_size_of_its_tensor() -> None:
+    """A sum whose terms cancel out: rounding changes a tenth of what is left."""
+    eager, exact = torch.tensor([0.3]), torch.tensor([0.31], dtype=torch.float64)
+    found = compare({"output": eager + 0.03}, {"output": eager}, {"output": Exact(exact, 300.0, True, False)})
+    assert found.ok and found.largest_relative == pytest.approx(0.1)
+
+
 def test_the_errors_reported_are_those_of_one_tensor() -> None:
     """The largest absolute error is seldom that of the tensor with the largest relative one."""
     drawn = random.Random(0)

@@ -16,6 +16,7 @@ import explorer
 from explorer.ir import record as data
 from explorer.ir.record import AccuracyData, BreakData, CompileData, DivergenceData, PartData, SpanData, WhyData
 from explorer.records.check.speed import speed
+from explorer.records.data import dynamo
 from explorer.show.record import Record
 from explorer.show.view import glance, html, text
 from records import empty, sample
@@ -316,6 +317,48 @@ def test_continuations_are_called_by_their_function_and_line() -> None:
     assert "compile f2, step after line 7: " in text.summary(found)
     circle = replace(first, title="end", continues="f2")
     assert len(glance.named((circle, second, replace(third, breaks=broken("f2", "a:1 in b", "end"))))) == 3
+
+
+def positive(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:
+        x = x + 1
+    return x
+
+
+@pytest.mark.parametrize("engine", ["explorer", "stock"])
+def test_both_sides_of_a_branch_have_names_and_one_that_only_returns_is_no_alarm(engine: str) -> None:
+    torch._dynamo.reset()
+    compile = torch.compile if engine == "stock" else explorer.compile
+    step = compile(positive, backend="eager")  # type: ignore[operator]
+    with explorer.watch(live=False) as log:
+        step(torch.ones(3))
+        step(-torch.ones(3))
+    at = positive.__code__.co_firstlineno + 1
+    names = [each.name for each in log.record.data.compiles if each.continues]
+    assert names == [f"positive after line {at}, from line {at + 1}", f"positive after line {at}, from line {at + 2}"]
+    assert not any("runs eagerly" in part.text for part in log.record.data.glance if part.state in glance.FIRST)
+
+
+def test_a_frame_that_runs_eagerly_is_an_alarm_unless_nothing_is_lost() -> None:
+    first = clean().compiles[0]
+    for code, calls, state in (
+        ("stock.skipped", None, "attention"), ("stock.skipped", 0, "ok"), ("stock.skipped", 3, "attention"),
+        (dynamo.NOTHING, None, "ok"), (dynamo.OF_TORCH, None, "ok"), (dynamo.OF_TORCH, 3, "attention"),
+    ):  # fmt: skip
+        skipped = replace(first, id="f9", fallback=WhyData(code, "skipped"))
+        ran = data.EagerData("scaled", "skipped", "f9", calls=calls)
+        record = replace(clean(), compiles=(first, skipped), eager=(ran,))
+        assert said(record, "fallback")[1] == state
+
+
+def test_where_rounding_is_known_the_error_is_told_beside_eagers() -> None:
+    told = AccuracyData(0.03, 0.1, "output", compared=1, own_error=0.02, eager_error=0.01)
+    assert said(accurate(told), "accuracy")[0] == "matches eager (0.02 from a float64 run, eager itself 0.01)"
+
+
+def test_what_is_said_twice_is_said_once_and_counted() -> None:
+    twice = replace(sample(), errors=sample().errors * 2)
+    assert glance.lines(glance.with_glance(twice))[0].endswith("ValueError at scaled.py:3: it went wrong (2 times)")
 
 
 def test_a_person_reads_one_name_of_a_continuation() -> None:

@@ -258,3 +258,19 @@ def test_a_message_is_parsed() -> None:
 def test_words_without_an_entry_are_kept() -> None:
     found = parsed_message("something that torch never registered", ())
     assert found.entry is None and found.title == "something that torch never registered"
+
+
+def test_a_break_inside_torch_is_not_called_the_users() -> None:
+    optimizer = torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.1)
+    with stock_run(Trial(lambda: optimizer.step(), (), {}), {"backend": "eager"}) as run:
+        [found, *_] = [each for compile in run.compiles({}) for each in compile.breaks]
+    assert "User-inserted" not in str(found.why) and "optim/optimizer.py" in found.why.detail
+
+
+def test_a_setting_that_is_tried_is_no_hint_of_torchs_besides() -> None:
+    def step(x: torch.Tensor) -> None:
+        x.sum().backward()
+
+    with stock_run(Trial(step, (torch.ones(2, requires_grad=True),), {}), {"backend": "eager"}) as run:
+        [found] = [each for compile in run.compiles({}) for each in compile.breaks]
+    assert sum("trace_autograd_ops" in hint for hint in found.hints) == 1

@@ -221,16 +221,16 @@ def compare(
             nan = name
         absolute, relative, close = tensor_error(a, b, scales.get(name, 0.0))
         own = eager = None
-        allowed = TOLERANCE.get(b.dtype, 0.0)
+        judged, allowed = relative, TOLERANCE.get(b.dtype, 0.0)
         if (judge := exact.get(name)) is not None and judge.value.shape == a.shape:
             distances = [largest_distance(each, judge.value) for each in (a, b)]
             if judge.complete:
                 own, eager = distances
             if summed := DISTURBANCES * judge.rounding / allowed:
-                relative = min(relative, absolute / summed)
+                judged = min(judged, absolute / summed)
             same_places = bool((torch.isfinite(a) == torch.isfinite(b)).all())
-            close = close or same_places and (distances[0] <= NO_WORSE * distances[1] or relative <= allowed)
-        tolerances = relative / allowed if allowed else math.inf * bool(absolute)
+            close = close or same_places and (distances[0] <= NO_WORSE * distances[1] or judged <= allowed)
+        tolerances = judged / allowed if allowed else math.inf * bool(absolute)
         errors.append(Errors(not close, tolerances, absolute, relative, name, own, eager))
         if not close:
             mismatch = mismatch or _elements(name, a, b)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from explorer.core.reasons import reason
 from explorer.ir import record as data
 from explorer.ir.record import RecompileData
 
@@ -252,6 +253,19 @@ def hint(comment: str) -> str:
     found = " ".join(comment.partition("(HINT: ")[2].split())
     return "" if found.startswith("type ") else found.removesuffix(")")
 
+
+NOTHING = reason(
+    "stock.nothing",
+    "there is nothing in it to compile",
+    "All that this code does is to pass on values that it has: Dynamo has no graph to make of it, whatever the call.",
+)
+OF_TORCH = reason(
+    "stock.of_torch",
+    "it is a function of torch itself that needs no graph",
+    "Dynamo skipped a function of torch that calls others, or looks after state. What it calls may still be compiled.",
+)
+HARMLESS = (NOTHING, OF_TORCH)
+"""Why a frame runs eagerly that loses nothing by it."""
 
 AMBIENT = frozenset(
     "GLOBAL_STATE TORCH_FUNCTION_MODE_STACK DEFAULT_DEVICE DUAL_LEVEL_MATCH DIMENSION_DYNAMIC_MARKING_GUARD".split()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from traceback import FrameSummary
 
-import torch
 from msgspec.structs import replace
 from torch import fx
 
@@ -17,6 +15,7 @@ from explorer.ir import record as data
 from explorer.records.stock.fixes import (
     AROUND,
     KNOWN,
+    TORCH,
     TORCHS_OWN,
     BreakMessage,
     Fix,
@@ -29,7 +28,7 @@ from explorer.records.stock.fixes import (
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 
-LIBRARIES = (f"{Path(torch.__file__).parent}/", *STANDARD, *PACKAGES)
+LIBRARIES = (TORCH, *STANDARD, *PACKAGES)
 """Folders of code that the user did not write. Dynamo traces into them, so a break may lie deep inside."""
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
@@ -128,13 +127,17 @@ def add(compile: Compile, told: BreakMessage) -> None:
     step = -1 if compile.left_out["EvaluatorStep"] else len(compile.steps) - 1
     instruction = compile.steps[step].instruction if step >= 0 else ""
     fix = fix_of(found, (user.line or "") if user is not None else "")
-    hints = (fix.hint, *(found.hints or (found.entry.hints if found.entry else ())))
+    more = found.hints or (found.entry.hints if found.entry else ())
+    hints = (fix.hint, *(hint for hint in more if not any(setting in hint for setting in fix.settings)))
     why = why_of(found)
     if told is not found:
         why = replace(why, detail=f"{why.detail} This leads to: {told.title}. {told.explanation}")
         hints = (hints[0], *(KNOWN + AROUND[told.title] for _ in range(told.title in AROUND)), *hints[1:])
-    if told.stack and "graph_break()" in found.title and told.stack[-1].filename.startswith(LIBRARIES[0]):
+    if told.stack and "graph_break()" in found.title and told.stack[-1].filename.startswith(TORCH):
         fix, hints = Fix(TORCHS_OWN), (TORCHS_OWN,)
+        at = told.stack[-1]
+        inside = f"{at.name}, {at.filename.removeprefix(TORCH)}:{at.lineno}"
+        why = replace(why, title="torch breaks the graph here on purpose", detail=f"in torch's {inside}")
     made = data.BreakData(why, instruction, span, stack, hints, step=step)
     if any((known.why.code, known.span) == (made.why.code, made.span) for known in compile.breaks):
         return

@@ -14,13 +14,18 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from traceback import FrameSummary
+from types import CodeType
 from typing import Any
 
+import torch
 import torch._dynamo
 from torch._dynamo import config
 
+from explorer.compiler.bytecode.decode import decode
+from explorer.compiler.bytecode.flow import reachable
 from explorer.core.reasons import CATALOGUE, reason
 from explorer.ir import record as data
+from explorer.records.data.dynamo import NOTHING, OF_TORCH
 
 ANOTHER = "*** While handling this graph break, another graph break occurred: ***"
 SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
@@ -30,6 +35,7 @@ NO_ENTRY = reason(
     "The error has no entry in Dynamo's registry of graph breaks; its message follows.",
     "Move the operation out of the compiled function, or mark it with torch.compiler.disable.",
 )
+TORCH = f"{Path(torch.__file__).parent}/"
 SKIPPED = reason(
     "stock.skipped",
     "Dynamo skipped the frame",
@@ -130,11 +136,34 @@ def _raised(found: BreakMessage) -> BreakMessage:
     return replace(found, explanation=f"{exception}. {found.explanation}") if is_raised else found
 
 
+def skipped(said: str, empty: CodeType | None = None) -> data.WhyData:
+    """Why Dynamo makes no graph of a frame, and whether that matters; `empty` is its code where no break is why."""
+    if empty is not None and empty.co_filename.startswith(TORCH):
+        return data.WhyData(OF_TORCH, CATALOGUE[OF_TORCH].title, said)
+    if empty is not None and _passes_on(empty):
+        return data.WhyData(NOTHING, CATALOGUE[NOTHING].title, "")
+    return data.WhyData(SKIPPED, CATALOGUE[SKIPPED].title, f"{said}; {FOR_GOOD}")
+
+
+def _passes_on(code: CodeType) -> bool:
+    """Whether all that its code can do is to pass on values."""
+    decoded = decode(code)
+    runs = reachable(decoded)
+    return all(each.op in MOVES for each in decoded.instructions if each.id in runs)
+
+
+MOVES = frozenset(
+    "LOAD_CONST LOAD_FAST STORE_FAST LOAD_DEREF STORE_DEREF LOAD_CLOSURE MAKE_CELL POP_TOP PUSH_NULL COPY SWAP NOP "
+    "JUMP BUILD_TUPLE RETURN_VALUE".split()
+)
+"""Instructions that move values, and run no code of their types."""
+
+
 def reason_of(error: BaseException) -> data.WhyData:
     """Why a frame runs in Python, from the exception that ended its compile."""
     kind = type(error).__name__
     if kind == "SkipFrame":
-        return data.WhyData(SKIPPED, CATALOGUE[SKIPPED].title, f"{str(error).rstrip('.')}; {FOR_GOOD}")
+        return skipped(str(error).rstrip("."))
     if getattr(error, "gb_type", None):
         return why_of(break_message(error))
     return data.WhyData(FAILED, CATALOGUE[FAILED].title, f"{kind}: {str(error).partition(chr(10))[0]}")

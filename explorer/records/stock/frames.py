@@ -24,7 +24,7 @@ from explorer.ir import record as data
 from explorer.ir.capture import EvaluatorSteps
 from explorer.records.stock import breaks
 from explorer.records.stock.breaks import LIBRARIES
-from explorer.records.stock.fixes import FOR_GOOD, SKIPPED, break_message, reason_of
+from explorer.records.stock.fixes import break_message, reason_of, skipped
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 
@@ -146,7 +146,7 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     guarded = getattr(call.result, "guarded_code", None)
     if guarded is None:
         said = why_skipped(getattr(call.result, "skip_reason", None) or "")
-        compile.fallback = data.WhyData(SKIPPED, "Dynamo skipped the frame", f"{said}; {FOR_GOOD}")
+        compile.fallback = skipped(said, None if compile.breaks else code)
         compile.skipped = True
         return
     if seen.calls is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 
 import msgspec
@@ -26,6 +26,7 @@ from explorer.ir.record import (
     TimingData,
     WhyData,
 )
+from explorer.records.data.dynamo import HARMLESS
 from explorer.records.data.provenance import file_names
 from explorer.show.view.answers import answers
 from explorer.show.view.diagnosis import break_places, frames_of_graphs, no_graph_ran, settled
@@ -94,7 +95,7 @@ def glance(record: RecordData, *, whole: bool = True) -> tuple[PartData, ...]:
     awaited = [] if whole or not record.engine else record.engine.split(" and ")
     named = dict.fromkeys([*awaited, *(compile.engine for compile in record.compiles), *timed])
     engines = [each for each in named if each != "eager"][:MOST_ENGINES]
-    parts = list(_failures(record))
+    parts = _counted(_failures(record))
     for engine in engines:
         compiles = [compile for compile in record.compiles if compile.engine == engine]
         lead = next((each.id for each in compiles if each.halves), "") if len(engines) > 1 else ""
@@ -120,6 +121,17 @@ def lines(record: RecordData) -> list[str]:
         calm = "; ".join(part.text for part in row if part.state not in FIRST)
         found += [named + calm] if calm else []
     return found
+
+
+def _counted(parts: Iterable[PartData]) -> list[PartData]:
+    """Each sentence once, with how often it was said where that was of several compiles."""
+    times: dict[tuple[str, str], list[PartData]] = {}
+    for part in parts:
+        times.setdefault((part.engine, part.text), []).append(part)
+    return [
+        msgspec.structs.replace(same[0], text=f"{same[0].text} ({len(same)} times)") if len(same) > 1 else same[0]
+        for same in times.values()
+    ]
 
 
 def _failures(record: RecordData) -> Iterator[PartData]:
@@ -174,10 +186,13 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
     if not compiles and engine not in record.engine.split(" and "):
         return  # it was timed beside what is recorded; what it compiled is not in the record
     yield part("operations", *_made(compiles))
+    aten = {each.compile: each.calls for each in record.eager if not each.at_break}
     for each in compiles:
         if each.fallback is not None and not each.error:
             why = " ".join(str(each.fallback).split())
-            yield part("fallback", f"{_name(each.name)} runs eagerly: {why}", "attention", "source", each.id)
+            calls = aten.get(each.id)  # None where nobody counted them
+            state = "ok" if calls == 0 or each.fallback.code in HARMLESS and not calls else "attention"
+            yield part("fallback", f"{_name(each.name)} runs eagerly: {why}", state, "source", each.id)
     yield part("breaks", *_breaks(compiles, names))
     served = [row for row in history(record) if any(compile.id in row.made for compile in compiles)]
     yield part("recompiles", *_recompiles(served, compiles))
@@ -233,7 +248,7 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
     if not found.compared and not found.first_mismatch:
         return "no tensors to compare with eager's", "unknown"
     if not found.first_mismatch:
-        within = f"matches eager (relative error {found.largest_relative:.2g})" if found.where else "equal to eager"
+        within = f"matches eager ({_error(found)})" if found.where else "equal to eager"
         if found.opaque:
             return f"{within}; not compared: {found.opaque}", "unknown"
         return (f"{within}, which gives NaN in {found.nan}", "attention") if found.nan else (within, "ok")
@@ -254,6 +269,13 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
         why = f"{'values' if is_value else 'rounding, or values'} that change in each run may explain it"
         return f"{said}; eager was not run again in float64, so {why}", "attention"
     return said, "wrong"
+
+
+def _error(found: AccuracyData) -> str:
+    """Where rounding is known, what it changes: a share of the tensor's size says little where it cancels out."""
+    if found.own_error is None or found.eager_error is None:
+        return f"relative error {found.largest_relative:.2g}"
+    return f"{found.own_error:.2g} from a float64 run, eager itself {found.eager_error:.2g}"
 
 
 def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
@@ -384,9 +406,37 @@ def named(compiles: Sequence[CompileData]) -> tuple[CompileData, ...]:
                 root = known.get(root.continues) if root is not None and root.continues else root
             function = _name(root.title) if root is not None else at[2]
             known[compile.id] = msgspec.structs.replace(compile, called=f"{function} after line {at[1]}")
+    known |= _apart(known.values())
     for id, frame in frames_of_graphs(compiles).items():
         known[id] = msgspec.structs.replace(known[id], called=f"graph of {known[frame.id].name}")
     return tuple(known.values())
+
+
+def _apart(compiles: Iterable[CompileData]) -> dict[str, CompileData]:
+    """Continuations of both sides of a branch, which go on after one line, told apart by the line that each starts
+    with, or by their order."""
+    alike: dict[tuple[str, str], dict[str, list[CompileData]]] = {}
+    for each in compiles:
+        if each.continues:
+            frames = alike.setdefault((each.engine, each.name), {})
+            frames.setdefault(each.id.partition(".")[0], []).append(each)
+    found: dict[str, CompileData] = {}
+    for (_, name), frames in alike.items():
+        starts = [_starts(same[0]) for same in frames.values()]
+        by_line = len(set(starts)) == len(starts) and None not in starts
+        for number, (start, same) in enumerate(zip(starts, frames.values(), strict=True), 1):
+            said = f"{name}, from line {start}" if by_line else f"{name} ({number})"
+            if len(frames) > 1:
+                found.update((each.id, msgspec.structs.replace(each, called=said)) for each in same)
+    return found
+
+
+def _starts(compile: CompileData) -> int | None:
+    """The line that a continuation, whose code is that of its whole function, jumps to first."""
+    code = compile.codes[0].instructions if compile.codes else ()
+    jump = next((each for each in code if each.op.startswith("JUMP") and each.target), None)
+    first = next((each for each in code if jump is not None and each.id == jump.target), jump)
+    return first.span.line if first is not None and first.span is not None else None
 
 
 def _at(span: SpanData | None, names: dict[str, str]) -> str:
