@@ -291,7 +291,7 @@ def is_torchs_own(kind: str, source: str, expression: str) -> bool:
     return kind in ("TYPE_MATCH", "DICT_CONTAINS") and bool(_INSIDE_MODULE.fullmatch(source))
 
 
-FAILED = "no longer true: "
+FAILED = "guard failed: "
 """Before the words of a check that failed with a value that is not known."""
 _ID = re.compile(r"(!?\d+(?:/\d+){0,2}): ")
 _STACK = "\nUser stack trace:"
