@@ -226,9 +226,9 @@ def test_a_module_that_is_run_finds_itself_as_python_has_it(tmp_path: Path) -> N
                 env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=300, check=False,
             )  # fmt: skip
             assert ran.returncode == (name != "package"), ran.stderr
-            printed.setdefault(name, []).append(ran.stdout)
+            printed.setdefault(name, []).append(re.sub("0x[0-9a-f]+", "ADDRESS", ran.stdout))
         shutil.rmtree(tmp_path / "elsewhere")
-    assert all(one == other and str(tmp_path) in one or "2 package" in one for one, other in printed.values())
+    assert all(one == other for one, other in printed.values()), printed
     assert {each.name for each in tmp_path.glob("*.gz")} == {"train.explore.json.gz", "package.explore.json.gz"}
     absent = invoke("run", "-m", "package_that_is_not_here")
     assert absent.exit_code == 2 and "no module of Python code called package_that_is_not_here" in told(absent)

@@ -17,6 +17,7 @@ import torch.overrides
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
+import explorer
 from explorer.ir.record import GuardData
 from explorer.records.check.trial import Trial
 from explorer.records.data.dynamo import in_words, is_torchs_own
@@ -244,6 +245,8 @@ def test_what_a_module_keeps_is_named_as_the_program_names_it() -> None:
     [
         ("___check_type_id(L['x'], 94), type=<class 'torch.Tensor'>", "x is a torch.Tensor"),
         ("___check_type_id(L['x'], 94)", "the class of x is as at capture"),
+        ("___check_type_id(fn, 94), type=<class 'torch.nn.Linear'> (HINT: type Linear)", "fn is a torch.nn.Linear"),
+        ("L['n'] == 1 (HINT: closure variable 'n')", "n equals 1"),
         ("___check_obj_id(G['f'].__code__, 1), type=<class 'code'>", "f.__code__ is the same code"),
         ("___check_obj_id(f.__code__, 1), type=<code object f at 0x7, line 1>", "f.__code__ is the same code"),
         ("___check_obj_id(G['Color'], 1), type=<enum 'Color'>", "Color is the same class"),
@@ -271,6 +274,18 @@ def test_what_a_module_keeps_is_named_as_the_program_names_it() -> None:
 )
 def test_forms_of_torch(expression: str, words: str) -> None:
     assert in_words(expression) == words
+
+
+def test_another_class_of_a_module_is_told_in_words() -> None:
+    module = torch.nn.Linear(2, 2)
+    compiled = torch.compile(module, backend="eager")
+    with explorer.watch() as log:
+        compiled(torch.ones(1, 2))
+        torch.nn.utils.parametrizations.weight_norm(module)
+        compiled(torch.ones(1, 2))
+    (failed,) = log.record.recompiles
+    assert failed.words == "the type of fn" and failed.values[-1].endswith("ParametrizedLinear")
+    assert "___" not in repr(log) and "HINT" not in repr(log)
 
 
 def test_words_take_time_in_proportion_to_the_text() -> None:

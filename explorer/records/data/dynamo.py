@@ -229,15 +229,16 @@ def failure_in_words(text: str) -> str:
     """How a check failed, with its values where torch's text has them: "x.size(0) is 5, expected 4". Empty where the
     text is that of the check."""
     for pattern, said in _FAILED:
-        if (found := pattern.fullmatch(text.strip())) is not None:
+        if (found := pattern.fullmatch(_without_hint(text))) is not None:
             return _formatted(said, found)
     return ""
 
 
 def in_words(expression: str) -> str:
     """What a check asks; of a form that is not known, its text with the program's names."""
+    expression = _without_hint(expression)
     for pattern, said in _FORMS:
-        if (found := pattern.fullmatch(expression.strip())) is not None:
+        if (found := pattern.fullmatch(expression)) is not None:
             return _formatted(said, found)
     return names(expression)
 
@@ -246,6 +247,11 @@ def _formatted(form: str | Callable[[re.Match[str]], str], found: re.Match[str])
     if not isinstance(form, str):
         return form(found)
     return form.format(**{name: names(part).strip() for name, part in found.groupdict().items()})
+
+
+def _without_hint(expression: str) -> str:
+    """torch writes its advice after the comment, and at the end of a check that has none."""
+    return expression.partition(" (HINT: ")[0].strip()
 
 
 def hint(comment: str) -> str:
@@ -356,7 +362,7 @@ _WANTED: Mapping[str, tuple[str, re.Pattern[str]]] = {
 def beside(guard: GuardKey, seen: str) -> str:
     """What a check of one value expected beside what it was given; empty where one of them is not known."""
     what, pattern = _WANTED.get(guard.property, _VALUE)
-    found = pattern.fullmatch(guard.expression) if seen and guard.property in _WANTED else None
+    found = pattern.fullmatch(_without_hint(guard.expression)) if seen and guard.property in _WANTED else None
     if found is None:
         return ""
     wanted = found["wanted"] or "0"
