@@ -181,3 +181,50 @@ def test_descriptors_are_asked_wherever_they_are_read(name, monkeypatch):
         assert compiled(torch.ones(1))[1] == ASKED[name]()
     monkeypatch.setattr(Asked, "told", Told(lambda instance, owner: 7))
     assert compiled(torch.ones(1))[1] == ASKED[name]()
+
+
+class Kept:
+    """Tells what is asked of it."""
+
+    def __init__(self, inner):
+        self.number, self.inner, self.rows = 3, inner, torch.ones(2)
+
+    def __getattribute__(self, name):
+        if name != "__class__":
+            CALLED.append(name)
+        return super().__getattribute__(name)
+
+
+class KeptInSlots(Kept):
+    __slots__ = ("slot",)
+
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.slot = [inner]
+
+
+KEPT = KeptInSlots(Kept(None))
+
+
+def kept(x):
+    inner = KEPT.inner
+    return x * inner.number + KEPT.rows * KEPT.number, inner, KEPT.slot
+
+
+def kept_after_a_break(x):
+    y = x * KEPT.number
+    print(end="")
+    return y + KEPT.inner.rows, KEPT.slot
+
+
+@pytest.mark.parametrize("function", [kept, kept_after_a_break])
+def test_no_attribute_is_asked_for_more_often(function, monkeypatch):
+    compiled = explorer.compile(function, backend="aot_eager")
+    for number in (3, 3, 5):
+        KEPT.__dict__["number"] = number
+        found = []
+        for each in (function, compiled):
+            CALLED.clear()
+            value, *rest = each(torch.ones(2))
+            found.append((value.tolist(), [*map(id, rest)], list(CALLED)))
+        assert found[1] == found[0]

@@ -71,6 +71,8 @@ class Known:
 class Attr:
     base: Source
     attribute: str
+    plain: bool = False
+    """Whether it is read as `object` reads it, without what the class has for that in Python."""
 
     @property
     def name(self) -> str:
@@ -216,6 +218,10 @@ def item_of(base: Any, key: object) -> object:
     return base[key]
 
 
+def own_attribute(value: object, name: str) -> object:
+    return object.__getattribute__(value, name)
+
+
 def read(source: Source, locals: Mapping[str, object], globals: Mapping[str, object]) -> Any:
     """The value that `source` names in a frame with these locals and globals.
 
@@ -228,8 +234,8 @@ def read(source: Source, locals: Mapping[str, object], globals: Mapping[str, obj
             return globals[variable] if not module else vars(_module(module))[variable]
         case Known(_, object, _):
             return object
-        case Attr(base, attribute):
-            return getattr(read(base, locals, globals), attribute)
+        case Attr(base, attribute, plain):
+            return (own_attribute if plain else getattr)(read(base, locals, globals), attribute)
         case Item(base, key):
             return item_of(read(base, locals, globals), key)
         case TypeOf(base):

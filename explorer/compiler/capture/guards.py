@@ -44,6 +44,7 @@ from explorer.ir.capture import (
     as_tensor,
     item_of,
     key_text,
+    own_attribute,
     read,
     share_no_memory,
     short,
@@ -629,8 +630,8 @@ class Checks:
                 return build.dict_item(spaces, variable, name, example)
             case Known(label, held, _):
                 return build.dict_item(build.namespace("S", self._scope), self._hold(f"K {label}", held), name, example)
-            case Attr(base, attribute):
-                return self._attribute(base, attribute, name, example)
+            case Attr(base, attribute, plain):
+                return self._attribute(base, attribute, plain, name, example)
             case Item(base, key):
                 return self._item(base, key, name, example)
             case TypeOf(base):
@@ -653,12 +654,14 @@ class Checks:
         self._scope[key] = value
         return key
 
-    def _attribute(self, base: Source, attribute: str, name: str, example: object) -> hook.GuardManager:
+    def _attribute(self, base: Source, attribute: str, plain: bool, name: str, example: object) -> hook.GuardManager:
         if isinstance(self.value(base), type) and attribute == "__dict__":
             return self.build.members(self.manager(base), name, example)
         held = self._dict_with(base, attribute)
         if held is not None:
             return self.build.dict_item(self._table(base, held), attribute, name, example)
+        if plain:
+            return self.build.computed(self.manager(base), lambda value: own_attribute(value, attribute), name, example)
         return self.build.attribute(self.manager(base), attribute, name, example)
 
     def _dict_with(self, base: Source, attribute: str) -> dict[str, object] | None:

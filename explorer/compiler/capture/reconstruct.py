@@ -154,7 +154,10 @@ class Reconstruction:
                 return [build.load_global(variable)]
             case ir.Global(variable, module):
                 return [build.load_const(vars(sys.modules[module])), build.load_const(variable), build.binary_subscr()]
-            case ir.Attr(base, attribute):
+            case ir.Attr(base, attribute, plain):
+                if plain:
+                    given = [self.load(base), [build.load_const(attribute)]]
+                    return build.call([build.load_const(ir.own_attribute)], given)
                 return [*self.load(base), build.load_attr(attribute)]
             case ir.Item(base, key):
                 if source in self.t.raw_items:

@@ -256,8 +256,12 @@ class ObjectValue(Value):
             held = _dict_of(self.given)
             if held is not None and name in held:
                 assert self.source is not None
-                return Lazy(Attr(self.source, name), held[name])
+                return Lazy(self._attribute(self.source, name), held[name])
         return None
+
+    def _attribute(self, source: Source, name: str) -> Attr:
+        hook = type.__getattribute__(self.cls, "__getattribute__")
+        return Attr(source, name, plain=isinstance(hook, types.FunctionType))
 
     def given_names(self) -> list[str]:
         """The names in the dictionary of the real object."""
@@ -302,7 +306,7 @@ class ObjectValue(Value):
         except AttributeError as error:
             t.guard(self.source, Has(name, False, "slot"), "the object does not have it")
             t.raise_(AttributeError, str(error))
-        return t.wrap(Attr(self.source, name), found)
+        return t.wrap(self._attribute(self.source, name), found)
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
         hook = "__setattr__" if value is not None else "__delattr__"
