@@ -225,6 +225,9 @@ def test_all_that_changed_is_reported_and_which_guard_failed_first(engine: str) 
         "x.size(0) is 5, expected 4", "n is 3, expected 2", "of.by['a'] is 3.0, expected 2.0",
     }  # fmt: skip
     assert [each.also for each in second] == [False, True, True]
+    assert sum(each.times - each.also for each in record.data.recompiles) == 2, "two recompiles in all"
+    assert repr(record).count(": this guard caused 1 recompile: ") == 2
+    assert repr(record).count(": this guard failed as well in 1 recompile: ") == 3
     rank = "x.dim()" if engine == "stock" else "x.rank"
     assert [(each.failure, each.also) for each in third] == [
         ("x.dtype is float64, expected float32", False), (f"{rank} is 2, expected 1", True),

@@ -810,6 +810,8 @@ class FailedGuardData(Data, frozen=True):
     span: SpanData | None = None
     words: str = ""
     """What `expression` asks, in words, where it is not Python as a person writes it."""
+    also: Whole = 0
+    """Of these compiles, those of which another guard stopped the check first: this one failed as well."""
 
 
 class ErrorData(Data, frozen=True):

@@ -113,8 +113,9 @@ def _failed(
         words = _asked(names(guard.source), told["what"] or "") if told["what"] or len(values) > 2 else guard.words
     advice = dict.fromkeys(stops(each, known, known.get(compile.id)) for compile, each in failures)
     advised = "; ".join(filter(None, advice))
+    also = len(made) - len({compile.id for compile, each in failures if each == causes(compile, known)[0]})
     return data.FailedGuardData(
-        title, last.expression, len(made), values, advised, last.of, last.guard, made, span, words
+        title, last.expression, len(made), values, advised, last.of, last.guard, made, span, words, also
     )
 
 

@@ -49,13 +49,14 @@ def place(span: data.SpanData | None, names: Names) -> str:
 
 
 def recompile(each: data.FailedGuardData, names: Names) -> str:
-    times = count(each.times, "recompile")
+    alone, also = each.times - each.also, f"failed as well in {count(each.also, 'recompile')}"
+    times = f"caused {count(alone, 'recompile')}" + f" and {also}" * bool(each.also) if alone else also
     shown = ", ".join(each.values[:VALUES]) + (f" and {len(each.values) - VALUES} more" * (len(each.values) > VALUES))
     values = f"; values: {shown}" if shown else ""
     advice = f"\n  to avoid this: {each.stops}" if each.stops else ""
     at = place(each.span, names)
     guard = dynamo.names(each.words or each.expression)
-    return f"{each.frame}: this guard caused {times}: {guard}{values}{at}{advice}"
+    return f"{each.frame}: this guard {times}: {guard}{values}{at}{advice}"
 
 
 def error(each: data.ErrorData, names: Names) -> str:

@@ -86,7 +86,7 @@ export const CompileData: Check = shape({ id: text, title: text, started: real, 
   list(GuardCostData), rules: entries(text), rewrites: list(RewriteData, 500000), functions: list(FunctionCostData),
   cache_keys: list(CacheKeyData), called: text });
 export const FailedGuardData: Check = shape({ frame: text, expression: text, times: whole, values: list(text) }, {
-  stops: text, of: text, guard: text, compiles: list(text), span: maybe(SpanData), words: text });
+  stops: text, of: text, guard: text, compiles: list(text), span: maybe(SpanData), words: text, also: whole });
 export const ErrorData: Check = shape({ compile: text, title: text, kind: text, message: text }, { span:
   maybe(SpanData), raises: flag });
 export const EagerData: Check = shape({ what: text, why: text }, { compile: text, span: maybe(SpanData), calls:

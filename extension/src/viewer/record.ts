@@ -327,7 +327,7 @@ export interface CompileData {
 export interface FailedGuardData {
   readonly frame: string; readonly expression: string; readonly times: number; readonly values: readonly string[];
   readonly stops?: string; readonly of?: string; readonly guard?: string; readonly compiles?: readonly string[];
-  readonly span?: SpanData | null; readonly words?: string;
+  readonly span?: SpanData | null; readonly words?: string; readonly also?: number;
 }
 
 /** An error of a compile (or, with compile "", of the whole): its type, all of its text, and the user's line. */
