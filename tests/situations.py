@@ -257,7 +257,7 @@ def module_counter() -> Record:
     return watched(Counting(), *[(X,)] * 3)
 
 
-@situation("A counter that the function closes over", "n is 1, expected 0", "pass a tensor (torch.tensor(0))")
+@situation("A counter that the function closes over", "n is 1, expected 0", "pass a tensor (torch.tensor(n))")
 def closure_counter() -> Record:
     n = 0
 

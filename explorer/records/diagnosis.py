@@ -181,8 +181,8 @@ def stops(
         name = names(source) or "the number"
         if made is not None and made.engine == "explorer" and not any(_fixes(each, source) for each in made.guards):
             return f"compile with dynamic=True; the new compile already takes other values of {name}"
-        tensor = f"torch.tensor({guard.constant.text})"
-        return f"if {name} is only used in arithmetic, pass a tensor ({tensor}): tensor values are not guarded"
+        tensor = f" (torch.tensor({name}))" if source else ""
+        return f"if {name} is only used in arithmetic, pass a tensor{tensor}: tensor values are not guarded"
     if kind == "NoneType":
         return "pass None always or never, or use one compiled function for each case"
     if kind == "bool":
