@@ -6,20 +6,35 @@ from collections.abc import Callable
 from itertools import compress, product
 from typing import Any
 
+import numpy as np
 import pytest
 import sympy
 import torch
 import torch.nn.functional as F
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 import explorer
 from explorer.compiler.lower.indexing import Indexing, split_axes
 from explorer.compiler.lower.reasons import UNBOUND_SIZE, UNPROVEN
 from explorer.compiler.lower.view import matching_groups
 from explorer.core.reasons import Unsupported
-from explorer.ir.index import contiguous, ends, quotient
-from explorer.ir.loops import Load, Loop, walk
+from explorer.ir.index import (
+    Affine,
+    affine,
+    below,
+    contiguous,
+    cuts,
+    divide,
+    ends,
+    parts,
+    quotient,
+    row_major,
+    simplify,
+    substitute,
+)
+from explorer.ir.loops import Axis, Load, Loop, walk
 from loops_reference import run_loops
 from lowering import lowered
 
@@ -169,6 +184,45 @@ def test_division_and_remainder_of_indices(
             assert int(expression.subs(at)) == expected[name], (name, expression, point)
             assert all(end <= expected[name] for end in ends(expression, indexing.ranges, True))
             assert all(end >= expected[name] for end in ends(expression, indexing.ranges, False))
+
+
+@given(
+    size=st.sampled_from([6, 8, 12, 24, 64]),
+    other=st.integers(2, 5),
+    factors=st.tuples(st.integers(0, 6), st.integers(-3, 6)),
+    divisors=st.tuples(st.integers(2, 12), st.integers(2, 6)),
+)
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_the_algebra_of_indices_keeps_their_values(
+    size: int, other: int, factors: tuple[int, int], divisors: tuple[int, int]
+) -> None:
+    indexing = Indexing()
+    i, j = indexing.axis("i", 0, sympy.Integer(size)), indexing.axis("i", 1, sympy.Integer(other))
+    sizes = {i.symbol: i.size, j.symbol: j.size}
+    divisor, modulus = map(sympy.Integer, divisors)
+    index = factors[0] * i.symbol + factors[1] * j.symbol + abs(factors[1]) * other
+    divided = FloorDiv(index, divisor) * 3 + ModularIndexing(index, divisor, modulus)
+    whole, rest = divide(index, divisor)
+    cut = parts(size, {low for axis, low in cuts(divided, sizes) if axis == i.symbol})
+    pieces = [
+        Axis(sympy.Symbol(f"p{n}", integer=True, nonnegative=True), sympy.Integer(each)) for n, each in enumerate(cut)
+    ]
+    images = {i.symbol: row_major(pieces), j.symbol: Affine({j.symbol: 1})}
+    split = substitute(
+        affine(divided, sizes), images, {j.symbol: j.size, **{each.symbol: each.size for each in pieces}}
+    )
+    simple, taken_apart = simplify(divided, sizes), split.expr()
+    limits = [n for n in range(1, 40) if below(index, sympy.Integer(n), sizes)]
+    for at_i, at_j in product(range(size), range(other)):
+        at = {i.symbol: at_i, j.symbol: at_j}
+        value = int(index.subs(at))
+        expected = value // divisors[0] * 3 + value // divisors[0] % divisors[1]
+        assert int(simple.subs(at)) == expected
+        assert int((whole * divisor + rest).subs(at)) == value
+        assert all(0 <= value < limit for limit in limits)
+        digits = map(int, np.unravel_index(at_i, cut))
+        at |= {piece.symbol: digit for piece, digit in zip(pieces, digits, strict=True)}
+        assert int(taken_apart.subs(at)) == expected
 
 
 @given(sizes=st.lists(st.integers(1, 4), min_size=0, max_size=4), seed=st.randoms(use_true_random=False))

@@ -314,6 +314,8 @@ def divide(a: Size, b: Size) -> tuple[Size, Size]:
 
 def floordiv(a: Size, b: Size, sizes: Ranges) -> Size:
     """a // b for b > 0, as far as the ranges of the axes decide it."""
+    if not b:  # at no point
+        return FloorDiv(a, b, evaluate=False)
     whole, rest = divide(a, b)
     if below(rest, b, sizes):
         return whole
@@ -333,6 +335,8 @@ def floordiv(a: Size, b: Size, sizes: Ranges) -> Size:
 
 def modulo(a: Size, b: Size, sizes: Ranges) -> Size:
     """a % b for a >= 0 and b > 0, as far as the ranges of the axes decide it."""
+    if not b:
+        return ModularIndexing(a, ONE, b, evaluate=False)
     _, rest = divide(a, b)
     if below(rest, b, sizes):
         return rest

@@ -83,7 +83,8 @@ def _is_installed(function: object) -> bool:
     return code is not None and code.co_filename.startswith(PACKAGES)
 
 
-def call_function(t: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def call_function(t: Tracer, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    assert isinstance(function, FunctionValue)
     given = function.given
     if given is not None:
         rule = rule_for(t, given)

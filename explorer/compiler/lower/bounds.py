@@ -18,7 +18,7 @@ from torch.utils._sympy.reference import TensorReferenceAnalysis
 
 from explorer.compiler.lower import reasons
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.index import ZERO, below, never_below, rejoined
+from explorer.ir.index import ZERO, affine, below, never_below, rejoined
 from explorer.ir.loops import (
     Apply,
     Buffer,
@@ -62,22 +62,15 @@ def _checked(loop: Loop, numbers: dict[object, int]) -> Iterator[int]:
 def _reached(index: Size, axes: dict[sympy.Symbol, Size], from_data: set[sympy.Symbol]) -> object:
     """What positions an index takes: where it starts, and by which steps how often; what equals nothing else for an
     index that no steps describe."""
-    steps: list[tuple[Size, Size]] = []
-    start: Size = sympy.S.Zero
-    for term in sympy.Add.make_args(index):
-        inside = [symbol for symbol in term.free_symbols if symbol in axes]
-        step = term.coeff(inside[0]) if len(inside) == 1 else None
-        if not inside and from_data.isdisjoint(term.free_symbols):
-            start += term
-        elif step and step * inside[0] == term:
-            steps.append((step, axes[inside[0]]))
-        else:
-            return object()
+    parts = affine(index, axes)
+    if parts.non_affine is not None or not from_data.isdisjoint(sympy.sympify(parts.offset).free_symbols):
+        return object()
+    steps = [(step, axes[axis]) for axis, step in parts.terms.items()]
     while joined := next(((a, b) for a in steps for b in steps if a is not b and b[0] == a[0] * a[1]), None):
         inner, outer = joined
         steps = [each for each in steps if each is not inner and each is not outer]
         steps.append((inner[0], inner[1] * outer[1]))
-    return start, frozenset(steps)
+    return parts.offset, frozenset(steps)
 
 
 MOST_POINTS = 1 << 22

@@ -206,7 +206,8 @@ def advance(iterator: Any, count: int) -> None:
 class ReversedIterator(IteratorValue):
     """reversed(list or tuple): from a position down."""
 
-    def __init__(self, base: SequenceValue) -> None:
+    def __init__(self, base: Value) -> None:
+        assert isinstance(base, SequenceValue)
         self.base = base
         self.index = len(base.items) - 1
 
