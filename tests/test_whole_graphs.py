@@ -283,6 +283,14 @@ def kept_by_containers(x):
     return recent.maxlen, grouped.default_factory is list, dict(grouped), pathlib.Path("a") / "b", os.fspath("c")
 
 
+class Unsure:
+    def __eq__(self, other):
+        return NotImplemented
+
+    def __hash__(self):
+        return 5
+
+
 COUNTS = collections.Counter()
 
 
@@ -322,6 +330,14 @@ PROGRAMS = {
     "slices of modules": lambda x: repr(SEQUENCE[1:]) + repr(torch.nn.ModuleList(SEQUENCE)[:2]),
     "counter": lambda x: (collections.Counter(a=2, b=1).most_common(1), collections.Counter({"a": 1}, a=2)["a"], x),
     "counted later": counted,
+    "neither class knows": lambda x: (
+        x,
+        Unsure() == 5,
+        Unsure() != 5,
+        Unsure() == Unsure(),
+        5 == Unsure(),
+        [Unsure()] == [3],
+    ),
     "match": lambda x: (re.match(r"(\d+)(a)", "12a").groups(), re.match(r"(\d+)", "12a").group(1), x + 1),
     "operands of cond": lambda x: (
         torch.cond(x.sum() > 0, lambda a, k: a * k[0], lambda a, k: a - k[1], (x, (x + 1, x))),
