@@ -464,6 +464,7 @@ def test_an_edit_is_compiled_and_calls_nothing(kernel: Kernel, edited) -> None:
         made = answer(kernel, live, asked)
         assert isinstance(made, protocol.Edited), made
         assert there in "\n".join(each.text for each in made.record.sources)
+        assert {"operations", "breaks", "guards"} <= {part.what for part in made.record.glance}
         assert made.record.compiles[0].halves[0].kernels and made.record.timing is None
     assert kernel.value("len(calls)") == called
     kernel.send(live, protocol.Hello())

@@ -332,9 +332,9 @@ class Live:
                 progress=progress, fuse=asked.fuse,
                 **({} if asked.dynamic is None else {"dynamic": asked.dynamic}),
             )  # fmt: skip
-        self._whole = made.data
-        lines = tuple(answers(output.record, made.data))
-        self.edited = protocol.Edited(asked.run, for_page(made.data), lines)
+        record = self._whole = with_glance(made.data)
+        lines = tuple(answers(output.record, record))
+        self.edited = protocol.Edited(asked.run, for_page(record), lines)
         with self._order:
             self.widget.say(self.edited)
 
