@@ -122,7 +122,7 @@ def test_calls_that_raise_and_compiles_without_a_graph_are_reported_where_they_w
 
 STOCKS = {
     "size": ((A, 2), (B, 2), "x.size(0) is 5, expected 4", "torch._dynamo.mark_dynamic(x, 0)"),
-    "number": ((A, 2), (A, 3.0), "k is 3.0, expected 2", "torch.tensor(2)"),
+    "number": ((A, 2), (A, 3.0), "k is 3.0, expected 2", "torch.tensor(k)"),
     "stride": ((A.expand(3, 4), 2), (torch.ones(4, 3).t(), 2), "x.stride(0) is 1, expected 0", "contiguous"),
     "rank": ((A, 2), (A[None], 2), "x.dim() is 2, expected 1", "unsqueeze"),
 }

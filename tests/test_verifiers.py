@@ -15,7 +15,7 @@ from explorer.compiler import autograd, capture, codegen, lower, pipeline, runti
 from explorer.core.recorder import Recorder, recording
 from explorer.core.stage import Stage
 from explorer.core.text import Line, Text
-from explorer.ir.capture import Hole
+from explorer.ir.bytecode import Placeholder
 
 STAGES: dict[str, Stage[Any, Any]] = {
     made.name: made
@@ -52,8 +52,8 @@ def without_origins(text: Text) -> Text:
     return replace(text, lines=(*text.lines, Line("stray()", "stray")))
 
 
-def holed(code: Any) -> Any:
-    return code.replace(co_consts=(*code.co_consts, Hole("nothing")))
+def with_placeholder(code: Any) -> Any:
+    return code.replace(co_consts=(*code.co_consts, Placeholder("nothing")))
 
 
 def unstamped(graph: Any) -> Any:
@@ -79,7 +79,7 @@ BROKEN: dict[str, dict[str, Callable[[Any], Any]]] = {
     "link": {
         "code without checks": lambda it: replace(it, manager=None),
         "neither code nor a reason": lambda it: replace(it, code=None, manager=None),
-        "a place that is not filled": lambda it: replace(it, code=holed(it.code)),
+        "a place that is not filled": lambda it: replace(it, code=with_placeholder(it.code)),
     },
     "trace": {
         "an input too many": lambda it: replace(it, signature=replace(it.signature, inputs=it.signature.inputs[1:])),
