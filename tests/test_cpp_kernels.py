@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import mmap
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import torch
 
 import explorer
 from compiling import assert_like_eager, compile_fx
+from explorer.compiler.runtime import cpp_build
 from explorer.ir.program import BuildOptions
 
 NAN, INF = float("nan"), float("inf")
@@ -315,3 +317,18 @@ def attempt(fn: Callable[..., Any], *args: Any) -> Any:
         return fn(*args)
     except Exception as error:
         return type(error), str(error)
+
+
+def test_what_an_entry_reads_when_it_ends_is_not_cleared_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector clears the objects of a cycle in any order; bytes it does not know."""
+    entries = []
+
+    def kept(*given: Any) -> Any:
+        entries.append(entry_function(*given))
+        return entries[-1]
+
+    entry_function = cpp_build.entry_function
+    monkeypatch.setattr(cpp_build, "entry_function", kept)
+    assert explorer.compile(lambda x: (x.sin() + 1).sum())(torch.zeros(3)) == 3
+    definition, label, _ = entries[0].__self__
+    assert not gc.is_tracked(definition) and not gc.is_tracked(label) and label.decode() == entries[0].__name__

@@ -216,7 +216,7 @@ class _MethodDef(ctypes.Structure):
 
 
 _new_function = ctypes.pythonapi.PyCFunction_NewEx
-_new_function.argtypes = (ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.c_void_p)
+_new_function.argtypes = (ctypes.c_char_p, ctypes.py_object, ctypes.c_void_p)
 _new_function.restype = ctypes.py_object
 
 
@@ -235,8 +235,11 @@ def entry_function(library: ctypes.CDLL, name: str) -> Callable[..., int]:
         address = ctypes.cast(library[f"{name}_entry"], ctypes.c_void_p).value
     except AttributeError as error:
         raise OSError(str(error)) from error
-    definition = _MethodDef(name.encode(), address, METH_FASTCALL, None)
-    made: Callable[..., int] = _new_function(ctypes.byref(definition), (definition, library), None)
+    label = name.encode()
+    # Bytes: of a cycle, the collector frees the memory of a structure of ctypes before the function, which reads it
+    # when it ends, is gone.
+    definition = bytes(_MethodDef(label, address, METH_FASTCALL, None))
+    made: Callable[..., int] = _new_function(definition, (definition, label, library), None)
     return made
 
 
