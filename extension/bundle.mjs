@@ -26,7 +26,7 @@ const define = Object.fromEntries(OFTEN.map((each, n) => [each, `often$${n.toStr
  * anywhere, or a member of what a browser or a library has. */
 const MEMBERS = ("vertices vertex denominator numerator looked setCurrent flopsPerSecond bytesPerSecond hovered decisions intensity homes placement "
   + "statements changesOf programLines headline showWith lowerAt upperAt freshLocals freshStack directCauses bringNear openTabs inText "
-  + "element subject pinned family outcome abilities reveal setting choice standing together definitions breakpoint lives").split(" ");
+  + "element subject pinned family outcome abilities reveal setting choice together definitions breakpoint lives").split(" ");
 
 async function lab() {
   const texts = ["record", "protocol", "methods/data", "ranks/data"].map(name => readFileSync(join(here, `src/viewer/${name}.ts`), "utf8")).join();
@@ -53,6 +53,14 @@ function named(text) {
   });
 }
 
+/** What each pane shows, with the meanings of the terms that it uses. */
+function panes(read) {
+  const meanings = Object.fromEntries(read("../explorer/show/view/glossary.json").flatMap(part => Object.entries(part.terms)).reverse());
+  const entries = Object.entries(read("../explorer/show/view/panes.json"));
+  return Object.fromEntries(entries.map(([id, pane]) =>
+    [id, { ...pane, terms: Object.fromEntries(pane.terms.map(term => [term, meanings[term].meaning])) }]));
+}
+
 async function report() {
   const read = file => JSON.parse(readFileSync(join(here, file), "utf8"));
   const made = async entry => (await build({ ...common, write: false, entryPoints: [join(here, "src/report", entry)] })).outputFiles[0].text.trimEnd();
@@ -60,7 +68,7 @@ async function report() {
   const parts = {
     style: await made("page.css"),
     script,
-    texts: JSON.stringify({ panes: read("../explorer/show/view/panes.json"), keys: read("src/report/keys.json") }).replaceAll("<", "\\u003c"),
+    texts: JSON.stringify({ panes: panes(read), keys: read("src/report/keys.json") }).replaceAll("<", "\\u003c"),
     // The page's policy lets this script run and no other, whatever a record holds.
     hash: `sha256-${createHash("sha256").update(script).digest("base64")}`,
   };

@@ -8,7 +8,10 @@ import pytest
 import torch
 
 from benchmarks import architecture
-from explorer.show.view.panes import PANES
+from explorer.compiler import autograd, capture, codegen, lower, pipeline, runtime, schedule
+from explorer.core.stage import Stage
+from explorer.show.view import glossary
+from explorer.show.view.glossary import GLOSSARY, PANES
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
@@ -64,12 +67,26 @@ def test_what_the_help_of_panes_names_in_torch_exists() -> None:
     assert len(named) > 4 and not sorted(path for path in named if not (Path(torch.__file__).parent / path).exists())
 
 
+def test_the_glossary_is_in_step() -> None:
+    assert glossary.PAGE.read_text() == glossary.page(), "run: python -m explorer.show.view.glossary"
+
+
+def test_the_glossary_has_the_terms_of_panes_and_the_stages_of_the_compiler() -> None:
+    terms = {each.part: each.terms for each in GLOSSARY}
+    used = {term for pane in PANES.values() for term in pane.terms}
+    assert len(used) > 20 and used <= {term for part in terms.values() for term in part}
+    stages = {each.name for module in (pipeline, autograd, capture, codegen, lower, runtime, schedule)
+              for each in vars(module).values() if isinstance(each, Stage)}  # fmt: skip
+    stages |= {each.name for each in autograd.CLEANUP} | {"pass NAME"}
+    assert len(stages) > 20 and stages == set(terms["Stages"])
+
+
 def test_the_help_of_panes_explains_no_term_of_the_glossary() -> None:
     def phrases(text: str) -> set[tuple[str, ...]]:
         words = re.findall("[a-z]+", text.lower())
         return {tuple(words[at : at + 5]) for at in range(len(words) - 4)}
 
-    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    rows = [(term, each.meaning) for part in GLOSSARY for term, each in part.terms.items()]
     repeated = [(name, term) for name, pane in PANES.items() for term, meaning in rows
                 if phrases(meaning) & phrases(pane.text)]  # fmt: skip
     assert len(rows) > 60 and repeated == []

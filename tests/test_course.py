@@ -41,7 +41,7 @@ from explorer.course.process import SECONDS, Server
 from explorer.course.puzzle import STEPS, Answer, run
 from explorer.show.cli import main
 from explorer.show.record import Record
-from explorer.show.view.panes import PANES
+from explorer.show.view.glossary import GLOSSARY, PANES
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sources()
@@ -436,7 +436,9 @@ def test_references_to_the_paper_are_those_of_its_table() -> None:
     assert len(texts) >= 10 and all(map(sections, texts))
     known = {section for section, _, _ in table}
     used = sections(" ".join(texts)) | {section for section, _ in lessons}
-    assert used | sections("".join(map(lesson, SOURCES[-2:]))) == known
+    papers = " ".join(term.paper for part in GLOSSARY for term in part.terms.values())
+    terms = set(re.findall(r"\d(?:\.\d)?", papers))
+    assert len(terms) > 10 and used | terms | sections("".join(map(lesson, SOURCES[-2:]))) == known
 
 
 def test_a_cut_takes_sections_that_there_are() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from explorer.show.notebook.widget import MODULE, MODULE_VERSION
-from explorer.show.view.panes import PANES
+from explorer.show.view.glossary import PANES
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))

@@ -7,7 +7,7 @@ import pytest
 from explorer.ir import record
 from explorer.records.data import methods
 from explorer.show.notebook.types import VIEWER, checked, texts, written
-from explorer.show.view.panes import PANES
+from explorer.show.view.glossary import PANES
 
 
 @pytest.mark.parametrize("name", texts())

@@ -30,11 +30,11 @@ const half: HalfData = {
 };
 const explain = (first: string, second: string) => {
   const { together, headline, statements } = Pairs(half, id => id).explain(first, second);
-  return { together, headline, standings: statements.map(each => each.standing), texts: statements.map(each => each.text), codes: statements.map(each => each.why?.code) };
+  return { together, headline, texts: statements.map(each => each.text), codes: statements.map(each => each.why?.code) };
 };
 
 test("a verdict of the compiler's own, in either order", () => {
-  assert.deepEqual(explain("b", "a"), { together: true, headline: "Fused, in k0", standings: ["recorded"], texts: ["a with b:"], codes: ["because"] });
+  assert.deepEqual(explain("b", "a"), { together: true, headline: "Fused, in k0", texts: ["a with b:"], codes: ["because"] });
   assert.deepEqual(explain("c", "b").codes, ["refuse.cycle"]);
   assert.equal(explain("c", "b").together, false);
 });
@@ -42,13 +42,13 @@ test("a verdict of the compiler's own, in either order", () => {
 test("joined through others", () => {
   const found = explain("a", "e");
   assert.equal(found.together, true);
-  assert.deepEqual(found.standings, ["inferred", "recorded", "recorded"]);
   assert.deepEqual(found.texts.slice(1), ["a with b:", "b with e:"]);
+  assert.deepEqual(found.codes, [undefined, "because", "because"]);
 });
 
 test("library calls stay as they are", () => {
   const found = explain("a", "call");
-  assert.deepEqual([found.texts, found.codes, found.standings], [["call with any other:"], ["refuse.library_call"], ["recorded"]]);
+  assert.deepEqual([found.texts, found.codes], [["call with any other:"], ["refuse.library_call"]]);
 });
 
 test("pairs that were never tried: their kernels' verdicts", () => {
@@ -59,10 +59,10 @@ test("pairs that were never tried: their kernels' verdicts", () => {
 
 test("kernels between which no verdict is listed: what the schedule says of all such, and of an older record nothing", () => {
   const found = explain("a", "d");
-  assert.deepEqual([found.texts, found.codes, found.standings], [["k0 with k2:"], ["refuse.nothing_shared"], ["recorded"]]);
+  assert.deepEqual([found.texts, found.codes], [["k0 with k2:"], ["refuse.nothing_shared"]]);
   assert.match(explain("a", "nothing").texts[0] ?? "", /No step of the schedule runs nothing/);
   const old = { ...half, schedule: { items: [item("k0", "a", "b"), item("k1", "c")], fusions: [] } };
-  for (const other of ["b", "c"]) assert.deepEqual(Pairs(old, id => id).explain("a", other).statements.map(each => each.standing), ["unknown"]);
+  for (const other of ["b", "c"]) assert.deepEqual(Pairs(old, id => id).explain("a", other).statements.map(each => each.why), [undefined]);
 });
 
 test("operations are called by what they compute and the lines that ask for it", () => {

@@ -29,7 +29,7 @@ from explorer.show.notebook.live import REPEATED, Live, WhenCompiled
 from explorer.show.notebook.session import Ahead, Options, Session
 from explorer.show.record import Record, RecordError
 from explorer.show.view.dap import Debugging
-from explorer.show.view.panes import PANES
+from explorer.show.view.glossary import PANES
 from explorer.show.view.queries import WAYS, Queried
 from explorer.show.watch import Watch
 

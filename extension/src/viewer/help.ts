@@ -1,21 +1,21 @@
-// What the viewer's page holds in words: what each pane shows (explorer/show/view/panes.json), and the keys.
+// What the viewer's page holds in words: what each pane shows and the terms that it uses
+// (explorer/show/view/panes.json and glossary.json), and the keys.
 
 import { h } from "./dom";
 
 export interface Texts {
-  readonly panes: { readonly [pane: string]: { readonly text: string; readonly paper?: string; readonly stock?: string } };
+  readonly panes: { readonly [pane: string]: {
+    readonly text: string; readonly paper?: string; readonly stock?: string; readonly terms: { readonly [term: string]: string };
+  } };
   readonly keys: readonly (readonly [keys: string, what: string])[];
 }
 
 export const textsOf = (page: string): Texts => JSON.parse(page.split(' id="texts">')[1]!.split("</script>")[0]!);
 
-export function about({ text, paper, stock }: Texts["panes"][string]): HTMLElement[] {
-  const facts = h(
-    "dl.ex-facts",
-    ...(paper ? [h("dt", "In the PyTorch 2 paper (Ansel et al. 2024)"), h("dd", paper)] : []),
-    ...(stock ? [h("dt", "In stock torch"), h("dd", stock)] : []),
-  );
-  return [h("p", text), facts];
+export function about({ text, paper = "", stock = "", terms }: Texts["panes"][string]): HTMLElement[] {
+  const facts = { "In the PyTorch 2 paper (Ansel et al. 2024)": paper, "In stock torch": stock, ...terms };
+  const rows = Object.entries(facts).flatMap(([name, meaning]) => (meaning ? [h("dt", name), h("dd", meaning)] : []));
+  return [h("p", text), h("dl.ex-facts", ...rows)];
 }
 
 export function helpPage({ keys }: Texts): HTMLElement {

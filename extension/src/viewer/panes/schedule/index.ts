@@ -207,13 +207,9 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   }
 
   function describe({ together, headline, statements }: Explanation): HTMLElement[] {
-    const standing = { recorded: "", inferred: "follows from the record", unknown: "not in the record" };
     return [
       h("p", { class: together ? "ex-yes" : "ex-no" }, h("strong", headline)),
-      h("ul.ex-list", ...statements.map(each => h(
-        "li", h("span", each.text, " "), each.why ? because(each.why, context) : null,
-        h("span.ex-standing", standing[each.standing]),
-      ))),
+      h("ul.ex-list", ...statements.map(({ text, why }) => h("li", `${text} `, why ? because(why, context) : null))),
     ];
   }
 

@@ -5,8 +5,6 @@ import type { FusionData, HalfData, ItemData, WhyData } from "../../record";
 export interface Statement {
   readonly text: string;
   readonly why?: WhyData;
-  /** "recorded": the compiler's own verdict. "inferred": follows from what was recorded. "unknown": not in the record. */
-  readonly standing: "recorded" | "inferred" | "unknown";
 }
 
 export interface Explanation {
@@ -26,7 +24,7 @@ export function Pairs(half: HalfData, named: (id: string) => string) {
     const [one, other] = [homes.get(first), homes.get(second)];
     if (!one || !other) {
       const missing = one ? second : first;
-      return notFused("Not in this schedule", [{ standing: "inferred", text: `No step of the schedule runs ${missing}.` }]);
+      return notFused("Not in this schedule", [{ text: `No step of the schedule runs ${missing}.` }]);
     }
     if (first === second) return { together: true, headline: "The same operation", statements: [] };
     return one === other ? whyTogether(first, second, one) : whyNotFused(first, second, one, other);
@@ -39,29 +37,29 @@ export function Pairs(half: HalfData, named: (id: string) => string) {
     const path = joined(first, second, new Set(item.operations));
     if (path) {
       const text = "Not fused directly: fusions with others brought them into one kernel.";
-      return { together: true, headline, statements: [{ standing: "inferred", text }, ...path.map(each => verdictText(each))] };
+      return { together: true, headline, statements: [{ text }, ...path.map(each => verdictText(each))] };
     }
     const text = `Both are in ${item.id}, and the record holds no verdict that joined them.`;
-    return { together: true, headline, statements: [{ standing: "unknown", text }] };
+    return { together: true, headline, statements: [{ text }] };
   }
 
   function whyNotFused(first: string, second: string, one: ItemData, other: ItemData): Explanation {
     const headline = `Not fused: in ${one.id} and ${other.id}`;
     const own = verdict(first, second);
     if (own) return notFused(headline, [verdictText(own)]);
-    const excluded = [one, other].flatMap(each => (each.why ? [recorded(`${each.id} with any other:`, each.why)] : []));
+    const excluded = [one, other].flatMap(each => (each.why ? [{ text: `${each.id} with any other:`, why: each.why }] : []));
     if (excluded.length > 0) return notFused(headline, excluded);
     const between = fusions.filter(each => links(each, one, other));
     if (between.length > 0) {
       const text = "Not tried with each other; their kernels were, through:";
-      return notFused(headline, [{ standing: "inferred", text }, ...between.map(each => verdictText(each))]);
+      return notFused(headline, [{ text }, ...between.map(each => verdictText(each))]);
     }
-    if (otherwise) return notFused(headline, [recorded(`${one.id} with ${other.id}:`, otherwise)]);
-    return notFused(headline, [{ standing: "unknown", text: `The record holds no verdict on ${one.id} and ${other.id}.` }]);
+    if (otherwise) return notFused(headline, [{ text: `${one.id} with ${other.id}:`, why: otherwise }]);
+    return notFused(headline, [{ text: `The record holds no verdict on ${one.id} and ${other.id}.` }]);
   }
 
   function verdictText({ first, second, why }: FusionData): Statement {
-    return recorded(`${named(first)} with ${named(second)}:`, why.detail ? { ...why, detail: why.detail.replace(/\w+/g, named) } : why);
+    return { text: `${named(first)} with ${named(second)}:`, why: why.detail ? { ...why, detail: why.detail.replace(/\w+/g, named) } : why };
   }
 
   function verdict(first: string, second: string): FusionData | undefined {
@@ -92,8 +90,6 @@ export function Pairs(half: HalfData, named: (id: string) => string) {
 }
 
 export type Pairs = ReturnType<typeof Pairs>;
-
-const recorded = (text: string, why: WhyData): Statement => ({ standing: "recorded", text, why });
 
 function notFused(headline: string, statements: readonly Statement[]): Explanation {
   return { together: false, headline, statements };
