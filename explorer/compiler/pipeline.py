@@ -5,6 +5,7 @@ A stage is a pure function from one typed artifact to the next; calling it times
 
 from __future__ import annotations
 
+import logging
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -40,18 +41,18 @@ from explorer.compiler.capture.hook import modes_put_aside
 from explorer.compiler.codegen import GENERATE
 from explorer.compiler.config import Config
 from explorer.compiler.lower import LOWER
-from explorer.compiler.runtime import BUILD
+from explorer.compiler.runtime import BUILD, NotBuilt
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE
 from explorer.core.files import raised_at
 from explorer.core.reasons import Unsupported, Why, reason
-from explorer.core.recorder import GRAPH, compile_scope, note
+from explorer.core.recorder import GRAPH, compile_scope, note, total
 from explorer.core.rules import YOUR_RULE, in_force
 from explorer.core.stage import Stage
 from explorer.core.text import Line, Text
 from explorer.ir.capture import CompilerBug, GuardedCode, InputFrame, Linking
 from explorer.ir.graph import Graph, aten_operator, info
 from explorer.ir.joint import Halves
-from explorer.ir.program import CPU, TARGET_ABSENT, Compiled, Generation, Program, Target
+from explorer.ir.program import CPU, TARGET_ABSENT, BuildFailed, Compiled, Generation, Program, Target
 from explorer.ir.settings import kept
 from explorer.ir.sizes import relations
 
@@ -79,6 +80,7 @@ BACK_END_FAILED = reason(
     "One of torch's backends does not compile this graph. The graph runs eagerly, so its results are right.",
     'Use backend="explorer".',
 )
+NOT_BUILT = "programs run eagerly, since no kernel can be built: %s (see `explorer doctor`; this warning is shown once)"
 
 
 def compile_frame(frame: InputFrame, config: Config) -> GuardedCode:
@@ -141,6 +143,10 @@ def attempted(graph: Graph, config: Config) -> Compiled:
     try:
         compiled = compile_graph(graph, config)
     except Unsupported as refusal:
+        if isinstance(refusal, NotBuilt):
+            if not total(BuildFailed.TOTAL):
+                logging.getLogger("explorer").warning(NOT_BUILT, refusal.why)
+            note(BuildFailed, graph.name, refusal.why)
         return fall_back(graph, refusal.why)
     except Exception as bug:
         note(CompilerBug, graph.name, traceback.format_exc())

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import importlib
-import logging
 
 from explorer.compiler.runtime.cpp_build import build_cpp
 from explorer.compiler.runtime.reasons import NO_TRITON
 from explorer.core.reasons import Unsupported, Why
-from explorer.core.recorder import TOTALS, note
 from explorer.core.stage import Stage
-from explorer.ir.program import BuildFailed, Generated, Program, Target
+from explorer.ir.program import Generated, Program, Target
 
-NOT_BUILT = "programs run eagerly, since no kernel can be built: %s (see `explorer doctor`; this warning is shown once)"
+
+class NotBuilt(Unsupported):
+    """No kernel can be built on this machine, whatever the program."""
 
 
 def build(generated: Generated) -> Program:
     """Build for the target of `generated`. Triton is imported only for a GPU: it takes a while, and is not everywhere.
 
-    Raises Unsupported where a tool is missing or refuses the code."""
+    Raises Unsupported where a tool is missing or refuses the code, NotBuilt where that is the C++ compiler."""
     if generated.target == "cpu":
         try:
             return build_cpp(generated)
         except Unsupported as refusal:
-            if not TOTALS["builds failed"]:
-                logging.getLogger("explorer").warning(NOT_BUILT, refusal.why)
-            note(BuildFailed, generated.name, refusal.why)
-            raise
+            raise NotBuilt(refusal.why) from refusal
     try:
         triton_build = importlib.import_module("explorer.compiler.runtime.triton_build")
     except ImportError as error:

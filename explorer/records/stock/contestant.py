@@ -12,7 +12,7 @@ import torch
 import torch._dynamo
 from torch._dynamo.utils import counters
 
-from explorer.core.recorder import TOTALS
+from explorer.core.recorder import total
 from explorer.records.check.trial import Contestant, Outcome, Trial
 
 
@@ -65,7 +65,7 @@ def _first_call(trial: Trial, dynamic: bool | None) -> tuple[Contestant, Outcome
 
 def compiles_so_far() -> int:
     """Of this process, stock's and ours: frames that Dynamo compiled or tried to, and what this compiler compiled."""
-    return int(counters["frames"]["total"]) + TOTALS["compiles"]
+    return int(counters["frames"]["total"]) + total("compiles")
 
 
 def _counts() -> tuple[int, int]:
