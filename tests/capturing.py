@@ -9,7 +9,7 @@ from explorer.compiler.capture import CAPTURE, DECODE, LINK, CaptureInput, FullG
 from explorer.compiler.config import Config
 from explorer.core.text import Text
 from explorer.ir.capture import Capture, GuardedCode, InputFrame, Linking
-from explorer.ir.program import Compiled
+from explorer.ir.joint import Compiled
 
 
 class CompilerFailed(BaseException):

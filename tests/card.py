@@ -14,7 +14,7 @@ from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.capture import GuardedCode, InputFrame
-from explorer.ir.program import Compiled
+from explorer.ir.joint import Compiled
 
 
 class FellBack(BaseException):

@@ -12,15 +12,17 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from explorer.compiler.autograd import CLEANUP, PARTITION, REJOIN, TRACE
 from explorer.compiler.capture.import_fx_graph import import_fx_graph
+from explorer.core.text import Text
 from explorer.ir.graph import Graph
-from explorer.ir.joint import Halves, Partitioned, Traced
-from explorer.ir.program import Compiled, Program
+from explorer.ir.joint import Compiled, Halves, Partitioned, Traced
+from explorer.ir.program import Generated, Program
 from loops_reference import run_graph
 
 
 def interpreted(graph: Graph) -> Program:
     """A stand-in for a built half: `call` runs the graph with eager kernels."""
-    return Program(None, lambda inputs: run_graph(graph, inputs), (), dict)  # type: ignore[arg-type]
+    made = Generated(graph.name, "cpu", (), Text(()), len(graph.inputs), len(graph.outputs), {})
+    return Program(made, lambda inputs: run_graph(graph, inputs), (), dict)
 
 
 def clean(traced: Traced) -> Traced:

@@ -19,7 +19,7 @@ import explorer
 from capturing import compiled
 from explorer.compiler.capture.guards import Checks, Has, IsEmpty, KeysAre, LengthIs, ShapeHolds
 from explorer.core.recorder import Recorder, recording
-from explorer.ir.capture import Guard
+from explorer.ir.capture import ByCompiler, Guard
 from explorer.ir.description import described, global_state
 from explorer.records.to_record.capture import guard_data
 from guard_decisions import Decision, decide
@@ -94,11 +94,11 @@ def test_guards_name_what_caused_them() -> None:
     fn, captures = compiled(scale)
     fn(torch.randn(3), 2.0)
     *read, state = captures.linked[0].guards
-    assert (state.kind, state.cause, state.span) == ("global_state", "synthetic:every capture", None)
+    assert (state.kind, state.cause) == ("global_state", ByCompiler("every capture"))
     for guard in read:
-        assert guard.cause.startswith("f") and "@" in guard.cause
-        assert guard.span is not None and guard.span.file == __file__
-        assert guard.origins == (guard.cause,)
+        (cause,) = guard.cause.ids
+        assert cause.startswith("f") and "@" in cause
+        assert guard.cause.span is not None and guard.cause.span.file == __file__
 
 
 def test_only_what_is_read_is_guarded() -> None:

@@ -11,8 +11,7 @@ from capturing import Captures
 from explorer.compiler.capture import optimize
 from explorer.compiler.capture.guards import GlobalStateIs
 from explorer.compiler.config import Config
-from explorer.core.origin import synthetic_reason
-from explorer.ir.capture import Capture
+from explorer.ir.capture import ByCompiler, Capture
 from explorer.records.to_record.capture import guard_data
 from guard_decisions import decide
 from programs import ZOO, assert_same, observe
@@ -40,8 +39,7 @@ def guards_are_explained(capture: Capture) -> None:
     """Each guard says why it exists and what asked for it, and holds for the very inputs that it was made from."""
     for guard in capture.guards:
         assert guard.why, guard.text
-        assert guard.cause, guard.text
-        assert guard.span is not None or synthetic_reason(guard.cause), guard.text
+        assert guard.cause.span is not None or isinstance(guard.cause, ByCompiler), guard.text
     state = next((g.condition.state for g in capture.guards if isinstance(g.condition, GlobalStateIs)), None)
     for decision in decide([guard_data(each, 0) for each in capture.guards], capture.given, state):
         assert decision.holds is not False, (decision.guard.expression, decision.how)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
 from dataclasses import replace
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from explorer.core.recorder import Recorder, recording
 from explorer.core.stage import Stage
 from explorer.core.text import Line, Text
 from explorer.ir.bytecode import Placeholder
+from explorer.ir.capture import ByProgram
 
 STAGES: dict[str, Stage[Any, Any]] = {
     made.name: made
@@ -56,6 +59,21 @@ def with_placeholder(code: Any) -> Any:
     return code.replace(co_consts=(*code.co_consts, Placeholder("nothing")))
 
 
+def caused(capture: Any, ids: tuple[str, ...]) -> Any:
+    return replace(capture, guards=(replace(capture.guards[0], cause=ByProgram(ids, None)), *capture.guards[1:]))
+
+
+def popping(code: CodeType) -> CodeType:
+    return code.replace(co_code=code.co_code[:2] + bytes((dis.opmap["POP_TOP"], 0)) + code.co_code[2:])
+
+
+def without_outputs(graph: Any) -> Any:
+    made = graph.graph.__class__()
+    made.graph_copy(graph.graph, {})
+    made.output(())
+    return replace(graph, graph=made)
+
+
 def unstamped(graph: Any) -> Any:
     made = graph.graph.__class__()
     made.graph_copy(graph.graph, {})
@@ -74,12 +92,14 @@ BROKEN: dict[str, dict[str, Callable[[Any], Any]]] = {
     "capture": {
         "an input without a source": lambda it: replace(it, inputs=it.inputs[1:]),
         "a guard twice": lambda it: replace(it, guards=(*it.guards, it.guards[0])),
-        "a guard without a cause": lambda it: replace(it, guards=(replace(it.guards[0], cause=""), *it.guards[1:])),
+        "a guard without a cause": lambda it: caused(it, ()),
+        "a guard that an instruction of another frame made": lambda it: caused(it, ("f9@0",)),
     },
     "link": {
         "code without checks": lambda it: replace(it, manager=None),
         "neither code nor a reason": lambda it: replace(it, code=None, manager=None),
         "a place that is not filled": lambda it: replace(it, code=with_placeholder(it.code)),
+        "code with a pop of nothing": lambda it: replace(it, code=popping(it.code)),
     },
     "trace": {
         "an input too many": lambda it: replace(it, signature=replace(it.signature, inputs=it.signature.inputs[1:])),
@@ -129,6 +149,10 @@ BROKEN: dict[str, dict[str, Callable[[Any], Any]]] = {
     "rejoin": {
         "nothing to call": lambda it: replace(it, call=None),
         "three halves": lambda it: replace(it, halves=it.halves * 3),
+        "a half lost": lambda it: replace(it, halves=it.halves[:1]),
+        "the halves in each other's place": lambda it: replace(it, halves=it.halves[::-1]),
+        "an output lost": lambda it: replace(it, plan=replace(it.plan, forward=without_outputs(it.plan.forward))),
+        "halves of nothing": lambda it: replace(it, plan=None),
     },
 }  # fmt: skip
 

@@ -18,8 +18,8 @@ from explorer.compiler.lower import LOWER
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from explorer.core.reasons import Unsupported
 from explorer.ir.graph import Graph
-from explorer.ir.joint import Halves
-from explorer.ir.program import BuildOptions, Compiled, Generated, Generation, Program, Target
+from explorer.ir.joint import Compiled, Halves
+from explorer.ir.program import BuildOptions, Generated, Generation, Program, Target
 
 Build = Callable[[Generated], Program]
 

@@ -51,8 +51,8 @@ from explorer.core.stage import Stage
 from explorer.core.text import Line, Text
 from explorer.ir.capture import CompilerBug, GuardedCode, InputFrame, Linking
 from explorer.ir.graph import Graph, aten_operator, info
-from explorer.ir.joint import Halves
-from explorer.ir.program import CPU, TARGET_ABSENT, BuildFailed, Compiled, Generation, Program, Target
+from explorer.ir.joint import Compiled, Halves
+from explorer.ir.program import CPU, TARGET_ABSENT, BuildFailed, Generation, Program, Target
 from explorer.ir.settings import kept
 from explorer.ir.sizes import relations
 
@@ -184,7 +184,7 @@ def native(graph: Graph) -> Target:
 def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:
     graph, why = given
     said = f"runs eagerly: {why} [{why.code}]" if why else "runs eagerly, as asked"
-    return Compiled(graph.name, leaving_contexts(graph, graph.module().forward), (), Text((Line(said),)), why)
+    return Compiled(graph.name, leaving_contexts(graph, graph.module().forward), (), Text((Line(said),)), fallback=why)
 
 
 def leaving_contexts(graph: Graph, forward: Callable[..., object]) -> Callable[..., Any]:

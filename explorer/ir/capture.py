@@ -15,12 +15,12 @@ import numpy as np
 import torch
 
 from explorer.core.files import is_standard
-from explorer.core.origin import Origins
+from explorer.core.origin import Origins, synthetic, synthetic_reason
 from explorer.core.reasons import CATALOGUE, Unsupported, Why
 from explorer.core.text import Line, Text, count
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.graph import Graph
-from explorer.ir.program import Compiled
+from explorer.ir.joint import Compiled
 from explorer.ir.record import InputData
 from explorer.ir.sizes import Assumed
 from explorer.ir.wrappers import part_of
@@ -334,20 +334,47 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class ByProgram:
+    """What the program did made a capture rely on something: the instructions `ids`, or nodes of the graph, at `span`,
+    in the evaluator's step `step` (-1 where that is not known)."""
+
+    ids: Origins
+    span: Span | None
+    step: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ByCompiler:
+    """No instruction did, but the compiler, for `reason`."""
+
+    reason: str
+    step: int = -1
+    span: ClassVar[None] = None
+
+    @property
+    def ids(self) -> Origins:
+        return (synthetic(self.reason),)
+
+
+Cause = ByProgram | ByCompiler
+
+
+def cause_of(ids: Origins, span: Span | None, step: int) -> Cause:
+    reason = synthetic_reason(ids[0]) if ids else None
+    return ByProgram(ids, span, step) if reason is None else ByCompiler(reason, step)
+
+
+@dataclass(frozen=True, slots=True)
 class Guard:
-    """One assumption. `id` is "f0.guard3". `why` says why the capture relies on it, `cause` which instruction made it
-    do so ("synthetic:..." where none did). `seen` is what it was then, where the condition does not say it. `step` is
-    the number of the evaluator's step that made it; -1 where none did."""
+    """One assumption. `id` is "f0.guard3". `cause` is what made the capture rely on it, `why` says what for, `seen` is
+    what it was then, where the condition does not say it."""
 
     id: str
     source: Source | None
     condition: Condition
-    cause: str
-    span: Span | None
+    cause: Cause
     why: str
-    origins: Origins = ()
     seen: str = ""
-    step: int = -1
 
     @property
     def kind(self) -> str:
@@ -567,7 +594,7 @@ class Capture:
         if self.specialized:
             lines += [Line(f"  {s.source.name} = {s.value}: {s.why}") for s in self.specialized]
         lines.append(Line(f"guards ({len(self.guards)})"))
-        lines += [Line(f"  {g.text}", g.id, g.origins) for g in self.guards]
+        lines += [Line(f"  {g.text}", g.id, g.cause.ids) for g in self.guards]
         if self.effects:
             lines.append(Line("effects"))
             lines += [Line(f"  {e.text}", "", e.origins) for e in self.effects]
@@ -626,7 +653,7 @@ class GuardedCode:
     def text(self) -> Text:
         runs = "compiled bytecode" if self.code else "runs as it is"
         lines = [Line(f"guarded code {self.name}: {count(len(self.guards), 'guard')}, {runs}")]
-        lines += [Line(f"  {g.text}", g.id, g.origins) for g in self.guards]
+        lines += [Line(f"  {g.text}", g.id, g.cause.ids) for g in self.guards]
         return Text(tuple(lines), "text")
 
 

@@ -5,7 +5,7 @@ AOTAutograd: descriptors.py and schemas.py (ViewAndMutationMeta, OutputAliasInfo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from explorer.core.reasons import Why
 from explorer.core.text import Line, Text, count
 from explorer.ir.graph import Graph, describe, info
 from explorer.ir.program import Program
+from explorer.ir.sizes import Assumed
 
 # What a graph input is.
 
@@ -359,6 +360,26 @@ class Halves:
     plan: Traced | Partitioned
     forward: Program
     backward: Program | None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled graph: `call` has the calling convention of the captured graph (flat inputs to flat tuple), with
+    mutations written back, aliased outputs rebuilt and autograd connected. `plan` is what the halves were built for;
+    None where eager or foreign kernels run."""
+
+    name: str
+    call: Callable[..., tuple[Any, ...]]
+    halves: tuple[Program, ...]
+    description: Text
+    plan: Traced | Partitioned | None = None
+    fallback: Why | None = None
+    """Why the graph runs eagerly instead, where it does."""
+    assumed: tuple[Assumed, ...] = ()
+    """What it relies on about sizes, beyond what the capture does."""
+
+    def text(self) -> Text:
+        return self.description
 
 
 def placeholder_line(graph: Graph, index: int) -> str:

@@ -1,6 +1,4 @@
-"""Generated and built programs: kernels, the wrapper that calls them, the machine that they are made for, and what a
-compile finally yields, a callable.
-"""
+"""Generated and built programs: kernels, the wrapper that calls them, and the machine that they are made for."""
 
 from __future__ import annotations
 
@@ -19,7 +17,6 @@ from explorer.core.reasons import Why, reason
 from explorer.core.text import Line, Text
 from explorer.ir.loops import Axis, Size
 from explorer.ir.schedule import MemoryPlan, Schedule
-from explorer.ir.sizes import Assumed
 
 TARGET_ABSENT = reason(
     "pipeline.target_absent",
@@ -242,6 +239,9 @@ class Generated:
     target: str
     kernels: tuple[Kernel, ...]
     wrapper: Text
+    inputs: int
+    """How many values `call` takes; `outputs`: how many it gives."""
+    outputs: int
     constants: Mapping[str, object]
     """Objects the wrapper names and does not create: operators, captured tensors."""
     prelude: Text = Text(())
@@ -350,21 +350,3 @@ class Program:
         if self.call is None:
             lines.append(Line(f"not run: target {self.generated.target} is not on this machine"))
         return Text(tuple(lines), "text")
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A compiled graph: `call` has the calling convention of the captured graph (flat inputs to flat tuple), with
-    mutations written back, aliased outputs rebuilt and autograd connected."""
-
-    name: str
-    call: Callable[..., tuple[Any, ...]]
-    halves: tuple[Program, ...]
-    description: Text
-    fallback: Why | None = None
-    """Why the graph runs eagerly instead, where it does."""
-    assumed: tuple[Assumed, ...] = ()
-    """What it relies on about sizes, beyond what the capture does."""
-
-    def text(self) -> Text:
-        return self.description

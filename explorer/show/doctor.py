@@ -29,7 +29,8 @@ from explorer.compiler.runtime.reasons import NO_COMPILER
 from explorer.core.reasons import CATALOGUE, Unsupported
 from explorer.core.recorder import Recorder, recording
 from explorer.core.text import count
-from explorer.ir.program import BuildOptions, Compiled
+from explorer.ir.joint import Compiled
+from explorer.ir.program import BuildOptions
 from explorer.records.environment import processor
 from explorer.show.view.report import template
 

@@ -20,8 +20,7 @@ from explorer.compiler.autograd.verify import verify_compiled, verify_partitione
 from explorer.core.origin import origin, synthetic
 from explorer.core.stage import Stage
 from explorer.ir.graph import Graph, stamp
-from explorer.ir.joint import Halves, Partitioned, Traced
-from explorer.ir.program import Compiled
+from explorer.ir.joint import Compiled, Halves, Partitioned, Traced
 
 TRACE: Stage[Graph, Traced] = Stage("trace", trace, verify_traced)
 PARTITION: Stage[Traced, Partitioned] = Stage("partition", partition, verify_partitioned)

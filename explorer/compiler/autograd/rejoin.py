@@ -18,8 +18,8 @@ from explorer.compiler.autograd.backward import LEAF, After, Backward, hooks_of
 from explorer.compiler.autograd.grad_functions import Routes
 from explorer.core.text import Line, Text, count
 from explorer.ir.graph import Graph, info, set_versions
-from explorer.ir.joint import Halves, Partitioned, Traced, placeholder_line
-from explorer.ir.program import Compiled, Program
+from explorer.ir.joint import Compiled, Halves, Partitioned, Traced, placeholder_line
+from explorer.ir.program import Program
 
 Call = Callable[..., tuple[Any, ...]]
 Half = Callable[[Sequence[Any]], tuple[Any, ...]]
@@ -36,7 +36,7 @@ def rejoin(halves: Halves) -> Compiled:
         call = checked(plan, finished(plan, run, back))
         if isinstance(plan, Partitioned):
             call = unobserved(plan, call)
-    return Compiled(plan.captured.name, call, programs, description(plan))
+    return Compiled(plan.captured.name, call, programs, description(plan), plan)
 
 
 def absent(plan: Traced | Partitioned, programs: Sequence[Program]) -> Call:

@@ -7,8 +7,7 @@ from torch import Tensor, fx
 from torch._ops import OpOverload
 
 from explorer.ir.graph import INFO, Graph, info
-from explorer.ir.joint import GradientOf, Partitioned, Traced
-from explorer.ir.program import Compiled
+from explorer.ir.joint import Compiled, GradientOf, Partitioned, Traced
 
 aten = torch.ops.aten
 
@@ -68,6 +67,19 @@ def verify_partitioned(parts: Partitioned) -> None:
 
 
 def verify_compiled(compiled: Compiled) -> None:
-    """Raise AssertionError unless it can be called, and came of one half, of two, or of eager or foreign kernels."""
+    """Raise AssertionError unless it can be called, and has a half for each graph of its plan, with its inputs and
+    outputs: none where eager or foreign kernels run."""
     assert callable(compiled.call), f"{compiled.name} cannot be called"
-    assert len(compiled.halves) <= 2 and not (compiled.halves and compiled.fallback), f"{compiled.name}: which runs?"
+    assert not (compiled.plan and compiled.fallback), f"{compiled.name}: which runs?"
+    for graph, half in zip(graphs(compiled.plan), compiled.halves, strict=True):
+        made = half.generated
+        assert made.name == graph.name, f"{compiled.name}: {made.name} in place of {graph.name}"
+        counts = len(graph.inputs), len(graph.outputs)
+        assert (made.inputs, made.outputs) == counts, f"{made.name} does not take and give what {graph.name} does"
+
+
+def graphs(plan: Traced | Partitioned | None) -> tuple[Graph, ...]:
+    """What the halves compute."""
+    if isinstance(plan, Partitioned):
+        return plan.forward, plan.backward
+    return () if plan is None else (plan.forward,)

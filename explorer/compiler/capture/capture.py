@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.flow import stack_depths
 from explorer.compiler.capture import guards as conditions
 from explorer.compiler.capture import higher_order, messages, reasons, torch_rules, transforms
@@ -199,15 +200,15 @@ def _result(
 
 def _on_everything(t: Evaluator) -> tuple[ir.Guard, ...]:
     """What every capture relies on: the global state, and that inputs which were different objects are that again."""
-    cause = synthetic("every capture")
+    cause = ir.ByCompiler("every capture")
     why = "whether gradients are recorded, and in what precision operators compute, is part of the graph"
-    found = [ir.Guard(f"{t.name}.state", None, conditions.GlobalStateIs(t.state), cause, None, why)]
+    found = [ir.Guard(f"{t.name}.state", None, conditions.GlobalStateIs(t.state), cause, why)]
     why = "the graph writes it, autograd records that, and refuses it of leaves, their views and some other views"
     recorded = t.tape.recorded_inputs()
     for number, source in enumerate(recorded):
         condition = conditions.Equals(refuses_writes(t.tape.reals[source]))
         source = ir.Computed(refuses_writes, (source,))
-        found.append(ir.Guard(f"{t.name}.written{number or ''}", source, condition, cause, None, why))
+        found.append(ir.Guard(f"{t.name}.written{number or ''}", source, condition, cause, why))
     matched = {guard.source for guard in t.guards.values() if isinstance(guard.condition, conditions.TensorMatch)}
     others = [source for source in t.tape.reals if source in matched and source not in recorded]  # no drawn number
     if recorded and others:
@@ -215,14 +216,14 @@ def _on_everything(t: Evaluator) -> tuple[ir.Guard, ...]:
         condition = conditions.Equals(outdated(len(recorded), *(t.tape.reals[source] for source in given)))
         source = ir.Computed(outdated, (len(recorded), *given))
         why = "autograd refuses to use some views after the graph has written their base"
-        found.append(ir.Guard(f"{t.name}.outdated", source, condition, cause, None, why))
+        found.append(ir.Guard(f"{t.name}.outdated", source, condition, cause, why))
     why = "a change made through one would be seen through the other"
     for number, sources in enumerate(filter(lambda sources: len(sources) > 1, _distinct(t))):
         name = f"{t.name}.distinct{number or ''}"
-        found.append(ir.Guard(name, sources[0], conditions.AllDistinct(tuple(sources)), cause, None, why))
+        found.append(ir.Guard(name, sources[0], conditions.AllDistinct(tuple(sources)), cause, why))
     if arrays := check_memory(t):
         why = "one of them is written, which would be seen through the others"
-        found.append(ir.Guard(f"{t.name}.apart", arrays[0], conditions.ShareNoMemory(tuple(arrays)), cause, None, why))
+        found.append(ir.Guard(f"{t.name}.apart", arrays[0], conditions.ShareNoMemory(tuple(arrays)), cause, why))
     return tuple(found)
 
 
@@ -269,13 +270,17 @@ def verify_code(code: Code) -> None:
 
 
 def verify_capture(capture: ir.Capture) -> None:
-    """Raise AssertionError unless each input of the graph has a source, each guard a cause and an id of its own, and
-    the compiled bytecode is sound and names only what LINK can fill in."""
+    """Raise AssertionError unless each input of the graph has a source, each guard an id of its own and a cause that
+    was evaluated or is the compiler, and the compiled bytecode is sound and names only what LINK can fill in."""
     if capture.graph is not None:
         wanted = [node.name for node in capture.graph.inputs]
         assert wanted == [given.name for given in capture.inputs], f"{capture.name}: inputs without a source"
     assert len({guard.id for guard in capture.guards}) == len(capture.guards), f"{capture.name}: two guards share an id"
-    assert all(guard.cause for guard in capture.guards), f"{capture.name}: a guard without a cause"
+    evaluated = {each.id for code in (capture.code, *capture.inlined) for each in code.instructions}
+    for guard in capture.guards:
+        if isinstance(guard.cause, ir.ByProgram):
+            caused = bool(guard.cause.ids) and evaluated.issuperset(guard.cause.ids)
+            assert caused, f"{guard.id}: {guard.cause.ids or 'nothing'} made it, which was not evaluated"
     for code in (*capture.continuations, *([] if capture.compiled_bytecode is None else [capture.compiled_bytecode])):
         verify_code(code)
     if capture.compiled_bytecode is not None:
@@ -285,13 +290,14 @@ def verify_capture(capture: ir.Capture) -> None:
 
 
 def verify_linked(made: ir.GuardedCode) -> None:
-    """Raise AssertionError unless there is code in which nothing is left to fill in, with a check of all its guards,
-    or a reason why there is none."""
+    """Raise AssertionError unless there is sound code in which nothing is left to fill in, with a check of all its
+    guards, or a reason why there is none."""
     assert (made.code is None) == (made.fallback is not None), f"{made.name}: neither code nor a reason"
     assert (made.code is None) == (made.manager is None), f"{made.name}: code without the checks of its guards"
     if made.code is not None:
         left = [each.name for each in made.code.co_consts if isinstance(each, Placeholder)]
         assert not left, f"{made.name}: nothing filled {left}"
+        verify_code(decode(made.code))
 
 
 # Where a frame can be split in two, and where it cannot.

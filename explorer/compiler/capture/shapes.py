@@ -12,10 +12,8 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.expressions import Printer, function_of, tree
 from explorer.compiler.capture.guards import ShapeHolds
 from explorer.compiler.capture.values.base import Tracer
-from explorer.core.origin import Origins, synthetic
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.bytecode import Span
-from explorer.ir.capture import Capture, Guard, Size, Source, Stride, Symbol
+from explorer.ir.capture import ByCompiler, Capture, Cause, Guard, Size, Source, Stride, Symbol, cause_of
 from explorer.ir.graph import info
 from explorer.ir.sizes import Assumed, relations
 
@@ -28,16 +26,14 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
     found: list[Symbol] = []
     guards: list[Guard] = []
 
-    def add(
-        expr: sympy.Expr, extra: dict[Source, int], cause: Origins, span: Span | None, why: str, step: int = -1
-    ) -> None:
+    def add(expr: sympy.Expr, extra: dict[Source, int], cause: Cause, why: str) -> None:
         relation = _relation(expr, tape.storage_symbols | sources, tuple(extra))
         if relation is not None:
             first = relation.sources[0] if relation.sources else None
             values = {source: int(tape.hints[symbol]) for symbol, source in sources.items() if symbol in tape.hints}
             seen = ", ".join(f"{s.name} = {(extra | values).get(s, '?')}" for s in relation.sources)
             name = f"{t.name}.shape{len(guards)}"
-            guards.append(Guard(name, first, relation, cause[0], span, why, cause, seen, step))
+            guards.append(Guard(name, first, relation, cause, why, seen))
 
     for symbol, source in sources.items():
         value = tape.hints.get(symbol)
@@ -49,15 +45,15 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
         reason = "dynamic=True" if t.config.dynamic else "its value was seen to change"
         found.append(Symbol(str(symbol), int(value), source, lower, upper, reason, tape.symbol_steps[symbol]))
         if lower is not None:
-            bounds = (synthetic("the range of a size"),)
             why = "0 and 1 are compiled separately" if lower == 2 else "other guards on this number imply it"
-            add(sympy.Ge(symbol, lower, evaluate=False), {}, bounds, None, why)
+            add(sympy.Ge(symbol, lower, evaluate=False), {}, ByCompiler("the range of a size"), why)
     _equalities(t, add)
     tape.note_shape_guards("the number was needed for what the frame returns")
-    for guard, (cause, place, why) in zip(env.guards, tape.shape_guard_causes, strict=True):
+    for guard, (ids, place, why) in zip(env.guards, tape.shape_guard_causes, strict=True):
         if follows(guard.expr, env.var_to_range):
             why = f"{why}; other guards on this number imply it"
-        add(guard.expr, {}, cause or (synthetic("a size of an input"),), place.span, why, place.step if cause else -1)
+        cause = cause_of(ids, place.span, place.step) if ids else ByCompiler("a size of an input")
+        add(guard.expr, {}, cause, why)
     return tuple(found), tuple(guards)
 
 
@@ -90,12 +86,12 @@ def of_compile(capture: Capture, assumed: tuple[Assumed, ...]) -> tuple[Guard, .
         sources = {s: known[str(s)].source for s in each.relation.free_symbols if str(s) in known}
         relation = _relation(each.relation, sources, ())
         if relation is not None:
-            cause = each.origins or (synthetic("the compile of the graph"),)
+            ids = each.origins
+            cause = cause_of(ids, spans.get(ids[0]), -1) if ids else ByCompiler("the compile of the graph")
             seen = ", ".join(f"{s.name} = {known[str(symbol)].hint}" for symbol, s in sources.items())
             why = "the code that was made relies on it"
             name, first = f"{capture.name}.assumed{number}", relation.sources[0]
-            span = spans.get(cause[0])
-            found.append(Guard(name, first, relation, cause[0], span, why, cause, seen))
+            found.append(Guard(name, first, relation, cause, why, seen))
     return tuple(found)
 
 
@@ -121,7 +117,7 @@ def _equalities(t: Tracer, add: Callable[..., None]) -> None:
                 same = sympy.Eq(sympy.Symbol(f"={own.name}", integer=True), expr, evaluate=False)
                 now = {own: int(t.tape.hint(expr))}
                 why = "sizes that were equal share a symbol" if mine is None else "other guards on sizes imply it"
-                add(same, now, (synthetic("equal sizes"),), None, why)
+                add(same, now, ByCompiler("equal sizes"), why)
         for dim, stride in enumerate(fake.stride()):
             if isinstance(stride, torch.SymInt):
                 step = Stride(source, dim)
@@ -129,7 +125,7 @@ def _equalities(t: Tracer, add: Callable[..., None]) -> None:
                     continue
                 same = sympy.Eq(sympy.Symbol(f"={step.name}", integer=True), stride.node.expr, evaluate=False)
                 now = {step: int(t.tape.hint(stride.node.expr))}
-                add(same, now, (synthetic("the layout"),), None, "the generated code relies on the layout in memory")
+                add(same, now, ByCompiler("the layout"), "the generated code relies on the layout in memory")
 
 
 def _relation(expr: Any, sources: dict[sympy.Symbol, Source], extra: tuple[Source, ...]) -> ShapeHolds | None:

@@ -47,6 +47,8 @@ def generate(generation: Generation) -> Generated:
         str(generation.target),
         tuple(sources.kernels),
         text,
+        len(wrapper.given),
+        len(loops.outputs),
         wrapper.constants,
         prelude(every),
         tuple(sources.entries),

@@ -129,6 +129,8 @@ def generate_triton(generation: Generation) -> Generated:
         str(generation.target),
         launches.kernels,
         wrapper.finish(),
+        len(wrapper.given),
+        len(schedule.loops.outputs),
         wrapper.constants,
         prelude(),
         externs=tuple(wrapper.externs),

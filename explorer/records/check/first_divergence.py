@@ -23,9 +23,9 @@ from explorer.compiler.pipeline import compile_half, compile_or_run_eagerly
 from explorer.core.recorder import Recorder, compile_scope, recording
 from explorer.ir.capture import GuardedCode, InputFrame, Linking
 from explorer.ir.graph import Graph, info
-from explorer.ir.joint import Halves, Partitioned, Traced
+from explorer.ir.joint import Compiled, Halves, Partitioned, Traced
 from explorer.ir.loops import Buffer, Extern, Loops, Size
-from explorer.ir.program import Compiled, Program
+from explorer.ir.program import Program
 from explorer.ir.record import DivergenceData, WrittenData
 from explorer.ir.schedule import FusedKernel, Schedule
 from explorer.records.check.accuracy import errors_if_not_close, largest_distance, same_kind

@@ -15,9 +15,8 @@ from explorer.core.rules import RuleUsed, with_your
 from explorer.ir import record as data
 from explorer.ir.capture import BreakForbidden, Capture, EvaluatorSteps, GuardedCode, GuardFailed
 from explorer.ir.graph import Graph, Rewritten, info
-from explorer.ir.joint import Partitioned, Traced
+from explorer.ir.joint import Compiled, Partitioned, Traced
 from explorer.ir.loops import Extern, Loop, Loops
-from explorer.ir.program import Compiled
 from explorer.ir.schedule import FusedKernel, FusionTried, Schedule
 from explorer.records.data import operators
 from explorer.records.to_record import capture as captured

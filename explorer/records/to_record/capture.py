@@ -85,15 +85,15 @@ def symbols(capture: ir.Capture, steps: RecordedSteps) -> tuple[data.SymbolData,
 
 
 def guards(artifact: ir.Capture | ir.GuardedCode, steps: RecordedSteps) -> tuple[data.GuardData, ...]:
-    return tuple(guard_data(guard, steps.at(guard.step)) for guard in artifact.guards)
+    return tuple(guard_data(guard, steps.at(guard.cause.step)) for guard in artifact.guards)
 
 
 def guard_data(guard: ir.Guard, step: int) -> data.GuardData:
     source = guard.source.name if guard.source is not None else ""
     asks = guard.condition.shown(source)
     return data.GuardData(
-        guard.id, source, guard.kind, asks.relation, asks.value, asks.text, guard.why, guard.cause, span(guard.span),
-        guard.seen or asks.seen or asks.value, words=names(asks.words or asks.text), step=step,
+        guard.id, source, guard.kind, asks.relation, asks.value, asks.text, guard.why, guard.cause.ids[0],
+        span(guard.cause.span), guard.seen or asks.seen or asks.value, words=names(asks.words or asks.text), step=step,
         of_torch=guard.condition.about == "state", **asks.data,
     )  # fmt: skip
 

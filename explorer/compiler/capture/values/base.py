@@ -47,6 +47,7 @@ from explorer.ir.capture import (
     Source,
     Specialized,
     ValueDescription,
+    cause_of,
     read,
     root,
 )
@@ -621,18 +622,8 @@ class Tracer(EntryPoints):
         key = source, condition.key
         if key in self.guards:
             return
-        place = self.user_span()
-        self.guards[key] = Guard(
-            f"{self.name}.guard{len(self.guards)}",
-            source,
-            condition,
-            self.here(),
-            place,
-            why,
-            origins(),
-            seen,
-            self.steps - 1,
-        )
+        cause = cause_of(origins(), self.user_span(), self.steps - 1)
+        self.guards[key] = Guard(f"{self.name}.guard{len(self.guards)}", source, condition, cause, why, seen)
 
     def known_source(self, value: object, fixed: bool = False, label: str = "") -> Known:
         """A source for an object that is reached without going through the frame."""
