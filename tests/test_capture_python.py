@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import dataclasses
 import enum
 import functools
+import importlib
 import inspect
 import itertools
 import operator
 import sys
 import types
+import typing
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -660,3 +663,107 @@ def test_attributes_of_what_is_made_inside_are_returned(kind: str) -> None:
     x = torch.ones(2)
     compiled = explorer.compile(function, backend="eager", fullgraph=True)
     assert [seen(compiled(x)[0]) for _ in range(2)] == [seen(function(x)[0])] * 2
+
+
+class ByTwo(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return bool(super().__instancecheck__(value) and getattr(value, "even", True)) or value == "two"
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return kind is int or super().__subclasscheck__(kind)
+
+
+class ByNumber(abc.ABCMeta):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return super().__instancecheck__(value) or value == 3
+
+
+class Two(metaclass=ByTwo):
+    even = True
+
+
+class OddTwo(Two):
+    even = False
+
+
+class Three(metaclass=ByNumber):
+    pass
+
+
+@typing.runtime_checkable
+class Weighted(typing.Protocol):
+    weight: int
+
+
+class HasWeight:
+    def __init__(self) -> None:
+        self.weight = 1
+
+
+class Proxy:
+    def __init__(self, of: object) -> None:
+        self.of = of
+
+    @property
+    def __class__(self) -> type:
+        return type(self.of)
+
+
+MADE: tuple[Callable[[], object], ...] = (
+    Two, OddTwo, Three, HasWeight, lambda: Proxy(HasWeight()), lambda: Proxy(Two()), lambda: "two", lambda: 3,
+)  # fmt: skip
+KINDS = (Two, OddTwo, Three, Weighted, HasWeight, Proxy, int | Two, (str, Two), (Weighted, (Three,)))
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_what_a_class_says_of_its_instances_is_asked_of_it(given: bool) -> None:
+    held = [make() for make in MADE]
+
+    def function(x: torch.Tensor) -> tuple[object, ...]:
+        values = held if given else [make() for make in MADE]
+        asked = [[isinstance(value, kind) for kind in KINDS] for value in values]
+        matched = []
+        for value in values:
+            match value:
+                case Three():
+                    matched.append("three")
+                case Two(even=even):
+                    matched.append(even)
+                case Weighted(weight=weight):
+                    matched.append(weight)
+                case _:
+                    matched.append(None)
+        kinds = [issubclass(kind, Two) for kind in (int, str, OddTwo)]
+        return asked, matched, kinds, x
+
+    x = torch.ones(2)
+    assert str(explorer.compile(function, backend="eager", fullgraph=True)(x)) == str(function(x))
+
+
+class NoDictionary:
+    __slots__ = ("n",)
+
+    @functools.cached_property
+    def kept(self) -> int:
+        return 1
+
+
+ON_NO_DICTIONARY: dict[str, Callable[[Any], object]] = {
+    "cached property": lambda made: made.kept,
+    "attribute set": lambda made: setattr(made, "other", 1),
+    "slot": lambda made: made.n,
+    "vars": vars,
+    "import of none": lambda made: importlib.import_module("no_such_module"),
+}
+
+
+@pytest.mark.parametrize("name", ON_NO_DICTIONARY)
+def test_errors_of_objects_and_functions_have_what_eager_gives_them(name: str) -> None:
+    def function(x: torch.Tensor) -> tuple[object, ...]:
+        try:
+            return x, ON_NO_DICTIONARY[name](NoDictionary())
+        except Exception as error:
+            return type(error), str(error), getattr(error, "name", None), x * 2
+
+    x = torch.ones(2)
+    assert str(explorer.compile(function, backend="eager", fullgraph=True)(x)) == str(function(x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _abc
 import builtins
 import contextlib
 import copy
@@ -12,8 +13,7 @@ import threading
 import types
 import typing
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
@@ -40,7 +40,7 @@ from explorer.compiler.capture.values.modules import ModuleValue
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue, look_up
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.tensor import StorageValue, TensorValue, graph_call
-from explorer.core.libraries import is_written_in_c, name_in_messages
+from explorer.core.libraries import FIXED, is_in, is_written_in_c, name_in_messages
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr
 
@@ -312,26 +312,67 @@ def _type(t: Tracer, value: Value, *rest: Value) -> Value:
     return t.from_python(value.python_type())
 
 
-def _classes(t: Tracer, value: Value) -> Any:
-    return tuple(_classes(t, v) for v in value.unpack(t)) if isinstance(value, TupleValue) else value.live(t)
+def _classes(t: Tracer, value: Value) -> Iterator[object]:
+    """One by one, as Python asks them until one answers yes."""
+    if isinstance(value, TupleValue):
+        for part in value.unpack(t):
+            yield from _classes(t, part)
+    else:
+        wanted = value.live(t)
+        yield from wanted.__args__ if isinstance(wanted, types.UnionType) else (wanted,)
 
 
 @positional(isinstance)
 def _isinstance(t: Tracer, value: Value, classes: Value) -> Value:
-    """Of the value's type."""
-    wanted = _classes(t, classes)
+    """Of the value's type, or what the class itself answers in Python."""
+    return Constant(any(_is_instance(t, value, wanted) for wanted in _classes(t, classes)))
+
+
+def _is_instance(t: Tracer, value: Value, wanted: object) -> bool:
+    if value.python_type() is wanted:
+        return True
+    if (answer := _own_answer(t, wanted, "__instancecheck__", value)) is not None:
+        return answer
+    if len(kinds := _kinds(t, value)) > 1:
+        return any(t.python(issubclass, kind, wanted) for kind in kinds)
     given = getattr(value, "given", None)
     if isinstance(value, ObjectValue) and given is not MISSING or isinstance(value, TensorValue) and given is not None:
-        return Constant(t.python(isinstance, given, wanted))
+        return bool(t.python(isinstance, given, wanted))
     if isinstance(value, TensorValue):
         like = torch.empty(0, dtype=value.fake.dtype, device="cpu" if value.fake.device.type == "cpu" else "meta")
         if "_is_buffer" in value.overlay:
             like._is_buffer = True  # type: ignore[attr-defined]
         like = like if value.cls is torch.Tensor else like.as_subclass(value.cls)
-        return Constant(t.python(isinstance, like, wanted))
+        return bool(t.python(isinstance, like, wanted))
     if isinstance(value, (Constant, ClassValue)):
-        return Constant(t.python(isinstance, value.constant(), wanted))
-    return Constant(t.python(issubclass, value.python_type(), wanted))
+        return bool(t.python(isinstance, value.constant(), wanted))
+    return bool(t.python(issubclass, value.python_type(), wanted))
+
+
+def _kinds(t: Tracer, value: Value) -> set[type]:
+    """Its type, and the class that it says it has."""
+    shown = t.get_attr(value, "__class__") if isinstance(value, ObjectValue) else None
+    return {value.python_type(), *([shown.cls] if isinstance(shown, ClassValue) else [])}
+
+
+@positional(issubclass)
+def _issubclass(t: Tracer, value: Value, classes: Value) -> Value:
+    """Of two classes, or what the second answers in Python."""
+    return Constant(any(_is_subclass(t, value, wanted) for wanted in _classes(t, classes)))
+
+
+def _is_subclass(t: Tracer, value: Value, wanted: object) -> bool:
+    answer = _own_answer(t, wanted, "__subclasscheck__", value)
+    return bool(t.python(issubclass, value.known(t), wanted)) if answer is None else answer
+
+
+def _own_answer(t: Tracer, wanted: object, question: str, value: Value) -> bool | None:
+    """What a class of the program says of its instances and subclasses; None where Python or torch say it."""
+    ask = look_up(t, type(wanted), question)
+    is_protocol = isinstance(value, ObjectValue) and getattr(ask, "__module__", "") == "typing"
+    if not isinstance(ask, types.FunctionType) or is_in(ask.__module__, FIXED) and not is_protocol:
+        return None
+    return t.from_python(ask).call(t, [t.from_python(wanted), value], {}).truth(t)
 
 
 @positional(callable)
@@ -421,9 +462,14 @@ table({
     types.MethodType: lambda t, function, bound: BoundMethod(function, bound),
     typing.cast: lambda t, kind, value: value,
     functools.partial: lambda t, function, *args, **kwargs: PartialValue.of(t, function, list(args), kwargs),
-    issubclass: lambda t, value, classes: Constant(t.python(issubclass, value.known(t), _classes(t, classes))),
     # The instance's dictionary, or the locals.
-    vars: lambda t, value=None: t.new_dict(t.bound_locals()) if value is None else t.get_attr(value, "__dict__"),
+    vars: lambda t, value=None: t.new_dict(t.bound_locals()) if value is None else t.attr_or_none(value, "__dict__")
+        or t.raise_(TypeError, "vars() argument must have __dict__ attribute"),
+    type.__instancecheck__: lambda t, cls, value: Constant(any(cls.cls in kind.__mro__ for kind in _kinds(t, value))),
+    type.__subclasscheck__: lambda t, cls, value: Constant(cls.cls in value.cls.__mro__),
+    _abc._abc_instancecheck: lambda t, cls, value: Constant(
+        any(_is_subclass(t, t.from_python(kind), cls.cls) for kind in _kinds(t, value))
+    ),
     threading.get_ident: lambda t: RuntimeNumber(threading.get_ident, []),  # the thread that runs the program
     super: lambda t, start, bound: SuperValue(start.known(t), bound),
 })  # fmt: skip

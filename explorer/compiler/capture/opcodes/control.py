@@ -297,7 +297,9 @@ def match_class(t: Tracer, f: Frame, i: Instruction) -> None:
     names = f.pop().known(t)
     wanted = f.pop().known(t)
     value = f.pop()
-    if not issubclass(value.python_type(), wanted):
+    if not isinstance(wanted, type):
+        t.raise_(TypeError, "called match pattern must be a type")
+    if not t.from_python(isinstance).call(t, [value, t.from_python(wanted)], {}).truth(t):
         f.push(Constant(None))
         return
     found: list[Value] = []

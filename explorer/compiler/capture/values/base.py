@@ -31,7 +31,7 @@ from explorer.compiler.config import Config
 from explorer.core.files import is_standard
 from explorer.core.libraries import is_written_in_c, name_in_messages
 from explorer.core.origin import origins
-from explorer.core.reasons import unsupported
+from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.bytecode import Code, Handler, Instruction, Span
 from explorer.ir.capture import (
     Activation,
@@ -783,23 +783,15 @@ class Tracer(EntryPoints):
         """Call a pure Python function now; what it raises is raised in the traced program."""
         try:
             return function(*args, **kwargs)
-        except (Raised, NotConstant):
+        except (Raised, NotConstant, Unhashable, Unsupported):
             raise
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            TypeError,
-            ValueError,
-            StopIteration,
-            AssertionError,
-        ) as error:
-            raise Raised(
-                self.exception(
-                    type(error),
-                    [self.from_python(str(a) if isinstance(a, BaseException) else a) for a in error.args],
-                )
-            ) from None
+        except Exception as error:
+            said = [self.from_python(str(a) if isinstance(a, BaseException) else a) for a in error.args]
+            made = self.exception(type(error), [])
+            facts = {name: getattr(error, name, None) for name in ("name", "path")}
+            told = {name: self.from_python(fact) for name, fact in facts.items() if type(fact) is str}
+            made.method(self, "__init__", said, told)
+            raise Raised(made) from None
 
     def load_local(self, frame: Frame, name: str) -> Value:
         found = self.bound_local(frame, name)

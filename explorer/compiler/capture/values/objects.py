@@ -221,7 +221,7 @@ class ObjectValue(Value):
 
     def find(self, t: Tracer, name: str) -> Value | None:
         """object.__getattribute__, None where it raises AttributeError."""
-        if name == "__class__":
+        if name == "__class__" and look_up(t, self.cls, name) is vars(object)[name]:
             return t.from_python(self.cls)
         if name == "__dict__" and self.cls.__dictoffset__:
             if self.attributes is None:
@@ -274,6 +274,9 @@ class ObjectValue(Value):
     def bind(self, t: Tracer, descriptor: object, name: str) -> Value:
         """Read a class attribute through the instance: the descriptor protocol."""
         if isinstance(descriptor, functools.cached_property):
+            if not self.cls.__dictoffset__:
+                said = f"No '__dict__' attribute on {self.cls.__name__!r} instance to cache {name!r} property."
+                t.raise_(TypeError, said)
             own = self.own(t, name)
             if own is None:
                 own = t.from_python(descriptor.func).call(t, [self], {})
