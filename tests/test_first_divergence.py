@@ -21,9 +21,11 @@ from explorer.ir.program import BuildOptions
 from explorer.ir.record import DivergenceData
 from explorer.ir.scalar import OPS
 from explorer.records.check.first_divergence import first_divergence
-from explorer.records.check.trial import Trial
+from explorer.records.check.search import ReferenceRun
+from explorer.records.check.trial import SEED, Trial
 from explorer.show.record import Record
 from programs import NAMED
+from reference_backend import symbolic
 from zoo.observe import require_grad
 
 aten = torch.ops.aten
@@ -172,6 +174,31 @@ def test_a_fault_after_a_break_in_a_module_with_random_numbers() -> None:
         first = found(net, x)
     assert first is not None and first.node.startswith("aten.exp") and first.compile == "f1"
     assert first.span is not None and first.span.line == line_of(Net.forward, "softmax")
+
+
+@pytest.mark.parametrize("draws_alike", [False, True])
+def test_the_reference_draws_what_the_graph_draws(draws_alike: bool) -> None:
+    """The run in float64 beside it takes no numbers of its own; values that were drawn are judged where kernels draw
+    alike, and only there."""
+
+    def noisy(x: Tensor) -> tuple[Tensor, ...]:
+        a = torch.rand_like(x)
+        b = F.dropout(a.sin(), 0.5)
+        return b, torch.randn_like(b) + b, x.cos()
+
+    x = torch.randn(5)
+    graph = symbolic(noisy, x)
+    torch.manual_seed(SEED)
+    expected = graph.module()(x)
+    reference = ReferenceRun(graph, draws_alike=draws_alike)
+    reference.run((x,))
+    for node, value in zip(graph.outputs, expected, strict=True):
+        torch.testing.assert_close(reference.eager[node], value, rtol=0, atol=0)
+        torch.testing.assert_close(reference.exact[node].float(), value)
+        assert reference.errors(node, value) is None
+    pairs = zip(graph.outputs, expected, strict=True)
+    judged = [reference.errors(node, value + 1) is not None for node, value in pairs]
+    assert judged == [draws_alike, draws_alike, True]
 
 
 def test_a_record_names_it(tmp_path: Path) -> None:

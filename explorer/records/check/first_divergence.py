@@ -28,18 +28,9 @@ from explorer.ir.loops import Buffer, Extern, Loops, Size
 from explorer.ir.program import Program
 from explorer.ir.record import DivergenceData, WrittenData
 from explorer.ir.schedule import FusedKernel, Schedule
-from explorer.records.check.accuracy import errors_if_not_close, largest_distance, same_kind
+from explorer.records.check.accuracy import largest_distance, same_kind
 from explorer.records.check.lockstep import Stages
-from explorer.records.check.search import (
-    Errors,
-    FaultReport,
-    NodeValues,
-    Search,
-    attempt,
-    is_unwritten,
-    run_nodes,
-    scale,
-)
+from explorer.records.check.search import Errors, FaultReport, ReferenceRun, Search, is_unwritten
 from explorer.records.check.trial import SEED, Contestant, duplicate
 
 
@@ -123,68 +114,56 @@ class Kernels:
 
     def first(self, inputs: Sequence[object]) -> DivergenceData | None:
         """The first node whose buffer differs from what eager operators compute for the half's graph."""
-        eager, exact = self._run(inputs), attempt(lambda: self._run(inputs, float64=True))
+        reference = ReferenceRun(self.graph, draws_alike=True)
+        with torch.no_grad():
+            reference.run(duplicate(tuple(inputs)))
         watch = KernelWrites(self.loops, sizes_of(self.loops, inputs))
         assert self.program.stepwise is not None
         torch.manual_seed(SEED)
         self.program.stepwise(duplicate(tuple(inputs)), watch)
         first: tuple[str, fx.Node, Errors] | None = None
         for item, buffer, ours in watch.writes:
-            node = self._node(buffer, ours, eager)
+            node = self._node(buffer, ours, reference)
+            began = self._began(item, ours, reference)
             if node is None:
-                self.written.append(written(item, buffer.name, ours, began=self._began(item, ours, eager)))
+                self.written.append(written(item, buffer.name, ours, began=began))
                 continue
-            id = info(node).id
-            found = self._errors(id, ours, eager, exact)
-            began = self._began(item, ours, eager)
-            self.written.append(written(item, buffer.name, ours, id, eager.by_id[id], found is not None, began))
+            found = reference.errors(node, ours)
+            id, eager = info(node).id, reference.eager[node]
+            self.written.append(written(item, buffer.name, ours, id, eager, found is not None, began))
             if found is not None and first is None:
                 first = item, node, found
-        return None if first is None else self._report(*first, inputs, eager, exact)
+        return None if first is None else self._report(*first, inputs, reference)
 
-    def _run(self, inputs: Sequence[object], float64: bool = False) -> NodeValues:
-        torch.manual_seed(SEED)
-        with torch.no_grad():
-            return run_nodes(self.graph, duplicate(tuple(inputs)), float64=float64)
-
-    def _node(self, buffer: Buffer, ours: Tensor, eager: NodeValues) -> fx.Node | None:
+    def _node(self, buffer: Buffer, ours: Tensor, reference: ReferenceRun) -> fx.Node | None:
         """The node whose value the buffer holds: the last node of its shape that its operation completes."""
         maker = next(op.id for op in self.loops.operations if buffer.name in (b.name for b in op.writes))
         made = [n for n in self._nodes({maker}) if self.last.get(info(n).id) == maker and not is_unwritten(n)]
-        return next((n for n in reversed(made) if same_kind(eager.by_id[info(n).id], ours)), None)
+        return next((n for n in reversed(made) if same_kind(reference.eager[n], ours)), None)
 
     def _nodes(self, operations: set[str]) -> list[fx.Node]:
         """The nodes that these operations compute, in the graph's order."""
         nodes = (n for n in self.graph.graph.nodes if n.op not in ("placeholder", "output"))
         return [n for n in nodes if operations.intersection(self.loops.nodes.get(info(n).id, ("", ()))[1])]
 
-    def _began(self, item: str, ours: Tensor, eager: NodeValues) -> str:
+    def _began(self, item: str, ours: Tensor, reference: ReferenceRun) -> str:
         """The first node of a kernel whose value in eager is not finite, where what the kernel wrote is not."""
         if is_finite(ours):
             return ""
-        values = ((info(node).id, eager.by_id[info(node).id]) for node in self._nodes(self._operations(item)))
+        values = ((info(node).id, reference.eager[node]) for node in self._nodes(self._operations(item)))
         return next((id for id, value in values if isinstance(value, Tensor) and not is_finite(value)), "")
 
     def _operations(self, item: str) -> set[str]:
         kernel = next((i for i in self.schedule.items if i.id == item and isinstance(i, FusedKernel)), None)
         return {item} if kernel is None else set(kernel.ids)
 
-    def _errors(self, id: str, ours: Tensor, eager: NodeValues, exact: NodeValues | None) -> Errors | None:
-        return errors_if_not_close(ours, eager.by_id[id], None if exact is None else exact.by_id[id], scale(eager, id))
-
     def _report(
-        self,
-        item: str,
-        node: fx.Node,
-        found: Errors,
-        inputs: Sequence[object],
-        eager: NodeValues,
-        exact: NodeValues | None,
+        self, item: str, node: fx.Node, found: Errors, inputs: Sequence[object], reference: ReferenceRun
     ) -> DivergenceData:
         """The kernel's first node that is wrong when each of its nodes is compiled alone; else the mismatch itself."""
         kernel = self._operations(item)
         within = [node] if item in kernel else self._nodes(kernel)
-        within = [n for n in within if isinstance(eager.by_id[info(n).id], Tensor)]
+        within = [n for n in within if isinstance(reference.eager[n], Tensor)]
         detail = f"{item} wrote {info(node).id}"
 
         def first_wrong() -> tuple[fx.Node, Errors] | None:
@@ -194,7 +173,7 @@ class Kernels:
             with torch.no_grad():
                 values = unfused.call(duplicate(tuple(inputs)))[-len(within) :]
             for each, ours in zip(within, values, strict=True):
-                if (errors := self._errors(info(each).id, ours, eager, exact)) is not None:
+                if (errors := reference.errors(each, ours)) is not None:
                     return each, errors
             return None
 

@@ -4,10 +4,11 @@ captured graph with what each line of the program computes in eager.
 
 from __future__ import annotations
 
+import operator
 import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -19,11 +20,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from explorer.ir.bytecode import Span
-from explorer.ir.graph import Graph, info
+from explorer.ir.graph import Graph, draws, info
 from explorer.ir.record import DivergenceData, SpanData, WrittenData
-from explorer.records.check.accuracy import largest_distance, not_close, same_kind
+from explorer.records.check.accuracy import errors_if_not_close, largest_distance, not_close, same_kind
 from explorer.records.check.float64 import NARROW
-from explorer.records.check.trial import duplicate
+from explorer.records.check.trial import SEED, duplicate
 
 # Runs a graph eagerly, node by node, keeping every value, also in float64: the oracle for each stage's result.
 
@@ -58,24 +59,14 @@ def run_nodes(graph: Graph, inputs: Sequence[object], *, float64: bool = False) 
 
     Raises what an operator raises.
     """
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(NARROW.get(default, default) if float64 else default)
-    try:
-        return _run(graph, tuple(map(widened, inputs)) if float64 else tuple(inputs), float64)
-    finally:
-        torch.set_default_dtype(default)
-
-
-def _run(graph: Graph, given: tuple[object, ...], float64: bool) -> NodeValues:
+    given = tuple(map(widened, inputs)) if float64 else tuple(inputs)
     values: dict[fx.Node, Any] = dict(zip(graph.inputs, given, strict=True))
     kept = NodeValues(graph, inputs=given)
     for node in graph.graph.nodes:
         if node.op == "output":
             continue
         if node.op != "placeholder":
-            values[node] = _value(graph, node, values, float64)
-            if is_unwritten(node):
-                values[node].zero_()
+            values[node] = computed(graph, node, values, float64)
         kept.by_id[info(node).id] = tree_map(_snapshot, values[node])
     kept.returned = tuple(values[value] if isinstance(value, fx.Node) else value for value in graph.outputs)
     return kept
@@ -94,14 +85,41 @@ def unwritten_memory_filled() -> Iterator[None]:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
-def _value(graph: Graph, node: fx.Node, values: dict[fx.Node, object], float64: bool) -> object:
+def computed(graph: Graph, node: fx.Node, values: Mapping[fx.Node, object], float64: bool = False) -> Any:
+    """What a node yields, given the values of those before it; zeros where it is memory that nothing wrote."""
     if node.op == "get_attr":
         constant = graph.constants[str(node.target)]
         return widened(constant) if float64 else constant
-    args, kwargs = arguments(node, values)
+    given, default = arguments(node, values), torch.get_default_dtype()
     if float64:
-        args, kwargs = tree_map(wide, (args, kwargs))
-    return call_node(node, args, kwargs)
+        torch.set_default_dtype(NARROW.get(default, default))
+    try:
+        made = call_node(node, *(tree_map(wide, given) if float64 else given))
+    finally:
+        torch.set_default_dtype(default)
+    return made.zero_() if is_unwritten(node) else made
+
+
+def drawn(node: fx.Node, constants: Mapping[str, object]) -> list[str]:
+    """The operators that draw random numbers in a node or in the graphs that it calls."""
+    if node.op != "call_function":
+        return []
+    names = [_name(node)] if draws(node.target, node.args, node.kwargs) else []
+    for called in (constants.get(str(each.target)) for each in node.all_input_nodes if each.op == "get_attr"):
+        if isinstance(called, fx.GraphModule):
+            inner = dict(called.named_children())
+            names += [f"{_name(node)} {name}" for each in called.graph.nodes for name in drawn(each, inner)]
+    return names
+
+
+def drawing(graph: Graph) -> list[str]:
+    """The operators of a graph that draw random numbers, in order."""
+    return [name for node in graph.graph.nodes for name in drawn(node, graph.constants)]
+
+
+def _name(node: fx.Node) -> str:
+    """ "rand" for aten.rand.default and for torch.rand."""
+    return str(getattr(node.target, "__name__", node.target)).partition(".")[0].rstrip("_")
 
 
 def wide(value: object) -> object:
@@ -111,8 +129,7 @@ def wide(value: object) -> object:
 
 def is_unwritten(node: fx.Node) -> bool:
     """Whether the node is uninitialized memory, which a run here fills with zeros."""
-    name = getattr(node.target, "__name__", str(node.target))
-    return name.partition(".")[0] in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+    return _name(node) in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
 
 def widened(value: object) -> Any:
@@ -146,16 +163,99 @@ def magnitude(values: Iterable[object]) -> float:
     return max((v.max().item() for v in largest if v.numel()), default=0.0)
 
 
-def attempt(run: Callable[[], NodeValues]) -> NodeValues | None:
-    """A float64 run, or None if an operator has no float64 form."""
-    try:
-        return run()
-    except (RuntimeError, NotImplementedError):
-        return None
-
-
 Errors = tuple[float | None, float | None]
 """(our, eager's) largest distance from the reference; None if it is not finite."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    node: fx.Node
+    item: str
+    errors: Errors
+
+
+@dataclass
+class ReferenceRun:
+    """A graph run node by node, with eager operators and in float64: what the kernels made from it are compared with.
+    Both runs continue from a node's compiled value where it is given, so that each kernel is judged on its real inputs.
+    `draws_alike`: the kernels draw the same random numbers."""
+
+    graph: Graph
+    materialized: Mapping[str, tuple[str, Tensor]] = field(default_factory=dict)
+    """By node id: the kernel or call that wrote the node, and the value."""
+    updated: Collection[str] = ()
+    """Ids whose memory is later updated in place, so that a difference may come from before or after the update."""
+    draws_alike: bool = False
+    eager: dict[fx.Node, Any] = field(default_factory=dict)
+    exact: dict[fx.Node, Any] = field(default_factory=dict)
+    drew: bool = False
+    unknown: set[fx.Node] = field(default_factory=set)
+    """Nodes that depend on random numbers of the compiled half."""
+    without_float64: set[fx.Node] = field(default_factory=set)
+    """Nodes without a float64 form; eager is their reference."""
+    mismatches: list[Mismatch] = field(default_factory=list)
+
+    def run(self, given: Sequence[object]) -> None:
+        torch.manual_seed(SEED)
+        self.eager.update(zip(self.graph.inputs, given, strict=True))
+        self.exact.update(zip(self.graph.inputs, map(widened, given), strict=True))
+        for node in self.graph.graph.nodes:
+            if node.op not in ("placeholder", "output"):
+                self._step(node)
+                self._compare(node)
+
+    def errors(self, node: fx.Node, ours: object) -> Errors | None:
+        """The errors of a compiled value, or None if it is right or cannot be judged."""
+        if node in self.unknown or not same_kind(ours, self.eager[node]):
+            return None
+        scale = magnitude(self.eager[each] for each in node.all_input_nodes)
+        exact = None if node in self.without_float64 else self.exact[node]
+        return errors_if_not_close(ours, self.eager[node], exact, scale)
+
+    def _step(self, node: fx.Node) -> None:
+        draws_here = bool(drawn(node, self.graph.constants))
+        self.drew |= draws_here
+        if not self.draws_alike and (draws_here or self.unknown.intersection(node.all_input_nodes)):
+            self.unknown.add(node)
+        self.eager[node] = computed(self.graph, node, self.eager)
+        try:
+            if draws_here:  # the run in float64 takes the numbers that eager drew
+                raise NotImplementedError
+            self.exact[node] = computed(self.graph, node, self.exact, float64=True)
+        except (RuntimeError, NotImplementedError):
+            self.without_float64.add(node)
+            self.exact[node] = tree_map(widened, self.eager[node])
+
+    def _compare(self, node: fx.Node) -> None:
+        item, ours = self.materialized.get(info(node).id, ("", None))
+        if ours is None or not same_kind(ours, self.eager[node]):
+            return
+        errors = self.errors(node, ours)
+        if errors is not None and info(node).id in self.updated:
+            return
+        if errors is not None and not is_unwritten(node) and self._is_deterministic(node):
+            self.mismatches.append(Mismatch(node, item, errors))
+        self.unknown.discard(node)
+        self.eager[node] = _filled(self.eager[node], ours)
+        self.exact[node] = _filled(self.exact[node], widened(ours))
+
+    def _is_deterministic(self, node: fx.Node) -> bool:
+        """Whether the operator yields the same value again; memory that it leaves unwritten differs."""
+        call = node.args[0] if node.target is operator.getitem else node
+        assert isinstance(call, fx.Node)
+        if not isinstance(call.target, torch._ops.OpOverload) or call.target._schema.is_mutable:
+            return True
+        with unwritten_memory_filled():
+            again = call_node(call, *arguments(call, self.eager))
+        return not not_close(again if call is node else again[node.args[1]], self.eager[node])
+
+
+def _filled(value: Tensor, ours: Tensor) -> Tensor:
+    """`value` with the contents of `ours`, in its own layout."""
+    try:
+        return value.copy_(ours)
+    except RuntimeError:  # elements that share memory, or another dtype
+        return ours.clone()
 
 
 @dataclass
@@ -278,12 +378,11 @@ def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[object], report: F
         for node in graph.graph.nodes:
             if node.op in ("placeholder", "output"):
                 continue
-            if node.op == "get_attr":
-                values[node] = graph.constants[str(node.target)]
-                continue
             before = torch.get_rng_state()
-            values[node] = call_node(node, *arguments(node, values))
+            values[node] = computed(graph, node, values)
             drew = not torch.equal(before, torch.get_rng_state())
+            if node.op == "get_attr":
+                continue
             if drew or is_unwritten(node) or unknown.intersection(node.all_input_nodes):
                 unknown.add(node)
             elif (distance := _distance(lines, node, values)) is not None:

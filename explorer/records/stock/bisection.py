@@ -17,11 +17,21 @@ from explorer.ir.joint import GradientOf, GraphInput, GraphOutput, NewValue, Pri
 from explorer.ir.record import DivergenceData
 from explorer.records.check.accuracy import largest_distance, not_close, same_kind
 from explorer.records.check.lockstep import CapturedGraphs, Form, Joint, Judge, StageChange, UnknownInput, first_change
-from explorer.records.check.search import FaultReport, Lines, NodeValues, Search, first_unlike, run_nodes
+from explorer.records.check.search import (
+    FaultReport,
+    Lines,
+    Mismatch,
+    NodeValues,
+    ReferenceRun,
+    Search,
+    drawing,
+    first_unlike,
+    run_nodes,
+)
 from explorer.records.check.trial import SEED, duplicate
 from explorer.records.stock.fxgraphs import DESCRIBED, GRADIENT
 from explorer.records.stock.hook import Call, Hook, Patch, unwatched
-from explorer.records.stock.kernel_outputs import KernelOutputs, Mismatch, ReferenceRun, drawing, first_wrong_node
+from explorer.records.stock.kernel_outputs import KernelOutputs, first_wrong_node
 from explorer.records.stock.observation import Compile, Half, Observation
 
 PRE_GRAD = "pre-grad"

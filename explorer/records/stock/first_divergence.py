@@ -18,9 +18,9 @@ from torch._inductor import config as inductor_config
 
 from explorer.ir.record import DivergenceData
 from explorer.records.check.accuracy import Comparison, NotRepeatable, compare, exact_values, no_node
+from explorer.records.check.search import drawing
 from explorer.records.check.trial import Outcome, Trial
 from explorer.records.stock.bisection import StockSearch
-from explorer.records.stock.kernel_outputs import drawing
 from explorer.records.stock.run import StockRun, stock_run, unwrapped
 
 _no_node = partial(no_node, engine="stock")

@@ -1,14 +1,13 @@
-"""What each kernel and library call of a half writes, observed while the compiled program runs; the same graph run node
-by node to compare with, and the nodes of one kernel compiled so that each is materialized.
+"""What each kernel and library call of a half writes, observed while the compiled program runs, and the nodes of one
+kernel compiled so that each is materialized.
 """
 
 from __future__ import annotations
 
 import importlib
-import operator
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -18,12 +17,9 @@ import torch
 from torch import Tensor, fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
-from torch.utils._pytree import tree_map
 
-from explorer.ir.graph import Graph, draws, info
-from explorer.records.check import search
-from explorer.records.check.accuracy import errors_if_not_close, not_close, same_kind
-from explorer.records.check.float64 import NARROW
+from explorer.ir.graph import Graph
+from explorer.records.check.search import Errors, ReferenceRun
 from explorer.records.check.trial import SEED, duplicate
 from explorer.records.stock.observation import Half
 
@@ -102,28 +98,6 @@ class _Library:
         return lambda *args, **kwargs: self._call(function, args, kwargs)
 
 
-def drawing(graph: Graph) -> list[str]:
-    """The operators of a graph that draw random numbers, in order."""
-    return [name for node in graph.graph.nodes for name in drawn(node, graph.constants)]
-
-
-def drawn(node: fx.Node, constants: Mapping[str, object]) -> list[str]:
-    """The operators that draw random numbers in a node or in the graphs that it calls."""
-    if node.op != "call_function":
-        return []
-    names = [_name(node)] if draws(node.target, node.args, node.kwargs) else []
-    for called in (constants.get(str(each.target)) for each in node.all_input_nodes if each.op == "get_attr"):
-        if isinstance(called, fx.GraphModule):
-            inner = dict(called.named_children())
-            names += [f"{_name(node)} {name}" for each in called.graph.nodes for name in drawn(each, inner)]
-    return names
-
-
-def _name(node: fx.Node) -> str:
-    """ "rand" for aten.rand.default and for torch.rand."""
-    return str(getattr(node.target, "__name__", node.target)).partition(".")[0].rstrip("_")
-
-
 @dataclass
 class KernelOutputs:
     """What a run of a half's module writes: each buffer, its kernel or library call, and a copy of its value."""
@@ -191,117 +165,17 @@ class KernelOutputs:
         return frame
 
 
-@dataclass(frozen=True)
-class Mismatch:
-    node: fx.Node
-    item: str
-    errors: search.Errors
-
-
-@dataclass
-class ReferenceRun:
-    """A half's graph run node by node, with eager operators and in float64. Both runs continue from a node's compiled
-    value if the half writes it to memory, so that each kernel is judged on its real inputs."""
-
-    graph: Graph
-    materialized: dict[str, tuple[str, Tensor]]
-    """By node id: the kernel or call that wrote the node, and the value."""
-    updated: Collection[str] = ()
-    """Ids whose memory is later updated in place, so that a difference may come from before or after the update."""
-    eager: dict[fx.Node, Any] = field(default_factory=dict)
-    exact: dict[fx.Node, Any] = field(default_factory=dict)
-    drew: bool = False
-    unknown: set[fx.Node] = field(default_factory=set)
-    """Nodes that depend on random numbers of the compiled half."""
-    without_float64: set[fx.Node] = field(default_factory=set)
-    """Nodes without a float64 form; eager is their reference."""
-    mismatches: list[Mismatch] = field(default_factory=list)
-
-    def run(self, given: Sequence[object]) -> None:
-        torch.manual_seed(SEED)
-        self.eager.update(zip(self.graph.inputs, given, strict=True))
-        self.exact.update(zip(self.graph.inputs, map(search.widened, given), strict=True))
-        for node in self.graph.graph.nodes:
-            if node.op in ("placeholder", "output"):
-                continue
-            self._step(node)
-            if search.is_unwritten(node):
-                self.eager[node].zero_()
-                self.exact[node].zero_()
-            self._compare(node)
-
-    def errors(self, node: fx.Node, ours: object) -> search.Errors | None:
-        """The errors of a compiled value, or None if it is right or cannot be judged."""
-        if node in self.unknown or not same_kind(ours, self.eager[node]):
-            return None
-        scale = search.magnitude(self.eager[each] for each in node.all_input_nodes)
-        exact = None if node in self.without_float64 else self.exact[node]
-        return errors_if_not_close(ours, self.eager[node], exact, scale)
-
-    def _step(self, node: fx.Node) -> None:
-        if node.op == "get_attr":
-            constant = self.graph.constants[str(node.target)]
-            self.eager[node], self.exact[node] = constant, search.widened(constant)
-            return
-        if drawn(node, self.graph.constants):
-            self.drew = True
-            self.unknown.add(node)
-        elif self.unknown.intersection(node.all_input_nodes):
-            self.unknown.add(node)
-        self.eager[node] = search.call_node(node, *search.arguments(node, self.eager))
-        default = torch.get_default_dtype()
-        torch.set_default_dtype(NARROW.get(default, default))
-        try:
-            self.exact[node] = search.call_node(node, *tree_map(search.wide, search.arguments(node, self.exact)))
-        except (RuntimeError, NotImplementedError):
-            self.without_float64.add(node)
-            self.exact[node] = tree_map(search.widened, self.eager[node])
-        finally:
-            torch.set_default_dtype(default)
-
-    def _compare(self, node: fx.Node) -> None:
-        item, ours = self.materialized.get(info(node).id, ("", None))
-        if ours is None or not same_kind(ours, self.eager[node]):
-            return
-        errors = self.errors(node, ours)
-        if errors is not None and info(node).id in self.updated:
-            return
-        if errors is not None and not search.is_unwritten(node) and self._is_deterministic(node):
-            self.mismatches.append(Mismatch(node, item, errors))
-        self.unknown.discard(node)
-        self.eager[node] = _filled(self.eager[node], ours)
-        self.exact[node] = _filled(self.exact[node], search.widened(ours))
-
-    def _is_deterministic(self, node: fx.Node) -> bool:
-        """Whether the operator yields the same value again; memory that it leaves unwritten differs."""
-        call = node.args[0] if node.target is operator.getitem else node
-        assert isinstance(call, fx.Node)
-        if not isinstance(call.target, torch._ops.OpOverload) or call.target._schema.is_mutable:
-            return True
-        with search.unwritten_memory_filled():
-            again = search.call_node(call, *search.arguments(call, self.eager))
-        return not not_close(again if call is node else again[node.args[1]], self.eager[node])
-
-
-def _filled(value: Tensor, ours: Tensor) -> Tensor:
-    """`value` with the contents of `ours`, in its own layout."""
-    try:
-        return value.copy_(ours)
-    except RuntimeError:  # elements that share memory, or another dtype
-        return ours.clone()
-
-
 def first_wrong_node(
     graph: Graph, within: Sequence[fx.Node], args: Sequence[object]
-) -> tuple[fx.Node, search.Errors] | None:
+) -> tuple[fx.Node, Errors] | None:
     """The first of `within` that is wrong, or None. Raises what stock raises."""
-    reference = ReferenceRun(graph, {})
+    reference = ReferenceRun(graph)
     reference.run(duplicate(tuple(args)))
     wanted = [node for node in within if isinstance(reference.eager[node], Tensor)]
     made, given, copied = extracted(wanted, reference)
     alike = Graph(graph.name, made, FakeTensorMode(), graph.constants)
     values = compiled(alike.module(), given)
-    part = ReferenceRun(alike, {})
+    part = ReferenceRun(alike)
     part.run(duplicate(tuple(given)))
     for node, value in zip(wanted, values, strict=True):
         if (errors := part.errors(copied[node], value)) is not None:
