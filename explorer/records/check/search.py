@@ -60,7 +60,7 @@ def run_nodes(graph: Graph, inputs: Sequence[object], *, float64: bool = False) 
     Raises what an operator raises.
     """
     given = tuple(map(widened, inputs)) if float64 else tuple(inputs)
-    values: dict[fx.Node, Any] = dict(zip(graph.inputs, given, strict=True))
+    values: dict[fx.Node, object] = dict(zip(graph.inputs, given, strict=True))
     kept = NodeValues(graph, inputs=given)
     for node in graph.graph.nodes:
         if node.op == "output":
