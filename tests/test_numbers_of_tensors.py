@@ -37,8 +37,30 @@ AS_NUMBERS: dict[str, Program] = {
 NOT_IN_LOOPS: dict[str, Program] = {
     "size": lambda x, s: torch.ones(s.long()) * 2,
     "compared with another number": lambda x, s: F.hardtanh(x, 0.1, s),
-    "of a library call": lambda x, s: torch.addmm(x, x, x, beta=s),
 }
+
+OF_FLOATS: dict[str, Callable[[torch.Tensor, float], Any]] = {
+    "addcmul": lambda x, k: torch.addcmul(x, x, x + 1, value=k),
+    "addmm": lambda x, k: torch.addmm(x, x, x, alpha=k, beta=k + 1),
+    "addr": lambda x, k: torch.addr(x, x[0], x[:, 1], alpha=k),
+    "baddbmm": lambda x, k: torch.baddbmm(x[None], x[None], x[None], beta=k),
+    "batch_norm": lambda x, k: F.batch_norm(x, torch.zeros(3), torch.ones(3), training=True, momentum=k),
+    "celu": lambda x, k: F.celu(1 - x, k + 0.1),
+    "clamp": lambda x, k: torch.clamp(x, -k, k),
+    "dropout": lambda x, k: F.dropout(x, k / 4, training=False) + F.dropout(x, min(k, 0)),
+    "hardtanh": lambda x, k: F.hardtanh(x, -k, k),
+    "huber_loss": lambda x, k: F.huber_loss(x, x.detach() * 2, delta=k),
+    "in place": lambda x, k: (x * 1).add_(x, alpha=k).sub_(x, alpha=-k),
+    "layer_norm": lambda x, k: F.layer_norm(x, (3,), eps=k),
+    "lerp": lambda x, k: torch.lerp(x, x * 2, k),
+    "nan_to_num": torch.nan_to_num,
+    "scale": lambda x, k: F.scaled_dot_product_attention(x[None], x[None], x[None], scale=k),
+    "softshrink": F.softshrink,
+    "sub": lambda x, k: x.sub(x * x, alpha=k),
+    "threshold": lambda x, k: F.threshold(x, k, k),
+    "two": lambda x, k: torch.add(x, x, alpha=k) * F.leaky_relu(x - 1, k / 2),
+}
+"""Operators that take a float of the program."""
 
 
 def arguments(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
@@ -76,6 +98,30 @@ def test_what_loops_do_not_take_runs_eagerly(name: str) -> None:
         x, s = arguments(torch.float32)
         s.fill_(number)
         torch.testing.assert_close(NOT_IN_LOOPS[name](x, s), compiled(x, s))
+
+
+@pytest.mark.parametrize("dynamic", (None, True))
+@pytest.mark.parametrize("name", OF_FLOATS)
+def test_an_operator_with_a_changing_float_is_compiled(name: str, dynamic: bool | None) -> None:
+    program, before = OF_FLOATS[name], explorer.counters()
+    compiled = explorer.compile(program, dynamic=dynamic)
+    for k in (0.5, 0.25, 1.0, 0.1 + 0.2):
+        outcomes = []
+        for function in (program, compiled):
+            x = (torch.arange(9.0).reshape(3, 3) / 3).requires_grad_()
+            result = function(x, k)
+            outcomes.append((result, *torch.autograd.grad(result.sin().sum(), x)))
+        torch.testing.assert_close(*outcomes)
+    assert explorer.counters().get("calls: fallback") == before.get("calls: fallback")
+
+
+def test_what_was_asked_of_a_float_is_a_guard() -> None:
+    """softshrink refuses a negative number; the formula of lerp's gradient compares the weight with a number."""
+    compiled = explorer.compile(F.softshrink)
+    for k in (0.5, 0.25, 0.75):
+        compiled(torch.ones(3), k)
+    with pytest.raises(RuntimeError, match="lambda must be"):
+        compiled(torch.ones(3), -0.5)
 
 
 @pytest.mark.parametrize("kind", ("AdamW", "Adagrad", "NAdam", "Adamax"))

@@ -459,10 +459,10 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A size symbol: its value when traced, where it comes from, its range, and why it is dynamic."""
+    """A symbol of a size or a float: its value when traced, where it comes from, its range, and why it is dynamic."""
 
     name: str
-    hint: int
+    hint: int | float
     source: Source
     lower: int | None
     upper: int | None

@@ -85,6 +85,16 @@ class View:
         return f"{self.buffer}: {self.layout}"
 
 
+@dataclass(frozen=True, slots=True)
+class Number:
+    """The one element of a view, which a library call is given as a number."""
+
+    view: View
+
+    def __str__(self) -> str:
+        return f"the number {self.view}"
+
+
 # Scalar expressions. The dtype is the one computed in: never a 16-bit float, which is loaded as float32 and rounded
 # where it is stored or cast. Compared by identity: a node used twice is one object and is computed once.
 
@@ -250,8 +260,8 @@ class Extern:
         pending = [*self.args, *(value for _, value in self.kwargs)]
         while pending:
             value = pending.pop(0)
-            if isinstance(value, View):
-                yield value
+            if isinstance(value, (View, Number)):
+                yield value.view if isinstance(value, Number) else value
             elif isinstance(value, tuple):
                 pending[:0] = value
 

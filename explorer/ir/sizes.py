@@ -91,7 +91,7 @@ def plain(number: sympy.Basic) -> int | float | bool:
     """A number of sympy's as one of Python's."""
     if number.is_Boolean:
         return bool(number)
-    return int(number) if number.is_integer else float(number)
+    return int(number) if number.is_Integer else float(number)
 
 
 class Relations(list[Any]):

@@ -319,7 +319,9 @@ def is_parameter(value: object) -> bool:
 def can_keep(node: fx.Node) -> bool:
     value = info(node).value
     if isinstance(value, (torch.SymInt, torch.SymFloat)):
-        return not free_unbacked_symbols(value)  # read again in the backward, out of the tensor
+        symbols = value.node.expr.free_symbols
+        is_read = free_unbacked_symbols(value) or not all(each.is_integer for each in symbols)
+        return node.op == "placeholder" or not is_read  # read again in the backward, out of the tensor
     return isinstance(value, (Tensor, int, float))
 
 

@@ -204,7 +204,8 @@ class JointTape(TorchDispatchMode):
         many = isinstance(result, (tuple, list))
         tensors = [v for v in result if isinstance(v, torch.Tensor)] if many else [result]
         if func is aten._local_scalar_dense.default and isinstance(result, Symbolic):
-            return self._read(func, args, result)
+            assert isinstance(args[0], torch.Tensor)
+            return self.read(args[0], result)
         if result is not None and not any(isinstance(v, torch.Tensor) for v in tensors):
             return result
         if strange := [v for v in tensors if isinstance(v, torch.Tensor) and not is_plain(v)]:
@@ -226,10 +227,11 @@ class JointTape(TorchDispatchMode):
             self.bind(result, node)
         return result
 
-    def _read(self, func: OpOverload, args: tuple[object, ...], number: Any) -> object:
-        """A number that a call reads out of a tensor: a node, from which expressions over its symbol are computed."""
+    def read(self, tensor: torch.Tensor, number: torch.SymInt | torch.SymFloat | torch.SymBool) -> object:
+        """A number that is read out of a tensor: a node, from which expressions over its symbol are computed."""
         assert self.sizes is not None
-        node = self.graph.create_node("call_function", func, self._arguments(args), name="number")
+        call = aten._local_scalar_dense.default
+        node = self.graph.create_node("call_function", call, (self.node(tensor),), name="number")
         self.sizes.bind(number.node.expr, self.stamp(node, number))
         return number
 

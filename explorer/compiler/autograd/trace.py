@@ -273,6 +273,8 @@ class JointTracer:
         try:
             if kwargs.get("out") is not None:
                 result = self.written_out(node, args, {**kwargs})
+            elif node.target == "item" and isinstance(number := info(node).value, torch.SymFloat):
+                result = self.tape.read(content(given[0][1]), number)  # by the symbol of the program's float
             elif node.op == "call_method":
                 result = getattr(args[0], node.target)(*args[1:], **kwargs)  # type: ignore[arg-type]
             elif decomposes_inexactly(node):

@@ -62,6 +62,9 @@ class Printer(PythonPrinter):
     def _print_Symbol(self, expr: sympy.Symbol) -> str:
         return self.names[expr]
 
+    def _print_Float(self, expr: sympy.Float) -> str:
+        return repr(float(expr))
+
 
 def function_of(expr: sympy.Basic, symbols: Sequence[sympy.Symbol]) -> Callable[..., Any]:
     """An expression as a Python function of its symbols."""

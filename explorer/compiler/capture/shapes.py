@@ -15,7 +15,7 @@ from explorer.compiler.capture.values.base import Tracer
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.capture import ByCompiler, Capture, Cause, Guard, Size, Source, Stride, Symbol, cause_of
 from explorer.ir.graph import info
-from explorer.ir.sizes import Assumed, relations
+from explorer.ir.sizes import Assumed, plain, relations
 
 
 def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
@@ -30,7 +30,7 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
         relation = _relation(expr, tape.storage_symbols | sources, tuple(extra))
         if relation is not None:
             first = relation.sources[0] if relation.sources else None
-            values = {source: int(tape.hints[symbol]) for symbol, source in sources.items() if symbol in tape.hints}
+            values = {source: plain(tape.hints[symbol]) for symbol, source in sources.items() if symbol in tape.hints}
             seen = ", ".join(f"{s.name} = {(extra | values).get(s, '?')}" for s in relation.sources)
             name = f"{t.name}.shape{len(guards)}"
             guards.append(Guard(name, first, relation, cause, why, seen))
@@ -43,7 +43,7 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
         lower = int(interval.lower) if interval is not None and interval.lower.is_Integer else None
         upper = int(interval.upper) if interval is not None and interval.upper.is_Integer else None
         reason = "dynamic=True" if t.config.dynamic else "its value was seen to change"
-        found.append(Symbol(str(symbol), int(value), source, lower, upper, reason, tape.symbol_steps[symbol]))
+        found.append(Symbol(str(symbol), plain(value), source, lower, upper, reason, tape.symbol_steps[symbol]))
         if lower is not None:
             why = "0 and 1 are compiled separately" if lower == 2 else "other guards on this number imply it"
             add(sympy.Ge(symbol, lower, evaluate=False), {}, ByCompiler("the range of a size"), why)

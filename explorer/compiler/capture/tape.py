@@ -151,6 +151,7 @@ class Tape:
         self.storage_symbols: dict[sympy.Symbol, Source] = {}
         """How many elements a storage has. They are asked only where sizes or strides change in place."""
         self.symbol_steps: dict[sympy.Symbol, int] = {}
+        self._float_symbols: dict[Source, sympy.Symbol] = {}
         self.program_numbers: set[sympy.Symbol] = set()
         """Of integers of the program, which may be of any size."""
         self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
@@ -285,6 +286,18 @@ class Tape:
         assert isinstance(made, torch.SymInt)
         self._name_symbol(made.node.expr, source)
         self.program_numbers.add(made.node.expr)
+        return made
+
+    def float_read(self, node: fx.Node, source: Source, value: float) -> torch.SymFloat:
+        """The float that `node` reads, by a symbol of its own: what is asked of it becomes a guard."""
+        if source not in self._float_symbols:
+            named = ShapeSource(source.name)
+            symbol = self.shape_env.create_unspecified_symbol(value, named, symbolic_shapes.DimDynamic.DYNAMIC)
+            self._name_symbol(symbol, source)
+            self._float_symbols[source] = symbol
+        made = self.shape_env.create_symfloatnode(self._float_symbols[source], hint=value)
+        assert isinstance(made, torch.SymFloat)
+        restamp(node, value=made)
         return made
 
     def _placeholder(self, source: Source, value: object, about: str) -> fx.Node:

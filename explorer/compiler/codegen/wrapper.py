@@ -16,7 +16,7 @@ import torch
 from explorer.compiler.codegen.exprs import index_text
 from explorer.core.origin import origin, synthetic
 from explorer.core.text import LineWriter, Text
-from explorer.ir.loops import Buffer, Extern, Layout, Loops, Size, View
+from explorer.ir.loops import Buffer, Extern, Layout, Loops, Number, Size, View
 from explorer.ir.program import EntryPoint
 from explorer.ir.schedule import Allocation, MemoryPlan, Schedule
 
@@ -226,6 +226,8 @@ class Wrapper:
     def _argument(self, value: object) -> str:
         if isinstance(value, View):
             return self.tensor(value)
+        if isinstance(value, Number):
+            return f"{self.tensor(value.view)}.item()"
         if isinstance(value, (tuple, list)):
             return f"[{', '.join(map(self._argument, value))}]"
         if isinstance(value, sympy.Basic):

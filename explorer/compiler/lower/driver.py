@@ -22,13 +22,14 @@ from explorer.compiler.lower.dtypes import LOOP_DTYPES, cast
 from explorer.compiler.lower.extern import library, mutated, symbols_of, why_library
 from explorer.compiler.lower.indexing import strides
 from explorer.compiler.lower.policy import realize
+from explorer.compiler.lower.sizes import expression
 from explorer.compiler.lower.table import LOWERINGS, VIEWS
-from explorer.compiler.lower.tensors import Tensor
+from explorer.compiler.lower.tensors import Element, Tensor
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, NodeInfo, checks_positions, has_effect, info
 from explorer.ir.index import ZERO
-from explorer.ir.loops import Buffer, Extern, Layout, Loop, Loops, Operation, Size, View
+from explorer.ir.loops import Buffer, Extern, Layout, Loop, Loops, Number, Operation, Size, View
 from explorer.ir.sizes import Sizes
 
 aten = torch.ops.aten
@@ -183,23 +184,33 @@ class _Walk:
         dtype = {torch.SymFloat: torch.float64, torch.SymInt: torch.int64}.get(type(number))
         if dtype is None or tensor.dtype not in LOOP_DTYPES or tensor.device != self.lower.device:
             raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{node.name} = {node.target}"))
-        own = self.lower.value(
-            dtype, tensor.device, (),
-            lambda _: cast(tensor.at((ZERO,) * len(tensor.size)), tensor.dtype, dtype), tensor, stride=(),
-        )  # fmt: skip
-        self.lower.memory(own, reasons.NUMBER)
+        own = self._number_in_memory(
+            dtype, lambda _: cast(tensor.at((ZERO,) * len(tensor.size)), tensor.dtype, dtype), tensor
+        )
         self.kinds[facts.id] = "kernel"
         symbol: sympy.Symbol = number.node.expr
         self.lower.indirect[symbol] = own.at(())
         self.read.add(symbol)
         return symbol
 
+    def _number_in_memory(self, dtype: torch.dtype, element: Element, *of: Tensor) -> Tensor:
+        own = self.lower.value(dtype, self.lower.device, (), element, *of, stride=())
+        self.lower.memory(own, reasons.NUMBER)
+        return own
+
+    def _given_number(self, value: object) -> Any:
+        """A number that is read out of a tensor, or computed from such, as a library call is given it."""
+        if not symbols_of(value) & self.read:
+            return value
+        made = expression(self.lower, value)
+        return Number(self.lower.memory(self._number_in_memory(made.dtype, lambda _: made), reasons.NUMBER))
+
     def _check_numbers(self, target: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Raises Unsupported where a number out of a tensor is a size or a position."""
         given = dict(zip((each.name for each in target._schema.arguments), args, strict=False)) | kwargs
         for argument in target._schema.arguments:
             found = symbols_of(given.get(argument.name)) & self.read
-            if found and "number" not in str(argument.type) and str(argument.type) != "Tensor":
+            if found and not any(kind in str(argument.type) for kind in ("number", "float", "Tensor")):
                 raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{found.pop()} is the {argument.name} of {target}"))
 
     def _call(self, node: fx.Node, target: Any, facts: NodeInfo) -> object:
@@ -225,8 +236,8 @@ class _Walk:
                 self.kinds[facts.id] = "kernel"
                 return self._realized(node, facts, made)
         self.kinds[facts.id] = "extern"
-        if found := symbols_of((args, list(kwargs.values()))) & self.read:
-            raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{found.pop()} is a number of {target}, a library call"))
+        if self.read:
+            args, kwargs = (fx.node.map_aggregate(each, self._given_number) for each in (args, kwargs))
         if target._schema.is_mutable:
             compute_before(self.lower, set(mutated(target, args, kwargs)), self._alive())
         value = facts.value

@@ -73,8 +73,9 @@ def symbols(capture: ir.Capture, steps: RecordedSteps) -> tuple[data.SymbolData,
         if fixed is not None:
             status = "specialized" if isinstance(fixed, int) or fixed.is_number else f"equal to {fixed}"
             why = f"{s.why}, and a guard requires that it equals {fixed}"
-        place = s.source.name, f"{s.lower} to {s.upper}"
-        dynamic.append(data.SymbolData(s.name, s.hint, *place, status, why, steps.at(s.step)))
+        hint = s.hint if isinstance(s.hint, int) else None
+        place = s.source.name, f"{s.hint} when traced" if hint is None else f"{s.lower} to {s.upper}"
+        dynamic.append(data.SymbolData(s.name, hint, *place, status, why, steps.at(s.step)))
     fixed = (
         data.SymbolData(
             s.source.name, s.value, s.source.name, f"{s.value} to {s.value}", "specialized", s.why, steps.at(s.step)

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_symbols
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Equals, Has
@@ -44,7 +44,7 @@ from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wra
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.capture import AsTensor, Attr, Returned, Source, as_tensor
-from explorer.ir.graph import DTYPE_OF_NUMBER, IN_PLACE, aten_operator
+from explorer.ir.graph import DTYPE_OF_NUMBER, IN_PLACE, aten_operator, info
 
 Held = Literal["tensor guard", "own guard", "graph"]
 """tensor guard: a function of what the guard on every tensor input checks (type, dtype, device, sizes, strides,
@@ -697,10 +697,11 @@ def _floats_as_numbers(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -
     def number(value: Value) -> Value:
         if not isinstance(value, FloatValue):
             return value
-        if t.config.generates_code and not t.has_changed(value.source):
-            return Constant(value.known(t))  # a graph that reads a number of a tensor is run by eager kernels
         with t.tape.numbers_read():
-            return recorded(t, "call_method", "item", [number_tensor(t, value, value.source)], {})
+            made = recorded(t, "call_method", "item", [number_tensor(t, value, value.source)], {})
+        assert isinstance(made, NumberValue)
+        symbolic = t.tape.float_read(made.node, value.source, value.value)
+        return NumberValue(symbolic, made.node) if t.config.generates_code else made
 
     return [number(each) for each in args], {name: number(each) for name, each in kwargs.items()}
 
@@ -766,6 +767,10 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
     size = args[0].fake.untyped_storage().nbytes() if absolute else 0  # type: ignore[attr-defined]  # the call may grow it
     check_order(t, kind, target, fx_args, fx_kwargs)
     result = t.tape.call(kind, target, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()})
+    if any(isinstance(v, NumberValue) for v in (*args, *kwargs.values())):
+        if any(not each.is_integer for fake in tensors_in(result) for each in free_symbols(fake.shape)):
+            unsupported(reasons.DYNAMIC_OUTPUT, "a size that is computed from a float")
+        fx_args, fx_kwargs = fx.map_arg((fx_args, fx_kwargs), _settled)
     fx_kwargs = t.torch_state.typed(target, fx_kwargs, result)
     if is_unbacked(result):
         return NumberValue(result, t.tape.add(kind, target, fx_args, fx_kwargs, result))
@@ -782,6 +787,12 @@ def recorded(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[
         for each in tensors_in(result)[:1]:
             _hold_base(t, each)
     return from_fake(t, node, result)
+
+
+def _settled(node: fx.Node) -> fx.Node | float:
+    """The node, or the number that its float has to be by now."""
+    value = info(node).value
+    return float(value) if isinstance(value, torch.SymFloat) and value.node.expr.is_number else node
 
 
 def _hold_base(t: Tracer, taken: torch.Tensor) -> None:
