@@ -26,7 +26,15 @@ from explorer.compiler.capture.values.arrays import call_function as call_numpy
 from explorer.compiler.capture.values.arrays import is_numpys
 from explorer.compiler.capture.values.base import TORCH_DIR, Cell, NotConstant, Raised, Rule, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
-from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, computed, is_plain
+from explorer.compiler.capture.values.constant import (
+    Constant,
+    FloatValue,
+    NumberValue,
+    SizeValue,
+    computed,
+    is_plain,
+    on_numbers,
+)
 from explorer.compiler.capture.values.derived import DerivedValue, base_of
 from explorer.compiler.capture.values.functions import NOTICED, FunctionValue, function_of
 from explorer.compiler.capture.values.iterators import GeneratorValue
@@ -45,7 +53,7 @@ from explorer.compiler.capture.values.objects import (
 )
 from explorer.compiler.capture.values.overrides import announces, dispatches
 from explorer.compiler.capture.values.sequences import TupleValue
-from explorer.compiler.capture.values.tensor import TensorValue, graph_call, on_numbers
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.compiler.capture.wrap import instance_of_class, make_wrapper
 from explorer.core.files import PACKAGES
 from explorer.core.libraries import FIXED, FOLDED, PURE, is_in

@@ -24,7 +24,14 @@ from explorer.compiler.capture.operator_checks import memory_of
 from explorer.compiler.capture.rules import CALLS, breaks, each, existing, positional, table
 from explorer.compiler.capture.values.arrays import ArrayValue, as_given_to_torch, tensor_of_array
 from explorer.compiler.capture.values.base import Tracer, Value
-from explorer.compiler.capture.values.constant import Constant, FloatValue, NumberValue, SizeValue, as_computed
+from explorer.compiler.capture.values.constant import (
+    Constant,
+    FloatValue,
+    NumberValue,
+    SizeValue,
+    as_computed,
+    on_numbers,
+)
 from explorer.compiler.capture.values.derived import DerivedValue
 from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue, CompiledValue, PartialValue
 from explorer.compiler.capture.values.mappings import DictValue
@@ -38,7 +45,6 @@ from explorer.compiler.capture.values.tensor import (
     leave_to_autograd,
     narrowest,
     number_tensor,
-    on_numbers,
     placed,
     recorded,
 )

@@ -18,7 +18,7 @@ from explorer.compiler.capture.library import numbers
 from explorer.compiler.capture.opcodes import OPCODES
 from explorer.compiler.capture.tape import Tape
 from explorer.compiler.capture.torch_state import TorchState
-from explorer.compiler.capture.values import arrays, functions, iterators
+from explorer.compiler.capture.values import arrays, functions, iterators, tensor
 from explorer.compiler.capture.values.base import (
     Cell,
     Frame,
@@ -265,6 +265,7 @@ class Evaluator(Tracer):
     from_python = wrapping.from_python
     wrapped_again = wrapping.wrapped_again
     array_of_tensor = arrays.array_of_tensor
+    recorded = tensor.recorded
     register_hook = autograd_functions.register_hook
     text_by = numbers.text_by
     call_function = calls.call_function

@@ -135,8 +135,8 @@ def _of_two(how: Callable[..., Value], symbol: str, t: Tracer, left: Value, righ
 
 for _symbol, (_function, _, _) in BINARY.items():
     positional(_function)(functools.partial(_of_two, binary, _symbol))
-for _symbol, (_function, _) in INPLACE.items():
-    positional(_function)(functools.partial(_of_two, binary, _symbol + "="))
+for _symbol, _function in INPLACE.items():
+    positional(_function)(functools.partial(_of_two, binary, _symbol))
 for _symbol, (_function, _, _) in COMPARE.items():
     positional(_function)(functools.partial(_of_two, compare, _symbol))
 for _symbol, (_unary, _) in UNARY.items():

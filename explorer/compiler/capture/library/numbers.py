@@ -15,7 +15,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.messages import is_checked_later
 from explorer.compiler.capture.model import binary, compare
 from explorer.compiler.capture.rules import each, positional, positional_each, table
-from explorer.compiler.capture.values.arrays import ArrayValue, operate
+from explorer.compiler.capture.values.arrays import ArrayValue
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import (
     Constant,
@@ -27,13 +27,14 @@ from explorer.compiler.capture.values.constant import (
     computed,
     is_number,
     number_now,
+    on_numbers,
 )
 from explorer.compiler.capture.values.derived import DerivedValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, ExceptionValue, ObjectValue, look_up
 from explorer.compiler.capture.values.overrides import PLAIN
 from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
-from explorer.compiler.capture.values.tensor import TensorOrNumber, TensorValue, graph_call, note_copy, on_numbers
+from explorer.compiler.capture.values.tensor import TensorOrNumber, TensorValue, graph_call, note_copy
 from explorer.core.libraries import name_in_messages
 from explorer.core.reasons import unsupported
 
@@ -247,7 +248,7 @@ def _abs(t: Tracer, value: Value) -> Value:
     if isinstance(value, TensorValue):
         return graph_call(t, "call_function", operator.abs, [value], {})
     if isinstance(value, ArrayValue):
-        return operate(t, operator.abs, value)
+        return value.operate(t, operator.abs, [value])
     if isinstance(value, FloatValue):
         return computed(t, abs, value)
     if isinstance(value, SizeValue):

@@ -48,6 +48,8 @@ PURE = frozenset(
 class ArrayValue(Value):
     """An array, or a scalar of NumPy's: a node that yields a tensor, and NumPy's own stand-in for the result."""
 
+    precedence = 4
+
     def __init__(
         self, node: fx.Node, fake: torch.Tensor, stand_in: Any, source: Source | None = None, given: Any = None
     ) -> None:
@@ -83,6 +85,15 @@ class ArrayValue(Value):
             unsupported(reasons.ITEM, f"the value of {self.describe()}")
         t.guard(self.source, same_number(self.given), "Python computed with the number, or branched on it")
         return self.given
+
+    def operate(self, t: Tracer, function: Callable[..., object], operands: list[Value]) -> Value:
+        is_plain = all(o.is_scalar for o in operands if isinstance(o, ArrayValue))
+        if is_plain and any(isinstance(o, TensorValue) for o in operands):
+            return graph_call(t, "call_function", function, [_beside_tensor(t, o) for o in operands], {})
+        return call_numpy(t, function, list(operands), {})  # of a tensor and an array too, which NumPy computes
+
+    def operate_in_place(self, t: Tracer, function: Callable[..., object], other: Value) -> Value | None:
+        return None if self.is_scalar else self.operate(t, function, [self, other])
 
     def number(self, t: Tracer) -> object:
         return self.known(t).item() if self.is_scalar else None
@@ -364,7 +375,7 @@ def call_function(t: Tracer, function: object, args: list[Value], kwargs: dict[s
     if function in (np.nonzero, np.where) and len(args) == 1 and not kwargs and isinstance(args[0], ArrayValue):
         return args[0].method(t, "nonzero", [], {})
     if function is np.argwhere and isinstance(args[0], ArrayValue) and args[0].stand_in.dtype != bool:
-        args = [operate(t, operator.ne, args[0], Constant(0)), *args[1:]]  # a mask, which tells the layout
+        args = [args[0].operate(t, operator.ne, [args[0], Constant(0)]), *args[1:]]  # a mask, which tells the layout
     items = args[0].unpack(t) if args and isinstance(args[0], (ListValue, TupleValue)) else []
     if function in (np.array, np.asarray) and any(isinstance(item, ArrayValue) for item in items):
         if len(args) > 1 or kwargs or not all(isinstance(item, ArrayValue) for item in items):
@@ -768,14 +779,6 @@ def _value(t: Tracer, node: fx.Node, expected: Any, result: object, memory: list
     if not isinstance(known, ArrayValue) or known.is_scalar != isinstance(expected, np.generic):
         known = t.arrays[id(result)] = ArrayValue(node, result, expected)
     return known
-
-
-def operate(t: Tracer, function: Callable[..., object], *operands: Value) -> Value:
-    """An operator of Python's, one operand of which is an array or a scalar of NumPy's."""
-    is_plain = all(o.is_scalar for o in operands if isinstance(o, ArrayValue))
-    if is_plain and any(isinstance(o, TensorValue) for o in operands):
-        return graph_call(t, "call_function", function, [_beside_tensor(t, o) for o in operands], {})
-    return call_numpy(t, function, list(operands), {})  # of a tensor and an array too, which NumPy computes
 
 
 def _beside_tensor(t: Tracer, operand: Value) -> Value:

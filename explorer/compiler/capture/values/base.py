@@ -119,6 +119,10 @@ class Value:
     """What the last step kept of it, and what that step shares with those after which nothing changed."""
     compared = False
     """Whether the trace relies on which object it is: another input that was another object has to be one again."""
+    precedence = 0
+    """Of the operands of an operator, the one whose kind has the highest is asked first what it means."""
+    plain: Value | None = None
+    """The number or text that an instance of a derived class is, but for its class."""
 
     def python_type(self) -> type:
         return self.of_type
@@ -180,6 +184,19 @@ class Value:
             return self.constant()
         except NotConstant:
             unsupported(reasons.OPERATION, f"hash of {self.describe()}")
+
+    def operate(self, t: Tracer, function: Callable[..., object], operands: list[Value]) -> Value | None:
+        """What an operator of Python's makes of operands, of which this one is asked first; None where the methods of
+        their types say that."""
+        return None
+
+    def operate_in_place(self, t: Tracer, function: Callable[..., object], other: Value) -> Value | None:
+        """What `+=` and its like make of it; None where it has none of its own, so that `+` is asked."""
+        return None
+
+    def operator_method(self, t: Tracer, name: str, other: Value) -> Value | None:
+        """What the type's own method makes of an operand; None where it has none, or none for such an operand."""
+        return None
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         unsupported(reasons.ATTRIBUTE, f"{self.describe()}.{name}")
@@ -538,6 +555,7 @@ class EntryPoints(Protocol):
     def new_list(self, items: Sequence[Value]) -> Value: ...
     def new_dict(self, items: dict[str, Value]) -> Value: ...
     def array_of_tensor(self, value: Value) -> Value: ...
+    def recorded(self, kind: str, target: object, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
     def register_hook(self, tensor: Value, name: str, hook: Value) -> Value: ...
     def wrapped_again(self, wrapper: Value) -> tuple[Callable[..., Tensor], list[Value]]: ...
 

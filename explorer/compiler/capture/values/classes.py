@@ -13,6 +13,7 @@ from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.objects import (
     DELETED,
     MISSING,
+    UNION,
     checked,
     class_attribute,
     class_method,
@@ -21,6 +22,7 @@ from explorer.compiler.capture.values.objects import (
     look_up,
     mapping_pairs,
     owner_of,
+    union,
 )
 from explorer.core.libraries import FIXED, STEADY, is_in
 from explorer.core.reasons import unsupported
@@ -40,6 +42,9 @@ class ClassValue(Value):
 
     def constant(self) -> Any:
         return self.cls
+
+    def operator_method(self, t: Tracer, name: str, other: Value) -> Value | None:
+        return union(t, name, self, other) if name in UNION else None
 
     def as_exception(self, t: Tracer) -> Value:
         return t.instantiate(self.cls, [], {})

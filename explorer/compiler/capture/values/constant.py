@@ -112,6 +112,27 @@ class Constant(GuardedOnRead):
     def is_none(self) -> bool:
         return self.value is None
 
+    def operate(self, t: Tracer, function: Callable[..., object], operands: list[Value]) -> Value | None:
+        if all(isinstance(each, Constant) for each in operands):
+            return t.from_python(t.python(function, *(each.value for each in operands)))  # type: ignore[attr-defined]
+        is_text = function is operator.mod and operands[0] is self and isinstance(self.value, str)
+        return self._interpolated(t, operands[1]) if is_text else None
+
+    def operate_in_place(self, t: Tracer, function: Callable[..., object], other: Value) -> Value | None:
+        return self.operate(t, function, [self, other]) if isinstance(other, Constant) else None
+
+    def operator_method(self, t: Tracer, name: str, other: Value) -> Value | None:
+        has_one = other.plain is not None and hasattr(self.value, name)
+        return self.method(t, name, [other.plain], {}) if has_one and other.plain is not None else None
+
+    def _interpolated(self, t: Tracer, given: Value) -> Value:
+        """text % given."""
+        if made := t.text_by(str.__mod__, [self, given]):
+            return made
+        many = issubclass(given.python_type(), tuple)
+        plain = tuple(map(t.printable, given.unpack(t))) if many else t.printable(given)
+        return Constant(t.python(operator.mod, self.value, plain))
+
     def truth(self, t: Tracer) -> bool:
         return bool(t.python(bool, self.value))
 
@@ -248,12 +269,17 @@ def is_unbacked(number: object) -> bool:
 class SizeValue(Value):
     """A number, known for the traced inputs, that the graph keeps symbolic. Asking for its value adds a shape guard."""
 
+    precedence = 1
+
     def __init__(self, sym: torch.SymInt | torch.SymFloat | torch.SymBool, source: Source | None = None) -> None:
         self.sym = sym
         self.source = source
 
     def python_type(self) -> type:
         return _TYPES[type(self.sym)]
+
+    def operate(self, t: Tracer, function: Callable[..., object], operands: list[Value]) -> Value | None:
+        return on_numbers(t, function, *operands) if all(map(is_number, operands)) else None
 
     def specialize(self, t: Tracer, kind: type) -> Any:
         """The number that it is for these inputs; guards on it."""
@@ -341,11 +367,15 @@ class FloatValue(Value):
     """
 
     of_type = float
+    precedence = 2
 
     def __init__(self, value: float, source: Source, asked: Tracer) -> None:
         self.value = value
         self.source: Source = source
         self.asked = asked
+
+    def operate(self, t: Tracer, function: Callable[..., object], operands: list[Value]) -> Value | None:
+        return computed(t, function, *operands) if all(map(is_number, operands)) else None
 
     def known(self, t: Tracer) -> float:
         t.guard(self.source, Equals(self.value), "Python computed with the number, or branched on it")
@@ -439,6 +469,16 @@ def on_sizes(t: Tracer, function: Callable[..., object], *values: Value) -> Any:
     found = t.python(function, *plain)
     t.tape.note_shape_guards(f"the program asked {getattr(function, '__name__', 'a function')} of sizes")
     return found
+
+
+def on_numbers(t: Tracer, function: Callable[..., Any], *values: Value) -> Value:
+    """The same as a value; a node, where one of the numbers is known only to the graph."""
+    if any(isinstance(v, NumberValue) for v in values):
+        return t.recorded("call_function", function, list(values), {})
+    try:
+        return from_sym(t, on_sizes(t, function, *values))
+    except GuardOnDataDependentSymNode as error:
+        unsupported(reasons.DYNAMIC_OUTPUT, first_line(error))
 
 
 def from_sym(t: Tracer, found: object) -> Value:

@@ -30,7 +30,7 @@ class DerivedValue(ObjectValue):
 
     def __init__(self, cls: type, plain: object, source: Source | None = None, given: object = MISSING) -> None:
         super().__init__(cls, source, given)
-        self.plain = Constant(plain)
+        self.plain: Constant = Constant(plain)
 
     @classmethod
     def given_by_frame(cls, t: Tracer, source: Source, given: object, base: type) -> DerivedValue:

@@ -23,6 +23,7 @@ from explorer.compiler.capture.values.objects import (
     lacks,
     look_up,
     mapping_pairs,
+    takes,
 )
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.core.reasons import unsupported
@@ -470,6 +471,12 @@ class DictView(Value):
         if found is None:
             t.raise_(AttributeError, f"'{type_name(self.python_type())}' object has no attribute '{name}'")
         return t.builtin_method(self, name) if callable(found) else super().get_attr(t, name)
+
+    def operator_method(self, t: Tracer, name: str, other: Value) -> Value | None:
+        owner = self.python_type()
+        if self.kind == "values" or look_up(t, owner, name) is MISSING or not takes(owner, name, other.python_type()):
+            return None
+        return self.method(t, name, [other], {})
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "__iter__":

@@ -3,13 +3,17 @@ ExceptionVariable."""
 
 from __future__ import annotations
 
+import collections
 import functools
+import operator
 import sys
 import threading
 import types
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NoReturn
+
+import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, IsObject
@@ -38,6 +42,10 @@ class _Missing:
 MISSING = _Missing()
 DELETED = Constant("deleted")
 
+
+_TYPING = ("typing", "types", "collections.abc")
+"""The modules of the objects that stand for types in annotations."""
+UNION = ("__or__", "__ror__")
 
 OPTREE = "torch._dynamo.polyfills.pytree"
 """Where torch has optree in Python. Its tree specs stand for those in C++, which the program is to see."""
@@ -356,6 +364,19 @@ class ObjectValue(Value):
 
     # ---------------------------------------------------------------------------------------------------- operations
 
+    def operate(self, t: Tracer, function: Callable[..., object], operands: list[Value]) -> Value | None:
+        return self.special(t, f"__{function.__name__}__", []) if len(operands) == 1 else None
+
+    def operate_in_place(self, t: Tracer, function: Callable[..., object], other: Value) -> Value | None:
+        return self.operator_method(t, f"__{function.__name__}__", other)
+
+    def operator_method(self, t: Tracer, name: str, other: Value) -> Value | None:
+        if name in UNION and self.cls.__module__ in _TYPING:
+            return union(t, name, self, other)
+        if look_up(t, self.cls, name) is MISSING or not takes(self.cls, name, other.python_type()):
+            return None
+        return self.special(t, name, [other])
+
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.special(t, "__call__", args, kwargs)
 
@@ -551,6 +572,12 @@ def lacks(t: Tracer, owner: type, name: str, item: Value | None = None) -> NoRet
     t.raise_(TypeError, message.format(type_name(owner)))
 
 
+def union(t: Tracer, name: str, value: Value, other: Value) -> Value:
+    """int | None, and what else stands for a type."""
+    operands = (value, other) if name == "__or__" else (other, value)
+    return t.from_python(t.python(operator.or_, *(each.live(t) for each in operands)))
+
+
 def checked(t: Tracer, owner: type, name: str, found: Value) -> Value:
     """The result of a method that Python called itself; raises what Python does for one of the wrong kind."""
     kind = found.python_type()
@@ -583,6 +610,76 @@ def _length(t: Tracer, found: Value) -> Value:
             t.raise_(OverflowError, "cannot fit 'int' into an index-sized integer")
         return Constant(number)
     return found
+
+
+# ------------------------------------------------------------------------------------------------------------- operands
+#
+# Which operands the operators of types written in C take, and what they say of others: Python itself is asked, with an
+# empty example of each type.
+
+
+_PLAIN: tuple[object, ...] = (
+    1, True, 1.0, 1j, "", b"", None, ..., NotImplemented, slice(None), range(0), {}.keys(), {}.values(), {}.items(),
+    iter([]), len, lambda: None, int, torch.float32, torch.strided, torch.Size(), types.SimpleNamespace(), torch,
+)  # fmt: skip
+_EXAMPLES: dict[type, object] = {type(each): each for each in _PLAIN}
+_CONTAINERS = (
+    collections.OrderedDict, collections.defaultdict, dict, list, tuple, set, frozenset, collections.deque
+)  # fmt: skip
+
+
+def takes(owner: type, method: str, operand: type) -> bool:
+    """Whether a type's own method is for operands of that type. One that the program wrote answers by itself."""
+    own = type_attribute(owner, method)
+    if not isinstance(own, types.WrapperDescriptorType):
+        return own is not MISSING
+    if own.__objclass__ is object or own.__name__ != method:
+        return True
+    mine, theirs = _example(owner), _example(operand)
+    if mine is MISSING or theirs is MISSING:
+        return True
+    try:
+        return own(mine, theirs) is not NotImplemented
+    except TypeError:
+        return False
+
+
+def type_error(function: Callable[[object, object], object], left: type, right: type) -> str | None:
+    """What TypeError says where two types have no such operator; None where they have one, or that is not known."""
+    pair = _example(left), _example(right)
+    if MISSING in pair:
+        return None
+    try:
+        function(*pair)
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+def _example(cls: type) -> object:
+    """An empty object of a type, or of the type written in C that it derives from; of one whose operators are all
+    written in Python, a stand-in that has its name; MISSING of others."""
+    if cls in _EXAMPLES:
+        return _EXAMPLES[cls]
+    for base in _CONTAINERS:
+        if issubclass(cls, base) and all(
+            not isinstance(type_attribute(cls, name), types.FunctionType) for name in ("__iter__", "keys", "__len__")
+        ):
+            is_structseq = hasattr(cls, "n_sequence_fields")  # such as sys.version_info, which nobody can make
+            maker: Any = base.__new__
+            return maker(base if is_structseq else cls)
+    plain: tuple[type, ...] = (int, float, complex, str, bytes, *_CONTAINERS)
+    for each in plain:
+        if issubclass(cls, each):
+            return each()  # what the program wrote for its own class must not run now
+    if any(isinstance(each, types.WrapperDescriptorType) for base in cls.__mro__[:-1] for each in vars(base).values()):
+        return MISSING
+    body: dict[str, Any] = {}
+    if type_attribute(cls, "__iter__") not in (MISSING, None):
+        body["__iter__"] = lambda self: iter(())
+    if type_attribute(cls, "__index__") not in (MISSING, None):
+        body["__index__"] = lambda self: 1
+    return type(cls.__name__, (), body)()
 
 
 # ----------------------------------------------------------------------------------------------------------- exceptions

@@ -27,6 +27,11 @@ class SliceValue(Value):
     def parts(self) -> tuple[Value, Value, Value]:
         return self.start, self.stop, self.step
 
+    def operator_method(self, t: Tracer, name: str, other: Value) -> Value | None:
+        if not isinstance(other, SliceValue) or not hasattr(slice, name):
+            return None
+        return TupleValue(self.parts).operator_method(t, name, TupleValue(other.parts))
+
     def key(self) -> Any:
         if slice.__hash__ is None:  # before Python 3.12
             raise Unhashable(slice)
@@ -295,6 +300,11 @@ class ListValue(SequenceValue):
         self.maxlen: int | None = None
         self.turns = 0
         """How often a deque got or lost items or was turned, which ends its iterators."""
+
+    def operate_in_place(self, t: Tracer, function: Callable[..., object], other: Value) -> Value | None:
+        name = function.__name__
+        is_last = not self.overrides(t, f"__{name}__") and other.overrides(t, f"__r{name[1:]}__")
+        return None if is_last else super().operate_in_place(t, function, other)
 
     def kept_in_c(self, t: Tracer, name: str) -> Value:
         return Constant(self.maxlen) if name == "maxlen" else super().kept_in_c(t, name)

@@ -15,13 +15,12 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_symbols
+from torch.fx.experimental.symbolic_shapes import free_symbols
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Equals, Has
 from explorer.compiler.capture.late_refusals import check_order
 from explorer.compiler.capture.operator_checks import tensors_in
-from explorer.compiler.capture.tape import first_line
 from explorer.compiler.capture.torch_state import CONSTRUCTORS
 from explorer.compiler.capture.values.base import GuardedOnRead, NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import (
@@ -32,10 +31,9 @@ from explorer.compiler.capture.values.constant import (
     SizeValue,
     as_computed,
     computed,
-    from_sym,
     is_unbacked,
     number_now,
-    on_sizes,
+    on_numbers,
 )
 from explorer.compiler.capture.values.derived import DerivedValue
 from explorer.compiler.capture.values.mappings import DictValue
@@ -98,6 +96,7 @@ STORAGE = frozenset(
 QUANTIZES = ("quantize_per_", "_make_per_", "_empty_affine_quantized", "_empty_per_channel_affine_quantized")
 
 
+_COMPARES = frozenset((operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge))
 _INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8})
 
 
@@ -144,6 +143,7 @@ class TensorValue(GuardedOnRead):
     `cls`, of which the graph knows nothing.
     """
 
+    precedence = 3
     node: fx.Node
     fake: FakeTensor
 
@@ -188,6 +188,24 @@ class TensorValue(GuardedOnRead):
         if constant is not None:
             return bool(t.python(bool, constant))
         unsupported(reasons.DATA_DEPENDENT_BRANCH, f"Python needs bool() of {self.describe()}")
+
+    def operate(self, t: Tracer, function: Callable[..., object], operands: list[Value]) -> Value | None:
+        other = next((each for each in operands if not isinstance(each, TensorValue)), operands[-1])
+        if isinstance(other, DerivedValue) and other.is_taken_by_torch(operands[0] is other, function):
+            operands = [each.plain if each is other else each for each in operands]
+            return graph_call(t, "call_function", function, operands, {})
+        if function in _COMPARES:
+            if function in (operator.eq, operator.ne) and isinstance(other, Constant):
+                if not isinstance(other.value, (int, float, complex)):
+                    return Constant(function is operator.ne)
+            answers = not isinstance(other, (TensorValue, Constant, SizeValue, FloatValue))
+        else:
+            is_object = isinstance(other, ObjectValue) and not isinstance(other, SequenceValue)
+            answers = is_object and not overrides_torch(t, other.python_type())
+        return None if answers else graph_call(t, "call_function", function, list(operands), {})
+
+    def operate_in_place(self, t: Tracer, function: Callable[..., object], other: Value) -> Value | None:
+        return graph_call(t, "call_function", function, [self, other], {})
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         if name in self.overlay and name != "grad":
@@ -970,36 +988,6 @@ class StorageValue(Value):
 
     def describe(self) -> str:
         return f"the storage of {self.tensor.describe()}"
-
-
-_COMPARES = frozenset((operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge))
-
-
-def on_tensors(t: Tracer, function: Callable[..., Any], *operands: Value) -> Value | None:
-    """An operator of Python's, one operand of which is a tensor; None where the class of the other answers."""
-    other = next((each for each in operands if not isinstance(each, TensorValue)), operands[-1])
-    if isinstance(other, DerivedValue) and other.is_taken_by_torch(operands[0] is other, function):
-        operands = tuple(each.plain if each is other else each for each in operands)
-        return graph_call(t, "call_function", function, [*operands], {})
-    if function in _COMPARES:
-        if function in (operator.eq, operator.ne) and isinstance(other, Constant):
-            if not isinstance(other.value, (int, float, complex)):
-                return Constant(function is operator.ne)
-        answers = not isinstance(other, (TensorValue, Constant, SizeValue, FloatValue))
-    else:
-        is_object = isinstance(other, ObjectValue) and not isinstance(other, SequenceValue)
-        answers = is_object and not overrides_torch(t, other.python_type())
-    return None if answers else graph_call(t, "call_function", function, list(operands), {})
-
-
-def on_numbers(t: Tracer, function: Callable[..., Any], *values: Value) -> Value:
-    """The same as a value; a node, where one of the numbers is known only to the graph."""
-    if any(isinstance(v, NumberValue) for v in values):
-        return recorded(t, "call_function", function, list(values), {})
-    try:
-        return from_sym(t, on_sizes(t, function, *values))
-    except GuardOnDataDependentSymNode as error:
-        unsupported(reasons.DYNAMIC_OUTPUT, first_line(error))
 
 
 def number_tensor(t: Tracer, value: FloatValue | SizeValue, origin: Source) -> TensorValue:
