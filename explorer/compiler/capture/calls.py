@@ -57,6 +57,7 @@ from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.compiler.capture.wrap import instance_of_class, make_wrapper
 from explorer.core.files import PACKAGES
 from explorer.core.libraries import FIXED, FOLDED, PURE, is_in
+from explorer.core.origin import origins
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.core.recorder import note, recorder
 from explorer.ir.capture import Computed, Inlined, Returned, Source
@@ -125,7 +126,7 @@ THREADS_OWN = frozenset("_getframe _getframemodulename _current_frames _current_
 def _asks_who_calls(t: Tracer, function: types.FunctionType) -> bool:
     """Whether a function of a library asks, or names one that asks, for the frames that call it, and the program is
     near: deep within a library it is told of frames of that."""
-    if all(_is_folded(frame.globals) for frame in t.frames[-2:]):
+    if all(_is_folded(frame.globals) for frame in t.stack.frames[-2:]):
         return False
     named = (function.__globals__.get(name) for name in function.__code__.co_names)
     codes = (each.__code__ for each in (function, *named) if isinstance(each, types.FunctionType))
@@ -143,7 +144,7 @@ def _of_optree(t: Tracer, function: Callable[..., object], args: list[Value], kw
         return inline(t, function_of(optrees()[function]), args, kwargs)
     named = {name: value.known(t) for name, value in kwargs.items()}
     asked = functools.partial(function, *(each.known(t) for each in args), **named)
-    return t.wrap(Returned(t.known_source(asked), "__call__"), asked())
+    return t.wrap(Returned(t.objects.known(asked), "__call__"), asked())
 
 
 def _dispatched(t: Tracer, dispatch: types.FunctionType, args: list[Value]) -> Value:
@@ -151,7 +152,7 @@ def _dispatched(t: Tracer, dispatch: types.FunctionType, args: list[Value]) -> V
     cells = dict(zip(dispatch.__code__.co_freevars, dispatch.__closure__ or (), strict=True))
     registry = cells["registry"].cell_contents
     why = "which implementation is called depends on them"
-    t.guard(t.known_source(registry), KeysAre(tuple(registry)), why)
+    t.guards.on(t.objects.known(registry), KeysAre(tuple(registry)), why)
     return t.from_python(dispatch(args[0].known(t)))
 
 
@@ -171,22 +172,22 @@ def inline(t: Tracer, function: Value, args: list[Value], kwargs: dict[str, Valu
     flags = function.code.co_flags
     if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         unsupported(reasons.FRAME_KIND, f"coroutine {function.name}")
-    if len(t.frames) > t.config.inline_depth:
+    if len(t.stack.frames) > t.config.inline_depth:
         unsupported(reasons.INLINE_DEPTH, function.name)
     if function.code.co_filename.startswith("<frozen importlib"):
         unsupported(reasons.UNTRACEABLE_CALL, function.name)
     bound = bind_arguments(t, function, args, kwargs)
-    code = t.decode(function.code)
+    code = t.stack.decode(function.code)
     if recorder() is not None:
-        note(Inlined, t.name, function.name, t.here())
-    frame = t.make_frame(code, function.globals, dict(bound))
+        note(Inlined, t.name, function.name, next(iter(origins()), ""))
+    frame = t.stack.make_frame(code, function.globals, dict(bound))
     for name in code.cells:
         frame.cells[name] = Cell(frame.locals.pop(name, None))
     for name, cell in zip(code.frees, function.cells(t), strict=True):
         frame.cells[name] = cell
     if flags & inspect.CO_GENERATOR:
-        made = GeneratorValue(frame, (function, list(args), dict(kwargs)), t.lost)
-        t.made_generators.add(made)
+        made = GeneratorValue(frame, (function, list(args), dict(kwargs)), t.generators.lost)
+        t.generators.made.add(made)
         return made
     t.resume(frame)
     assert frame.result is not None
@@ -345,7 +346,7 @@ def _remembered(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, V
     given = [_asked_with(t, value, refuse) for value in (*args, *kwargs.values())]
     sources = [each for each, _ in given if isinstance(each, Source)]
     ask = functools.partial(_ask, tuple(kwargs))
-    source = Computed(ask, (t.known_source(function), *(each for each, _ in given)))
+    source = Computed(ask, (t.objects.known(function), *(each for each, _ in given)))
     if len(sources) == 1:
         source = Computed(functools.partial(ask, function), tuple(each for each, _ in given))
     try:
@@ -376,7 +377,7 @@ def _asked_with(t: Tracer, value: Value, refuse: Callable[[str], NoReturn]) -> t
         found = value.real()
     except NotConstant:
         refuse(f"of {value.describe()}")
-    return source or t.known_source(found), found
+    return source or t.objects.known(found), found
 
 
 def _descriptor_call(
@@ -399,7 +400,7 @@ def _class_builtin(
         value = args[1] if len(args) > 1 else kwargs.get("value", Constant(None))
         return DictValue.of(((key, value) for key in args[0].unpack(t)), cls)
     if function.__name__ == "__subclasses__":
-        return t.wrap(Returned(t.known_source(cls), "__subclasses__"), cls.__subclasses__())
+        return t.wrap(Returned(t.objects.known(cls), "__subclasses__"), cls.__subclasses__())
     if function.__name__ == "mro":
         return t.from_python(list(cls.__mro__))
     if cls in (int, float, str, bytes, object, type):

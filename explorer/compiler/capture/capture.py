@@ -20,7 +20,7 @@ from explorer.compiler.capture.saved_inputs import outdated, refuses_writes
 from explorer.compiler.capture.shapes import symbols
 from explorer.compiler.capture.tracer import BreakAt, Evaluator
 from explorer.compiler.capture.values.arrays import check_copies, check_memory
-from explorer.compiler.capture.values.base import Frame, Value
+from explorer.compiler.capture.values.base import Frame, Retry, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import BuiltinValue
@@ -70,13 +70,12 @@ def capture(given: CaptureInput) -> ir.Capture:
         return _eager(given, refused)
     known: BreakAt | None = None
     whole = ""
-    decoded: dict[int, Code] = {}
-    says_compiling = may_leave_classes = True
+    attempt = Retry()
     while True:
         lazy: Uninitialized | None = None
         with preserved_state():
-            start = decoded, known.step if known else 0, says_compiling, may_leave_classes
-            tracer = Evaluator(given.code, given.frame, given.config, *start)
+            attempt = replace(attempt, stop_at=known.step if known else 0)
+            tracer = Evaluator(given.code, given.frame, given.config, attempt)
             with closing(tracer), closing(tracer.torch_state):
                 frame = tracer.start()
                 try:
@@ -84,11 +83,13 @@ def capture(given: CaptureInput) -> ir.Capture:
                 except Uninitialized as found:
                     lazy = found
                 except BreakAt as found:
-                    if found.why.code == reasons.RAISES and tracer.asked_compiling and says_compiling:
-                        says_compiling, known = False, None  # run for real, the program would not hear of compiling
+                    if found.why.code == reasons.RAISES and tracer.asked_compiling and attempt.says_compiling:
+                        # run for real, the program would not hear of compiling
+                        attempt, known = replace(attempt, says_compiling=False), None
                         continue
-                    if tracer.left_class and may_leave_classes:
-                        may_leave_classes, known = False, None  # what goes on after the break may need the class
+                    if tracer.left_class and attempt.may_leave_classes:
+                        # what goes on after the break may need the class
+                        attempt, known = replace(attempt, may_leave_classes=False), None
                         continue
                     first, known = known is None, found.alone()
                     if not found.clean and first:
@@ -114,12 +115,12 @@ def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | No
     place = _break(t, frame, known.why, known.stack, known.where) if known is not None else None
     if place is not None and _is_forbidden(given, place):
         raise FullGraphError(place)
-    untouched = t.tape.calls == 0 and not (t.effects.changes and t.decoded)
+    untouched = t.tape.calls == 0 and not (t.effects.changes and t.stack.decoded)
     try:
         if place is None:
             compiled_bytecode = returning(t, frame)
             # Left as it is, the frame would call what was inlined here for real, and that would be captured again.
-            idle = not compiled_bytecode.calls_graph and not t.decoded
+            idle = not compiled_bytecode.calls_graph and not t.stack.decoded
             return _result(given, t, None if idle else compiled_bytecode, ())
         if untouched and place.why.code == reasons.RAISES:
             return _result(given, t, None, (place,))
@@ -147,13 +148,13 @@ def _break(t: Evaluator, frame: Frame, why: Why, stack: tuple[str, ...], where: 
     """The break before the instruction the root frame stands at; `where` is what caused it, inside inlined calls."""
     position = min(frame.position, len(t.code.instructions) - 1)
     instruction = t.code.instructions[position]
-    return ir.Break(why, instruction.id, where or instruction.span, stack or t.user_stack())
+    return ir.Break(why, instruction.id, where or instruction.span, stack or t.stack.lines())
 
 
 def _fallback(given: CaptureInput, t: Evaluator, place: ir.Break, why: Why) -> ir.Capture:
     if _is_forbidden(given, place):
         raise FullGraphError(place)
-    return replace(_eager(given, why), breaks=(place,), inlined=tuple(t.decoded.values()))
+    return replace(_eager(given, why), breaks=(place,), inlined=tuple(t.stack.decoded.values()))
 
 
 def _eager(given: CaptureInput, why: Why) -> ir.Capture:
@@ -164,15 +165,15 @@ def _result(
     given: CaptureInput, t: Evaluator, compiled_bytecode: CompiledBytecode | None, broken: tuple[ir.Break, ...]
 ) -> ir.Capture:
     with origin(synthetic("values that nothing reads")):
-        for each in t.unread:
+        for each in t.objects.unread:
             if (
                 each.unread is not None
                 and each.source is not None
-                and (each.source, conditions.Equals.kind) not in t.guards
+                and (each.source, conditions.Equals.kind) not in t.guards.made
             ):
-                t.guard(each.source, conditions.TypeIs(each.python_type()), "only its type was used")
+                t.guards.on(each.source, conditions.TypeIs(each.python_type()), "only its type was used")
     from_sizes, on_sizes = symbols(t)
-    guards = (*conditions.with_implied(t.guards.values()), *on_sizes, *_on_everything(t))
+    guards = (*conditions.with_implied(t.guards.made.values()), *on_sizes, *_on_everything(t))
     calls_graph = compiled_bytecode is not None and compiled_bytecode.calls_graph
     inputs = tuple(compiled_bytecode.inputs) if compiled_bytecode is not None and calls_graph else ()
     check_copies(t, compiled_bytecode.outputs if compiled_bytecode is not None else ())
@@ -190,8 +191,8 @@ def _result(
         compiled_bytecode=compiled_bytecode.code if compiled_bytecode is not None else None,
         continuations=tuple(c.code for c in compiled_bytecode.continuations) if compiled_bytecode is not None else (),
         symbols=from_sizes,
-        specialized=tuple(t.specialized),
-        inlined=tuple(t.decoded.values()),
+        specialized=tuple(t.numbers.specialized),
+        inlined=tuple(t.stack.decoded.values()),
         assumed=relations(t.tape.shape_env).since(0),
         given=described_inputs(given.code, given.frame, guards, inputs, t.tape.reals),
         frame=replace(given.frame),
@@ -200,30 +201,31 @@ def _result(
 
 def _on_everything(t: Evaluator) -> tuple[ir.Guard, ...]:
     """What every capture relies on: the global state, and that inputs which were different objects are that again."""
-    cause = ir.ByCompiler("every capture")
+    found: list[ir.Guard] = []
+
+    def rely(name: str, source: ir.Source | None, condition: ir.Condition, why: str) -> None:
+        found.append(t.guards.of(name, source, condition, ir.ByCompiler("every capture"), why))
+
     why = "whether gradients are recorded, and in what precision operators compute, is part of the graph"
-    found = [ir.Guard(f"{t.name}.state", None, conditions.GlobalStateIs(t.state), cause, why)]
+    rely("state", None, conditions.GlobalStateIs(t.torch_state.at_entry), why)
     why = "the graph writes it, autograd records that, and refuses it of leaves, their views and some other views"
     recorded = t.tape.recorded_inputs()
     for number, source in enumerate(recorded):
         condition = conditions.Equals(refuses_writes(t.tape.reals[source]))
-        source = ir.Computed(refuses_writes, (source,))
-        found.append(ir.Guard(f"{t.name}.written{number or ''}", source, condition, cause, why))
-    matched = {guard.source for guard in t.guards.values() if isinstance(guard.condition, conditions.TensorMatch)}
+        rely(f"written{number or ''}", ir.Computed(refuses_writes, (source,)), condition, why)
+    matched = {guard.source for guard in t.guards.made.values() if isinstance(guard.condition, conditions.TensorMatch)}
     others = [source for source in t.tape.reals if source in matched and source not in recorded]  # no drawn number
     if recorded and others:
         given = [*recorded, *others]
         condition = conditions.Equals(outdated(len(recorded), *(t.tape.reals[source] for source in given)))
-        source = ir.Computed(outdated, (len(recorded), *given))
         why = "autograd refuses to use some views after the graph has written their base"
-        found.append(ir.Guard(f"{t.name}.outdated", source, condition, cause, why))
+        rely("outdated", ir.Computed(outdated, (len(recorded), *given)), condition, why)
     why = "a change made through one would be seen through the other"
     for number, sources in enumerate(filter(lambda sources: len(sources) > 1, _distinct(t))):
-        name = f"{t.name}.distinct{number or ''}"
-        found.append(ir.Guard(name, sources[0], conditions.AllDistinct(tuple(sources)), cause, why))
+        rely(f"distinct{number or ''}", sources[0], conditions.AllDistinct(tuple(sources)), why)
     if arrays := check_memory(t):
         why = "one of them is written, which would be seen through the others"
-        found.append(ir.Guard(f"{t.name}.apart", arrays[0], conditions.ShareNoMemory(tuple(arrays)), cause, why))
+        rely("apart", arrays[0], conditions.ShareNoMemory(tuple(arrays)), why)
     return tuple(found)
 
 
@@ -238,17 +240,17 @@ def _distinct(t: Evaluator) -> Iterator[list[ir.Source]]:
     """Inputs that have to be different objects: all tensors, and of each type those that were changed, together with
     the others that could be them, and those whose identity was asked for. Parameters that nothing wrote to are trusted
     to be."""
-    values = [value for value in t.wrapped.values() if value.source is not None]
+    values = [value for value in t.objects.values.values() if value.source is not None]
     compared = {value.source for value in values if value.compared}
     written = t.tape.written_inputs() != []
     tensors = [
         _object(guard.source)
-        for guard in t.guards.values()
+        for guard in t.guards.made.values()
         if isinstance(guard.condition, conditions.TensorMatch) and guard.source is not None
         and (written or guard.condition.type is not torch.nn.Parameter or guard.source in compared)
     ]  # fmt: skip
-    unread = [each for each in t.unread if isinstance(each, TensorValue) and each.unread is not None and each.compared]
-    yield tensors + [each.source for each in unread if each.source is not None]
+    unread = (each for each in t.objects.unread if isinstance(each, TensorValue) and each.unread is not None)
+    yield tensors + [each.source for each in unread if each.compared and each.source is not None]
     changed = {id(change.value) for change in t.effects.changes.values()}
     kinds: dict[type, list[Value]] = {}
     for value in values:

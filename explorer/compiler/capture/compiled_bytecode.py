@@ -95,7 +95,7 @@ def returning(t: Tracer, frame: Frame) -> CompiledBytecode:
 def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
     """For a frame that ends before the instruction it stands at: that is run as it is, then a continuation."""
     code = t.code
-    if t.generators:
+    if t.generators.suspended:
         unsupported(reasons.GENERATOR, "one that Python would close at its end")
     position = frame.position
     instruction = code.instructions[position]
@@ -103,7 +103,7 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
     cells = {*code.cells, *code.frees}
     taken = [name for name in (*code.cells, *code.frees) if name not in frame.cells]
     needed = [name for name in (*code.locals, *taken) if name in live[instruction.id] and name not in frame.cells]
-    bound = [name for name in dict.fromkeys(needed) if t.is_bound(frame, name)]
+    bound = [name for name in dict.fromkeys(needed) if frame.is_bound(name)]
     r = Reconstruction(t)
     _draw(t, r)
     checks = _checks(t, r)
@@ -131,7 +131,7 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
     with origin(synthetic("values at the break")):
         r.body += [step for name, steps in held.items() if name not in cells for step in steps]
         for name in code.locals:
-            if name not in cells and name in t.given.locals and not t.is_bound(frame, name):
+            if name not in cells and name in t.given.locals and not frame.is_bound(name):
                 r.body.append(build.delete_fast(name))
         r.finish_deferred()
         for name in taken:
@@ -150,16 +150,16 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
 
 def _draw(t: Tracer, r: Reconstruction) -> None:
     """Random numbers are drawn once, in the program's order, used or not."""
-    if t.draws:
-        draws = [r.load(source.base) for source in t.draws]
+    if t.in_graph.draws:
+        draws = [r.load(source.base) for source in t.in_graph.draws]
         r.loads += [*build.call([build.load_const(Drawn)], draws), build.store_fast(DRAWN)]
-    for source in t.draws:
+    for source in t.in_graph.draws:
         r.load(source)
 
 
 def _checks(t: Tracer, r: Reconstruction) -> list[Instruction]:
     """What the program asserts, asked right after the graph: where it is false, the frame runs again in eager."""
-    for number, each in enumerate(t.assertions):
+    for number, each in enumerate(t.in_graph.assertions):
         if isinstance(each.condition, TensorValue) and version(each.condition.fake) != each.version:
             unsupported(reasons.DATA_DEPENDENT_BRANCH, "what an assertion asks is written after it")
         with origin(synthetic("assertion")):
@@ -386,7 +386,8 @@ def _assemble(
             if versions is not None:
                 call[-1] = replace(call[-1], id=f"{t.name}/graph")
                 rescue = _eagerly(t, call[-1].id, versions)
-                may_raise = [call[-1].id, *(f"{t.name}/assertion{number}" for number in range(len(t.assertions)))]
+                assertions = (f"{t.name}/assertion{number}" for number in range(len(t.in_graph.assertions)))
+                may_raise = [call[-1].id, *assertions]
                 handlers = [*(Handler(each, each, rescue[0].id, 0, False) for each in may_raise), *handlers]
                 if len(versions) > 1:
                     call = [*versions, build.store_fast(VERSIONS), *call]
@@ -494,15 +495,15 @@ def _versions(t: Tracer, r: Reconstruction) -> list[Instruction] | None:
         return None
 
     def after_draws(before: Sequence[Instruction]) -> list[Instruction]:
-        if not t.draws:
+        if not t.in_graph.draws:
             return [*before]
         return [*build.call([build.load_const(AfterDraws)], [[build.load_fast(DRAWN)], [*before]])]
 
     if not written and not drew:
-        return after_draws([build.load_const(None if t.draws else ())])
+        return after_draws([build.load_const(None if t.in_graph.draws else ())])
     loaded = [r.load(source) for source in written]
     counted = all(map(t.tape.counts_writes, written))
-    if late or drew or t.draws:
+    if late or drew or t.in_graph.draws:
         whole = late and t.tape.runs_again
         most = sys.maxsize if whole else Before.most_kept if late or not drew else -1  # inputs are written last
         settings = [[build.load_const(each)] for each in (most, bool(drew), counted)]

@@ -126,7 +126,7 @@ def body(
             continue
         node, fake = t.tape.branch_input(tensor)
         inputs.append(TensorValue(node, fake))
-        t.tensors[id(fake)] = inputs[-1]
+        t.in_graph.tensors[id(fake)] = inputs[-1]
     given = [leaf.fake for leaf in inputs if isinstance(leaf, TensorValue)]
     versions = [version(fake) for fake in given]
     try:

@@ -48,7 +48,7 @@ def check_order(t: Tracer, kind: str, target: object, args: tuple[object, ...], 
     and these effects are lost where the call is refused."""
     if not _may_refuse(kind, target, args, kwargs):
         return
-    handled = any(frame.handlers[frame.position - 1] is not None or frame.handled for frame in t.frames)
+    handled = any(frame.handlers[frame.position - 1] is not None or frame.handled for frame in t.stack.frames)
     if handled or t.effects.changes:
         if not t.config.fullgraph and t.tape.recorded_inputs():
             unsupported(reasons.REFUSED_LATE, _name(target))

@@ -44,7 +44,7 @@ def _settled(value: Value) -> bool:
 
 def _frames(t: Tracer) -> list[Frame]:
     """The frames of the program, outermost first."""
-    return [frame for frame in t.frames if not frame.code.filename.startswith(OURS)]
+    return [frame for frame in t.stack.frames if not frame.code.filename.startswith(OURS)]
 
 
 def _place(t: Tracer, level: int) -> tuple[str, int, Frame] | None:
@@ -64,7 +64,7 @@ def _is_seen(t: Tracer) -> bool:
         return True
     raises = any(action == "error" for action, *_ in warnings.filters)
     changed = any(change.kind == "call" and change.value[0] in _FILTERS for change in t.effects.changes.values())
-    return (raises or changed) and any(frame.handlers[frame.position - 1] is not None for frame in t.frames)
+    return (raises or changed) and any(frame.handlers[frame.position - 1] is not None for frame in t.stack.frames)
 
 
 @positional(warnings.warn)
@@ -190,13 +190,13 @@ def is_checked_later(t: Tracer, condition: Value, error: type[BaseException], ar
         known = isinstance(condition, NumberValue)
     if not known or t.tape.branches:
         return False
-    handled = any(frame.handlers[frame.position - 1] is not None or frame.handled for frame in t.frames)
+    handled = any(frame.handlers[frame.position - 1] is not None or frame.handled for frame in t.stack.frames)
     if handled or args is None or t.effects.changes or t.torch_state.switched() or t.torch_state.pending:
         if not t.config.fullgraph and (handled or t.tape.recorded_inputs()):
             return False
         t.tape.runs_again = True
     at = version(condition.fake) if isinstance(condition, TensorValue) else None
-    t.assertions.append(Assertion(condition, error, args or (), at))
+    t.in_graph.assertions.append(Assertion(condition, error, args or (), at))
     t.tape.checks_later = True
     return True
 

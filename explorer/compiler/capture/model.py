@@ -147,7 +147,7 @@ def is_same(t: Tracer, left: Value, right: Value) -> bool:
     if left is right:
         return True
     left.compared = right.compared = True
-    if id(left) in t.unshared and id(right) in t.unshared:
+    if id(left) in t.in_graph.unshared and id(right) in t.in_graph.unshared:
         unsupported(reasons.OPERATION, "whether min() or max() of tensors gave this one")
     if isinstance(left, _IDENTICAL) or isinstance(right, _IDENTICAL):
         return False

@@ -160,7 +160,7 @@ class Reconstruction:
                     return build.call([build.load_const(ir.own_attribute)], given)
                 return [*self.load(base), build.load_attr(attribute)]
             case ir.Item(base, key):
-                if source in self.t.raw_items:
+                if source in self.t.objects.raw_items:
                     return build.call([build.load_const(ir.item_of)], [self.load(base), [build.load_const(key)]])
                 return [*self.load(base), build.load_const(key), build.binary_subscr()]
             case ir.TypeOf(base):

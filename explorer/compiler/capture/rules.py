@@ -128,7 +128,7 @@ def marked(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]
 
 def _asked(t: Tracer, function: types.FunctionType) -> Value | None:
     match function.__name__:
-        case "graph_break" if t.frames[-1].globals.get("__name__") == torch.optim.Optimizer.__module__:
+        case "graph_break" if t.stack.frames[-1].globals.get("__name__") == torch.optim.Optimizer.__module__:
             return Constant(None)  # asked for so that stock writes parameters in place, which our graphs do anyway
         case "graph_break" | "skip_frame" | "step_unsupported" if function.__module__ == DECORATORS:
             unsupported(reasons.ASKED, function.__name__)
@@ -154,7 +154,7 @@ def _checkpoint(t: Tracer, function: Value, *args: Value, **kwargs: Value) -> Va
     differentiable = any(isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args)
     before = t.effects.outside, t.tape.writes()
     if not is_reentrant or differentiable or not torch.is_grad_enabled():
-        with t.checkpointed() if is_noop else nullcontext():
+        with t.stack.checkpointed() if is_noop else nullcontext():
             found = function.call(t, list(args), named)
         if torch.is_grad_enabled() and (t.effects.outside, t.tape.writes()) != before:
             unsupported(reasons.HIGHER_ORDER, "a checkpoint that changes what is outside of it, and its backward again")

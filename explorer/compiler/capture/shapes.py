@@ -9,6 +9,7 @@ import sympy
 import torch
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.assumptions import Assumptions
 from explorer.compiler.capture.expressions import Printer, function_of, tree
 from explorer.compiler.capture.guards import ShapeHolds
 from explorer.compiler.capture.values.base import Tracer
@@ -32,8 +33,7 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
             first = relation.sources[0] if relation.sources else None
             values = {source: plain(tape.hints[symbol]) for symbol, source in sources.items() if symbol in tape.hints}
             seen = ", ".join(f"{s.name} = {(extra | values).get(s, '?')}" for s in relation.sources)
-            name = f"{t.name}.shape{len(guards)}"
-            guards.append(Guard(name, first, relation, cause, why, seen))
+            guards.append(t.guards.of(f"shape{len(guards)}", first, relation, cause, why, seen))
 
     for symbol, source in sources.items():
         value = tape.hints.get(symbol)
@@ -82,6 +82,7 @@ def of_compile(capture: Capture, assumed: tuple[Assumed, ...]) -> tuple[Guard, .
     known = {symbol.name: symbol for symbol in capture.symbols}
     spans = {info(node).id: info(node).span for node in graph.graph.nodes if node.op != "output"}
     found: list[Guard] = []
+    guards = Assumptions(capture.name)
     for number, each in enumerate(assumed):
         sources = {s: known[str(s)].source for s in each.relation.free_symbols if str(s) in known}
         relation = _relation(each.relation, sources, ())
@@ -90,8 +91,7 @@ def of_compile(capture: Capture, assumed: tuple[Assumed, ...]) -> tuple[Guard, .
             cause = cause_of(ids, spans.get(ids[0]), -1) if ids else ByCompiler("the compile of the graph")
             seen = ", ".join(f"{s.name} = {known[str(symbol)].hint}" for symbol, s in sources.items())
             why = "the code that was made relies on it"
-            name, first = f"{capture.name}.assumed{number}", relation.sources[0]
-            found.append(Guard(name, first, relation, cause, why, seen))
+            found.append(guards.of(f"assumed{number}", relation.sources[0], relation, cause, why, seen))
     return tuple(found)
 
 

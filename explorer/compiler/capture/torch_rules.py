@@ -60,7 +60,7 @@ from explorer.ir.graph import info
 def _is_compiling(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """True, unless the frame raised after it was told so."""
     t.asked_compiling = True
-    return Constant(t.says_compiling)
+    return Constant(t.attempt.says_compiling)
 
 
 def _always(answer: object, *callables: object) -> None:
@@ -131,14 +131,14 @@ def _of_class(t: Tracer, value: Value, cls: type, last: fx.Node | None) -> Value
 @each(*existing(torch.autograd, "_is_checkpoint_valid"))
 def _is_checkpoint_valid(ask: Callable[[], bool], t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """False inside of a backward to chosen inputs."""
-    return t.wrap(Returned(t.known_source(ask), "__call__"), ask())
+    return t.wrap(Returned(t.objects.known(ask), "__call__"), ask())
 
 
 @positional(torch.is_inference_mode_enabled)
 def _inference_mode(t: Tracer) -> Value:
     """Guarded where it is asked for: the check of the global state does not see it."""
-    source = Returned(t.known_source(torch), "is_inference_mode_enabled")
-    t.guard(source, Equals(t.tape.inference), "the program, or what it made, depends on the mode")
+    source = Returned(t.objects.known(torch), "is_inference_mode_enabled")
+    t.guards.on(source, Equals(t.tape.inference), "the program, or what it made, depends on the mode")
     return Constant(torch.is_inference_mode_enabled())
 
 
@@ -269,7 +269,7 @@ def _check_number(function: object, t: Tracer, args: list[Value], kwargs: dict[s
 def _is_all_true(t: Tracer, value: Value) -> Value:
     """Whether all elements are true. What torch.distributions ask of their arguments is checked after the graph."""
     found = graph_call(t, "call_function", torch._is_all_true, [value], {})
-    asks = str(t.frames[-1].globals.get("__name__")).startswith("torch.distributions.")
+    asks = str(t.stack.frames[-1].globals.get("__name__")).startswith("torch.distributions.")
     said = ("a value of a distribution is not within its constraints",)
     return Constant(True) if asks and is_checked_later(t, found, ValueError, said) else found
 
@@ -493,7 +493,7 @@ def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = C
     if fake.requires_grad:
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of a tensor with a gradient")
     memory = memory_of([fake])
-    others = (each for each in t.tensors.values() if isinstance(each, TensorValue) and each is not data)
+    others = (each for each in t.in_graph.tensors.values() if isinstance(each, TensorValue) and each is not data)
     if any(memory_of([other]) == memory for other in (*t.tape.fakes.values(), *(each.fake for each in others))):
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of the memory of another tensor")
     if not all(type(n) is int for n in (*fake.shape, *fake.stride())) or not fake.is_contiguous():
@@ -502,13 +502,13 @@ def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = C
     if torch.is_inference_mode_enabled() != t.tape.inference:
         unsupported(reasons.UNTRACEABLE_CALL, "making a parameter in another inference mode than the function began in")
     blank = Blank(tuple(fake.shape), fake.stride(), fake.dtype, fake.device, wanted)
-    made = t.wrap(Returned(t.known_source(blank, fixed=True), "make"), blank.make())
+    made = t.wrap(Returned(t.objects.known(blank, fixed=True), "make"), blank.make())
     view = graph_call(t, "call_method", "detach", [made], {})
     assert isinstance(view, TensorValue)
     if data.node.target is not torch.empty:
         graph_call(t, "call_method", "copy_", [view, graph_call(t, "call_method", "detach", [data], {})], {})
     data.node, data.fake = view.node, view.fake
-    t.tensors[id(view.fake)] = data
+    t.in_graph.tensors[id(view.fake)] = data
     return made
 
 
@@ -617,7 +617,7 @@ def _init_group(function: Any, t: Tracer, args: list[Value], kwargs: dict[str, V
     nodes = (node for node in t.tape.graph.nodes if node.op != "placeholder")
     if (
         isinstance(real, torch.optim.Optimizer)
-        and id(real.state) not in t.wrapped
+        and id(real.state) not in t.objects.values
         and all(isinstance(each, ListValue) for each in lists)
         and not any(isinstance(info(node).value, torch.Tensor) for node in nodes)
         and not t.given.devices

@@ -9,7 +9,6 @@ kept in order. Stock: variables/ctx_manager.py.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +19,7 @@ from torch.utils._device import _device_constructors
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.tape import Tape
 from explorer.core.origin import origin, synthetic
+from explorer.ir.description import global_state
 from explorer.ir.settings import SETTINGS, Setting
 
 V = TypeVar("V")
@@ -94,8 +94,11 @@ class PendingContext(Generic[V]):
 class TorchState(Generic[V]):
     """`devices` are the default devices of the blocks that are open, innermost last."""
 
-    def __init__(self, tape: Tape, devices: Iterable[torch.device]) -> None:
+    def __init__(self, tape: Tape, devices: tuple[torch.device, ...]) -> None:
         self.tape = tape
+        self.at_entry = global_state(devices)
+        self.local_keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+        """The dispatch keys that this thread adds to a tensor's, and leaves out, where the frame begins."""
         self.devices = list(devices)
         self.autocasts: list[OpenContext[V]] = []
         self.contexts: list[OpenContext[V]] = []

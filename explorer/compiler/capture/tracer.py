@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
-
-import torch
-from torch.fx.experimental.symbolic_shapes import DimDynamic
 
 from explorer.compiler.bytecode.ops import OPS
 from explorer.compiler.capture import autograd_functions, calls, model, reasons
@@ -16,8 +12,6 @@ from explorer.compiler.capture import wrap as wrapping
 from explorer.compiler.capture.effects import Effects
 from explorer.compiler.capture.library import numbers
 from explorer.compiler.capture.opcodes import OPCODES
-from explorer.compiler.capture.tape import Tape
-from explorer.compiler.capture.torch_state import TorchState
 from explorer.compiler.capture.values import arrays, functions, iterators, tensor
 from explorer.compiler.capture.values.base import (
     Cell,
@@ -70,17 +64,7 @@ class Evaluator(Tracer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        frame, config = self.given, self.config
-        self.tape = Tape(
-            frame.id.replace(".", "_"),
-            self._dynamic_dims,
-            self.place,
-            config.captures("capture_scalar_outputs"),
-            config.captures("capture_dynamic_output_shape_ops"),
-            config.fullgraph,
-        )
         self.effects = Effects(DELETED)
-        self.torch_state = TorchState(self.tape, frame.devices)
         self.root_steps = 0
         kept = room("EvaluatorStep", EvaluatorSteps.CAP)
         self.recorder = None if kept is None else StepRecorder(kept)
@@ -90,14 +74,15 @@ class Evaluator(Tracer):
     def close(self) -> None:
         """Let go of the program's objects, at once and not when a collector finds that tracer and tape hold each other:
         an input of the first call is not to outlive the call."""
-        for value in self.unread:
+        for value in self.objects.unread:
             value.unread = None  # which holds the value itself
         vars(self.tape).clear()
         vars(self).clear()
 
     def start(self) -> Frame:
         """The root frame, its locals not read yet."""
-        frame = self.make_frame(self.code, self.given.globals, {})
+        frame = self.stack.make_frame(self.code, self.given.globals, {})
+        frame.given = dict(self.given.locals)
         for name in self.code.cells:
             contents = self.given.locals.get(name, _UNBOUND)
             cell = Cell(root_name=name, source=ir.Local(name))
@@ -105,8 +90,8 @@ class Evaluator(Tracer):
             frame.cells[name] = cell
         for name in self.code.frees:
             frame.cells[name] = Cell(root_name=name, source=ir.Local(name), given=self.given.cells[name])
-        self.root_cells = dict(frame.cells)
-        self.frames.append(frame)
+        self.objects.root_cells = {id(given): frame.cells[name] for name, given in self.given.cells.items()}
+        self.stack.frames.append(frame)
         return frame
 
     def run(self, frame: Frame) -> None:
@@ -117,7 +102,7 @@ class Evaluator(Tracer):
             before = None  # what it held last may be lost now
             before = (list(frame.stack), dict(frame.locals), frame.position, list(frame.handled))
             mark = (self.tape.calls, self.effects.version, self.torch_state.state())
-            if self.root_steps == self.stop_at:
+            if self.root_steps == self.attempt.stop_at:
                 self._note(frame)  # the graph ends here, so the steps do too
                 return
             try:
@@ -125,8 +110,8 @@ class Evaluator(Tracer):
                 self._advance(frame)
             except (Unsupported, Raised) as problem:
                 why = problem.why if isinstance(problem, Unsupported) else Why(reasons.RAISES, problem.value.describe())
-                stack, where = self.user_stack(), self.user_span()
-                del self.frames[1:]
+                stack, where = self.stack.lines(), self.stack.user_span()
+                del self.stack.frames[1:]
                 clean = mark == (self.tape.calls, self.effects.version, self.torch_state.state())
                 if clean:
                     frame.stack[:], frame.locals, frame.position, frame.handled = before
@@ -139,8 +124,8 @@ class Evaluator(Tracer):
 
     def _close_lost(self) -> None:
         """Close the generators that the program does not hold any more, as Python does at once."""
-        while self.lost:
-            generator = self.lost.pop(0)
+        while self.generators.lost:
+            generator = self.generators.lost.pop(0)
             assert isinstance(generator, iterators.GeneratorValue)
             try:
                 generator.close(self)
@@ -151,30 +136,30 @@ class Evaluator(Tracer):
 
     def resume(self, frame: Frame) -> Value | None:
         """Run an inlined frame until it returns (None) or yields (the value)."""
-        depth = len(self.frames)
-        self.frames.append(frame)
+        depth = len(self.stack.frames)
+        self.stack.frames.append(frame)
         while frame.result is None and frame.yielded is None:
             self._advance(frame)  # where it is Unsupported the frames stay, to tell where; the root drops them
-        del self.frames[depth:]
+        del self.stack.frames[depth:]
         found, frame.yielded = frame.yielded, None
         return found
 
     def _advance(self, frame: Frame) -> None:
         """One step, and the jump to a handler where it raises."""
-        depth = len(self.frames)
+        depth = len(self.stack.frames)
         try:
             if frame.pending is not None:
                 pending, frame.pending = frame.pending.value, None
                 raise Raised(pending)
             self.step(frame)
-            if self.lost:
+            if self.generators.lost:
                 self._close_lost()
         except Raised as raised:
             self._in_context(raised.value)
-            del self.frames[depth:]
+            del self.stack.frames[depth:]
             if not self._handle(frame, raised):
                 if depth > 1:
-                    del self.frames[depth - 1 :]
+                    del self.stack.frames[depth - 1 :]
                     if isinstance(raised.value, ExceptionValue):
                         raised.value.has_own_traceback = True
                 raise
@@ -182,9 +167,9 @@ class Evaluator(Tracer):
     def step(self, frame: Frame) -> None:
         """The choke point: every instruction of every frame is evaluated here."""
         instruction = frame.code.instructions[frame.position]
-        self.effects.step = self.steps
-        self.steps += 1
-        if self.steps > MAX_STEPS:
+        self.effects.step = self.stack.steps
+        self.stack.steps += 1
+        if self.stack.steps > MAX_STEPS:
             unsupported(reasons.STEPS, f"{MAX_STEPS} instructions")
         with origin(instruction.id):
             self._note(frame)
@@ -212,12 +197,12 @@ class Evaluator(Tracer):
 
     def _note(self, frame: Frame) -> None:
         if self.recorder is not None:
-            self.recorder.note(self, frame, self.steps - 1)
+            self.recorder.note(self, frame, self.stack.steps - 1)
 
     def _in_context(self, error: Value) -> None:
         """Link an exception that the program just made to the one it was handling then."""
         if isinstance(error, ExceptionValue) and error.source is None and "__context__" not in error.overlay:
-            handled = self.handled()
+            handled = self.stack.handled()
             error.overlay["__context__"] = Constant(None) if handled is None or handled is error else handled
 
     def _handle(self, frame: Frame, raised: Raised) -> bool:
@@ -232,31 +217,6 @@ class Evaluator(Tracer):
         frame.push(raised.value)
         frame.position = frame.index[handler.target]
         return True
-
-    # ----------------------------------------------------------------------------------------------- dynamic numbers
-
-    def _dynamic_dims(self, source: ir.Source, tensor: torch.Tensor) -> Sequence[DimDynamic]:
-        """Which sizes of an input get a symbol: those that changed or that the program marked, each one of its own; or
-        all with dynamic=True, where equal sizes share one. Never a parameter's, nor those marked static."""
-        sizes = tuple(tensor.shape)
-        asked = self.config.dynamic is not False and not isinstance(tensor, torch.nn.Parameter)
-        history = self.given.history
-        marked = marks(tensor, "dynamic") | marks(tensor, "weak_dynamic") | marks(tensor, "unbacked")
-        static = marks(tensor, "static")
-        wanted = []
-        for dim, size in enumerate(sizes):
-            changed = asked and history.changes(source.name, dim, *sizes)
-            kind = DimDynamic.STATIC
-            if dim in marked or changed and dim not in static:
-                kind = DimDynamic.DYNAMIC
-            elif asked and self.config.dynamic and dim not in static:
-                kind = DimDynamic.DUCK
-            if kind is not DimDynamic.STATIC and size in (0, 1):
-                why = "0 and 1 are always constants: they broadcast"
-                self.specialized.append(ir.Specialized(ir.Size(source, dim), size, why, self.steps - 1))
-                kind = DimDynamic.STATIC
-            wanted.append(kind)
-        return wanted
 
     # ------------------------------------------------------------------------------------------------ entry points
 
@@ -317,7 +277,7 @@ class StepRecorder:
             return
         seen = frame.seen
         if seen is None:
-            outer = t.frames[-2].seen if len(t.frames) > 1 else None
+            outer = t.stack.frames[-2].seen if len(t.stack.frames) > 1 else None
             seen = frame.seen = Seen(Activation(frame.code.qualname, None if outer is None else outer.activation))
         changes = t.effects.version + t.effects.read + len(t.tape.shape_env.replacements)
         if changes != self._changes or seen.activation is not self._activation:
@@ -347,8 +307,3 @@ class StepRecorder:
 
 
 _UNBOUND = object()
-
-
-def marks(tensor: torch.Tensor, kind: str) -> frozenset[int]:
-    """The dimensions that torch._dynamo.mark_dynamic and its like have marked."""
-    return frozenset(getattr(tensor, f"_dynamo_{kind}_indices", ()))

@@ -120,10 +120,10 @@ def _ask(t: Tracer, name: str, key: tuple[Any, ...], getter: Any) -> Value:
     if getter is torch.get_autocast_dtype and (name, key) not in t.torch_state.before:
         if not torch.is_autocast_enabled(*key):  # the global state's guard has it only while autocast is on
             ask = _AUTOCAST_DTYPES.get(key[0], functools.partial(getter, *key))
-            t.guard(Returned(t.known_source(ask), "__call__"), Equals(ask()), "what autocast would cast to")
+            t.guards.on(Returned(t.objects.known(ask), "__call__"), Equals(ask()), "what autocast would cast to")
     if SETTINGS[name].guarded or (name, key) in t.torch_state.before or key:
         return t.from_python(getter(*key))
-    return t.wrap(Returned(t.known_source(getter), "__call__"), getter())
+    return t.wrap(Returned(t.objects.known(getter), "__call__"), getter())
 
 
 def _set(name: str, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -64,16 +64,16 @@ def wrap(t: Tracer, source: Source, given: object) -> Value:
     if is_plain(given) and not isinstance(given, np.generic):
         return _plain(t, source, given)
     if isinstance(given, type):
-        t.guard(source, guards.IsObject(given), "what the program does with a class depends on which it is")
+        t.guards.on(source, guards.IsObject(given), "what the program does with a class depends on which it is")
         return ClassValue(given, source)
-    found = t.wrapped.get(id(given))
+    found = t.objects.values.get(id(given))
     if found is not None:
         if found.source is not None and found.source != source:
             _second_name(t, found.source, source, given)
         return found
     made = _identity(t, source, given)
-    t.wrapped[id(given)] = made
-    t.kept.append(given)
+    t.objects.values[id(given)] = made
+    t.objects.kept.append(given)
     return made
 
 
@@ -82,26 +82,26 @@ def _second_name(t: Tracer, first: Source, second: Source, given: object) -> Non
     if isinstance(second, Known):
         first, second = second, first
     if isinstance(first, Known):
-        t.guard(second, guards.IsObject(given), "two names of one object, of which the other is a constant")
+        t.guards.on(second, guards.IsObject(given), "two names of one object, of which the other is a constant")
     else:
-        t.guard(second, guards.SameObject(first), "two names of one object: a change is seen through both")
+        t.guards.on(second, guards.SameObject(first), "two names of one object: a change is seen through both")
 
 
 def _plain(t: Tracer, source: Source, given: object) -> Value:
-    if type(given) is int and t.is_dynamic(source, given):
-        t.guard(source, guards.TypeIs(int), "it is computed with as an integer, whatever its value")
+    if type(given) is int and t.numbers.is_dynamic(source, given):
+        t.guards.on(source, guards.TypeIs(int), "it is computed with as an integer, whatever its value")
         return SizeValue(t.tape.size_input(source, given), source)
-    if type(given) is float and t.is_dynamic(source, given):
-        t.guard(source, guards.TypeIs(float), "it is computed with as a float, whatever its value")
+    if type(given) is float and t.numbers.is_dynamic(source, given):
+        t.guards.on(source, guards.TypeIs(float), "it is computed with as a float, whatever its value")
         return FloatValue(given, source, t)
     why = "a Python value is a constant in the graph, so it is guarded"
     if isinstance(given, enum.Enum) or given is None or isinstance(given, bool):
-        t.guard(source, guards.IsObject(given), why)
+        t.guards.on(source, guards.IsObject(given), why)
     elif isinstance(given, float) and math.isnan(given):
-        t.guard(source, guards.is_nan(), why)
+        t.guards.on(source, guards.is_nan(), why)
     else:
-        made = Constant(given, source, lambda: t.guard(source, guards.Equals(given), why))
-        t.unread.append(made)
+        made = Constant(given, source, lambda: t.guards.on(source, guards.Equals(given), why))
+        t.objects.unread.append(made)
         return made
     return Constant(given, source)
 
@@ -114,18 +114,18 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         return wrap_array(t, source, given)
     original = _original(given)
     if original is not None:
-        t.guard(source, guards.IsObject(given), "what it compiles was inlined")
+        t.guards.on(source, guards.IsObject(given), "what it compiles was inlined")
         t.torch_state.unreported = t.torch_state.unreported or isinstance(given, torch.jit.ScriptFunction)
-        return t.wrap(t.known_source(original), original)
+        return t.wrap(t.objects.known(original), original)
     kind = type(given)
     if isinstance(given, types.FunctionType):
         return _function(t, source, given)
     if isinstance(given, types.MethodType):
-        t.guard(source, guards.TypeIs(kind), "its function and the object it is bound to are read from it")
+        t.guards.on(source, guards.TypeIs(kind), "its function and the object it is bound to are read from it")
         function = t.wrap(Attr(source, "__func__"), given.__func__)
         return functions.BoundMethod(function, t.wrap(Attr(source, "__self__"), given.__self__), source)
     if isinstance(given, types.ModuleType):
-        t.guard(source, guards.IsObject(given), "names were looked up in this module")
+        t.guards.on(source, guards.IsObject(given), "names were looked up in this module")
         return PyModuleValue(given, source)
     if (
         isinstance(given, types.BuiltinFunctionType)
@@ -147,14 +147,14 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         or type(given).__module__.startswith("torch._C")
         or (callable(given) and not isinstance(given, types.FunctionType) and is_numpys(given))
     ):
-        t.guard(source, guards.IsObject(given), "it is called while tracing, or becomes a node of the graph")
+        t.guards.on(source, guards.IsObject(given), "it is called while tracing, or becomes a node of the graph")
         is_function = callable(given) or isinstance(given, BUILTIN_CALLABLES)
         return functions.BuiltinValue(given, source) if is_function else ObjectValue(kind, source, given)
     if isinstance(given, enum.Enum):
-        t.guard(source, guards.IsObject(given), "it is a member of an enumeration")
+        t.guards.on(source, guards.IsObject(given), "it is a member of an enumeration")
         base = base_of(kind)
         return ObjectValue(kind, source, given) if base is None else DerivedValue.given_by_frame(t, source, given, base)
-    t.guard(source, guards.TypeIs(kind), "its class decides what operations on it do")
+    t.guards.on(source, guards.TypeIs(kind), "its class decides what operations on it do")
     if isinstance(given, torch.nn.Module):
         return ModuleValue(kind, source, given)
     if kind in AUTOCASTS:
@@ -162,7 +162,7 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     if kind is functools.partial:  # a subclass may be called otherwise
         args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
         why = "the arguments that a partial adds to a call are read from it"
-        t.guard(Attr(source, "args"), guards.LengthIs(len(args)), why)
+        t.guards.on(Attr(source, "args"), guards.LengthIs(len(args)), why)
         keywords = t.wrap(Attr(source, "keywords"), given.keywords)
         assert isinstance(keywords, DictValue)
         return functions.PartialValue(t.wrap(Attr(source, "func"), given.func), args, keywords, source, given)
@@ -194,15 +194,15 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
 def _getter(t: Tracer, source: Source, given: Any) -> Value:
     """What operator.itemgetter and its like make: the call that makes it again."""
     maker, args = given.__reduce__()
-    t.guard(Returned(source, "__reduce__"), guards.same_value((maker, args)), "what it reads of its argument")
+    t.guards.on(Returned(source, "__reduce__"), guards.same_value((maker, args)), "what it reads of its argument")
     return t.from_python(maker).call(t, [t.from_python(arg) for arg in args], {})
 
 
 def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
     """A method written in C: which one it is, and of what, is guarded."""
     why = "which method it is decides what its call does"
-    t.guard(source, guards.TypeIs(type(given)), why)
-    t.guard(Attr(source, "__name__"), guards.Equals(given.__name__), why)
+    t.guards.on(source, guards.TypeIs(type(given)), why)
+    t.guards.on(Attr(source, "__name__"), guards.Equals(given.__name__), why)
     bound = t.wrap(Attr(source, "__self__"), given.__self__)
     return functions.BuiltinMethod(bound, given.__name__, getattr(type(given.__self__), given.__name__, None))
 
@@ -224,20 +224,20 @@ def _original(given: object) -> object:
 
 def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
     if not (isinstance(source, Known) and is_in(given.__globals__.get("__name__"), FIXED)):
-        t.guard(source, guards.CodeIs(given.__code__), "its body was inlined, so its code has to stay the same")
+        t.guards.on(source, guards.CodeIs(given.__code__), "its body was inlined, so its code has to stay the same")
     code = t.config.edit.source.code_of(given)
     return functions.FunctionValue(code, given.__globals__, name=given.__qualname__, given=given, source=source)
 
 
 def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
-    t.kept.append(given)
+    t.objects.kept.append(given)
     kind, place, real = type(given), source, given
     if kind not in PLAIN:
         if dispatches(kind):
             return wrap_wrapper(t, source, given)
         if issubclass(kind, torch.nn.parameter.UninitializedTensorMixin):  # type: ignore[attr-defined]
             unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {kind.__name__}")
-        t.guard(source, guards.TypeIs(kind), "its class decides what operations on it do")
+        t.guards.on(source, guards.TypeIs(kind), "its class decides what operations on it do")
         source = AsTensor(source)
         given = as_tensor(given)  # type: ignore[assignment]
     if given.layout is not torch.strided or given.is_quantized or given.is_nested:
@@ -252,7 +252,7 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
         made.node, made.fake = t.tape.input(source, given)
         if given is not real:
             t.tape.stand_ins.append((kind, made.fake, lies(made.fake)))
-        included, excluded = t.local_keys
+        included, excluded = t.torch_state.local_keys
         described = guards.TensorMatch(
             given.dtype,
             given.device,
@@ -264,30 +264,30 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
         )
         seen = replace(described, size=tuple(map(int, given.shape)), stride=tuple(map(int, given.stride())))
         why = "the graph is traced and compiled for a tensor like this"
-        t.guard(source, described, why, seen.text())
-        t.tensors[id(made.fake)] = made
+        t.guards.on(source, described, why, seen.text())
+        t.in_graph.tensors[id(made.fake)] = made
 
     made.unread = read
-    t.unread.append(made)
+    t.objects.unread.append(made)
     return made
 
 
 def _container(t: Tracer, source: Source, given: Any) -> Value:
     kind = type(given)
     if isinstance(given, torch.Size):
-        t.guard(source, guards.Equals(given), "its sizes are used while tracing")
+        t.guards.on(source, guards.Equals(given), "its sizes are used while tracing")
         return TupleValue(map(Constant, given), torch.Size, source, given)
     if isinstance(given, (tuple, list, collections.deque)):
         base: Any = next(each for each in (tuple, list, collections.deque) if isinstance(given, each))
         items = [Lazy(Item(source, i), item) for i, item in enumerate(base.__iter__(given))]
         if hasattr(kind.__getitem__, "__code__"):
-            t.raw_items.update(item.source for item in items)
+            t.objects.raw_items.update(item.source for item in items)
         of = TupleValue if isinstance(given, tuple) else ListValue
         sequence = of(items, kind, source, given)
         sequence.asked = t
-        sequence.unread = lambda: t.guard(source, guards.LengthIs(len(given)), "its items are read by position")
+        sequence.unread = lambda: t.guards.on(source, guards.LengthIs(len(given)), "its items are read by position")
         if isinstance(given, collections.deque) and isinstance(sequence, ListValue):
-            t.guard(
+            t.guards.on(
                 Attr(source, "maxlen"), guards.same_value(given.maxlen), "what goes in at one end may push out another"
             )
             sequence.maxlen = given.maxlen
@@ -297,7 +297,7 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         members = [*base.__iter__(given)]
         if not all(map(is_hashable_known, members)):
             unsupported(reasons.OPERATION, f"{source.name} is a set of objects")
-        t.guard(source, guards.same_members(given), "membership and iteration were decided while tracing")
+        t.guards.on(source, guards.same_members(given), "membership and iteration were decided while tracing")
         made = SetValue(kind, source, given)
         made.entries = {member.key(): member for member in map(t.from_python, members)}
         return made
@@ -313,8 +313,8 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
             k = t.from_python(key)
             table.entries[k.key()] = [k, Lazy(Item(source, key), dict.__getitem__(raw, key))]
             if hasattr(kind.__getitem__, "__code__"):
-                t.raw_items.add(Item(source, key))
-        table.unread = lambda: t.guard(source, guards.KeysAre(keys), "all its keys, and their order, were used")
+                t.objects.raw_items.add(Item(source, key))
+        table.unread = lambda: t.guards.on(source, guards.KeysAre(keys), "all its keys, and their order, were used")
     if isinstance(given, collections.defaultdict):
         table.factory = t.wrap(Attr(source, "default_factory"), given.default_factory)
     return ProxyValue(table, source, given) if isinstance(given, types.MappingProxyType) else table
@@ -324,7 +324,7 @@ def _by_position(t: Tracer, table: DictValue, raw: dict[object, object], source:
     """The entries of a dictionary with tensors as keys: which tensors is asked of the place of each, so that no guard
     keeps them alive."""
     keys, values = Listed(source, "keys"), Listed(source, "values")
-    t.guard(keys, guards.LengthIs(len(raw)), "its keys are tensors, and are read by position")
+    t.guards.on(keys, guards.LengthIs(len(raw)), "its keys are tensors, and are read by position")
     for position, (key, item) in enumerate(dict.items(raw)):
         k = t.wrap(Item(keys, position), key)
         table.entries[k.key()] = [k, Lazy(Item(values, position), item)]
@@ -362,9 +362,9 @@ def _iterator(t: Tracer, source: Source, given: object) -> Value:
     if found is None or (is_loop and len(found[0]) - found[1] > UNROLLED):
         return iterators.GivenIterator(given, source, reasons.LOOP_TURN if is_loop else reasons.GENERATOR)
     base, position = found
-    t.guard(source, guards.iterator_at(position, len(base)), "the turns that the loop has left were unrolled")
+    t.guards.on(source, guards.iterator_at(position, len(base)), "the turns that the loop has left were unrolled")
     if isinstance(base, (range, str, bytes)):
-        t.guard(source, guards.iterates_over(base), "the loop's numbers were used while tracing")
+        t.guards.on(source, guards.iterates_over(base), "the loop's numbers were used while tracing")
         return iterators.SequenceIterator(Constant(base), position, source)
     return iterators.SequenceIterator(t.wrap(Item(Item(Returned(source, "__reduce__"), 1), 0), base), position, source)
 
@@ -372,7 +372,7 @@ def _iterator(t: Tracer, source: Source, given: object) -> Value:
 def _count(t: Tracer, source: Source, given: object) -> Value:
     """A count goes on from its number, which changes as any number of the program does."""
     parts, numbers = Item(Returned(source, "__reduce__"), 1), given.__reduce__()[1]
-    t.guard(parts, guards.LengthIs(len(numbers)), "whether it has a step")
+    t.guards.on(parts, guards.LengthIs(len(numbers)), "whether it has a step")
     current, *by = (t.wrap(Item(parts, place), number) for place, number in enumerate(numbers))
     return iterators.CountIterator(current, by[0] if by else Constant(1), source)
 
@@ -388,7 +388,7 @@ def _over_others(t: Tracer, source: Source, given: object, parts: Source) -> Val
         return iterators.EnumerateIterator(inner[0], inner[1].as_index(t), source)
     if isinstance(given, zip):
         is_strict = len(held) > 2
-        t.guard(Returned(source, "__reduce__"), guards.LengthIs(len(held)), "whether it is strict")
+        t.guards.on(Returned(source, "__reduce__"), guards.LengthIs(len(held)), "whether it is strict")
         return iterators.ZipIterator(inner, is_strict, source)
     first, *rest = inner
     return (
@@ -419,7 +419,7 @@ def from_python(t: Tracer, value: Any) -> Value:
         return SetValue.of([t.from_python(item) for item in value], kind)
     if kind is slice:
         return SliceValue(*(t.from_python(part) for part in (value.start, value.stop, value.step)))
-    return wrap(t, t.known_source(value), value)
+    return wrap(t, t.objects.known(value), value)
 
 
 def instance_of_class(t: Tracer, cls: type) -> ObjectValue:
@@ -457,9 +457,9 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
     if lost := [name for name in names if not hasattr(given, name)]:  # it is being made
         why = f"{source.name} has no {lost[0]}, which its __tensor_flatten__ names"
         t.tape.refuse_frame(why, reasons.TENSOR_SUBCLASS)
-    t.guard(source, guards.TypeIs(type(given)), _WHY)
-    t.guard(Returned(source, "__tensor_flatten__"), guards.same_value(taken), _WHY)
-    t.guard(Attr(source, "requires_grad"), guards.Equals(given.requires_grad), _WHY)
+    t.guards.on(source, guards.TypeIs(type(given)), _WHY)
+    t.guards.on(Returned(source, "__tensor_flatten__"), guards.same_value(taken), _WHY)
+    t.guards.on(Attr(source, "requires_grad"), guards.Equals(given.requires_grad), _WHY)
     parts = [_part(t, source, given, name) for name in names]
     if not isinstance(parts[0], TensorValue) or not given.is_nested and parts[0].fake.shape != given.shape:
         unsupported(reasons.TENSOR_SUBCLASS, f"{source.name}: what is first inside has other sizes")
@@ -469,7 +469,7 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
     if not _is_again(made.fake, given, dict(zip(names, fakes, strict=True))):
         unsupported(reasons.TENSOR_SUBCLASS, f"{source.name}: {_NOT_AGAIN}")
     others = guards.same_value(_attributes(given, names), "attributes are", lambda value: _attributes(value, names))
-    t.guard(source, others, _WHY)
+    t.guards.on(source, others, _WHY)
     made.source, made.given = source, given
     return made
 

@@ -82,7 +82,7 @@ def _deque(t: Tracer, items: Value | None = None, maxlen: Value | None = None) -
 @positional(collections.namedtuple)
 def _namedtuple(t: Tracer, name: Value, fields: Value, **kwargs: Value) -> Value:
     """A class of tuples, made once."""
-    named = {"module": Constant(t.frames[-1].globals.get("__name__"))} | kwargs
+    named = {"module": Constant(t.stack.frames[-1].globals.get("__name__"))} | kwargs
     known = {key: value.known(t) for key, value in named.items()}
     return t.from_python(t.python(collections.namedtuple, name.known(t), fields.known(t), **known))
 

@@ -64,8 +64,8 @@ def _reduce(t: Tracer, function: Value, items: Value, start: Value | None = None
 def _build_class(t: Tracer, *args: Value, **kwargs: Value) -> Value:
     """A class statement. In the root frame, the class may be left unmade as long as no break asks for it."""
     made = unmade_class(t, list(args), kwargs)
-    if len(t.frames) == 1:
-        if not t.may_leave_classes:
+    if len(t.stack.frames) == 1:
+        if not t.attempt.may_leave_classes:
             unsupported(reasons.OPCODE, "LOAD_BUILD_CLASS")
         t.left_class = True
     return made
@@ -238,7 +238,7 @@ def _copied_tensor(t: Tracer, value: TensorValue, memories: set[int]) -> Value:
         if value.given is not None and value.source is not None:
             if vars(value.given):
                 unsupported(reasons.UNTRACEABLE_CALL, "deepcopy of a tensor with attributes")
-            t.guard(Attr(value.source, "__dict__"), KeysAre(()), "a deep copy has copies of its attributes")
+            t.guards.on(Attr(value.source, "__dict__"), KeysAre(()), "a deep copy has copies of its attributes")
         memories.add(memory)
     made = graph_call(t, "call_method", "clone", [graph_call(t, "call_method", "detach", [value], {})], {})
     if not is_parameter:
@@ -421,7 +421,7 @@ def _delattr(t: Tracer, value: Value, name: Value) -> Value:
 def _dir(t: Tracer, value: Value | None = None) -> Value:
     """Names of an object's attributes and its class's, or of the locals."""
     if value is None:
-        return t.from_python(sorted(t.bound_locals()))
+        return t.from_python(sorted(t.stack.frames[-1].bound_locals(t)))
     if isinstance(value, ObjectValue) and not value.overrides(t, "__dir__", "__getattribute__"):
         if value.given is not MISSING:
             t.get_attr(t.get_attr(value, "__dict__"), "keys").call(t, [], {}).length(t)
@@ -437,7 +437,7 @@ def _id(t: Tracer, value: Value) -> Value:
         return RuntimeNumber(id, [value])
     source = value.source
     if source is not None:
-        t.guard(source, IsObject(given), "its id() was used")
+        t.guards.on(source, IsObject(given), "its id() was used")
     return Constant(id(given))
 
 
@@ -463,8 +463,8 @@ table({
     typing.cast: lambda t, kind, value: value,
     functools.partial: lambda t, function, *args, **kwargs: PartialValue.of(t, function, list(args), kwargs),
     # The instance's dictionary, or the locals.
-    vars: lambda t, value=None: t.new_dict(t.bound_locals()) if value is None else t.attr_or_none(value, "__dict__")
-        or t.raise_(TypeError, "vars() argument must have __dict__ attribute"),
+    vars: lambda t, value=None: t.from_python(locals).call(t, [], {}) if value is None
+        else t.attr_or_none(value, "__dict__") or t.raise_(TypeError, "vars() argument must have __dict__ attribute"),
     type.__instancecheck__: lambda t, cls, value: Constant(any(cls.cls in kind.__mro__ for kind in _kinds(t, value))),
     type.__subclasscheck__: lambda t, cls, value: Constant(cls.cls in value.cls.__mro__),
     _abc._abc_instancecheck: lambda t, cls, value: Constant(

@@ -42,11 +42,11 @@ breaks(reasons.UNTRACEABLE_CALL, "a builtin with side effects", *(getattr(builti
 def _context_get(t: Tracer, variable: Value, *default: Value) -> Value:
     """A context variable's value, guarded."""
     given = variable.live(t)
-    source = variable.source or t.known_source(given)
+    source = variable.source or t.objects.known(given)
     found = given.get(UNSET)
     if found is not UNSET:
         return t.wrap(Returned(source, "get"), found)
-    t.guard(source, is_unset(), "the context variable has no value")
+    t.guards.on(source, is_unset(), "the context variable has no value")
     if not default:
         t.raise_value(LookupError, [variable])
     return default[0]
@@ -55,10 +55,10 @@ def _context_get(t: Tracer, variable: Value, *default: Value) -> Value:
 @positional(sys.exc_info)
 def _exc_info(t: Tracer) -> Value:
     """The exception being handled."""
-    error = t.handled()
+    error = t.stack.handled()
     if error is None:
         return t.new_tuple([NONE, NONE, NONE])
-    if t.frames[-1].code.filename == traceback.__file__ and isinstance(error, ExceptionValue):
+    if t.stack.frames[-1].code.filename == traceback.__file__ and isinstance(error, ExceptionValue):
         error.tell_traceback_is_read(t)
     return t.new_tuple([t.from_python(error.python_type()), error, TracebackValue(error)])
 
@@ -66,19 +66,19 @@ def _exc_info(t: Tracer) -> Value:
 @positional(*existing(sys, "exception"))
 def _exception(t: Tracer) -> Value:
     """The exception being handled."""
-    return t.handled() or NONE
+    return t.stack.handled() or NONE
 
 
 @positional(builtins.globals)
 def _globals(t: Tracer) -> Value:
     """Of the function that asks."""
-    return namespace(t, t.frames[-1].globals)
+    return namespace(t, t.stack.frames[-1].globals)
 
 
 @positional(builtins.locals)
 def _locals(t: Tracer) -> Value:
     """Of the function that asks."""
-    return t.new_dict(t.bound_locals())
+    return t.new_dict(t.stack.frames[-1].bound_locals(t))
 
 
 @positional(traceback_of, as_it_was)
@@ -158,7 +158,7 @@ def _draw(function: Callable[..., object], t: Tracer, args: list[Value], kwargs:
     given = generator.live(t)
     if type(given) is not random.Random or named or generator.source is None:
         unsupported(reasons.UNTRACEABLE_CALL, f"{generator.python_type().__name__}.{name}")
-    t.guard(generator.source, IsObject(given), "numbers are drawn from this generator")
+    t.guards.on(generator.source, IsObject(given), "numbers are drawn from this generator")
     return _drawn(t, Draw(given, name, plain))
 
 
@@ -177,8 +177,8 @@ def _drawn(t: Tracer, draw: Draw) -> Value:
 def _before_graph(t: Tracer, draw: Draw | ArrayDraw) -> Source:
     """What it yields at each call, in the program's order."""
     t.effects.version += 1
-    source = Returned(t.known_source(draw, fixed=True), "make")
-    t.draws.append(source)
+    source = Returned(t.objects.known(draw, fixed=True), "make")
+    t.in_graph.draws.append(source)
     return source
 
 

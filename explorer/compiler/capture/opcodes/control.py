@@ -70,7 +70,7 @@ def _super_of_frame(t: Tracer, f: Frame) -> Value:
     first = f.code.locals[0] if f.code.arg_count else next(iter(f.code.cells), None)
     if not isinstance(start, ClassValue) or first is None:
         t.raise_(RuntimeError, "super(): no arguments")
-    bound = f.cells[first].load(t) if first in f.cells else t.load_local(f, first)
+    bound = f.cells[first].load(t) if first in f.cells else f.load_local(t, first)
     assert bound is not None
     return SuperValue(start.cls, bound)
 
@@ -101,7 +101,7 @@ def return_value(t: Tracer, f: Frame, i: Instruction) -> None:
 @OPCODES.rule("YIELD_VALUE")
 def yield_value(t: Tracer, f: Frame, i: Instruction) -> None:
     """Suspend the frame; what is sent takes the value's place."""
-    if f is t.frames[0]:
+    if f is t.stack.frames[0]:
         unsupported(reasons.FRAME_KIND, "a generator")
     f.yielded = f.pop()
 
@@ -228,7 +228,7 @@ def raise_varargs(t: Tracer, f: Frame, i: Instruction) -> None:
     """raise, raise error, raise error from cause."""
     cause = f.pop() if i.arg == 2 else None
     if i.arg == 0:
-        handled = t.handled()
+        handled = t.stack.handled()
         if handled is None:
             t.raise_(RuntimeError, "No active exception to reraise")
         raise Raised(handled)

@@ -92,7 +92,7 @@ def delete_subscr(t: Tracer, f: Frame, i: Instruction) -> None:
 def load_fast(t: Tracer, f: Frame, i: Instruction) -> None:
     """Push a local. One that only gets another name is not read, nor an argument before its call."""
     is_unread = _is_renamed(f) or _is_argument(f)
-    found = f.locals[i.arg] = (t.unread_local(f, i.arg) if is_unread else None) or t.load_local(f, i.arg)
+    found = f.locals[i.arg] = (f.unread_local(i.arg) if is_unread else None) or f.load_local(t, i.arg)
     f.push(CellAside(found) if isinstance(found, Cell) and i.arg.startswith(ASIDE) else found)
 
 
@@ -119,10 +119,10 @@ def load_fast_and_clear(t: Tracer, f: Frame, i: Instruction) -> None:
     """Put a local or a cell aside, for an inlined comprehension."""
     if i.arg in f.cells:
         f.push(CellAside(f.cells.pop(i.arg)))
-        t.unbind(f, i.arg)
+        f.unbind(i.arg)
         return
-    f.push(t.load_local(f, i.arg) if t.is_bound(f, i.arg) else NULL)
-    t.unbind(f, i.arg)
+    f.push(f.load_local(t, i.arg) if f.is_bound(i.arg) else NULL)
+    f.unbind(i.arg)
 
 
 @OPCODES.rule("STORE_FAST")
@@ -131,10 +131,10 @@ def store_fast(t: Tracer, f: Frame, i: Instruction) -> None:
     value = f.pop()
     f.cells.pop(i.arg, None)
     if value is NULL:
-        t.unbind(f, i.arg)
+        f.unbind(i.arg)
     elif isinstance(value, CellAside):
         f.cells[i.arg] = value.cell
-        t.unbind(f, i.arg)
+        f.unbind(i.arg)
     else:
         f.locals[i.arg] = value
 
@@ -148,9 +148,9 @@ def make_cell(t: Tracer, f: Frame, i: Instruction) -> None:
 @OPCODES.rule("DELETE_FAST")
 def delete_fast(t: Tracer, f: Frame, i: Instruction) -> None:
     """Unbind a local."""
-    if not t.is_bound(f, i.arg):
-        t.load_local(f, i.arg)  # which raises
-    t.unbind(f, i.arg)
+    if not f.is_bound(i.arg):
+        f.load_local(t, i.arg)  # which raises
+    f.unbind(i.arg)
 
 
 @OPCODES.rule("LOAD_DEREF")
@@ -235,7 +235,7 @@ def import_name(t: Tracer, f: Frame, i: Instruction) -> None:
     if name not in sys.modules:
         unsupported(reasons.UNTRACEABLE_CALL, f"import of {name}")
     found = sys.modules[name] if names else sys.modules[name.partition(".")[0]]
-    f.push(PyModuleValue(found, t.known_source(found)))
+    f.push(PyModuleValue(found, t.objects.known(found)))
 
 
 @OPCODES.rule("IMPORT_FROM")
@@ -247,7 +247,7 @@ def import_from(t: Tracer, f: Frame, i: Instruction) -> None:
         whole = f"{module.module.__name__}.{i.arg}"
         if whole not in sys.modules:
             unsupported(reasons.UNTRACEABLE_CALL, f"import of {whole}")
-        found = PyModuleValue(sys.modules[whole], Attr(t.known_source(module.module), i.arg))
+        found = PyModuleValue(sys.modules[whole], Attr(t.objects.known(module.module), i.arg))
     f.push(found if found is not None else Constant(None))
 
 

@@ -83,7 +83,7 @@ class ArrayValue(Value):
         """The number that Python needs: of a scalar among the inputs, with a guard on it."""
         if self.source is None or not self.is_scalar:
             unsupported(reasons.ITEM, f"the value of {self.describe()}")
-        t.guard(self.source, same_number(self.given), "Python computed with the number, or branched on it")
+        t.guards.on(self.source, same_number(self.given), "Python computed with the number, or branched on it")
         return self.given
 
     def operate(self, t: Tracer, function: Callable[..., object], operands: list[Value]) -> Value:
@@ -185,7 +185,7 @@ class ArrayValue(Value):
         t.raise_(TypeError, of_array)
 
     def reconstruct(self, r: Reconstructor) -> None:
-        if (copied := r.t.unshared.get(_storage(self.fake))) and any(
+        if (copied := r.t.in_graph.unshared.get(_storage(self.fake))) and any(
             _storage(copied[0]) == _storage(fake) for fake in r.t.tape.fakes.values()
         ):
             unsupported(reasons.NUMPY, f"{self.describe()} is a view of an input, which torch._numpy makes a copy")
@@ -265,12 +265,12 @@ def wrap_array(t: Tracer, source: Source, given: object) -> Value:
     if real is None:
         kind = given.dtype if given.flags.writeable else "a read-only array"
         unsupported(reasons.NUMPY, f"{source.name}: {kind} with strides {given.strides} has no tensor")
-    t.guard(source, TypeIs(type(given)), "its class decides what operations on it do")
+    t.guards.on(source, TypeIs(type(given)), "its class decides what operations on it do")
     made = t.wrap_tensor(AsTensor(source), real)
     assert isinstance(made, TensorValue)
     stand_in = given if isinstance(given, np.generic) else _copy(real)
     found = ArrayValue(made.node, made.fake, stand_in, source, given)
-    t.arrays[id(made.fake)] = found
+    t.in_graph.arrays[id(made.fake)] = found
     return found
 
 
@@ -308,15 +308,15 @@ def array_of_tensor(t: Tracer, value: Value) -> ArrayValue:
     assert isinstance(value, TensorValue)
     t.torch_state.leave_unreported()
     fake = value.fake
-    made = (f.code for f in t.frames if f.code.name == "wrap")  # the function that torch.compiler.wrap_numpy makes
+    made = (f.code for f in t.stack.frames if f.code.name == "wrap")  # torch.compiler.wrap_numpy makes it
     if fake.requires_grad and not any(code.filename.endswith("external_utils.py") for code in made):
         unsupported(reasons.NUMPY, f"{value.describe()} requires grad")
     if fake.device.type != "cpu" or fake.is_conj() or fake.is_neg() or fake.dtype in _WITHOUT_ARRAY:
         unsupported(reasons.NUMPY, f"{value.describe()} has no array")
-    known = t.arrays.get(id(fake))
+    known = t.in_graph.arrays.get(id(fake))
     if not isinstance(known, ArrayValue):
         stand_in = _copy(value.given.detach()) if value.given is not None else _made_up(t, fake).numpy()
-        known = t.arrays[id(fake)] = ArrayValue(value.node, fake, stand_in)
+        known = t.in_graph.arrays[id(fake)] = ArrayValue(value.node, fake, stand_in)
         for source, real, _ in itertools.islice(t.tape.sharing(fake), 1):
             t.effects.call(_as_array, [t.wrap(source, real)], "numpy()")  # since then no one may resize the memory
             t.tape.fixed.add(fake.untyped_storage()._cdata)
@@ -694,8 +694,9 @@ def _copied_where_numpy_copies(
         shares = isinstance(held, np.ndarray) and np.may_share_memory(held, before)
         if before.size and shares != (_storage(result) == _storage(fake)):
             if shares:
-                t.unshared[_storage(result)] = (fake, t.tape.mode.writes(fake), result, t.tape.mode.writes(result))
-                t.kept.append(result)
+                writes = t.tape.mode.writes
+                t.in_graph.unshared[_storage(result)] = fake, writes(fake), result, writes(result)
+                t.objects.kept.append(result)
             else:
                 made = graph_call(t, "call_method", "clone", [TensorValue(node, result)], {})  # type: ignore[arg-type]
                 assert isinstance(made, TensorValue)
@@ -728,9 +729,11 @@ def _storage(tensor: torch.Tensor) -> int:
 def check_copies(t: Tracer, outputs: Sequence[object]) -> None:
     """Refuse the frame where a write would be seen through an object that the graph has as a copy, or where that leaves
     beside what it is a copy of."""
-    leaving = memory_of([t.tape.value(node) for node in outputs if isinstance(node, fx.Node)]) if t.unshared else []
-    given = memory_of(list(t.tape.fakes.values())) if t.unshared else []
-    for base, before, copy, then in t.unshared.values():
+    if not t.in_graph.unshared:
+        return
+    leaving = memory_of([t.tape.value(node) for node in outputs if isinstance(node, fx.Node)])
+    given = memory_of(list(t.tape.fakes.values()))
+    for base, before, copy, then in t.in_graph.unshared.values():
         if (t.tape.mode.writes(base), t.tape.mode.writes(copy)) != (before, then):
             unsupported(reasons.NUMPY, "a write through a view that torch._numpy makes a copy")
         if set(memory_of(copy)) & {*leaving} and set(memory_of(base)) & {*leaving, *given}:
@@ -740,13 +743,13 @@ def check_copies(t: Tracer, outputs: Sequence[object]) -> None:
 def check_memory(t: Tracer) -> list[Source]:
     """Where arrays were read of which one was written, while several were: they must share no memory. What is drawn
     is new."""
-    drawn = [*map(AsTensor, t.draws), *t.draws]
-    known = (each for each in t.arrays.values() if isinstance(each, ArrayValue) and each.source not in drawn)
+    drawn = [*map(AsTensor, t.in_graph.draws), *t.in_graph.draws]
+    known = (each for each in t.in_graph.arrays.values() if isinstance(each, ArrayValue) and each.source not in drawn)
     arrays = [each for each in known if isinstance(each.given, np.ndarray)]
     if not any(t.tape.mode.writes(array.fake) for array in arrays):
         return []
     given = [(array.source, array.given) for array in arrays]
-    for value in t.tensors.values():
+    for value in t.in_graph.tensors.values():
         real = value.given if isinstance(value, TensorValue) else None
         if real is not None and real.device.type == "cpu" and not isinstance(value.source, AsTensor):
             given.append((value.source, real))
@@ -775,9 +778,9 @@ def _value(t: Tracer, node: fx.Node, expected: Any, result: object, memory: list
     if isinstance(expected, torch.Tensor):
         return from_fake(t, *_laid_out(t, node, result, expected.detach().numpy()))
     node, result = _laid_out(t, *_copied_where_numpy_copies(t, node, expected, result, memory), expected)
-    known = t.arrays.get(id(result))
+    known = t.in_graph.arrays.get(id(result))
     if not isinstance(known, ArrayValue) or known.is_scalar != isinstance(expected, np.generic):
-        known = t.arrays[id(result)] = ArrayValue(node, result, expected)
+        known = t.in_graph.arrays[id(result)] = ArrayValue(node, result, expected)
     return known
 
 

@@ -4,7 +4,6 @@ Each of these names the others, so that they stand in one file, below all that i
 
 from __future__ import annotations
 
-import math
 import operator
 import os
 import sys
@@ -18,42 +17,31 @@ from weakref import WeakSet
 
 import torch
 from torch import Tensor, fx
-from torch._C import DispatchKeySet
 
 from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.flow import handlers_by_position
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.assumptions import Assumptions, Numbers
 from explorer.compiler.capture.effects import Effects
-from explorer.compiler.capture.guards import IsObject, TypeIs
 from explorer.compiler.capture.tape import Place, Tape
 from explorer.compiler.capture.torch_state import Switched, TorchState
 from explorer.compiler.config import Config
 from explorer.core.files import is_standard
 from explorer.core.libraries import is_written_in_c, name_in_messages
-from explorer.core.origin import origins
 from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.bytecode import Code, Handler, Instruction, Span
 from explorer.ir.capture import (
     Activation,
     Attr,
-    Computed,
-    Condition,
     Contained,
-    Guard,
     Item,
     Known,
     Local,
     Returned,
     Source,
-    Specialized,
     ValueDescription,
-    cause_of,
-    read,
-    root,
 )
 from explorer.ir.capture import InputFrame as InputFrame
-from explorer.ir.description import global_state
-from explorer.ir.record import GlobalStateData
 
 TORCH_DIR = os.path.dirname(torch.__file__) + os.sep
 MAX_ITEMS = 20_000
@@ -472,6 +460,49 @@ class Frame:
     yielded: Value | None = None
     seen: Seen | None = None
     """What was recorded of it, where somebody records."""
+    given: dict[str, object] = field(default_factory=dict)
+    """The locals of the root frame that the program has not unbound."""
+
+    def load_local(self, t: Tracer, name: str) -> Value:
+        found = self.bound_local(t, name)
+        if found is None:
+            said = f"cannot access local variable '{name}' where it is not associated with a value"
+            t.raise_(UnboundLocalError, said)
+        return found
+
+    def bound_local(self, t: Tracer, name: str) -> Value | None:
+        """A local; one of the root frame is read when it is first needed."""
+        found = self.unread_local(name) or self.locals.get(name)
+        if isinstance(found, Unread):
+            found = self.locals[name] = t.wrap(found.source, found.given)
+        return found
+
+    def unread_local(self, name: str) -> Unread | None:
+        """A local of the root frame that the program has not touched yet."""
+        is_unread = name in self.given and name not in self.locals
+        return Unread(Local(name), self.given[name]) if is_unread else None
+
+    def is_bound(self, name: str) -> bool:
+        return name in self.locals or name in self.given
+
+    def unbind(self, name: str) -> None:
+        self.locals.pop(name, None)
+        self.given.pop(name, None)
+
+    def bound_locals(self, t: Tracer) -> dict[str, Value]:
+        """What locals() gives."""
+        found: dict[str, Value] = {}
+        for name in (*self.code.locals, *self.code.cells, *self.code.frees):
+            cell = self.cells.get(name)
+            held = self.bound_local(t, name) if cell is None else cell.load(t)
+            if held is not None and not name.startswith(HIDDEN):
+                found[name] = held
+        return found
+
+    @property
+    def span(self) -> Span | None:
+        """Where the instruction is that was begun last."""
+        return self.code.instructions[max(0, self.position - 1)].span
 
     def push(self, value: Value) -> None:
         self.stack.append(value)
@@ -564,138 +595,67 @@ class EntryPoints(Protocol):
     def step(self, frame: Frame) -> None: ...
 
 
-@dataclass(eq=False, repr=False)
-class Tracer(EntryPoints):
-    """The record of one evaluation of one frame, which values and rules are given: its state, and what needs no kind of
-    value."""
+@dataclass(frozen=True)
+class Retry:
+    """What an evaluation takes over from those before that had to start over."""
 
-    code: Code
-    given: InputFrame
-    config: Config
-    decoded: dict[int, Code]
-    """The bodies of inlined functions, by id of their code objects, which need not have a hash: an evaluation that
-    starts over gives them the ids they had."""
+    decoded: dict[int, Code] = field(default_factory=dict)
+    """The bodies of inlined functions, by id of their code objects, which need not have a hash: they keep their ids."""
     stop_at: int = 0
     """The root step before which the graph is to end, if that is known."""
     says_compiling: bool = True
     may_leave_classes: bool = True
-    asked_compiling: bool = False
-    left_class: bool = False
-    """Whether the root frame has a class that is not made: what goes on after a break could not have it."""
-    name: str = field(init=False)
-    tape: Tape = field(init=False)
-    effects: Effects[Value] = field(init=False)
-    torch_state: TorchState[Value] = field(init=False)
-    state: GlobalStateData = field(init=False)
-    local_keys: tuple[DispatchKeySet, DispatchKeySet] = field(init=False)
-    """The dispatch keys that this thread adds to a tensor's, and leaves out, where the frame begins."""
-    guards: dict[tuple[Source, object], Guard] = field(default_factory=dict)
-    """By source and the key of the condition."""
-    frames: list[Frame] = field(default_factory=list)
-    modules: list[str] = field(default_factory=list)
-    """The paths of the modules that are being called."""
-    steps: int = 0
-    checkpoints: int = 0
-    """The calls of torch.utils.checkpoint so far."""
-    checkpoint: int = 0
-    """The outermost one that is being evaluated."""
-    wrapped: dict[int, Value] = field(default_factory=dict)
-    """The values of objects of the program, by id."""
-    looked_up: dict[tuple[int, str, int], object] = field(default_factory=dict)
-    """What classes define, by id of the class and name."""
-    tensors: dict[int, Value] = field(default_factory=dict)
-    arrays: dict[int, Value] = field(default_factory=dict)
-    floats: dict[Source, Value] = field(default_factory=dict)
-    """The inputs of the graph that are numbers of the program."""
-    storages: dict[int, Value] = field(default_factory=dict)
-    unshared: dict[int, tuple[Tensor, object, Tensor, object]] = field(default_factory=dict)
-    kept: list[object] = field(default_factory=list)
-    lost: list[Value] = field(default_factory=list)
-    made_generators: WeakSet[Any] = field(default_factory=WeakSet)
-    raw_items: set[Source] = field(default_factory=set)
-    """Items of containers whose class says in Python how they are read."""
-    unread: list[GuardedOnRead] = field(default_factory=list)
-    """Constants that the frame was given, and that are guarded by their type alone where nothing reads them."""
-    draws: list[Returned] = field(default_factory=list)
-    """Random numbers that the frame draws before its graph, in this order."""
-    assertions: list[Assertion] = field(default_factory=list)
-    """What the program asserts and only the graph knows."""
-    specialized: list[Specialized] = field(default_factory=list)
-    _unbound: set[str] = field(default_factory=set)
-    root_cells: dict[str, Cell] = field(default_factory=dict)
-    _prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = field(default_factory=dict)
-    _labels: dict[int, Known] = field(default_factory=dict)
-    _names: dict[str, int] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.name = self.given.id
-        self.state = global_state(self.given.devices)
-        self.local_keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
 
-    def guard(self, source: Source, condition: Condition, why: str, seen: str = "") -> None:
-        """Rely on something; `why` says what for, `seen` what it is now where the condition does not."""
-        base = root(source)
-        if isinstance(base, Known) and (base.fixed or base is source and isinstance(condition, (IsObject, TypeIs))):
-            return
-        key = source, condition.key
-        if key in self.guards:
-            return
-        cause = cause_of(origins(), self.user_span(), self.steps - 1)
-        self.guards[key] = Guard(f"{self.name}.guard{len(self.guards)}", source, condition, cause, why, seen)
+class CallStack:
+    """The frames of an evaluation, the root first; where the program is."""
 
-    def known_source(self, value: object, fixed: bool = False, label: str = "") -> Known:
-        """A source for an object that is reached without going through the frame."""
-        if id(value) not in self._labels:
-            names = (getattr(value, attribute, None) for attribute in ("__qualname__", "__name__"))
-            base = label or next(filter(None, names), type(value).__name__)
-            count = self._names[str(base)] = self._names.get(str(base), 0) + 1
-            self._labels[id(value)] = Known(f"{base}" if count == 1 else f"{base}#{count}", value, fixed)
-            self.kept.append(value)
-        return self._labels[id(value)]
-
-    def here(self) -> str:
-        """The id of the instruction being evaluated."""
-        current = origins()
-        return current[0] if current else ""
+    def __init__(self, name: str, decoded: dict[int, Code]) -> None:
+        self.name = name
+        self.decoded = decoded
+        self.frames: list[Frame] = []
+        self.steps = 0
+        self._modules: list[str] = []
+        """The paths of the modules that are being called."""
+        self._checkpoints = 0
+        """The calls of torch.utils.checkpoint so far."""
+        self._checkpoint = 0
+        """The outermost one that is being evaluated."""
+        self._prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = {}
 
     def handled(self) -> Value | None:
         """The exception that the program is handling."""
         return next((f.handled[-1].error for f in reversed(self.frames) if f.handled), None)
 
-    def check_length(self, count: int) -> None:
-        if count > MAX_ITEMS:
-            unsupported(reasons.STEPS, f"an iterable of more than {MAX_ITEMS} items")
-
     def user_span(self) -> Span | None:
         """The innermost source position that is not inside torch or the standard library."""
-        first: Span | None = None
-        for frame in reversed(self.frames):
-            span = frame.code.instructions[max(0, frame.position - 1)].span
-            if span is not None and first is None:
-                first = span
-            if span is not None and not (span.file.startswith(TORCH_DIR) or is_standard(span.file)):
-                return span
-        return first
+        spans = [span for frame in reversed(self.frames) if (span := frame.span) is not None]
+        users = (span for span in spans if not (span.file.startswith(TORCH_DIR) or is_standard(span.file)))
+        return next(users, spans[0] if spans else None)
 
-    def user_stack(self) -> tuple[str, ...]:
-        lines = []
-        for frame in self.frames:
-            span = frame.code.instructions[max(0, frame.position - 1)].span
-            lines.append(f"{span.id if span else frame.code.filename} in {frame.code.name}")
-        return tuple(lines)
+    def lines(self) -> tuple[str, ...]:
+        return tuple(f"{f.span.id if f.span else f.code.filename} in {f.code.name}" for f in self.frames)
 
     def place(self) -> Place:
-        return Place(self.user_span(), self.modules[-1] if self.modules else "", self.steps - 1, self.checkpoint)
+        return Place(self.user_span(), self._modules[-1] if self._modules else "", self.steps - 1, self._checkpoint)
 
     @contextmanager
     def checkpointed(self) -> Iterator[None]:
         """Around a call of torch.utils.checkpoint, whose values the backward computes again."""
-        self.checkpoints += 1
-        outer, self.checkpoint = self.checkpoint, self.checkpoint or self.checkpoints
+        self._checkpoints += 1
+        outer, self._checkpoint = self._checkpoint, self._checkpoint or self._checkpoints
         try:
             yield
         finally:
-            self.checkpoint = outer
+            self._checkpoint = outer
+
+    @contextmanager
+    def inside_module(self, module: Value) -> Iterator[None]:
+        self._modules.append(module_path(module.source))
+        try:
+            yield
+        finally:
+            self._modules.pop()
 
     def decode(self, code: CodeType) -> Code:
         """The body of a function to inline; each code object is decoded once and has instruction ids of its own."""
@@ -709,16 +669,110 @@ class Tracer(EntryPoints):
             self._prepared[id(code)] = (code.index, handlers_by_position(code))
         return Frame(code, globals, locals, *self._prepared[id(code)])
 
+
+class ProgramObjects:
+    """The objects of the program that the trace has met."""
+
+    def __init__(self) -> None:
+        self.values: dict[int, Value] = {}
+        """The one value of each, by id."""
+        self.root_cells: dict[int, Cell] = {}
+        """Of those the cells that the frame was given."""
+        self.unread: list[GuardedOnRead] = []
+        """Those that the frame was given, and that are guarded by their type alone where nothing reads them."""
+        self.raw_items: set[Source] = set()
+        """Items of containers whose class says in Python how they are read."""
+        self.looked_up: dict[tuple[int, str, int], object] = {}
+        """What classes define, by id of the class and name."""
+        self.kept: list[object] = []
+        """Those that are known by id."""
+        self._labels: dict[int, Known] = {}
+        self._names: dict[str, int] = {}
+
+    def known(self, value: object, fixed: bool = False, label: str = "") -> Known:
+        """A source for an object that is reached without going through the frame."""
+        if id(value) not in self._labels:
+            names = (getattr(value, attribute, None) for attribute in ("__qualname__", "__name__"))
+            base = label or next(filter(None, names), type(value).__name__)
+            count = self._names[str(base)] = self._names.get(str(base), 0) + 1
+            self._labels[id(value)] = Known(f"{base}" if count == 1 else f"{base}#{count}", value, fixed)
+            self.kept.append(value)
+        return self._labels[id(value)]
+
     def cell(self, source: Source, given: CellType) -> Cell:
         """The value of a real cell: one for each, whoever names it."""
-        found = self.wrapped.get(id(given))
+        found = self.values.get(id(given))
         if not isinstance(found, Cell):
-            found = self.wrapped[id(given)] = Cell(given=given, source=source)
-            for name, real in self.given.cells.items():
-                if real is given:
-                    found = self.wrapped[id(given)] = self.root_cells[name]
+            found = self.values[id(given)] = self.root_cells.get(id(given)) or Cell(given=given, source=source)
             self.kept.append(given)
         return found
+
+
+class GraphValues:
+    """The values of what the graph is given and computes."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[int, Value] = {}
+        """By id of the fake tensor."""
+        self.arrays: dict[int, Value] = {}
+        self.floats: dict[Source, Value] = {}
+        """The inputs that are numbers of the program."""
+        self.storages: dict[int, Value] = {}
+        self.unshared: dict[int, tuple[Tensor, object, Tensor, object]] = {}
+        self.draws: list[Returned] = []
+        """Random numbers that the frame draws before the graph, in this order."""
+        self.assertions: list[Assertion] = []
+        """What the program asserts and only the graph knows."""
+
+
+class Generators:
+    """The generators that the program made. `lost` are those that it does not hold any more."""
+
+    def __init__(self) -> None:
+        self.made: WeakSet[Any] = WeakSet()
+        self.lost: list[Value] = []
+
+    @property
+    def suspended(self) -> list[Value]:
+        """Those that Python would run once more, to close them, if it lost them now."""
+        return [each for each in self.made if each.is_suspended]
+
+
+@dataclass(eq=False, repr=False)
+class Tracer(EntryPoints):
+    """The record of one evaluation of one frame, which values and rules are given, and what Python's data model does
+    with values of any kind."""
+
+    code: Code
+    given: InputFrame
+    config: Config
+    attempt: Retry = field(default_factory=Retry)
+    asked_compiling: bool = False
+    left_class: bool = False
+    """Whether the root frame has a class that is not made: what goes on after a break could not have it."""
+    effects: Effects[Value] = field(init=False)
+    objects: ProgramObjects = field(default_factory=ProgramObjects)
+    in_graph: GraphValues = field(default_factory=GraphValues)
+    generators: Generators = field(default_factory=Generators)
+
+    def __post_init__(self) -> None:
+        self.name = self.given.id
+        self.stack = CallStack(self.name, self.attempt.decoded)
+        self.guards = Assumptions(self.name, self.stack.place)
+        self.numbers = Numbers(self.given.history, self.config.dynamic, self.stack.place)
+        self.tape = Tape(
+            self.name.replace(".", "_"),
+            self.numbers.of_sizes,
+            self.stack.place,
+            self.config.captures("capture_scalar_outputs"),
+            self.config.captures("capture_dynamic_output_shape_ops"),
+            self.config.fullgraph,
+        )
+        self.torch_state: TorchState[Value] = TorchState(self.tape, self.given.devices)
+
+    def check_length(self, count: int) -> None:
+        if count > MAX_ITEMS:
+            unsupported(reasons.STEPS, f"an iterable of more than {MAX_ITEMS} items")
 
     def get_attr(self, value: Value, name: str) -> Value:
         try:
@@ -810,74 +864,6 @@ class Tracer(EntryPoints):
             told = {name: self.from_python(fact) for name, fact in facts.items() if type(fact) is str}
             made.method(self, "__init__", said, told)
             raise Raised(made) from None
-
-    def load_local(self, frame: Frame, name: str) -> Value:
-        found = self.bound_local(frame, name)
-        if found is None:
-            self.raise_(
-                UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
-            )
-        return found
-
-    def bound_local(self, frame: Frame, name: str) -> Value | None:
-        """A local of a frame; one of the root frame is read when it is first needed."""
-        found = self.unread_local(frame, name) or frame.locals.get(name)
-        if isinstance(found, Unread):
-            found = frame.locals[name] = self.wrap(found.source, found.given)
-        return found
-
-    def unread_local(self, frame: Frame, name: str) -> Unread | None:
-        """A local of the root frame that the program has not touched yet."""
-        is_here = frame is self.frames[0] and name in self.given.locals and name not in self._unbound
-        return Unread(Local(name), self.given.locals[name]) if is_here and name not in frame.locals else None
-
-    def is_bound(self, frame: Frame, name: str) -> bool:
-        return name in frame.locals or self.unread_local(frame, name) is not None
-
-    def bound_locals(self) -> dict[str, Value]:
-        """What locals() gives the function that asks."""
-        frame = self.frames[-1]
-        found: dict[str, Value] = {}
-        for name in (*frame.code.locals, *frame.code.cells, *frame.code.frees):
-            cell = frame.cells.get(name)
-            held = self.bound_local(frame, name) if cell is None else cell.load(self)
-            if held is not None and not name.startswith(HIDDEN):
-                found[name] = held
-        return found
-
-    def unbind(self, frame: Frame, name: str) -> None:
-        frame.locals.pop(name, None)
-        if frame is self.frames[0]:
-            self._unbound.add(name)
-
-    def is_dynamic(self, source: Source, value: int | float) -> bool:
-        """Whether a number of the program may change without another compile: an integer then gets a symbol, and a
-        float is computed with whatever its value. One that was seen to change is, and with dynamic=True any finite one.
-        """
-        if self.config.dynamic is False or isinstance(root(source), Known):
-            return False
-        all_are = bool(self.config.dynamic) and source.name not in self.given.history.sizes and math.isfinite(value)
-        return all_are or self.given.history.changes(source.name, 0, value)
-
-    def has_changed(self, source: Source) -> bool:
-        """Whether a number of the program, or one that it is computed from, was another in an earlier compile."""
-        if isinstance(source, Computed):
-            return any(self.has_changed(each) for each in source.args if isinstance(each, Source))
-        now = read(source, self.given.locals, self.given.globals)
-        return isinstance(now, (int, float)) and self.given.history.changes(source.name, 0, now)
-
-    @property
-    def generators(self) -> list[Value]:
-        """Those that Python would run once more, to close them, if it lost them now."""
-        return [each for each in self.made_generators if each.is_suspended]
-
-    @contextmanager
-    def inside_module(self, module: Value) -> Iterator[None]:
-        self.modules.append(module_path(module.source))
-        try:
-            yield
-        finally:
-            self.modules.pop()
 
 
 def module_path(source: Source | None) -> str:

@@ -68,7 +68,7 @@ class ClassValue(Value):
                 return class_attribute(t, owner_of(type(self.cls), name), name, meta)
             value = t.python(getattr, self.cls, name)
             if type(value) is str and not is_in(self.cls.__module__, FIXED):  # its name, which a program may change
-                return t.wrap(Attr(t.known_source(self.cls), name), value)
+                return t.wrap(Attr(t.objects.known(self.cls), name), value)
             return t.from_python(value)
         if isinstance(found, classmethod):
             return class_method(t, found, self.cls)
@@ -174,7 +174,7 @@ def unmade_class(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Valu
     code, space = getattr(body, "code", None), getattr(body, "globals", {})
     known = all(isinstance(base, ClassValue) and base.cls.__module__.partition(".")[0] in _OWN for base in bases)
     plain = known and not kwargs and _DECORATORS.isdisjoint(space)
-    if not plain or code is None or not isinstance(name, Constant) or not _is_harmless(t.decode(code)):
+    if not plain or code is None or not isinstance(name, Constant) or not _is_harmless(t.stack.decode(code)):
         unsupported(reasons.OPCODE, "LOAD_BUILD_CLASS")
     return UnmadeClass(name.value)
 
@@ -231,10 +231,10 @@ class PyModuleValue(Value):
             found = t.python(getattr, self.module, name)
             is_setting = isinstance(found, (bool, int, float, str)) and self.module.__name__.startswith("torch.")
             if is_setting:
-                return t.wrap(Attr(self.source or t.known_source(self.module), name), found)
+                return t.wrap(Attr(self.source or t.objects.known(self.module), name), found)
             if callable(found) or is_plain(found) or isinstance(found, types.ModuleType):
                 return t.from_python(found)
-        held = namespace(t, space).read(t, name, Attr(self.source or t.known_source(self.module), name))
+        held = namespace(t, space).read(t, name, Attr(self.source or t.objects.known(self.module), name))
         if held is not None:
             return held
         # of a steady one, a submodule that was not needed so far
@@ -282,7 +282,7 @@ class NamespaceValue(Namespace):
         if name in self.space:
             return t.wrap(source or self._place(t, name), self.space[name])
         if not is_in(self.module, FIXED):
-            t.guard(self.source, Has(name, False, "key"), "the name has to go on meaning the builtin")
+            t.guards.on(self.source, Has(name, False, "key"), "the name has to go on meaning the builtin")
         return None
 
     def _place(self, t: Tracer, name: str) -> Source:
@@ -319,7 +319,7 @@ class NamespaceValue(Namespace):
 
     def _whole(self, t: Tracer) -> Value:
         """All globals as a dictionary of their own."""
-        t.guard(self.source, KeysAre(tuple(self.space)), "all globals of the module, and their order, were used")
+        t.guards.on(self.source, KeysAre(tuple(self.space)), "all globals of the module, and their order, were used")
         written = [name for space, name in t.effects.globals if space == id(self.space) and name not in self.space]
         found = ((name, self.read(t, name)) for name in (*self.space, *written))
         return t.new_dict({name: value for name, value in found if value is not None})
@@ -405,9 +405,9 @@ class SuperValue(Value):
 
 def namespace(t: Tracer, space: dict[str, object]) -> NamespaceValue:
     """The globals of a module."""
-    found = t.wrapped.get(id(space))
+    found = t.objects.values.get(id(space))
     if not isinstance(found, NamespaceValue):
         name = str(space.get("__name__", ""))
-        source = t.known_source(space, label=f"globals of {name}")
-        found = t.wrapped[id(space)] = NamespaceValue(space, source, name)
+        source = t.objects.known(space, label=f"globals of {name}")
+        found = t.objects.values[id(space)] = NamespaceValue(space, source, name)
     return found

@@ -138,12 +138,12 @@ class Constant(GuardedOnRead):
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         if isinstance(self.value, enum.Enum) and name not in _OF_MEMBERS:
-            source = self.source or t.known_source(self.value)
+            source = self.source or t.objects.known(self.value)
             if name in vars(self.value):
                 return t.wrap(Attr(source, name), vars(self.value)[name])
             if name == "__dict__":
                 unsupported(reasons.ATTRIBUTE, f"{self.value!r}.{name}")
-            t.guard(source, Has(name, False, "attribute"), "the object itself does not have it")
+            t.guards.on(source, Has(name, False, "attribute"), "the object itself does not have it")
         found = t.python(getattr, self.value, name)
         if callable(found) and not isinstance(found, type) and not is_plain(found):
             if hasattr(found, "__code__") or hasattr(found, "__func__"):
@@ -218,7 +218,7 @@ class TextValue(Constant):
         super().__init__("", None, lambda: self._read(t))
         self.function = function
         self.args = args
-        t.unread.append(self)
+        t.objects.unread.append(self)
 
     def _read(self, t: Tracer) -> None:
         self._value = t.python(self.function, *(each.known(t) for each in self.args))
@@ -378,7 +378,7 @@ class FloatValue(Value):
         return computed(t, function, *operands) if all(map(is_number, operands)) else None
 
     def known(self, t: Tracer) -> float:
-        t.guard(self.source, Equals(self.value), "Python computed with the number, or branched on it")
+        t.guards.on(self.source, Equals(self.value), "Python computed with the number, or branched on it")
         return self.value
 
     def number(self, t: Tracer) -> Any:
@@ -508,10 +508,10 @@ def computed(t: Tracer, function: Callable[..., object], *values: Value) -> Valu
         return t.from_python(t.python(function, *(each.known(t) for each in values)))
     source = Computed(function, tuple(args))
     if type(found) is bool:
-        t.guard(source, Equals(found), "a branch or a test was decided by it")
+        t.guards.on(source, Equals(found), "a branch or a test was decided by it")
         return Constant(found)
     if not _is_total(function, values):
-        t.guard(source, TypeIs(type(found)), "with other numbers it may raise, or give a number of another class")
+        t.guards.on(source, TypeIs(type(found)), "with other numbers it may raise, or give a number of another class")
     if isinstance(found, float):
         return FloatValue(found, source, t)
     assert isinstance(found, int)

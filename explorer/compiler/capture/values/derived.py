@@ -35,7 +35,7 @@ class DerivedValue(ObjectValue):
     @classmethod
     def given_by_frame(cls, t: Tracer, source: Source, given: object, base: type) -> DerivedValue:
         plain = PLAIN_OF[base](given)
-        t.guard(Computed(PLAIN_OF[base], (source,)), same_value(plain), "a Python value is a constant in the graph")
+        t.guards.on(Computed(PLAIN_OF[base], (source,)), same_value(plain), "a Python value is a constant in the graph")
         made = cls(type(given), plain, source, given)
         made.asked = t
         return made

@@ -61,7 +61,7 @@ class FunctionValue(Value):
 
     def lasting(self, t: Tracer) -> Any:
         if self.given is not None and self.source is not None:
-            t.guard(self.source, IsObject(self.given), "what a library says of this function was used")
+            t.guards.on(self.source, IsObject(self.given), "what a library says of this function was used")
         return self.real()
 
     def key(self) -> Any:
@@ -84,8 +84,8 @@ class FunctionValue(Value):
         if self.given is None:
             return self.made_closure
         if self._cells is None:
-            base = Attr(self.source or t.known_source(self.given), "__closure__")
-            cells = [t.cell(Item(base, i), cell) for i, cell in enumerate(self.given.__closure__ or ())]
+            base = Attr(self.source or t.objects.known(self.given), "__closure__")
+            cells = [t.objects.cell(Item(base, i), cell) for i, cell in enumerate(self.given.__closure__ or ())]
             if self.code is not self.given.__code__:  # edited, so that it may use fewer of them
                 named = dict(zip(self.given.__code__.co_freevars, cells, strict=True))
                 cells = [named[name] for name in self.code.co_freevars]
@@ -98,13 +98,13 @@ class FunctionValue(Value):
         if self.given is not None:
             if name == "__get__":
                 return HostValue(lambda args, kwargs: t.bind(self, args[0]))
-            source = self.source or t.known_source(self.given)
+            source = self.source or t.objects.known(self.given)
             found = getattr(self.given, name, MISSING)
             if found is MISSING:
-                t.guard(source, Has(name, False, "attribute"), "the function does not have it")
+                t.guards.on(source, Has(name, False, "attribute"), "the function does not have it")
                 t.raise_(AttributeError, f"'function' object has no attribute '{name}'")
             if name == "__code__":
-                return t.wrap(t.known_source(found, fixed=True), found)
+                return t.wrap(t.objects.known(found, fixed=True), found)
             if name == "__dict__":
                 unsupported(reasons.ATTRIBUTE, f"function.{name}")
             if name == "__globals__":
@@ -116,7 +116,7 @@ class FunctionValue(Value):
             case "__name__":
                 return Constant(self.code.co_name)
             case "__code__":
-                return t.wrap(t.known_source(self.code, fixed=True), self.code)
+                return t.wrap(t.objects.known(self.code, fixed=True), self.code)
             case "__qualname__":
                 return Constant(self.name)
             case "__module__":
@@ -383,7 +383,7 @@ class WeakReference(ObjectValue):
     def _lives(self, t: Tracer) -> bool:
         """Whether the program can reach the target otherwise."""
         seen = {id(self)}
-        pending: list[Any] = [*t.frames, t.effects.globals, t.effects.classes]
+        pending: list[Any] = [*t.stack.frames, t.effects.globals, t.effects.classes]
         pending += [change.value for change in t.effects.changes.values()]
         while pending:
             each = pending.pop()

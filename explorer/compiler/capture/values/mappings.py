@@ -112,7 +112,7 @@ class DictValue(ObjectValue):
         if self.unread is not None and self.source is not None and k not in self.written:
             if isinstance(k, ProgramKey):
                 unsupported(reasons.OPERATION, "a dictionary asked for a key whose class compares keys in Python")
-            t.guard(self.source, Has(k, k in self.entries, "key"), "the program asked for this key")
+            t.guards.on(self.source, Has(k, k in self.entries, "key"), "the program asked for this key")
         return k in self.entries
 
     def get_item(self, t: Tracer, key: Value) -> Value:
@@ -386,7 +386,7 @@ class InstanceDict(DictValue):
     def _rely_on_names(self, t: Tracer) -> None:
         assert self.owner.source is not None
         why = "all its attributes, and their order, were used"
-        t.guard(Attr(self.owner.source, "__dict__"), KeysAre(tuple(self.owner.given_names())), why)
+        t.guards.on(Attr(self.owner.source, "__dict__"), KeysAre(tuple(self.owner.given_names())), why)
 
     def put(self, key: Value, value: object) -> None:
         self.entries[key.key()] = [key, value]
@@ -395,7 +395,7 @@ class InstanceDict(DictValue):
         owner = self.owner
         if owner.given is not MISSING and owner.source is not None and k not in owner.overlay and isinstance(k, str):
             there = k in owner.given_names()
-            t.guard(owner.source, Has(k, there, "attribute"), "the program asked for this attribute")
+            t.guards.on(owner.source, Has(k, there, "attribute"), "the program asked for this attribute")
         return k in self.entries
 
     def reconstruct(self, r: Reconstructor) -> None:

@@ -81,14 +81,14 @@ class ModuleValue(ObjectValue):
         if self.given is not MISSING and self.source is not None:
             for table in (each for each in TABLES if isinstance(self.in_dict(each), Lazy)):
                 why = "the program asked for this attribute"
-                t.guard(Attr(self.source, table), Has(name, False, "key"), why)
+                t.guards.on(Attr(self.source, table), Has(name, False, "key"), why)
         return None
 
     def entry(self, t: Tracer, table: str, name: str) -> Value | None:
         """What one of nn.Module's tables holds under a name: one that the program has touched, as it is now."""
         held = self.in_dict(table)
         if isinstance(held, Lazy):
-            touched = t.wrapped.get(id(held.given))
+            touched = t.objects.values.get(id(held.given))
             if touched is None:
                 source = Item(held.source, name)
                 return t.wrap(source, held.given[name]) if name in held.given else None
@@ -120,7 +120,7 @@ class ModuleValue(ObjectValue):
             raise Uninitialized(self.given, [_example(t, arg) for arg in args], named)
         if not self.is_plain(t):
             return self.special(t, "__call__", args, kwargs)
-        with t.inside_module(self):
+        with t.stack.inside_module(self):
             return self.get_attr(t, "forward").call(t, args, kwargs)
 
     def is_plain(self, t: Tracer) -> bool:
@@ -133,16 +133,16 @@ class ModuleValue(ObjectValue):
             return False
         if self.source is not None:
             for hooks in _HOOKS:
-                t.guard(Attr(self.source, hooks), IsEmpty(), "forward was inlined without hooks around it")
-        owner = t.known_source(torch.nn.modules.module)
+                t.guards.on(Attr(self.source, hooks), IsEmpty(), "forward was inlined without hooks around it")
+        owner = t.objects.known(torch.nn.modules.module)
         for hooks in _GLOBAL_HOOKS:
-            t.guard(Attr(owner, hooks), IsEmpty(), "forward was inlined without hooks around it")
+            t.guards.on(Attr(owner, hooks), IsEmpty(), "forward was inlined without hooks around it")
         return True
 
     def _has_no_hooks(self, t: Tracer) -> bool:
         for hooks in _HOOKS:
             held = self.in_dict(hooks)
-            table = t.wrapped.get(id(held.given)) if isinstance(held, Lazy) else held
+            table = t.objects.values.get(id(held.given)) if isinstance(held, Lazy) else held
             if table is not None and not (isinstance(table, DictValue) and not table.entries):
                 return False
         return True

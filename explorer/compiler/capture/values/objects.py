@@ -111,7 +111,7 @@ def described(t: Tracer, descriptor: object, value: Value, cls: type) -> Value |
     getter = look_up(t, type(descriptor), "__get__")
     if not isinstance(getter, types.FunctionType):
         return None
-    bound = t.wrap(t.known_source(descriptor), descriptor)
+    bound = t.wrap(t.objects.known(descriptor), descriptor)
     return t.from_python(getter).call(t, [bound, value, t.from_python(cls)], {})
 
 
@@ -191,7 +191,7 @@ class ObjectValue(Value):
     def lasting(self, t: Tracer) -> Any:
         if self.cls.__module__ not in UNCHANGING or self.given is MISSING or self.source is None:
             raise NotConstant(self)
-        t.guard(self.source, IsObject(self.given), "what a library says of this object was used")
+        t.guards.on(self.source, IsObject(self.given), "what a library says of this object was used")
         return self.real()
 
     def as_index(self, t: Tracer) -> int:
@@ -252,7 +252,7 @@ class ObjectValue(Value):
         """What the instance's own dictionary holds, read."""
         found = self.in_dict(name)
         if found is None and name not in self.overlay and self.source is not None and _dict_of(self.given) is not None:
-            t.guard(self.source, Has(name, False, "attribute"), "the object itself does not have it")
+            t.guards.on(self.source, Has(name, False, "attribute"), "the object itself does not have it")
         return t.wrap(found.source, found.given) if isinstance(found, Lazy) else found
 
     def in_dict(self, name: str) -> Value | Lazy | None:
@@ -315,7 +315,7 @@ class ObjectValue(Value):
         try:
             found = get()
         except AttributeError as error:
-            t.guard(self.source, Has(name, False, "slot"), "the object does not have it")
+            t.guards.on(self.source, Has(name, False, "slot"), "the object does not have it")
             t.raise_(AttributeError, str(error))
         return t.wrap(self._attribute(self.source, name), found)
 
@@ -339,11 +339,11 @@ class ObjectValue(Value):
             t.raise_(AttributeError, f"can't {'set' if value is not None else 'delete'} attribute")
         setter = look_up(t, type(descriptor), "__set__") if descriptor is not MISSING else MISSING
         if isinstance(setter, types.FunctionType) and value is not None:
-            t.from_python(setter).call(t, [t.wrap(t.known_source(descriptor), descriptor), self, value], {})
+            t.from_python(setter).call(t, [t.wrap(t.objects.known(descriptor), descriptor), self, value], {})
             return
         deleter = look_up(t, type(descriptor), "__delete__") if descriptor is not MISSING else MISSING
         if isinstance(deleter, types.FunctionType) and value is None:
-            t.from_python(deleter).call(t, [t.wrap(t.known_source(descriptor), descriptor), self], {})
+            t.from_python(deleter).call(t, [t.wrap(t.objects.known(descriptor), descriptor), self], {})
             return
         if setter is not MISSING and not isinstance(descriptor, (types.MemberDescriptorType, types.FunctionType)):
             unsupported(reasons.ATTRIBUTE, f"setting {self.cls.__name__}.{name}, a {type(descriptor).__name__}")
@@ -422,7 +422,7 @@ class ObjectValue(Value):
                     return equal
                 return Constant(not equal.truth(t))
             case "__hash__" if self.given is not MISSING and self.source is not None:
-                t.guard(self.source, IsObject(self.given), "its hash was used")
+                t.guards.on(self.source, IsObject(self.given), "its hash was used")
                 return Constant(own(self.given))
             case "__enter__" | "__exit__" if hasattr(self.given, name):
                 unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
@@ -847,21 +847,21 @@ def look_up(t: Tracer, cls: type, name: str, after: type | None = None) -> Any:
     Data is guarded where it is read.
     """
     key = id(cls), name, id(after)
-    if key in t.looked_up:
-        return t.looked_up[key]
+    if key in t.objects.looked_up:
+        return t.objects.looked_up[key]
     found: Any = MISSING
     order = cls.__mro__
     for base in order if after is None else order[order.index(after) + 1 :]:
         fixed = is_written_in_c(base) or is_in(base.__module__, FIXED)
-        members = Attr(t.known_source(base), "__dict__")
+        members = Attr(t.objects.known(base), "__dict__")
         if name in base.__dict__:
             found = base.__dict__[name]
             if not fixed and hasattr(type(found), "__get__"):
-                t.guard(Item(members, name), IsObject(found), "it was looked up in the class")
+                t.guards.on(Item(members, name), IsObject(found), "it was looked up in the class")
             break
         if not fixed:
-            t.guard(members, Has(name, False, "key"), "the class does not define it")
-    t.looked_up[key] = found
+            t.guards.on(members, Has(name, False, "key"), "the class does not define it")
+    t.objects.looked_up[key] = found
     return found
 
 
@@ -871,4 +871,4 @@ def class_attribute(t: Tracer, owner: type, name: str, found: object) -> Value:
         return t.effects.classes[id(owner), name]
     if hasattr(type(found), "__get__") or is_in(owner.__module__, FIXED) and not isinstance(found, (list, dict, set)):
         return t.from_python(found)
-    return t.wrap(Attr(t.known_source(owner), name), found)
+    return t.wrap(Attr(t.objects.known(owner), name), found)

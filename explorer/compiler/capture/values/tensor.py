@@ -255,7 +255,7 @@ class TensorValue(GuardedOnRead):
             if hasattr(torch.Tensor, name):
                 unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
             if self.given is not None and self.source is not None:
-                t.guard(self.source, Has(name, False, "attribute"), "the tensor does not have it")
+                t.guards.on(self.source, Has(name, False, "attribute"), "the tensor does not have it")
             t.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
         if isinstance(found, property) or not callable(found):
             unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
@@ -377,7 +377,7 @@ class TensorValue(GuardedOnRead):
             wanted = self if name == "retain_grad" else kwargs.get("inputs", *args[3:4] or [Constant(None)])
             leave_to_autograd(t, wanted, f"{self.describe()}.{name}()")
         if name == "untyped_storage" and not args and self.fake.layout is torch.strided:
-            return t.storages.setdefault(self.fake.untyped_storage()._cdata, StorageValue(self))
+            return t.in_graph.storages.setdefault(self.fake.untyped_storage()._cdata, StorageValue(self))
         if name == "set_" and self._may_become(args):
             return graph_call(t, "call_function", torch.ops.aten.set_.source_Tensor, [self, *args], kwargs)
         if name in STORAGE:
@@ -819,9 +819,9 @@ def _hold_base(t: Tracer, taken: torch.Tensor) -> None:
         return
     for source, given, fake in t.tape.sharing(taken):
         if fake is not taken and given.requires_grad:
-            t.guard(Returned(source, "_is_view"), Equals(given._is_view()), _OF_BASE)
+            t.guards.on(Returned(source, "_is_view"), Equals(given._is_view()), _OF_BASE)
             if given._base is not None:
-                t.guard(Attr(Attr(source, "_base"), "requires_grad"), Equals(given._base.requires_grad), _OF_BASE)
+                t.guards.on(Attr(Attr(source, "_base"), "requires_grad"), Equals(given._base.requires_grad), _OF_BASE)
 
 
 _OF_BASE = "a view taken without grad requires grad as its base does"
@@ -889,7 +889,7 @@ def hold(t: Tracer, value: TensorValue, name: str, shared: bool) -> None:
         found = Returned(source, name) if callable(getattr(given, name)) else Attr(source, name)
         if isinstance(_property(fake, name), torch.SymInt):
             continue
-        t.guard(found, Equals(now), "the program asked for it, or the graph was traced for it")
+        t.guards.on(found, Equals(now), "the program asked for it, or the graph was traced for it")
         if version(fake) == 0 and _property(fake, name) != now:
             unsupported(reasons.ATTRIBUTE, f"tensor.{name} of {value.describe()}")
 
@@ -937,9 +937,9 @@ def from_fake(t: Tracer, node: fx.Node, result: object) -> Value:
             unsupported(reasons.TENSOR_SUBCLASS, type(result).__name__)
         if result.layout not in (torch.strided, torch.jagged):
             unsupported(reasons.SPARSE, str(result.layout))
-        known = t.tensors.get(id(result))
+        known = t.in_graph.tensors.get(id(result))
         if known is None:  # or one of torch.func's
-            known = t.tensors[id(result)] = TensorValue(node, result)  # type: ignore[arg-type]
+            known = t.in_graph.tensors[id(result)] = TensorValue(node, result)  # type: ignore[arg-type]
         return known
     if isinstance(result, (tuple, list)):
         items: list[object] = []
@@ -995,17 +995,18 @@ def number_tensor(t: Tracer, value: FloatValue | SizeValue, origin: Source) -> T
     if isinstance(value, SizeValue):
         t.tape.hold_in_64_bits(value.sym.node.expr)
     source = AsTensor(origin)
-    made = t.floats.get(source)
+    made = t.in_graph.floats.get(source)
     if not isinstance(made, TensorValue):
         given = as_tensor(number_now(t, value))
         assert given is not None
-        t.kept.append(given)
-        made = t.floats[source] = TensorValue(*t.tape.input(source, given))
+        t.objects.kept.append(given)
+        made = t.in_graph.floats[source] = TensorValue(*t.tape.input(source, given))
     return made
 
 
 def note_copy(t: Tracer, base: Any, copy: Any) -> None:
     """Python would go on with an object that the graph has as a copy: writes to either refuse the frame."""
+    writes = t.tape.mode.writes
     for each in (base, copy):
-        t.unshared[id(each)] = (base.fake, t.tape.mode.writes(base.fake), copy.fake, t.tape.mode.writes(copy.fake))
-    t.kept += [base, copy]
+        t.in_graph.unshared[id(each)] = base.fake, writes(base.fake), copy.fake, writes(copy.fake)
+    t.objects.kept += [base, copy]
