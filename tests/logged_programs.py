@@ -104,6 +104,18 @@ def a_break_in_a_loop():
 
 
 @program
+def a_break_that_skips_the_frame():
+    def inner(x):
+        yield x
+        print(end="")
+        yield x * 2
+
+    call = compiled(lambda x: [each + 1 for each in inner(x)])
+    for size in (3, 4):
+        call(of_size(size))
+
+
+@program
 def threads():
     def work(factor: int) -> None:
         call = compiled(lambda x: x.sin() * factor)

@@ -25,6 +25,14 @@ def invoke(*arguments: object) -> Result:
     return result
 
 
+@pytest.fixture(autouse=True)
+def _keeps_its_own_main(monkeypatch) -> None:
+    """A script that is run stays __main__."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
 def told(result: Result) -> str:
     """What the error says, on one line."""
     return " ".join(result.stderr.split())
@@ -270,12 +278,68 @@ def test_run_of_what_is_not_a_script(tmp_path: Path) -> None:
     assert result.exit_code == 2 and "is not a Python script" in told(result)
 
 
-def test_run_puts_back_what_it_replaced(tmp_path: Path) -> None:
-    before = sys.modules["__main__"], sys.argv, list(sys.path)
-    script = tmp_path / "script.py"
-    script.write_text("import sys; assert sys.path[0] == sys.argv[1]\n")
-    assert invoke("run", script, str(tmp_path)).exit_code == 0
-    assert (sys.modules["__main__"], sys.argv, sys.path) == before
+POOLS = """
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor(2)  # its threads wait for work until Python ends them
+print(pool.submit(f, torch.ones(9)).result().sum().item())
+"""
+
+
+def test_a_pool_of_threads_that_nobody_shut_down_ends_with_the_script(tmp_path: Path) -> None:
+    ran = run_script(tmp_path, SCRIPT + POOLS)
+    assert ran.returncode == 0 and ran.stdout.endswith("27.0\n"), ran.stderr
+    assert Record.load(tmp_path / "out" / "script.explore.json.gz").calls[0].count == 2
+
+
+NAMED = """
+import __main__, atexit, pickle
+class Kept: pass
+atexit.register(lambda: print("at exit", type(pickle.loads(pickle.dumps(Kept()))) is __main__.Kept))
+names = sorted(name for name in vars(__main__) if name.endswith("__") and "in__" not in name)
+print({name: str(vars(__main__)[name]) for name in names})
+print(sys.path[0])
+def left():
+    yield f(torch.ones(2))
+print(len(list(torch.compile(left, backend="eager")())))
+raise KeyError("end")
+"""
+
+
+@pytest.mark.parametrize("form", ("file", "stdin", "folder", "archive"))
+def test_each_form_of_script_runs_as_python_runs_it(tmp_path: Path, form: str) -> None:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "__main__.py").write_text(SCRIPT + NAMED)
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", folder)
+    script = {"file": "app/__main__.py", "stdin": "-", "folder": "app", "archive": archive}[form]
+    told_by = []
+    for command in ([], ["-m", "explorer", "run"]):
+        told_by.append(
+            subprocess.run(
+                [sys.executable, *command, script, "--steps"], cwd=tmp_path, capture_output=True, text=True,
+                input=SCRIPT + NAMED, env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=300, check=False,
+            )
+        )  # fmt: skip
+    python, ours = (re.sub("0x[0-9a-f]+", "ADDRESS", each.stdout) for each in told_by)
+    assert python == ours and "at exit True" in ours
+    assert told_by[0].returncode == told_by[1].returncode == 1
+    raised = told_by[0].stderr.splitlines()[-2 - (form == "file") :]  # after the frames of runpy
+    assert "\n".join(raised) in told_by[1].stderr
+    (saved,) = tmp_path.glob("*.explore.json.gz")
+    record = Record.load(saved)
+    assert record.data.title == {"stdin": "stdin", "archive": "packed.zip"}.get(form, script.rpartition("/")[2])
+    assert any("torch.relu(x) * 2 + 1" in each.text for each in record.data.sources)
+    assert form not in ("file", "stdin") or [each.what for each in record.eager] == ["left"]
+
+
+def test_each_process_that_reaches_the_scripts_end_writes_a_record_of_its_own(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("RANK", "3")
+    forks = "\nimport os\nif (child := os.fork()) == 0: f(torch.ones(3))\nelse: os.waitpid(child, 0); print(child)\n"
+    ran = run_script(tmp_path, SCRIPT + forks)
+    assert ran.returncode == 0, ran.stderr
+    child = ran.stdout.split()[-1]
+    calls = {each.name: Record.load(each).calls[0].count for each in (tmp_path / "out").glob("*.gz")}
+    assert calls == {"script.rank3.explore.json.gz": 1, f"script.rank3.process{child}.explore.json.gz": 2}
 
 
 def test_the_demo_says_that_stock_raises_and_keeps_what_is_ours(tmp_path: Path, monkeypatch) -> None:

@@ -120,6 +120,21 @@ def test_calls_that_raise_and_compiles_without_a_graph_are_reported_where_they_w
     assert "(one without a graph: where it was made)" in shown
 
 
+def test_code_that_a_reset_dropped_is_compiled_again_and_fails_no_guard() -> None:
+    compiled = torch.compile(lambda x: x.sin(), backend="eager")
+    torch.compiler.reset()
+    with explorer.watch(live=False) as log:
+        for x in (A, A, B):
+            compiled(x)
+            torch.compiler.reset()
+        for x in (A, B):
+            compiled(x)
+    said = [(row.first, [each.failure for each in row.changes]) for row in log.record.data.history]
+    dropped = "the code of earlier calls was dropped, as torch.compiler.reset() does"
+    assert said == [(1, []), (2, [dropped]), (3, [dropped]), (4, [dropped]), (5, ["x.size(0) is 5, expected 4"])]
+    assert "<lambda> was recompiled once: x.size(0) is 5, expected 4\n" in repr(log)
+
+
 STOCKS = {
     "size": ((A, 2), (B, 2), "x.size(0) is 5, expected 4", "torch._dynamo.mark_dynamic(x, 0)"),
     "number": ((A, 2), (A, 3.0), "k is 3.0, expected 2", "torch.tensor(k)"),

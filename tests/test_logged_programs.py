@@ -30,8 +30,8 @@ def logs(tmp_path_factory, stock_builds) -> Path:
     return folder
 
 
-def lines(log: Path) -> list[tuple[str, str]]:
-    """The entries of a log by a reading of its own: what each is, and its payload."""
+def lines(log: Path) -> list[tuple[str, str, tuple]]:
+    """The entries of a log by a reading of its own: what each is, its payload, and the compile."""
     found: list[tuple[dict, list[str]]] = []
     for line in log.read_text().split("\n"):
         if head := LINE.fullmatch(line):
@@ -39,7 +39,12 @@ def lines(log: Path) -> list[tuple[str, str]]:
         elif line.startswith("\t"):
             found[-1][1].append(line[1:])
     return [
-        (fields.get("artifact", {}).get("name") or next(iter(fields)), "\n".join(payload)) for fields, payload in found
+        (
+            fields.get("artifact", {}).get("name") or next(iter(fields)),
+            "\n".join(payload),
+            (fields.get("frame_id"), fields.get("frame_compile_id"), fields.get("compiled_autograd_id")),
+        )
+        for fields, payload in found
     ]
 
 
@@ -50,14 +55,18 @@ def reasons(payload: str) -> int:
 def told(log: Path) -> Counter[str]:
     """What the lines of a log count up to."""
     found: Counter[str] = Counter()
-    for kind, payload in lines(log):
+    broken: set[tuple] = set()
+    for kind, payload, compile in lines(log):
         match kind:
             case "dynamo_start":
                 found["compiles"] += 1
+                broken -= {each for each in broken if each[0] == compile}
             case "recompile_reasons":
                 found["recompiles"] += reasons(payload)
             case "dynamo_graph_break_reason":
-                found["breaks"] += 1
+                one = compile, *re.findall(r"^ *Graph break in user code at .+|/gb/gb\d+", payload, re.M)
+                found["breaks"] += one not in broken  # one that leads to a skipped frame is told twice
+                broken.add(one)
             case "dynamo_cpp_guards_str":
                 found["guards"] += len(re.findall(r"^[| ]*\+- [A-Z][A-Z_0-9]*(?:: |$)", payload, re.M))
             case "dynamo_error":

@@ -338,7 +338,9 @@ class Reader:
         return msgspec.structs.replace(guard, span=span)
 
     def _broken(self, entry: LogEntry) -> None:
-        self._seen(entry).breaks.append(graph_break(entry.payload))
+        found, seen = graph_break(entry.payload), self._seen(entry)
+        if not any((known.why.code, known.span) == (found.why.code, found.span) for known in seen.breaks):
+            seen.breaks.append(found)  # torch tells the same one twice where it leads to a skipped frame
         self._keep(entry, "graph break")
 
     def _symbol(self, entry: LogEntry) -> None:
@@ -578,16 +580,20 @@ def number_of(compile: str) -> str:
     return compile.partition("/")[2] or compile if compile.startswith("!") else compile
 
 
+LEADS_TO = r"Encountered graph break when|Failed to handle graph break gracefully\."
+"""How what a break leads to begins, after which comes its own reason."""
+
+
 def graph_break(text: str) -> data.BreakData:
     """A break from the text that torch logs of it."""
     place = re.search(r"^[ \t]*Graph break in user code at (.+):(\d{1,9})", text, re.M)
     span = data.SpanData(place[1], int(place[2]), int(place[2])) if place else None
-    reason = re.search(r"^(?:Graph Break Reason|Reason): (?:Encountered graph break when .*\n+)?(.*)", text, re.M)
+    reason = re.search(rf"^(?:Graph Break Reason|Reason): (?:(?:{LEADS_TO}) .*\n+)?(.*)", text, re.M)
     registry = re.search(r"/gb/(gb\d+)\.html", text)
     explanation = re.search(r"^[ \t]*Explanation: (.*)", text, re.M)
     stack = re.findall(r'^  File "(.+)", line (\d+), in (.+)', text.partition("User code traceback:")[2], re.M)
     why = data.WhyData(
-        f"stock.{registry[1]}" if registry else "stock.break",
+        f"stock.{registry[1].upper()}" if registry else "stock.break",
         reason[1] if reason else "the graph broke",
         explanation[1] if explanation else "",
     )

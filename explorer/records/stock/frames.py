@@ -175,12 +175,13 @@ def around_answer(seen: Observation, call: Call) -> Iterator[None]:
                 breaks.add(seen.failing, break_message(call.error))  # the one that fullgraph does not allow
         seen.raised = call.error if seen.calls is None else None
         return
-    code = call.args[1].f_code
+    code, space = call.args[1].f_code, call.args[1].f_globals
     generates = code.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
     said = GENERATES if generates else getattr(call.result, "skip_reason", None)
     if said is None or call.result.guarded_code is not None or len(seen.left) >= EVENT_CAP:
         return
-    own = code in seen.continuations or not code.co_filename.startswith((*LIBRARIES, OWN_FILES, "<"))
+    made = code.co_filename.startswith("<") and space.get("__name__") != "__main__"
+    own = code in seen.continuations or not (made or code.co_filename.startswith((*LIBRARIES, OWN_FILES)))
     if own and not any(compile.code is code for compile in seen.compiles):
         seen.left.setdefault(code, why_skipped(said))
 

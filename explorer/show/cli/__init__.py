@@ -3,6 +3,7 @@ reason | doctor | cache | course | class."""
 
 from __future__ import annotations
 
+import os
 import sys
 import webbrowser
 from collections.abc import Sequence
@@ -128,8 +129,9 @@ def run_command(context: click.Context, out: Path, as_module: bool, script: str,
 
     Writes SCRIPT.explore.json.gz and SCRIPT.html, even if the script fails: what torch.compile and explorer.compile
     compiled and recompiled, and why, what failed, what ran eagerly, and how long calls took. Nothing is run twice. The
-    exit code is the script's. torch is imported before the script starts, so set the environment variables that torch
-    reads at import outside the script.
+    exit code is the script's. SCRIPT may be - for standard input. Each rank of torchrun, and each process that the
+    script forks and that reaches its end, writes a record of its own. torch is imported before the script starts, so
+    set the environment variables that torch reads at import outside the script.
 
     \b
     Examples:
@@ -137,10 +139,14 @@ def run_command(context: click.Context, out: Path, as_module: bool, script: str,
       explorer run --out records train.py --steps 10
       explorer run -m package.train --steps 10
     """
-    log: Watch = import_module("explorer.show.watch").Watch(Path(script).name)
-    out, errors = out.absolute(), sys.stderr  # the script may change its folder and its streams
+    runner = import_module("explorer.show.cli.script")
+    name = "stdin" if script == runner.STDIN else script.rpartition(".")[2] if as_module else Path(script).stem
+    log: Watch = import_module("explorer.show.watch").Watch("stdin" if script == runner.STDIN else Path(script).name)
+    out, errors, process = out.absolute(), sys.stderr, os.getpid()  # the script may change its folder and its streams
+    if rank := os.environ.get("RANK", ""):
+        name += f".rank{rank}"
     try:
-        code = import_module("explorer.show.cli.script").run(script, arguments, log, as_module)
+        code = runner.run(script, arguments, log, as_module)
     except ImportError as error:
         raise Refused(str(error)) from error
     except OSError as error:
@@ -150,7 +156,7 @@ def run_command(context: click.Context, out: Path, as_module: bool, script: str,
     terminal = Terminal(SafeConsole(file=errors))
     record = log.record
     if record.data.compiles or record.data.calls:
-        _put(record, out, script.rpartition(".")[2] if as_module else Path(script).stem, terminal)
+        _put(record, out, name if os.getpid() == process else f"{name}.process{os.getpid()}", terminal)
     else:
         terminal.say(
             f"{script} compiled nothing, so there is no record. "

@@ -3,56 +3,71 @@
 from __future__ import annotations
 
 import builtins
+import linecache
 import os
 import sys
 import threading
 import types
-from collections.abc import Sequence
-from importlib.machinery import SourceFileLoader
-from importlib.util import find_spec
+from collections.abc import Collection, Sequence
+from importlib.machinery import BuiltinImporter, ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import decode_source, find_spec
 from pathlib import Path
 
 from explorer.show.watch import Watch
 
+STDIN = "-"
+
 
 def run(script: str, arguments: Sequence[str], watch: Watch, as_module: bool = False) -> int:
     """Run `script` as __main__, watched, and give the exit code that Python would give; its message or traceback is
-    printed as Python prints it. `as_module`: as `python -m` does. Raises OSError where it cannot be read, ImportError
-    where there is no such module, SyntaxError where it is not Python."""
-    before = sys.modules["__main__"], sys.argv, sys.path[0]
+    printed as Python prints it. `as_module`: as `python -m` does. It stays __main__, for what it does at exit. Raises
+    OSError where it cannot be read, ImportError where there is no such module, SyntaxError where it is not Python."""
     threads = set(threading.enumerate())
+    read = sys.stdin.buffer.read() if script == STDIN and not as_module else None
+    code, main = _module(script) if as_module else _file(script, read)
+    sys.modules["__main__"], sys.argv = main, [str(main.__file__) if as_module else script, *arguments]
     ended: list[int] = []
     try:
-        code, main = _module(script) if as_module else _file(script)
-        path = main.__dict__["__file__"]
-        sys.modules["__main__"], sys.argv = main, [path if as_module else script, *arguments]
         with watch:
             try:
                 exec(code, main.__dict__)
             except BaseException as raised:
-                ended.append(_ended(raised.with_traceback(_below(raised, path))))
+                ended.append(_ended(raised.with_traceback(_below(raised, code.co_filename))))
                 raise
-            finally:  # as Python does at its end
-                for thread in threading.enumerate():
-                    if not thread.daemon and thread not in threads:
-                        thread.join()
+            finally:
+                _end_threads(threads)
+                if read is not None:  # not before the end: Python has no lines of it
+                    lines = decode_source(read).splitlines(keepends=True)
+                    linecache.cache[code.co_filename] = len(read), None, lines, code.co_filename
     except BaseException as raised:
-        if sys.modules["__main__"] is before[0]:
-            raise
         return ended[0] if ended else _ended(raised)
-    finally:
-        sys.modules["__main__"], sys.argv, sys.path[0] = before
     return 0
 
 
-def _file(script: str) -> tuple[types.CodeType, types.ModuleType]:
+def _end_threads(but: Collection[threading.Thread]) -> None:
+    """Wait for all threads as Python does at its end, where first those end that wait for work (executors')."""
+    told = False
+    while left := [each for each in threading.enumerate() if not each.daemon and each not in but]:
+        if not told:
+            for tell in reversed(getattr(threading, "_threading_atexits", ())):
+                tell()
+        told = True
+        for thread in left:
+            thread.join()
+
+
+def _file(script: str, read: bytes | None) -> tuple[types.CodeType, types.ModuleType]:
+    """A file, a folder or an archive that has a __main__.py, or standard input."""
     path = os.path.join(os.getcwd(), script)
-    code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
-    main = types.ModuleType("__main__")
-    loader = SourceFileLoader("__main__", path)
-    main.__dict__.update(__file__=path, __loader__=loader, __builtins__=builtins, __cached__=None, __annotations__={})
+    if read is not None:
+        sys.path[0] = ""
+        return compile(read, "<stdin>", "exec", dont_inherit=True), _main("<stdin>", BuiltinImporter)
+    if (spec := PathFinder.find_spec("__main__", [path])) is not None:
+        sys.path[0] = path
+        return _found(spec)
     sys.path[0] = os.path.dirname(os.path.realpath(path))
-    return code, main
+    code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+    return code, _main(path, SourceFileLoader("__main__", path))
 
 
 def _module(name: str) -> tuple[types.CodeType, types.ModuleType]:
@@ -60,15 +75,23 @@ def _module(name: str) -> tuple[types.CodeType, types.ModuleType]:
     spec = find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = find_spec(f"{name}.__main__")
-    code = None if spec is None or spec.loader is None else spec.loader.get_code(spec.name)  # type: ignore[attr-defined]
-    if spec is None or code is None:
+    if spec is None:
         raise ImportError(f"there is no module of Python code called {name}")
+    return _found(spec)
+
+
+def _found(spec: ModuleSpec) -> tuple[types.CodeType, types.ModuleType]:
+    code = None if spec.loader is None else spec.loader.get_code(spec.name)  # type: ignore[attr-defined]
+    if code is None:
+        raise ImportError(f"there is no module of Python code called {spec.name}")
+    return code, _main(spec.origin, spec.loader, __cached__=spec.cached, __package__=spec.parent, __spec__=spec)
+
+
+def _main(file: str | None, loader: object, **more: object) -> types.ModuleType:
     main = types.ModuleType("__main__")
-    main.__dict__.update(
-        __file__=spec.origin, __loader__=spec.loader, __builtins__=builtins, __cached__=spec.cached,
-        __package__=spec.parent, __spec__=spec, __annotations__={},
-    )  # fmt: skip
-    return code, main
+    given = {"__file__": file, "__loader__": loader, "__builtins__": builtins, "__cached__": None}
+    main.__dict__.update({**given, "__annotations__": {}, **more})
+    return main
 
 
 def _ended(raised: BaseException) -> int:

@@ -349,7 +349,8 @@ def _recompiles(served: list[data.ServedData], compiles: list[CompileData]) -> t
     times = _times(len(again) - raised - left) + (f" ({'; '.join(rest)})" if rest else "")
     functions = list(dict.fromkeys(_name(compile.name) for compile in again))
     who = f"{functions[0]} was recompiled" if len(functions) == 1 else "recompiled"
-    changes = list(dict.fromkeys(_with_others(row.changes) for row in served if row.changes))
+    failed = (tuple(each for each in row.changes if each.of) for row in served)  # others failed no guard
+    changes = list(dict.fromkeys(map(_with_others, filter(None, failed))))
     more = [f"{len(changes) - NAMED} more"] if len(changes) > NAMED else []
     said = f"{who} {times}" + (f": {'; '.join(changes[:NAMED] + more)}" if changes else "")
     return said, "attention", "recompiles", again[0].id

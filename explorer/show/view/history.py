@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from explorer.core.text import count
@@ -18,13 +18,15 @@ WHICH_RAISED = ", which raised an error"
 UNCALLED = "no call went there"
 NAMED = 3
 """Changes that a line of text names."""
+DROPPED = "the code of earlier calls was dropped, as torch.compiler.reset() does"
+"""Why a frame that failed no guard is compiled again."""
 
 
 def history(record: RecordData) -> tuple[ServedData, ...]:
     """Of each function that was compiled more than once: its calls, those in a row together that the same compiles
     served; then compiles that served none, which are all where nobody counted calls."""
-    known = {compile.id: compile for compile in record.compiles}
-    again = {_frame(compile.id) for compile in record.compiles if compile.recompiles}
+    known = _made_by(record.compiles)
+    again = {_frame(id) for id, changes in known.items() if changes}
     rows: list[ServedData] = []
     for calls in record.calls:
         found = list(_rows(calls, known))
@@ -34,7 +36,7 @@ def history(record: RecordData) -> tuple[ServedData, ...]:
     functions = {_frame(id): row.function for row in rows for id in row.made}
     for compile in record.compiles:
         if (frame := _frame(compile.id)) in again and compile.id not in told:
-            only, changes = (compile.id,), _changes(compile, known)
+            only, changes = (compile.id,), known[compile.id]
             note = UNCALLED if frame in functions and compile.operations and not compile.runs else ""
             rows.append(ServedData(functions.get(frame, compile.name), 0, 0, only, only, changes, note))
     order = list(dict.fromkeys(row.function for row in rows))
@@ -84,7 +86,7 @@ def _line(row: ServedData, files: Names, hows: Mapping[str, tuple[str, str]], ea
     return f"{shown}{how} again{more}: {'; '.join(whys)}"
 
 
-def _rows(calls: CallsData, known: Mapping[str, CompileData]) -> Iterator[ServedData]:
+def _rows(calls: CallsData, known: Mapping[str, tuple[ChangeData, ...]]) -> Iterator[ServedData]:
     """The rows of one function. A call that compiles has one of its own."""
     seen: set[str] = set()
     first = 1
@@ -95,7 +97,7 @@ def _rows(calls: CallsData, known: Mapping[str, CompileData]) -> Iterator[Served
         seen.update(served)
         after = calls.served[number] if number < len(calls.served) else None
         if made:
-            changes = tuple(change for id in made for change in _changes(known[id], known))
+            changes = tuple(change for id in made for change in known[id])
             yield ServedData(calls.function, number, number, tuple(dict.fromkeys(served)), made, changes, note)
             first = number + 1
         elif after != served or note != raised.get(number + 1, ""):
@@ -105,6 +107,18 @@ def _rows(calls: CallsData, known: Mapping[str, CompileData]) -> Iterator[Served
 
 def _changes(compile: CompileData, known: Mapping[str, CompileData]) -> tuple[ChangeData, ...]:
     return tuple(_change(each, compile, known, also=n > 0) for n, each in enumerate(causes(compile, known)))
+
+
+def _made_by(compiles: Sequence[CompileData]) -> dict[str, tuple[ChangeData, ...]]:
+    """Why each was compiled although its frame had code: guards that failed, or that this code was gone."""
+    known = {compile.id: compile for compile in compiles}
+    found, had_code = {}, set[str]()
+    for compile in compiles:
+        again = compile.id != (frame := _frame(compile.id)) and frame in had_code
+        found[compile.id] = _changes(compile, known) or (ChangeData(DROPPED),) * again
+        if compile.guards and not (compile.error or compile.fallback):
+            had_code.add(frame)
+    return found
 
 
 def _change(each: RecompileData, made: CompileData, known: Mapping[str, CompileData], *, also: bool) -> ChangeData:
