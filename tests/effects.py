@@ -147,7 +147,27 @@ PARTS = (
             def emit(self, record): self.lines.append(record.getMessage())
         lines = Lines(); log = logging.getLogger("effects"); log.handlers[:] = [lines]; log.setLevel(10)
         log.propagate = False
-        """, "log.info('step')", "lines.lines"),
+        """, "log.info('step'); y = y + len(lines.lines)", "lines.lines", once=True),
+    Part("logging to a stream", """
+        plain = logging.getLogger("effects.plain"); plain.handlers[:] = [logging.StreamHandler()]
+        plain.propagate = False
+        """, "plain.warning('step')", "len(plain.handlers)"),
+    Part("a warning that is caught", "", """
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter('always')
+            warnings.warn('careful')
+        y = y + len(caught)
+        """, "()", pure=True),
+    Part("an order", "order = collections.OrderedDict(a=1, b=2, c=3); order.move_to_end('a')", "order.move_to_end('b')",
+         "list(order)"),
+    Part("the system's random numbers", "entropy = random.SystemRandom()", "y = y + (entropy.random() >= 2)", "()",
+         pure=True),
+    Part("memory of a file", "inner = io.BytesIO(b'abc'); over = inner.getbuffer()", "inner.getbuffer()[1] = 9",
+         "inner.getvalue()"),
+    Part("what is in a weak container", """
+        class Leaf: pass
+        leaf = {'one': Leaf()}; leaves = weakref.WeakValueDictionary(one=leaf['one'])
+        """, "leaf['one'] = Leaf()", "len(leaves)", once=True),
     Part("a warning", "", "warnings.warn('careful', UserWarning)", "()"),
     Part("a file in memory", "text = io.StringIO()", "text.write('z')", "text.getvalue(), text.tell()"),
     Part("a context variable", "var = contextvars.ContextVar('v', default=0)", "var.set(var.get() + 1)", "var.get()"),

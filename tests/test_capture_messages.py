@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import explorer
 from capturing import compiled
 
 LOGGER = logging.getLogger("explorer.tests.messages")
@@ -20,15 +23,9 @@ LOGGER = logging.getLogger("explorer.tests.messages")
 
 @contextmanager
 def heard() -> Iterator[list[tuple[Any, ...]]]:
-    """What is logged inside: (name, level, text, file, line, function)."""
+    """What is logged inside: (name, level, text, file, line, function). The handler is no code of the program's."""
     found: list[tuple[Any, ...]] = []
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            place = record.pathname, record.lineno, record.funcName
-            found.append((record.name, record.levelno, record.getMessage(), *place))
-
-    handler = Handler()
+    handler = BufferingHandler(capacity=1_000)
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
     try:
@@ -36,6 +33,7 @@ def heard() -> Iterator[list[tuple[Any, ...]]]:
     finally:
         LOGGER.removeHandler(handler)
         LOGGER.setLevel(logging.NOTSET)
+        found += [(r.name, r.levelno, r.getMessage(), r.pathname, r.lineno, r.funcName) for r in handler.buffer]
 
 
 def told(call: Callable[[], Any]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
@@ -224,3 +222,48 @@ def test_blocks_of_filters_around_breaks(fn: Callable[[Tensor], Any]) -> None:
     for _ in range(2):
         assert repr(run(torch.ones(2))) == repr(fn(torch.ones(2)))
         assert list(warnings.filters) == before
+
+
+class Counts(logging.Handler):
+    def __init__(self, counted: list[int]) -> None:
+        super().__init__()
+        self.counted = counted
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.counted.append(1)
+
+
+@pytest.mark.parametrize("kind", ["handler", "filter", "formatter", "showwarning", "showwarning set in the call"])
+def test_what_the_programs_own_code_does_with_a_message_is_seen_after_it(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+    logger = logging.Logger("explorer.tests.own")
+    handler = Counts(counted) if kind == "handler" else logging.NullHandler()
+    if kind == "filter":
+        logger.addFilter(lambda record: counted.append(1) or True)
+    if kind == "formatter":
+        handler = logging.StreamHandler(io.StringIO())
+        handler.setFormatter(type("Own", (logging.Formatter,), {"format": lambda self, r: counted.append(1) or ""})())
+    logger.addHandler(handler)
+
+    def show(*_: object) -> None:
+        counted.append(1)
+
+    monkeypatch.setattr(warnings, "showwarning", show if kind == "showwarning" else warnings.showwarning)
+
+    def logged(x: Tensor) -> Tensor:
+        logger.error("a line")
+        return x * len(counted)
+
+    def warned(x: Tensor) -> Tensor:
+        if kind == "showwarning set in the call":
+            warnings.showwarning = show
+        warnings.warn("a line")
+        return x * len(counted)
+
+    program = warned if kind.startswith("showwarning") else logged
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert explorer.compile(program)(torch.ones(1)).item() == 1
+    assert counted == [1]

@@ -114,8 +114,8 @@ def test_results_that_differ_are_reported_to() -> None:
         "matches eager (relative error 1e-07)",
         "ok",
     )
-    only = replace(off, first_mismatch="output[2] is in only one of the results", divergence=None, mismatch="unpaired")
-    assert said(accurate(only), "accuracy")[0].startswith("differs from eager: output[2] is in only one of the results")
+    only = replace(off, first_mismatch="output[2] is missing", divergence=None, mismatch="unpaired")
+    assert said(accurate(only), "accuracy")[0].startswith("differs from eager: output[2] is missing")
     kind = replace(off, first_mismatch="output: 3 instead of 4", divergence=None, mismatch="value")
     assert said(accurate(kind), "accuracy")[0].startswith("differs from eager in output: 3 instead of 4")
     unread = AccuracyData(0.0, 0.0, "", "", 3, opaque="output[1] (a generator)")
@@ -216,7 +216,7 @@ def test_times_of_graphs_alone_are_reported_to_be() -> None:
 
 
 def test_what_only_one_result_has_is_no_rounding() -> None:
-    only = "state['n'] is in only one of the results"
+    only = "state['n'] is missing"
     found = AccuracyData(0.0, 0.0, "", only, 3, own_error=0.0, eager_error=0.0, mismatch="unpaired")
     assert said(accurate(found), "accuracy") == (f"differs from eager: {only}", "wrong")
 

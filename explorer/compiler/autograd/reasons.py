@@ -121,6 +121,12 @@ MUTABLE_OPERATOR = reason(
     "The trace replaces in-place operators by functional ones; this operator has no such form.",
     "Register a functional variant of the operator, or keep it outside the compiled function.",
 )
+LISTS_OF_RESULTS = reason(
+    "autograd.lists_of_results",
+    "an operator yields lists of tensors among other results",
+    "The traced graph names each result of an operator by its number; a list among the results has none of its own.",
+    "Keep the call, as of a GradScaler's unscale_(), outside the compiled function.",
+)
 LAZY_BIT = reason(
     "autograd.lazy_bit",
     "a tensor with the conjugate or negative bit",

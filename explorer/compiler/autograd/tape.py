@@ -206,6 +206,8 @@ class JointTape(TorchDispatchMode):
         if func is aten._local_scalar_dense.default and isinstance(result, Symbolic):
             assert isinstance(args[0], torch.Tensor)
             return self.read(args[0], result)
+        if many and any(isinstance(v, (tuple, list)) for v in result):
+            raise Unsupported(Why(reasons.LISTS_OF_RESULTS, str(func)))
         if result is not None and not any(isinstance(v, torch.Tensor) for v in tensors):
             return result
         if strange := [v for v in tensors if isinstance(v, torch.Tensor) and not is_plain(v)]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 from explorer.compiler.capture import hook, reasons
@@ -21,6 +22,7 @@ from explorer.compiler.capture.values.objects import ExceptionValue
 from explorer.compiler.capture.values.overrides import PLAIN
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
+from explorer.core.files import OWN_FILES, PACKAGES, STANDARD
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Item
 from explorer.ir.graph import version
@@ -57,8 +59,28 @@ def _place(t: Tracer, level: int) -> tuple[str, int, Frame] | None:
     return frame.code.filename, span.line if span is not None else frame.code.first_line, frame
 
 
+def _is_programs(taker: object) -> bool:
+    """Whether code of the program runs when it is given a message: what comes after may depend on that."""
+    taker = getattr(taker, "__func__", taker)
+    functions = [taker, *(each for kind in type(taker).__mro__ for each in vars(kind).values())]
+    files = (each.__code__.co_filename for each in functions if isinstance(each, FunctionType))
+    return not all(file.startswith((*STANDARD, *PACKAGES, OWN_FILES, "<frozen")) for file in files)
+
+
+def takers(logger: logging.Logger | None) -> Iterator[object]:
+    """What is given the records of a logger."""
+    yield from () if logger is None else logger.filters
+    while logger is not None:
+        for handler in logger.handlers:
+            yield from (handler, handler.formatter, *handler.filters)
+        logger = logger.parent if logger.propagate else None
+
+
 def _is_seen(t: Tracer) -> bool:
-    """Whether the frame has the list that the warning goes into, or may handle the warning as an error."""
+    """Whether the frame has the list that the warning goes into, or may handle the warning as an error, or code of the
+    program shows it."""
+    if (id(vars(warnings)), "showwarning") in t.effects.globals or _is_programs(warnings.showwarning):
+        return True
     record = getattr(warnings._showwarnmsg_impl, "__self__", None)  # type: ignore[attr-defined]
     if record is not None and any(each is record for each in t.given.locals.values()):
         return True
@@ -151,7 +173,8 @@ def _line(t: Tracer, logger: Value, level: int, message: Value, args: tuple[Valu
         return NONE
     real: logging.Logger = logger.live(t)
     own = {"_log", "handle", "makeRecord", "findCaller"}
-    if others or not all(map(_settled, (message, *args))) or any(own & vars(c).keys() for c in _below(type(real))):
+    overridden = any(own & vars(c).keys() for c in _below(type(real))) or any(map(_is_programs, takers(real)))
+    if others or not all(map(_settled, (message, *args))) or overridden:
         unsupported(reasons.UNTRACEABLE_CALL, f"a log line of {real.name}")
     place = _place(t, 1)
     assert place is not None

@@ -350,7 +350,7 @@ NUMBERS = (float, complex, numpy.inexact)
 
 def _missing(name: str, ours: Mapping[str, object], theirs: Mapping[str, object]) -> tuple[str, Mismatch]:
     if not isinstance(ours.get(name, theirs.get(name)), OutputLine):
-        return f"{name} is in only one of the results", "unpaired"
+        return f"{name} is {'missing' if name in theirs else 'there, and not in eager'}", "unpaired"
     return f"{name}: {ours.get(name, 'nothing')} instead of {theirs.get(name, 'nothing')}", "value"
 
 

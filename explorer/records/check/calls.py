@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -26,8 +26,10 @@ from explorer.records.check.process import (
     OutputLine,
     Process,
     Warned,
+    handlers_alive,
     heard,
     hushed,
+    is_seen_to_take,
     noted,
     warned_already,
 )
@@ -99,6 +101,7 @@ class RepeatedCalls:
     """What a call that starts from there changes."""
     _process: Process = field(default_factory=Process.now)
     _process_after: Process | None = None
+    _handlers: Set[int] = field(default_factory=handlers_alive)
     _warned: Warned = field(default_factory=warned_already)
     _outputs: OutputKinds = field(default_factory=OutputKinds)
     _heard: Heard = field(default_factory=partial(Heard, refuses=False))
@@ -166,6 +169,9 @@ class RepeatedCalls:
         stuck = (each for each in self._changed if isinstance(each, Description) and not each.can_be_put)
         if self._heard.actions:
             self.once = f"calling it again would {self._heard.actions[0]} again"
+        elif taker := next((each for each in self._outputs.taken_by.values() if self._is_seen(each)), None):
+            name = taker.__name__ if isinstance(taker, FunctionType) else f"a {type(taker).__name__}"
+            self.once = f"what it logs or warns of is given to {name}, and the program may see that"
         elif (first := next(stuck, None)) is not None:
             self.once = f"it changed how gradients flow to {first.path}, which cannot be restored"
         try:
@@ -180,11 +186,17 @@ class RepeatedCalls:
                 self.before = self.after = self._left = None
                 self._changed = []
 
+    def _is_seen(self, taker: object) -> bool:
+        assert self.before is not None
+        return is_seen_to_take(taker, self.before.state.objects, self._handlers)
+
     def _missed(self, after: Snapshot) -> Iterator[str]:
         """Objects that the call let go of, and whose end the program may notice: by `__del__`, or a weak reference.
         They live on while the state before the call is kept."""
         assert self.before is not None
         held, remaining = self.before.state.objects, after.state.objects.found
+        if held.weak:
+            remaining = self.before.state.now(strongly=True).objects.found
         weak = {id(alive) for reference in held.weak if (alive := reference()) is not None}
         for id_, (value, path) in held.found.items():
             if id_ in remaining:

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from explorer.compiler.capture.fakes import written_arguments
 from explorer.ir.graph import draws
+from explorer.records.check.operators import is_custom
 
 NARROW = {
     torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64,
@@ -70,7 +71,9 @@ class Float64Run(TorchDispatchMode):
         random = draws(func, args, kwargs)  # the shadows then take the numbers of the run itself
         self.drew = self.drew or random
         followable = all(_is_plain(leaf) or leaf._is_zerotensor() for leaf in leaves)
-        follows = followable and any(map(_is_inexact, leaves)) and not random
+        once = is_custom(str(func))  # what it does besides, as counting its calls, is not to be done for each shadow
+        self.complete = self.complete and not once
+        follows = followable and any(map(_is_inexact, leaves)) and not random and not once
         if follows:
             for leaf in leaves:
                 if _is_inexact(leaf) and _is_plain(leaf):
@@ -79,7 +82,7 @@ class Float64Run(TorchDispatchMode):
         before = [leaf.clone() if not _is_inexact(leaf) else leaf for leaf in written] if follows else []
         result = func(*args, **kwargs)
         if not follows:
-            self._forget(written)
+            self._forget([*written, *_tensors(result)] if once else written)
             return result
         if _is_view(func):
             return result  # shares the storage, and its shadows

@@ -111,7 +111,8 @@ class Objects:
     in `code` and not entered. `holds_classes`: a class is among the data, which the program may call or derive from; an
     object's own class alone is none of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, strongly: bool = False) -> None:
+        self.strongly = strongly
         self.found: dict[int, tuple[object, str]] = {}
         self.tensors: dict[str, torch.Tensor] = {}
         self.weak: list[weakref.ref[object]] = []
@@ -136,6 +137,8 @@ class Objects:
                 self.tensors[unused(path, self.tensors)] = value
             if isinstance(value, weakref.ref):
                 self.weak.append(value)
+                if self.strongly:
+                    continue
             if not isinstance(value, CODE):
                 with torch._C.DisableTorchFunction():  # a subclass of the program's would see that it is looked at
                     waiting += reversed(list(_parts(value, path)))
@@ -711,9 +714,11 @@ class State:
             raise NotIsolated(f"a copy of {named[0]} is still the same object")
         return made
 
-    def now(self) -> State:
-        """The same places, with what they hold and reach by now. Raises NotIsolated."""
-        made = State(self.args, self.places, [place.get() for place in self.places], Objects(), self.function)
+    def now(self, *, strongly: bool = False) -> State:
+        """The same places, with what they hold and reach by now; `strongly`: not what only a weak reference leads to.
+        Raises NotIsolated."""
+        objects = Objects(strongly)
+        made = State(self.args, self.places, [place.get() for place in self.places], objects, self.function)
         made.objects.tables, made.objects.rebound = self.objects.tables, self.objects.rebound
         for value, path in self.objects.code:
             made.objects.add(value, path)

@@ -9,7 +9,7 @@ import enum
 import fractions
 import functools
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -151,7 +151,8 @@ def _parts(path: str, value: object) -> Iterator[tuple[str, Any]]:
 
 def _of_dict(path: str, value: dict[object, object]) -> Iterator[tuple[str, Any]]:
     texts = []
-    for number, (key, each) in enumerate(dict.items(value)):
+    items = OrderedDict.items(value) if isinstance(value, OrderedDict) else dict.items(value)  # its order is its own
+    for number, (key, each) in enumerate(items):
         known = key_text(key)
         texts.append(text := known or f"key {number}")
         yield f"{path}[{text}]", each

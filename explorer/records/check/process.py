@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import product, takewhile
 from pathlib import Path
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy
@@ -29,11 +29,12 @@ import torch
 from torch._guards import CompileContext
 from torch.utils.hooks import RemovableHandle
 
+from explorer.compiler.capture.messages import takers
 from explorer.core.files import PACKAGE
 from explorer.core.recorder import recorder
 from explorer.core.rules import rule_in_use
 from explorer.ir.settings import skip_frames
-from explorer.records.check.isolate import PLAIN, is_programs, is_users_module, undone
+from explorer.records.check.isolate import PLAIN, Objects, is_programs, is_users, is_users_module, undone
 from explorer.records.check.snapshot import plainly, put_decimal
 
 COMPILERS = ("torch", "explorer")
@@ -62,6 +63,8 @@ class OutputKinds(set[str]):
     def __init__(self) -> None:
         self._parts: list[OutputLine] = []
         self._kept = 0
+        self.taken_by: dict[int, object] = {}
+        """Handlers and filters of loggers that were given a record, and what shows warnings."""
 
     def hear(self, kind: str, to: str, text: str) -> None:
         self.add(kind)
@@ -104,6 +107,7 @@ def _listening(warned: Warned, *, through: bool) -> Iterator[OutputKinds]:
     known = set(warned)
     streams = sys.stdout, sys.stderr
     handle, show = logging.Logger.handle, warnings._showwarnmsg  # type: ignore[attr-defined]
+    how_shown = warnings._showwarnmsg_impl, warnings.showwarning  # type: ignore[attr-defined]
 
     def passes(kind: str, to: str, text: str) -> bool:
         """What other threads, the garbage collector and a person's own rules write goes on unheard, and so do
@@ -121,10 +125,14 @@ def _listening(warned: Warned, *, through: bool) -> Iterator[OutputKinds]:
             handling.pop()
 
     def handled(logger: logging.Logger, record: logging.LogRecord) -> None:
+        said.taken_by.update((id(each), each) for each in takers(logger))
         if logger.name.partition(".")[0] in COMPILERS or passes("log", f"log {record.name}", _logged(record)):
             handle_on(handle, logger, record)
 
     def shown(message: Any) -> None:
+        if (warnings._showwarnmsg_impl, warnings.showwarning) != how_shown:  # type: ignore[attr-defined]
+            return handle_on(show, message)  # the call itself catches it
+        said.taken_by[id(warnings.showwarning)] = warnings.showwarning
         key = str(message.message), message.category, message.lineno
         text = "" if key in known else _warning(message)
         known.add(key)
@@ -145,6 +153,22 @@ def _listening(warned: Warned, *, through: bool) -> Iterator[OutputKinds]:
         logging.Logger.handle = handled  # type: ignore[method-assign, assignment]
         warnings._showwarnmsg = shown  # type: ignore[attr-defined]
         yield said
+
+
+def is_seen_to_take(taker: object, objects: Objects, before: Set[int]) -> bool:
+    """Whether the program may see that something was given what is logged or warned of: it is its own, it holds
+    something that the call reaches, or it was made in the call. Handlers there were `before` are given by id."""
+    if isinstance(taker, FunctionType):
+        return is_users(taker.__code__)
+    if not isinstance(taker, logging.Handler):
+        return is_users_module(str(type(taker).__module__))
+    own = [value for name, value in vars(taker).items() if name not in vars(logging.Handler())]
+    reached = any(id(value) in objects.found for value in own)
+    return reached or id(taker) not in before or is_users_module(str(type(taker).__module__))
+
+
+def handlers_alive() -> Set[int]:
+    return {id(reference()) for reference in logging._handlerList}  # type: ignore[attr-defined]
 
 
 def _compiling() -> bool:

@@ -237,7 +237,14 @@ class Unseen(Attribute):
 
 
 class Position(Unseen):
-    """The state of something that tells it, and takes it back: a random generator, or a file in memory."""
+    """The state of something that tells it, and takes it back: a random generator, or a file in memory. Raises
+    NotIsolated where it refuses to tell."""
+
+    def __post_init__(self) -> None:
+        try:
+            super().__post_init__()
+        except Exception as error:
+            raise isolate.NotIsolated(f"the state of {self.path} cannot be read: {type(error).__name__}") from error
 
     def changed(self) -> bool:
         return not _same_state(self.get(), self._value)
@@ -542,7 +549,8 @@ def _of_class(kind: type, path: str) -> Iterator[SavedBinding]:
 
 def _position(value: Any, path: str) -> SavedBinding | None:
     if isinstance(value, random.Random):
-        return Position(value, path, value.getstate, value.setstate)
+        own = random.Random  # that of a subclass may be refused, or the program's
+        return Position(value, path, functools.partial(own.getstate, value), functools.partial(own.setstate, value))
     if isinstance(value, torch.Generator):
         return Position(value, path, value.get_state, cast(Callable[[Any], None], value.set_state))
     if isinstance(value, numpy.random.RandomState):
@@ -604,14 +612,19 @@ def _unset(variable: contextvars.ContextVar[object]) -> bool:
     return False
 
 
-def _of_file(file: object, kind: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+def _of_file(file: object, kind: Any) -> tuple[Callable[[], object], Callable[[tuple[str | bytes, int]], None]]:
     """By the methods of `kind`: the program's class may have others of the same names."""
 
-    def put(content: tuple[object, int]) -> None:
-        kind.seek(file, 0)
-        kind.truncate(file)
-        kind.write(file, content[0])
-        kind.seek(file, content[1])
+    def put(content: tuple[str | bytes, int]) -> None:
+        text, place = content
+        same_size = len(kind.getvalue(file)) == len(text)
+        if same_size and isinstance(file, io.BytesIO) and isinstance(text, bytes):  # others may look at its memory
+            io.BytesIO.getbuffer(file)[:] = text
+        else:
+            kind.seek(file, 0)
+            kind.truncate(file)
+            kind.write(file, text)
+        kind.seek(file, place)
 
     return lambda: (kind.getvalue(file), kind.tell(file)), put
 
