@@ -15,10 +15,11 @@ DOCUMENT = Path(__file__).parent.parent / "docs" / "methods.md"
 
 HEAD = f"""# Ways to capture a graph, compared by running them
 
-Made by `python -m benchmarks methods`. Each program of `benchmarks/capture_programs.py` was captured on one call and
-then run on others, beside eager: {SIGNS["right"]} the same values, dtypes, mutations (of arguments, and of lists,
-dicts and sets outside) or exception; {SIGNS["wrong"]} another result and no error; {SIGNS["refused"]} an error, while
-capturing or when run. "recompiled" where a method noticed that its program does not hold for the input.
+Made by `python -m benchmarks methods`. Each program of `benchmarks/capture_programs.py` was captured on one
+call and then run on others and compared with eager: {SIGNS["right"]} the same values, dtypes, mutations (of
+arguments, and of lists, dicts and sets outside) or exception; {SIGNS["wrong"]} another result and no error;
+{SIGNS["refused"]} an error, while capturing or when run. "recompiled" where a method noticed that its
+program does not hold for the input.
 `explorer.compare(fn)(*args)` makes such a table of your own program.
 """
 

@@ -124,11 +124,11 @@ def differs(subject: Subject, mode: str, expected: Mapping[str, Any], found: Any
     """The first tensor that differs from eager's by more than rounding explains."""
     if isinstance(found, Exception):
         return f"raised {type(found).__name__}: {found}"[:200]
-    return against_eager(lambda: Again(subject, mode), found, expected).first_mismatch
+    return against_eager(lambda: RunAgain(subject, mode), found, expected).first_mismatch
 
 
 @dataclass(frozen=True)
-class Again:
+class RunAgain:
     """Another call of eager, for the run in float64."""
 
     subject: Subject

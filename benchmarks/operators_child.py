@@ -114,7 +114,7 @@ def differs(sample: Sample, ours: Observed, eager: Observed, matters: Matters) -
     if not parted or difference(ours, eager, replace(matters, values=False), rough):
         return parted
     try:
-        exact = exact_values(lambda: Again(sample), eager.values)
+        exact = exact_values(lambda: RunAgain(sample), eager.values)
     except NotRepeatable:
         return parted
     if compare(ours.values, eager.values, exact).ok:
@@ -142,7 +142,7 @@ def other_formula(ours: Observed, eager: Observed, known: dict[str, Tensor]) -> 
 
 
 @dataclass(frozen=True)
-class Again:
+class RunAgain:
     """A call of eager for the referee."""
 
     sample: Sample

@@ -542,7 +542,7 @@ MADE_HERE = {
     "CallableIterator": "iter(function, end), called by the program",
     "CompiledValue": "torch.compile called by the program",
     "FunctionContext": "filled by the program",
-    "GeneratorMade": "made of a seed",
+    "SeededGenerator": "made of a seed",
     "HandleValue": "what registers a hook returns",
     "HostValue": "the evaluator's own",
     "InnerHandle": "what registers a hook returns",

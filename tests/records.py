@@ -179,7 +179,7 @@ def compiled() -> CompileData:
                           ("print after the call", "Fix (tried): log later; as fix0s0 shows"), "resume_at_3"),),
         effects=(EffectData("append", "log.append(y)", ("f0@9",)),),
         symbols=(SymbolData("s0", 8, "x.size(0)", "2 to 64", "dynamic", "seen 8 and 9"),),
-        saved=(SavedData("aten.mul", "kept", 512, WhyData("partition.kept", "cheap to keep", "512 bytes"), 4.2e-6),),
+        saved=(SavedData("aten.mul", "saved", 512, WhyData("partition.kept", "cheap to keep", "512 bytes"), 4.2e-6),),
         eager_backward=(GradNodeData("grad.MulBackward0", "MulBackward0", ("fx.mul",), ("grad.AccumulateGrad",)),),
         halves=(half(),),
         events=(EventData("FusionTried", {"first": "op0", "second": "op1"}),),

@@ -792,7 +792,7 @@ def two_sizes() -> Record:
     return built(lambda x, y: (x.exp().sum(), y.sin()), torch.randn(8), torch.randn(9))
 
 
-@situation("How much memory does a whole step take, beside eager's?", "peak memory", thread="122512")
+@situation("How much memory does a whole step take, compared with eager?", "peak memory", thread="122512")
 def whole_step() -> Record:
     return ours(MODEL, torch.randn(64, 8), time=True)
 
@@ -1066,7 +1066,7 @@ def gaps() -> Record:
 
 @situation(
     "What is kept for the backward, compiled and in eager?",
-    "kept for the backward beside inputs and parameters: eager 2.05 kB, explorer 0 B",
+    "saved for the backward, without inputs and parameters: eager 2.05 kB, explorer 0 B",
     "measured peak memory of a call, without inputs, backward included: eager",
     listing="memory",
     thread="167199",

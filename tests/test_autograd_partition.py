@@ -30,8 +30,8 @@ def parts(function: Callable[..., Any], *inputs: Tensor, dynamic: bool = False) 
     return made
 
 
-def fates(made: Partitioned, fate: str) -> dict[str, str]:
-    return {saved.id: saved.why.code.rpartition(".")[2] for saved in made.saved if saved.fate == fate}
+def whys(made: Partitioned, kind: str) -> dict[str, str]:
+    return {saved.id: saved.why.code.rpartition(".")[2] for saved in made.saved if saved.kind == kind}
 
 
 def targets(graph: Graph) -> list[str]:
@@ -52,32 +52,32 @@ def test_random_and_library_calls_are_not_computed_again() -> None:
     backward = [node for node in made.backward.graph.nodes if node.op == "call_function"]
     assert not any(is_random(node) for node in backward)
     assert not any("addmm" in str(node.target) for node in backward)
-    recomputed = {saved.id for saved in made.saved if saved.fate == "recomputed"}
+    recomputed = {saved.id for saved in made.saved if saved.kind == "recomputed"}
     assert recomputed
     assert not any(is_library(n) or is_random(n) for n in backward if info(n).id in recomputed)
 
 
 def test_reasons() -> None:
     made = parts(block, *BLOCK)
-    kept = fates(made, "kept")
+    kept = whys(made, "saved")
     assert "random" in kept.values() and "reduction" in kept.values() and "operand" in kept.values()
     assert all(saved.why.code in CATALOGUE for saved in made.saved)
-    assert set(fates(made, "recomputed").values()) <= {"cheap", "view", "constant"}
+    assert set(whys(made, "recomputed").values()) <= {"cheap", "view", "constant"}
     assert all(saved.bytes >= 0 and saved.origins for saved in made.saved)
     text = str(made.text())
-    assert "kept:" in text and "recomputed:" in text and "a small result of a large reduction" in text
+    assert "saved:" in text and "recomputed:" in text and "a small result of a large reduction" in text
 
 
 def test_pointwise_chain_keeps_only_its_input() -> None:
     made = parts(lambda x: x.sin().cos().exp().tanh(), leaf(64, 64))
-    assert fates(made, "kept") == {} and list(fates(made, "input")) == ["aten.x"]
+    assert whys(made, "saved") == {} and list(whys(made, "input")) == ["aten.x"]
     assert [source for source in made.backward_inputs][0] == Primal(0)
 
 
 def test_the_cut_keeps_the_small_side() -> None:
     """The product of a row and a column is large: the two are kept and the product made again."""
     made = parts(lambda a, b: ((a + 1.0) * (b + 1.0)).sin().sum(), leaf(64, 1), leaf(1, 64))
-    assert sum(saved.bytes for saved in made.saved if saved.fate != "recomputed") <= 2 * 64 * 4
+    assert sum(saved.bytes for saved in made.saved if saved.kind != "recomputed") <= 2 * 64 * 4
 
 
 def test_fewer_bytes_than_eager() -> None:
@@ -94,7 +94,7 @@ def test_fewer_bytes_than_eager() -> None:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         function(*inputs)
-    ours = sum(s.bytes for s in parts(function, *inputs).saved if s.fate != "recomputed")
+    ours = sum(s.bytes for s in parts(function, *inputs).saved if s.kind != "recomputed")
     assert ours < sum(saved.values())
 
 
@@ -165,7 +165,7 @@ def test_recomputed_nodes_carry_the_ids_of_the_joint_graph() -> None:
     for node in made.backward.graph.nodes:
         if node.op == "call_function" and info(node).id in forward:
             assert node.target == forward[info(node).id].target
-    recomputed = {saved.id for saved in made.saved if saved.fate == "recomputed"}
+    recomputed = {saved.id for saved in made.saved if saved.kind == "recomputed"}
     assert recomputed <= {info(n).id for n in made.backward.graph.nodes if n.op != "output"}
 
 
@@ -186,5 +186,5 @@ def test_residual_stream_is_not_recomputed_from_the_start(depth: int) -> None:
     names = ", ".join(f"w{i}" for i in range(depth))
     made = parts(eval(f"lambda x, {names}: function(x, {names})", {"function": function}), leaf(4, 8), *weights)
     adds = [n for n in made.backward.graph.nodes if n.target is torch.ops.aten.add.Tensor and info(n).id in
-            {s.id for s in made.saved if s.fate == "recomputed"}]  # fmt: skip
+            {s.id for s in made.saved if s.kind == "recomputed"}]  # fmt: skip
     assert len(adds) <= 2 * depth

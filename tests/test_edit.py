@@ -156,7 +156,7 @@ def test_options_passes_and_fusions(record) -> None:
     made = record.edit(forbid=[(fused.first, fused.second)])
     apart = [{fused.first, fused.second} & set(item.operations) for item in made.schedule[0].items]
     assert all(len(each) < 2 for each in apart)
-    assert any(each.why.code == "refuse.apart" for each in made.schedule[0].fusions)
+    assert any(each.why.code == "refuse.forbidden" for each in made.schedule[0].fusions)
     for changes, why in (
         ({"forbid": [("buf1", "buf99")]}, "pairs of operations"),
         ({"without": ["trace"]}, "no trace; there are: dead code"),

@@ -76,7 +76,7 @@ def test_it_agrees_with_the_plan_and_names_lines() -> None:
             assert found.bytes <= half.memory.peak_after <= found.bytes + slack
     said = str(record.memory)
     assert said.startswith("measured peak memory of a call, without inputs, backward included: eager ")
-    kept = sum(each.bytes for each in record.data.compiles[0].saved if each.fate == "kept")
+    kept = sum(each.bytes for each in record.data.compiles[0].saved if each.kind == "saved")
     assert kept and "saved for the backward" in said
     assert "test_memory_answers.py:" in said and "planned peak, without inputs: " in said
 
@@ -140,7 +140,7 @@ def test_stock_holds_what_its_wrapper_allocates_step_by_step() -> None:
         assert record.assembly(kernel.id).startswith("kernel") and re.search(r"\t(ret|jmp)", record.assembly(kernel.id))
         assert "no assembly" not in record.throughput(kernel.id)
     returned = 4 * 16 * 4
-    kept = sum(each.bytes for each in compile.saved if each.fate == "kept")
+    kept = sum(each.bytes for each in compile.saved if each.kind == "saved")
     slack = 64 * len(forward.buffers)
     assert forward.memory is not None and backward.memory is not None
     assert returned + kept <= forward.memory.measured[-1] <= returned + kept + slack
@@ -178,7 +178,7 @@ def test_what_eager_keeps_is_reported_by_line_and_module_beside_what_is_compiled
     place = f"{__file__}:{TwoLinear.forward.__code__.co_firstlineno + 1}"
     assert eager.kept == {place: 16 * 64 * 4}, "relu's result, which down reads too; x is an input"
     said = record.memory.text().splitlines()[1:3]
-    assert said[0].startswith("kept for the backward beside inputs and parameters: eager 4.1 kB, explorer ")
+    assert said[0].startswith("saved for the backward, without inputs and parameters: eager 4.1 kB, explorer ")
     assert said[1].split() == ["4.1", "kB", place]
     twice = explorer.explore(torch.nn.Sequential(TwoLinear().up, torch.nn.GELU()), time=0.05)(torch.randn(16, 8))
     (eager,) = (each for each in twice.timing.contestants if each.name == "eager")
@@ -217,12 +217,12 @@ def test_what_is_saved_says_what_computing_it_again_takes(monkeypatch: pytest.Mo
     record = explorer.explore(dropped, time=0.05)(*given)
     (compile,) = record.data.compiles
     assert record.data.timing is not None and "no times of" not in record.data.timing.method
-    kept = {each.id: each for each in compile.saved if each.fate == "kept"}
+    kept = {each.id: each for each in compile.saved if each.kind == "saved"}
     assert dict(tried).keys() == kept.keys() and len(kept) > 2
     assert {id for id, timed in tried if not timed} == {id for id in kept if "bernoulli" in id} != set()
     for id, timed in tried:
         assert (kept[id].seconds is not None) == timed
-    assert not any(each.seconds for each in compile.saved if each.fate != "kept")
+    assert not any(each.seconds for each in compile.saved if each.kind != "saved")
     assert "1 value not measured" in str(record.memory) and "what\ncomputing it again takes" in str(record.memory)
 
 

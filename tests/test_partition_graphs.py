@@ -20,9 +20,9 @@ def test_the_partition_has_both_halves_and_what_is_kept_joins_them() -> None:
     assert [forward.name, backward.name] == [half.name for half in compile.halves]
     made = {node.id for node in forward.nodes}
     given = {node.id for node in backward.nodes if node.op == "placeholder"}
-    kept = {saved.id for saved in compile.saved if saved.fate in ("kept", "input")}
+    kept = {saved.id for saved in compile.saved if saved.kind in ("saved", "input")}
     assert kept and kept <= given and kept <= made
-    recomputed = {saved.id for saved in compile.saved if saved.fate == "recomputed"}
+    recomputed = {saved.id for saved in compile.saved if saved.kind == "recomputed"}
     assert recomputed <= {node.id for node in backward.nodes if node.op != "placeholder"}
     for graph in stage.halves:
         ids = {node.id for node in graph.nodes}

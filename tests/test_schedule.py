@@ -70,7 +70,7 @@ def test_each_reason_to_fuse(code, case):
 
 def test_every_fusion_reason_has_a_case():
     shown = {pair.code for pair in REFUSED} | {code for code, _ in FUSED}
-    here = {"refuse.device", "refuse.disabled", "refuse.apart"}  # below
+    here = {"refuse.device", "refuse.disabled", "refuse.forbidden"}  # below
     declared = {value for name, value in vars(reasons).items() if name.isupper()}
     assert {code for code in declared if code.startswith(("fuse.", "refuse."))} == shown - {CHAIN} | here
 
@@ -96,9 +96,9 @@ def test_a_pair_can_be_kept_separate_whatever_else_is_fused():
     ids = [op.id for op in dependencies.loops.operations]
     assert [kernel.ids for kernel in kernels(FUSE(dependencies))] == [tuple(ids)]
     for first, second in itertools.combinations(ids, 2):
-        made = FUSE(replace(dependencies, apart=frozenset({frozenset({first, second})})))
+        made = FUSE(replace(dependencies, forbidden=frozenset({frozenset({first, second})})))
         assert not any({first, second} <= set(kernel.ids) for kernel in kernels(made))
-        assert explain(made, first, second).why.code in (reasons.APART, reasons.NOTHING_SHARED)
+        assert explain(made, first, second).why.code in (reasons.FORBIDDEN, reasons.NOTHING_SHARED)
 
 
 def test_explain_is_symmetric_and_knows_every_pair():

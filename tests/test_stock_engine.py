@@ -127,8 +127,8 @@ def test_the_joint_graph_and_its_halves(stock: CompileData) -> None:
     assert [part.name for part in parts] == ["s0_forward", "s0_backward"]
     targets = {node.target for node in joint.nodes}
     assert {"aten.mm.default", "aten.tanh.default"} <= targets
-    kept = {each.id: each.fate for each in stock.saved}
-    assert kept["aten.mm"] == "kept" and kept["aten.tanh"] == "recomputed"
+    kept = {each.id: each.kind for each in stock.saved}
+    assert kept["aten.mm"] == "saved" and kept["aten.tanh"] == "recomputed"
 
 
 def test_guards_say_which_line_made_them(stock: CompileData) -> None:

@@ -229,7 +229,7 @@ def test_keep_and_reuse() -> None:
     with explorer.workbench(keep=keep, reuse=apart):
         explorer.compile(step)(x).backward()
         [compile] = explored(step, x).compiles
-    decided = [each.why.detail for each in compile.saved if each.fate == "recomputed"]
+    decided = [each.why.detail for each in compile.saved if each.kind == "recomputed"]
     assert decided and set(decided) == {"with your rule: cost keep"}
     pooled = [each.where_why for half in compile.halves for each in half.buffers if each.where == "pool"]
     assert pooled and {why.detail for why in pooled} == {"with your rule: memory reuse (apart)"}

@@ -106,7 +106,7 @@ def compile_graph(graph: Graph, config: Config) -> Compiled:
 def compile_half(graph: Graph, config: Config) -> Program:
     with in_force(config.rules):
         loops = LOWER(graph)
-        dependencies = replace(DEPENDENCIES(loops), apart=config.edit.separates(graph.name))
+        dependencies = replace(DEPENDENCIES(loops), forbidden=config.edit.forbidden(graph.name))
         schedule = ORDER((FUSE if config.fuse else SEPARATE)(dependencies))
         target = config.target or native(graph)
         return BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), target, config.build)))

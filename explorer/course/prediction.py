@@ -42,7 +42,7 @@ def figures(record: RecordData) -> dict[str, Figure]:
     guards = [guard for compile in record.compiles for guard in compile.guards if not guard.of_torch]
     kernels = [kernel for half in halves for kernel in half.kernels]
     kinds = [operation.kind for half in halves for operation in half.operations]
-    kept = [saved.bytes for compile in record.compiles for saved in compile.saved if saved.fate == "kept"]
+    kept = [saved.bytes for compile in record.compiles for saved in compile.saved if saved.kind == "saved"]
     return {
         "breaks": Figure(len(break_places(record.compiles)), "graph breaks", "breaks"),
         "graphs": Figure(sum(graph is not None for graph in captured), "captured graphs", "graphs"),

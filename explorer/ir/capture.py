@@ -274,7 +274,7 @@ def _module(name: str) -> types.ModuleType:
 
 
 def share_no_memory(values: Iterable[object]) -> bool:
-    """Whether the extents of these arrays and tensors in the CPU's memory are apart."""
+    """Whether the extents of these arrays and tensors in the CPU's memory do not overlap."""
     extents = []
     for value in values:
         tensor = value if isinstance(value, torch.Tensor) else as_tensor(value)

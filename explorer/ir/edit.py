@@ -1,4 +1,4 @@
-"""What a person changed to see what becomes of it: the source of functions, passes left out, operations kept apart.
+"""What a person changed to see the effect: the source of functions, passes left out, fusions forbidden.
 
 A file is compiled with the changed text and as it was, and nothing of either is run: the code objects of one stand in
 the place of those of the other. What Python runs to define a function therefore has to stay as it was.
@@ -68,20 +68,20 @@ class EditedSource:
 
 @dataclass(frozen=True)
 class ProgramEdit:
-    """`without` names clean-up passes; `apart` are pairs of operations, each after the name of its graph."""
+    """`without` names clean-up passes; `forbid` pairs of operations not to fuse, each after its graph's name."""
 
     source: EditedSource = EditedSource()
     without: tuple[str, ...] = ()
-    apart: tuple[tuple[str, str, str], ...] = ()
+    forbid: tuple[tuple[str, str, str], ...] = ()
 
     def __str__(self) -> str:
         parts = [f"source of {self.source.file}"] if self.source.file else []
         parts += [f"without {name}" for name in self.without]
-        parts += [f"{first} and {second} of {graph} apart" for graph, first, second in self.apart]
+        parts += [f"no fusion of {first} with {second} in {graph}" for graph, first, second in self.forbid]
         return ", ".join(parts) or "none"
 
-    def separates(self, graph: str) -> frozenset[frozenset[str]]:
-        return frozenset(frozenset(pair) for name, *pair in self.apart if name == graph)
+    def forbidden(self, graph: str) -> frozenset[frozenset[str]]:
+        return frozenset(frozenset(pair) for name, *pair in self.forbid if name == graph)
 
 
 @dataclass(frozen=True)

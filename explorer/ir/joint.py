@@ -314,14 +314,14 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What became of a forward value that the backward needs. `bytes` by size hints.
+    """How the backward gets a forward value that it needs. `bytes` by size hints.
 
-    "kept": the forward half stores it; "input": it is an input and is alive anyway; "recomputed": the backward
+    "saved": the forward half returns it; "input": it is an input and is alive anyway; "recomputed": the backward
     half computes it again.
     """
 
     id: str
-    fate: Literal["kept", "input", "recomputed"]
+    kind: Literal["saved", "input", "recomputed"]
     bytes: int
     why: Why
     origins: Origins = ()
@@ -345,10 +345,10 @@ class Partitioned:
     eager_backward: GradFnGraph = GradFnGraph()
 
     def text(self) -> Text:
-        groups = {fate: [s for s in self.saved if s.fate == fate] for fate in ("input", "kept", "recomputed")}
+        groups = {kind: [s for s in self.saved if s.kind == kind] for kind in ("input", "saved", "recomputed")}
         lines = []
-        for fate, members in groups.items():
-            lines.append(Line(f"{fate}: {count(len(members), 'value')}, {sum(s.bytes for s in members):,} bytes"))
+        for kind, members in groups.items():
+            lines.append(Line(f"{kind}: {count(len(members), 'value')}, {sum(s.bytes for s in members):,} bytes"))
             lines += [Line(f"  {s.id} ({s.bytes:,} bytes): {s.why}", "", (s.id,)) for s in members]
         return Text((*lines, *self.forward.text().lines, *self.backward.text().lines), "python")
 

@@ -15,7 +15,8 @@ import msgspec
 from explorer.core.files import writable
 from explorer.core.text import count
 
-VERSION = 1
+VERSION = 2
+"""One more where a field is renamed or removed. Records of earlier versions are refused: no release wrote them."""
 MIME = "application/vnd.explorer.record+json"
 DIFF_MIME = "application/vnd.explorer.diff+json"
 
@@ -470,11 +471,11 @@ class SymbolData(Data, frozen=True):
 
 
 class SavedData(Data, frozen=True):
-    """A value the backward needs. `fate` is "kept", "input" (alive anyway) or "recomputed". `seconds` is what a kept
-    value takes to compute again, operator by operator, from inputs and what else is kept; None where not measured."""
+    """A value the backward needs. `kind` is "saved", "input" (alive anyway) or "recomputed". `seconds` is what a saved
+    value takes to compute again, operator by operator, from inputs and what else is saved; None where not measured."""
 
     id: str
-    fate: str
+    kind: str
     bytes: Whole
     why: WhyData
     seconds: float | None = None
@@ -651,7 +652,7 @@ class HalfData(Data, frozen=True):
     extern_flops: dict[str, Whole] = {}
     """Floating-point operations of the library calls that are products, convolutions or attention."""
     written: tuple[WrittenData, ...] = ()
-    """What one call wrote, in order, where it was run kernel by kernel beside eager."""
+    """What one call wrote, in order, where it was run kernel by kernel and compared with eager."""
 
 
 Depth = Annotated[int, msgspec.Meta(ge=0, le=99)]
@@ -973,7 +974,7 @@ class MachineData(Data, frozen=True):
 
 
 class TimingData(Data, frozen=True):
-    """What was measured beside eager. There are no contestants where results were compared and nothing was timed."""
+    """Measurements, compared with eager. There are no contestants where results were compared and nothing was timed."""
 
     contestants: Annotated[tuple[SamplesData, ...], at_most(100)]
     overhead: float | None = None

@@ -34,8 +34,8 @@ class Dependencies:
     after: dict[str, dict[str, str]]
     users: dict[str, tuple[str, ...]]
     """Operations that read each buffer."""
-    apart: frozenset[frozenset[str]] = frozenset()
-    """Pairs of operations that a person wants in kernels of their own."""
+    forbidden: frozenset[frozenset[str]] = frozenset()
+    """Pairs of operations that a person asked not to fuse."""
 
     def text(self) -> Text:
         lines = [Line(f"dependencies {self.loops.name}")]

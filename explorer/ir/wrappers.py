@@ -45,7 +45,7 @@ def unflattened(cls: Any, names: Sequence[str], context: Any, parts: Sequence[to
     return made
 
 
-def _apart(part: torch.Tensor, is_reached: bool) -> torch.Tensor:
+def _without_gradient(part: torch.Tensor, is_reached: bool) -> torch.Tensor:
     """Without its gradient. What none reaches stays the object that it is: offsets tell nested tensors apart."""
     return part.detach() if is_reached else part
 
@@ -55,7 +55,7 @@ class _WrapperPart(torch.autograd.Function):
     def forward(ctx: Any, wrapper: Any, name: str) -> torch.Tensor:
         names, context = wrapper.__tensor_flatten__()
         ctx.made, ctx.name, ctx.reached = (type(wrapper), names, context), name, differentiable(wrapper)
-        ctx.parts = {each: _apart(getattr(wrapper, each), each in ctx.reached) for each in names}
+        ctx.parts = {each: _without_gradient(getattr(wrapper, each), each in ctx.reached) for each in names}
         part: torch.Tensor = ctx.parts[name]
         return part
 
@@ -73,7 +73,7 @@ class _Joined(torch.autograd.Function):
     def forward(ctx: Any, cls: type, names: Any, context: Any, *parts: torch.Tensor) -> torch.Tensor:
         ctx.cls, ctx.names = cls, names
         ctx.reached = [_is_reached(each, is_first=each is parts[0]) for each in parts]
-        apart = [_apart(each, is_reached) for each, is_reached in zip(parts, ctx.reached, strict=True)]
+        apart = [_without_gradient(each, is_reached) for each, is_reached in zip(parts, ctx.reached, strict=True)]
         return unflattened(cls, names, context, apart)
 
     @staticmethod

@@ -118,8 +118,8 @@ class ExploredProgram:
         chosen = dict(options)
         if isinstance(chosen.get("target"), str):
             chosen["target"] = Target.parse(chosen["target"])
-        apart = tuple(each for pair in forbid for each in self._graphs(pair))
-        return replace(self.config, **chosen, edit=ProgramEdit(source, tuple(without), apart))
+        forbidden = tuple(each for pair in forbid for each in self._graphs(pair))
+        return replace(self.config, **chosen, edit=ProgramEdit(source, tuple(without), forbidden))
 
     def _graphs(self, pair: Sequence[str]) -> list[tuple[str, str, str]]:
         """A pair of operations with the graphs that have both, where no graph is named."""
@@ -159,7 +159,7 @@ class ExploredProgram:
                     place = f"line {each.span.line}: " if each.span else ""
                     raise EditRefused(f"{place}it raises {each.why.detail}".partition("\n")[0])
         there = {half.name: {each.id for each in half.operations} for c in made.compiles for half in c.halves}
-        for graph, *pair in edit.apart:
+        for graph, *pair in edit.forbid:
             if absent := [id for id in pair if id not in there.get(graph, ())]:
                 raise EditRefused(f"after the change, {graph} has no operation {' or '.join(absent)}")
 

@@ -89,7 +89,7 @@ ENGINES = ("explorer", "stock", "both")
 class Asked:
     """How a call is explored: compiled by us with `config`, by stock torch.compile with the arguments `stock`, or by
     both. `time` may be the seconds for each contestant. `fixes`: try those of stock's graph breaks. `values`: run ours
-    kernel by kernel beside eager, too."""
+    kernel by kernel, too, and compare each with eager."""
 
     config: Config
     name: str
@@ -306,8 +306,8 @@ def compiled(trial: Trial, asked: Asked, recorder: Recorder | None = None) -> Ex
         captured = Captured(instead=isinstance(trial, Once))
     with stock_run(trial, asked.stock, asked.progress.on_stage, absent, search=captured) as theirs:
         if asked.engine == "stock":
-            return beside(theirs, None, captured, asked).noting((THROUGH_OURS,) if through_ours else ())
-        return beside(theirs, ours, captured, asked)
+            return stock_exploration(theirs, None, captured, asked).noting((THROUGH_OURS,) if through_ours else ())
+        return stock_exploration(theirs, ours, captured, asked)
 
 
 THROUGH_OURS = (
@@ -317,7 +317,7 @@ THROUGH_OURS = (
 )
 
 
-def beside(
+def stock_exploration(
     theirs: StockRun, first: Observed | CompileRaised | None, captured: Captured | None, asked: Asked
 ) -> Exploration:
     """The record of what stock compiled, with ours beside it where there is one. `captured` has the graphs of a call

@@ -1,5 +1,5 @@
 """The demo: a GPT-2 from transformers and a small convolutional network, in inference and in a training step, through
-our compiler, beside eager and stock `torch.compile`."""
+our compiler and stock `torch.compile`, compared with eager."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def demo(out: Path, progress: DemoProgress, *, with_stock: bool = True) -> Path:
     for case, run in runs.items():
         with progress.phase(f"{case.title}: stock") as step:
             try:
-                entries[case] = write_beside_stock(out, case, run, step)
+                entries[case] = write_with_stock(out, case, run, step)
             except Exception as error:  # of stock's compile, where Python's headers are missing, say
                 said = f"{case.title}: stock torch.compile raises {type(error).__name__}: {complaint(str(error))}."
                 progress.say(said)
@@ -216,7 +216,7 @@ def write(out: Path, case: Case, run: Observed, stock: Stock | None = None) -> I
     return IndexRow(record.data, f"{case.slug}.html")
 
 
-def write_beside_stock(out: Path, case: Case, run: Observed, step: OnStep) -> IndexRow:
+def write_with_stock(out: Path, case: Case, run: Observed, step: OnStep) -> IndexRow:
     phases = {"cold": "compiling with empty caches", "warm": "compiling again with full caches"}
     with compile_with_stock(run.trial, on_phase=lambda phase: step(phases[phase])) as compiled:
         step("timing eager, explorer and stock in turn")
@@ -224,8 +224,8 @@ def write_beside_stock(out: Path, case: Case, run: Observed, step: OnStep) -> In
 
 
 WHAT_IT_IS = (
-    "Each program is compiled by explorer, compared with eager, and timed beside eager and stock torch.compile. Its "
-    "link leads to what it became at every stage."
+    "Each program is compiled by explorer, compared with eager, and timed with eager and stock torch.compile. Its link "
+    "opens the output of every stage."
 )
 
 

@@ -261,7 +261,7 @@ class Record(Viewable[data.RecordData]):
 
     @property
     def memory(self) -> Listing[data.MemoryData]:
-        """The measured peak of a call beside eager's, what is alive at the planned peak of each half, and what is
+        """The measured peak of a call and eager's, what is alive at the planned peak of each half, and what is
         saved for the backward by line and module of the program: recomputing it would free that memory."""
         found = (half.memory for compile in self.data.compiles for half in compile.halves if half.memory is not None)
         return Listing(found, memory.lines(self.data))
@@ -564,8 +564,11 @@ def decode(packed: bytes, name: str) -> data.RecordData:
             f"{name} is a record of version {version}, but versions up to {data.VERSION} are supported; "
             "upgrade torch-explorer to open it"
         )
-    if version < 1:
-        raise RecordError(f"{name} is not a record: it has version {version}, and versions begin at 1")
+    if version < data.VERSION:
+        raise RecordError(
+            f"{name} is a record of version {version}, from before the first release, and version {data.VERSION} is "
+            "supported; explore its program again to make a new record"
+        )
     try:
         found = _decoder.decode(packed)
         ids = Counter(compile.id for compile in found.compiles)

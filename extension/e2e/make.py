@@ -25,7 +25,7 @@ Shown = TypeVar("Shown", bound=msgspec.Struct)
 HOSTILE = "</script></style><script>window.ran = true</script><img src=x onerror='window.ran = true'>"
 """Appended to every text of a record; sets `window.ran` wherever it is taken for markup."""
 
-WORDS = {"role", "kind", "fate", "status", "property", "relation", "language", "op", "engine", "created"}
+WORDS = {"role", "kind", "status", "property", "relation", "language", "op", "engine", "created"}
 WORDS |= {"answer", "does", "state", "pane"}
 """Fields with a few known words, which a viewer tells apart by them."""
 

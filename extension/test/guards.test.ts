@@ -7,7 +7,7 @@ import {
 } from "../src/viewer/panes/guards/described";
 import { Exact, Undecided } from "../src/viewer/panes/guards/exact";
 import { holds, leaves, leafName } from "../src/viewer/panes/guards/expression";
-import { compilesOfFrame, outlook, sizesSeen } from "../src/viewer/panes/guards/outlook";
+import { compilesOfFrame, outlook, recordedSizes } from "../src/viewer/panes/guards/outlook";
 
 const number = (value: number): ExpressionData => ({ op: "number", value });
 const of = (op: string, ...args: (ExpressionData | number)[]): ExpressionData =>
@@ -280,6 +280,6 @@ test("the limit of compiles", () => {
 });
 
 test("sizes over all compiles", () => {
-  const seen = sizesSeen([compiled("f0", [4, 8]), compiled("f0.1", [6, 8]), compiled("f0.2", [7, 8])]);
+  const seen = recordedSizes([compiled("f0", [4, 8]), compiled("f0.1", [6, 8]), compiled("f0.2", [7, 8])]);
   assert.deepEqual(seen.get("L['x']"), [null, 8]);
 });

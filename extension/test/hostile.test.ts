@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { linear, logarithmic } from "../src/viewer/chart";
 import { list, type Misfit, text } from "../src/viewer/check";
-import { least, most } from "../src/viewer/gather";
+import { least, most } from "../src/viewer/collections";
 import { Links } from "../src/viewer/links";
 import { layered, TooLarge } from "../src/viewer/panes/graphs/layered";
 import { missingText } from "../src/viewer/ranks/words";

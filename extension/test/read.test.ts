@@ -48,7 +48,8 @@ test("of very many entries the first are kept, and it is told", () => {
 
 test("what is no record, or one of a newer version, is refused with a reason", () => {
   assert.throws(() => readRecord({ ...sample(), version: 99 }), /newer.*99/);
-  for (const each of [null, 3, "x", [], {}, { version: "1", compiles: [] }, { version: 1, compiles: {} }]) {
+  assert.throws(() => readRecord({ ...sample(), version: 1 }), /older.*version 1;.*Run the program again/);
+  for (const each of [null, 3, "x", [], {}, { version: "1", compiles: [] }, { version: 2, compiles: {} }]) {
     assert.throws(() => readRecord(each), /not a record|damaged/);
   }
 });

@@ -4,7 +4,7 @@ import { linear, logarithmic, powerTicks, roundTicks, fitted, textWidth } from "
 import type { CompileData, MachineData, RecordData, StageData, TimingData } from "../src/viewer/record";
 import { compilingBefore, tableOf, timelineOf } from "../src/viewer/panes/timeline/spans";
 import { costsOf, performance, ridge, roof, whyNoOverhead, type Cost } from "../src/viewer/panes/timing/costs";
-import { farApart, median, paysOffAfter, quartiles, stacked, withQuartiles } from "../src/viewer/panes/timing/figures";
+import { spanMagnitudes, median, paysOffAfter, quartiles, stacked, withQuartiles } from "../src/viewer/panes/timing/figures";
 import { pointsOf } from "../src/viewer/panes/timing/roofline";
 import { contestants, Runs } from "../src/viewer/panes/timing/runs";
 import { positionOf, positions, Sizes, sizeAt } from "../src/viewer/panes/timing/sizes";
@@ -39,7 +39,7 @@ test("a compile pays off only where a call is clearly quicker", () => {
 
 test("dots stack where they fall into one column", () => {
   assert.deepEqual(stacked([1, 1.4, 9], value => value, 5), [{ x: 0, level: 0 }, { x: 0, level: 1 }, { x: 10, level: 0 }]);
-  assert.ok(farApart([1e-5, 1e-2]) && !farApart([1, 2]) && !farApart([]));
+  assert.ok(spanMagnitudes([1e-5, 1e-2]) && !spanMagnitudes([1, 2]) && !spanMagnitudes([]));
 });
 
 // -------------------------------------------------------------------------------------------------------- scales

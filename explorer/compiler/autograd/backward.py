@@ -30,7 +30,7 @@ Context = Any
 MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace operation"
 
 
-class Again:
+class Recomputation:
     """What a call has to remember so that its graph can run again, and the second run.
 
     `saved` are the inputs that the backward half saves anyway. Of the others, `read` are those whose values the
@@ -254,7 +254,7 @@ class Backward:
         self.first = next((k for k in self.flowing if k not in [each.index for each in self.later]), -1)
         saved = [source.index for source in tensors if isinstance(source, Primal)]
         assert tensors[: len(saved)] == [Primal(index) for index in saved], "inputs are saved first"
-        self.again = Again(parts, saved)
+        self.again = Recomputation(parts, saved)
         self._inputs = len(saved)
         stored = {parts.kept_at[source.id] for source in tensors if isinstance(source, SavedValue)}
         self._watched = {k: tangents for k, tangents in self.routes.outputs.items() if k not in stored}

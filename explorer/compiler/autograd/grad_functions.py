@@ -25,12 +25,12 @@ from explorer.ir.graph import Graph, computed_from, needed_by, storage_of
 from explorer.ir.joint import GradFn, GradFnGraph, Partitioned, Traced
 
 ORIGIN = "origin"
-CHECKING = frozenset({"LinalgEighBackward0", "LinalgEigBackward0", "LinalgSvdBackward0"})
+CHECKS_GRADIENTS = frozenset({"LinalgEighBackward0", "LinalgEigBackward0", "LinalgSvdBackward0"})
 """Of complex results these look at the values of the gradients, and may refuse them. By name, as the two below: torch
 has no other mark of how a grad_fn computes."""
-EVEN = frozenset({"MaxBackward1", "MinBackward1", "MedianBackward0", "NanmedianBackward0"})
+SHARES_EVENLY = frozenset({"MaxBackward1", "MinBackward1", "MedianBackward0", "NanmedianBackward0"})
 """What shares a gradient evenly among the elements that equal the result."""
-PRODUCT = frozenset({"ProdBackward0", "ProdBackward1"})
+DIVIDES_BY_FACTORS = frozenset({"ProdBackward0", "ProdBackward1"})
 """What divides the result by each factor, unless one is zero."""
 ACCUMULATION = synthetic("gradient accumulation")
 
@@ -49,7 +49,7 @@ class Attribution:
         ids = origins()
         values = list(values)
         pending = [value.grad_fn for value in values if value.grad_fn is not None]
-        checking = sorted({grad_fn.name() for grad_fn in pending} & CHECKING)
+        checking = sorted({grad_fn.name() for grad_fn in pending} & CHECKS_GRADIENTS)
         if checking and any(value.is_complex() for value in values):
             raise Unsupported(Why(reasons.CHECKS_VALUES, checking[0]))
         while pending:
@@ -59,11 +59,11 @@ class Attribution:
             self._seen[id(grad_fn)] = grad_fn
             grad_fn.metadata[ORIGIN] = ids
             grad_fn.register_prehook(functools.partial(_enter, self._running, ids))
-            if grad_fn.name() in PRODUCT:
+            if grad_fn.name() in DIVIDES_BY_FACTORS:
                 over = (grad_fn._saved_dim, grad_fn._saved_keepdim) if "1" in grad_fn.name() else None
                 saved = grad_fn._saved_self, grad_fn._saved_result
                 grad_fn.register_hook(functools.partial(_divided, *saved, over))
-            if grad_fn.name() in EVEN:
+            if grad_fn.name() in SHARES_EVENLY:
                 grad_fn.register_hook(functools.partial(_shared_evenly, grad_fn._saved_self, grad_fn._saved_result))
             grad_fn.register_hook(functools.partial(_leave, self._running))
             pending += [following for following, _ in grad_fn.next_functions if following is not None]

@@ -376,7 +376,7 @@ def build(
     return Partitioned(
         forward=forward.finish(outputs),
         backward=first.finish(gradients),
-        saved=tuple(fates(sides, kept, whys, copies, first)),
+        saved=tuple(saved_values(sides, kept, whys, copies, first)),
         signature=signature,
         backward_inputs=tuple(sources),
         kept_at={info(n).id: outputs.index(n) for n in tensors + numbers if n not in index},
@@ -385,7 +385,7 @@ def build(
     )
 
 
-def fates(
+def saved_values(
     sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], copies: dict[fx.Node, fx.Node], backward: HalfBuilder
 ) -> Iterable[Saved]:
     """What became of each shared node that the backward half reads, and why."""
@@ -396,15 +396,15 @@ def fates(
         size = nbytes(facts.value)
         if node in copies:
             made = info(copies[node])
-            yield Saved(made.id, "kept", size, Why(reasons.KEPT_COPY), made.origins)
+            yield Saved(made.id, "saved", size, Why(reasons.KEPT_COPY), made.origins)
         elif node in chosen:
             why = whys.get(node, cut)
             if node.op == "placeholder":
                 yield Saved(facts.id, "input", size, Why(reasons.KEPT_INPUT), facts.origins)
             elif not isinstance(facts.value, Tensor):
-                yield Saved(facts.id, "kept", size, Why(reasons.KEPT_SIZE), facts.origins)
+                yield Saved(facts.id, "saved", size, Why(reasons.KEPT_SIZE), facts.origins)
             else:
-                yield Saved(facts.id, "kept", size, why, facts.origins)
+                yield Saved(facts.id, "saved", size, why, facts.origins)
         elif node in backward.nodes:
             why = replace(recompute_reason(node), detail=credit)
             yield Saved(facts.id, "recomputed", size, why, facts.origins)

@@ -270,6 +270,6 @@ def description(plan: Traced | Partitioned) -> Text:
     ]
     lines += signature.lines()
     if isinstance(plan, Partitioned):
-        kept = [s for s in plan.saved if s.fate == "kept"]
+        kept = [s for s in plan.saved if s.kind == "saved"]
         lines.append(Line(f"  saved for backward: {count(len(kept), 'value')}, {sum(s.bytes for s in kept):,} bytes"))
     return Text(tuple(lines))

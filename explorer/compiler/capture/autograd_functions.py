@@ -140,7 +140,7 @@ def _function(
     for node in nodes:
         node.graph.erase_node(node)
 
-    class Made(torch.autograd.Function):
+    class Generated(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *operands: Any) -> Any:
             found = forward(*operands)
@@ -155,10 +155,10 @@ def _function(
             own = (None if place is None else found[place] for place in places)
             return (*own, *(None for _ in ctx.operands))
 
-    Made.__name__ = Made.__qualname__ = cls.__name__
+    Generated.__name__ = Generated.__qualname__ = cls.__name__
 
     def apply(*operands: object) -> Any:
-        return Made.apply(*operands)  # type: ignore[no-untyped-call]
+        return Generated.apply(*operands)  # type: ignore[no-untyped-call]
 
     apply.__module__, apply.__name__, apply.__qualname__ = cls.__module__, cls.__name__, cls.__qualname__
     return apply, lifted

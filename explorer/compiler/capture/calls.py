@@ -259,10 +259,10 @@ def rule_for(t: Tracer, function: Callable[..., object]) -> Rule | None:
         return rule
     if is_graph_function(function) or isinstance(function, types.FunctionType) and announces("", function):
         return None
-    return functools.partial(_beside_modes, rule, getattr(function, "__module__", None) or "")
+    return functools.partial(_with_function_modes, rule, getattr(function, "__module__", None) or "")
 
 
-def _beside_modes(rule: Rule, module: str, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _with_function_modes(rule: Rule, module: str, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What a rule makes of a call of which modes are not told. Other calls, of which they are told, may be inside."""
     before = t.tape.calls
     found = rule(t, args, kwargs)

@@ -225,7 +225,7 @@ def _on_everything(t: Evaluator) -> tuple[ir.Guard, ...]:
         rely(f"distinct{number or ''}", sources[0], conditions.AllDistinct(tuple(sources)), why)
     if arrays := check_memory(t):
         why = "one of them is written, which would be seen through the others"
-        rely("apart", arrays[0], conditions.ShareNoMemory(tuple(arrays)), why)
+        rely("no_overlap", arrays[0], conditions.ShareNoMemory(tuple(arrays)), why)
     return tuple(found)
 
 

@@ -22,7 +22,7 @@ from explorer.compiler.bytecode.encode import encode
 from explorer.compiler.bytecode.flow import argument_count, comes_back, handlers_by_position, liveness
 from explorer.compiler.capture import guards, hook, reasons
 from explorer.compiler.capture.effects import Change
-from explorer.compiler.capture.late_refusals import refuses_late, unused_refusals
+from explorer.compiler.capture.late_errors import raises_late, unused_failing_calls
 from explorer.compiler.capture.messages import Refuted, check
 from explorer.compiler.capture.reconstruct import Reconstruction
 from explorer.compiler.capture.resume import (
@@ -367,7 +367,7 @@ def _assemble(
 ) -> CompiledBytecode:
     with origin(synthetic("deferred")):
         r.finish_deferred()
-    for node in list(unused_refusals(t.tape, list(r.outputs))):
+    for node in list(unused_failing_calls(t.tape, list(r.outputs))):
         r.outputs.setdefault(node, r.temp())
     outputs = list(r.outputs)
     _balance(t)
@@ -490,7 +490,7 @@ def _forget_temporaries(steps: Sequence[Instruction]) -> list[Instruction]:
 def _versions(t: Tracer, r: Reconstruction) -> list[Instruction] | None:
     """Push what `eagerly` needs to know of the time before the graph: the version counters of the inputs that the graph
     writes, as a tuple, or a Before; None where they have none, or where reading so many would take its time."""
-    written, drew, late = t.tape.written_inputs(), t.tape.mode.drew, refuses_late(t.tape) or t.tape.checks_later
+    written, drew, late = t.tape.written_inputs(), t.tape.mode.drew, raises_late(t.tape) or t.tape.checks_later
     if len(written) > MOST_WRITTEN and not t.tape.checks_later:
         return None
 

@@ -525,7 +525,7 @@ class AllDistinct(NoTwo):
 class ShareNoMemory(NoTwo):
     """Of arrays and tensors."""
 
-    relation, op, words, short = "share memory", "share no memory", "share no memory", "apart"
+    relation, op, words, short = "share memory", "share no memory", "share no memory", "no overlap"
 
     def failure(self, source: Source | None, frame: InputFrame) -> str:
         return "" if self._holds(frame.locals, frame.globals) else "two of them share memory"

@@ -148,7 +148,7 @@ class TorchState(Generic[V]):
 
     def _check_modes(self) -> None:
         if self.unreported and self.modes_have_effects:
-            why = "a TorchFunctionMode with side effects is told of other calls in eager than those in the graph"
+            why = "a TorchFunctionMode with side effects would see other calls than in eager"
             self.tape.refuse_frame(why, reasons.FRAME_BREAK)
 
     def enter_device(self, manager: V, device: torch.device) -> None:

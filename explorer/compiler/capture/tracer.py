@@ -18,7 +18,7 @@ from explorer.compiler.capture.values.base import (
     Frame,
     NotConstant,
     Raised,
-    Seen,
+    RecordedFrame,
     Shown,
     Tracer,
     Unhashable,
@@ -223,7 +223,7 @@ class Evaluator(Tracer):
     wrap = wrapping.wrap
     wrap_tensor = wrapping.wrap_tensor
     from_python = wrapping.from_python
-    wrapped_again = wrapping.wrapped_again
+    rewrapped = wrapping.rewrapped
     array_of_tensor = arrays.array_of_tensor
     recorded = tensor.recorded
     register_hook = autograd_functions.register_hook
@@ -275,27 +275,28 @@ class StepRecorder:
         """Step `number`, which is about to run the next instruction of `frame`, the innermost."""
         if not self.room.takes():
             return
-        seen = frame.seen
-        if seen is None:
-            outer = t.stack.frames[-2].seen if len(t.stack.frames) > 1 else None
-            seen = frame.seen = Seen(Activation(frame.code.qualname, None if outer is None else outer.activation))
+        recorded = frame.recorded
+        if recorded is None:
+            outer = t.stack.frames[-2].recorded if len(t.stack.frames) > 1 else None
+            activation = Activation(frame.code.qualname, None if outer is None else outer.activation)
+            recorded = frame.recorded = RecordedFrame(activation)
         changes = t.effects.version + t.effects.read + len(t.tape.shape_env.replacements)
-        if changes != self._changes or seen.activation is not self._activation:
+        if changes != self._changes or recorded.activation is not self._activation:
             # An instruction that enters another frame may change something after that frame's steps, and say so before.
-            self._since, self._changes, self._activation = object(), changes, seen.activation
+            self._since, self._changes, self._activation = object(), changes, recorded.activation
         bindings = frame.locals
         if frame.cells:
             bindings = bindings | {name: c.contents for name, c in frame.cells.items() if c.contents is not None}
         locals = {name: value.description or self._shown(value) for name, value in bindings.items()}
-        if locals != seen.locals:
-            seen.locals = locals
+        if locals != recorded.locals:
+            recorded.locals = locals
         steps = self.steps
         steps.begun.append(perf_counter())
         steps.numbers.append(number)
         steps.instructions.append(frame.code.instructions[frame.position].id)
-        steps.activations.append(seen.activation)
+        steps.activations.append(recorded.activation)
         steps.nodes.append(t.tape.nodes)
-        steps.locals.append(seen.locals)
+        steps.locals.append(recorded.locals)
         steps.stacks += [value.description or self._shown(value) for value in frame.stack]
         steps.ends.append(len(steps.stacks))
 

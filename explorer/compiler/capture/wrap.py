@@ -466,7 +466,7 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
     made = graph_call(t, "call_function", unflattening(type(given), names, context, given.requires_grad), parts, {})
     assert isinstance(made, TensorValue)
     fakes = [part.fake for part in parts if isinstance(part, TensorValue)]
-    if not _is_again(made.fake, given, dict(zip(names, fakes, strict=True))):
+    if not _has_same_parts(made.fake, given, dict(zip(names, fakes, strict=True))):
         unsupported(reasons.TENSOR_SUBCLASS, f"{source.name}: {_NOT_AGAIN}")
     others = guards.same_value(_attributes(given, names), "attributes are", lambda value: _attributes(value, names))
     t.guards.on(source, others, _WHY)
@@ -477,7 +477,7 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
 _NOT_AGAIN = "its class makes another tensor of what is inside"
 
 
-def _is_again(made: Any, wrapper: Any, parts: Mapping[str, torch.Tensor]) -> bool:
+def _has_same_parts(made: Any, wrapper: Any, parts: Mapping[str, torch.Tensor]) -> bool:
     """Whether what a class made of these parts is like the wrapper that they are of: its kind, what it says of itself,
     all of its attributes; and whether what is inside are the parts."""
     if type(made) is not type(wrapper):
@@ -492,7 +492,7 @@ def _is_part(inside: Any, part: Any) -> bool:
     """Whether it is this tensor, or is it without its gradient."""
     if inside is part or not is_wrapper(part):
         return inside is part or lies(inside) == lies(part)
-    return _is_again(inside, part, {name: getattr(part, name) for name in part.__tensor_flatten__()[0]})
+    return _has_same_parts(inside, part, {name: getattr(part, name) for name in part.__tensor_flatten__()[0]})
 
 
 def _attributes(wrapper: torch.Tensor, names: Sequence[str]) -> dict[str, object]:
@@ -532,7 +532,7 @@ def inside(name: str) -> Callable[[object], torch.Tensor]:
     return _named(part, name)
 
 
-def wrapped_again(t: Tracer, wrapper: Value) -> tuple[Callable[..., torch.Tensor], list[Value]]:
+def rewrapped(t: Tracer, wrapper: Value) -> tuple[Callable[..., torch.Tensor], list[Value]]:
     """What makes a wrapper for the program, and what is inside of it, as the graph returns it."""
     assert isinstance(wrapper, TensorValue)
     fake: Any = wrapper.fake
@@ -545,7 +545,8 @@ def wrapped_again(t: Tracer, wrapper: Value) -> tuple[Callable[..., torch.Tensor
     ]  # fmt: skip
     make = unflattening(wrapper.cls, names, context, fake.requires_grad)
     fakes = [part.fake for part in parts if isinstance(part, TensorValue)]
-    if not _is_again(t.tape.call("call_function", make, (*fakes,), {}), fake, dict(zip(names, fakes, strict=True))):
+    made = t.tape.call("call_function", make, (*fakes,), {})
+    if not _has_same_parts(made, fake, dict(zip(names, fakes, strict=True))):
         unsupported(reasons.TENSOR_SUBCLASS, f"{wrapper.describe()}: {_NOT_AGAIN}")
     return make, parts
 

@@ -355,7 +355,7 @@ class Nest:
         """Whether threads share loops over these axes: not for little work, nor where two might write one element."""
         total = points((*self.outer, *self.inner))
         enough = not total.is_Integer or total >= self._least
-        return enough and all(apart(write, axis) for write in self.writes for axis in shared)
+        return enough and all(writes_disjoint(write, axis) for write in self.writes for axis in shared)
 
     @property
     def few(self) -> str:
@@ -375,7 +375,7 @@ class Nest:
 
     def simd(self, loop: TiledLoop, writes: Iterable[Write] = ()) -> TiledLoop:
         """The loop with vector lanes; as it is where neighbors may meet in one element."""
-        return replace(loop, kind="vector") if all(apart(write, loop.axis) for write in writes) else loop
+        return replace(loop, kind="vector") if all(writes_disjoint(write, loop.axis) for write in writes) else loop
 
     def _fails_along(self, axis: Axis) -> bool:
         """Whether a value that may fail is computed in the innermost loop, over `axis`, rather than before it."""
@@ -412,7 +412,7 @@ def can_fail(value: Expr) -> bool:
     return isinstance(value, Check)
 
 
-def apart(write: Write, axis: Axis) -> bool:
+def writes_disjoint(write: Write, axis: Axis) -> bool:
     """Whether different points of `axis` always write different elements: true of a plain store; of a scatter where
     every other term of the index moves by whole ranges of the axis, or stays within one of its steps."""
     if not write.indirect and write.loop.store == "set":

@@ -9,7 +9,7 @@ from explorer.ir.loops import Loops
 
 def _totals(graph: Graph, loops: Loops) -> tuple[str, ...]:
     """Where each ATen call runs."""
-    return tuple(f"calls: {fate}" for fate, _ in loops.nodes.values())
+    return tuple(f"calls: {handled}" for handled, _ in loops.nodes.values())
 
 
 LOWER: Stage[Graph, Loops] = Stage("lower", lower_graph, verify_loops, _totals)

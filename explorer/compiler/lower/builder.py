@@ -140,7 +140,7 @@ class Lowering:
     def realize(self, tensor: Tensor, why: str, detail: str = "", *, exact: bool = False) -> View:
         """Put the tensor in memory, with the strides it has in eager where those are dense, or are wanted exactly."""
         if not tensor.in_memory():
-            apart = exact and tensor.stride is not None and self.are_apart(tensor.size, tensor.stride)
+            apart = exact and tensor.stride is not None and self.are_disjoint(tensor.size, tensor.stride)
             stride = tensor.stride if apart else self.dense(tensor.size, tensor.stride)
             assert stride is not None
             layout = Layout(tensor.dtype, tensor.device, tensor.size, stride)
@@ -180,7 +180,7 @@ class Lowering:
                 expected = expected * size[place]
         return tuple(of.values())
 
-    def are_apart(self, size: Point, stride: Point) -> bool:
+    def are_disjoint(self, size: Point, stride: Point) -> bool:
         """Whether no two elements share a place, as far as the sizes tell."""
         reach = ZERO
         for place in sorted(range(len(size)), key=lambda d: self.weight(stride[d])):

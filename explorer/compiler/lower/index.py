@@ -235,7 +235,7 @@ def as_strided_scatter(
 ) -> Tensor | None:
     """Values written at fixed steps through a one-dimensional tensor that is still to be computed."""
     over, steps, offset = integers(size), integers(stride), integer(storage_offset or 0)
-    if len(x.size) != 1 or x.base or x.in_memory() or not is_apart_and_inside(over, steps, offset, x.size[0]):
+    if len(x.size) != 1 or x.base or x.in_memory() or not is_disjoint_and_inside(over, steps, offset, x.size[0]):
         return None
     value = broadcast(lower, source, over, x.dtype)
 
@@ -245,7 +245,7 @@ def as_strided_scatter(
     return scatter_into(lower, out, x, over, place, value, "set", "as_strided_scatter")
 
 
-def is_apart_and_inside(size: Point, stride: Point, offset: Size, length: Size) -> bool:
+def is_disjoint_and_inside(size: Point, stride: Point, offset: Size, length: Size) -> bool:
     """Whether elements at these steps lie in places of their own, among the `length` first."""
     if not all(each.is_Integer for each in (*size, *stride, offset, length)) or ZERO in size or offset < 0:
         return False

@@ -37,7 +37,7 @@ class Facts:
             for name, buffer in loops.buffers.items()
         }
         self.itemsize = {name: buffer.layout.dtype.itemsize for name, buffer in loops.buffers.items()}
-        self.apart = dependencies.apart
+        self.forbidden = dependencies.forbidden
         self.position = {operation.id: at for at, operation in enumerate(loops.operations)}
 
     def _may_fold(self, layout: Layout) -> bool:
@@ -105,8 +105,8 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Fresh
 
     if not links and next(_same_storage(a, b, facts), None) is None:
         return refuse(reasons.NOTHING_SHARED)
-    if asked := next((pair for pair in facts.apart if pair & {*a.ids} and pair & {*b.ids}), None):
-        return refuse(reasons.APART, " and ".join(sorted(asked)))
+    if asked := next((pair for pair in facts.forbidden if pair & {*a.ids} and pair & {*b.ids}), None):
+        return refuse(reasons.FORBIDDEN, " and ".join(sorted(asked)))
     devices = [group.placed[0].loop.buffer.layout.device for group in (a, b)]
     if devices[0] != devices[1]:
         return refuse(reasons.DEVICE, f"{devices[0]} and {devices[1]}")
@@ -150,11 +150,11 @@ def linked(a: Group, b: Group, facts: Facts) -> list[Link]:
     """Buffers that both access, what one writes for the other first, then by bytes; equal accesses count once."""
     found: dict[object, Link] = {}
     for buffer in a.accesses.keys() & b.accesses.keys():
-        for touched_a in a.accesses[buffer]:
-            for touched_b in b.accesses[buffer]:
-                link = Link(buffer, touched_a, touched_b)
-                levels = a.placed[touched_a.by].inner, b.placed[touched_b.by].inner
-                found.setdefault((a.at(touched_a).key, b.at(touched_b).key, buffer, link.needed, levels), link)
+        for access_a in a.accesses[buffer]:
+            for access_b in b.accesses[buffer]:
+                link = Link(buffer, access_a, access_b)
+                levels = a.placed[access_a.by].inner, b.placed[access_b.by].inner
+                found.setdefault((a.at(access_a).key, b.at(access_b).key, buffer, link.needed, levels), link)
     return sorted(found.values(), key=lambda link: (not link.needed, -facts.bytes[link.buffer], link.buffer))
 
 

@@ -157,9 +157,9 @@ DISABLED = reason(
     "The configuration asks for one kernel for each operation.",
     "Pass options={'fuse': True} to explore or compile.",
 )
-APART = reason(
-    "refuse.apart",
-    "You asked to keep the two apart",
+FORBIDDEN = reason(
+    "refuse.forbidden",
+    "You asked not to fuse these two",
     "Record.edit was called with this pair in forbid=, or the pair was chosen in the viewer.",
     "Allow the pair again to see what its fusion saves.",
 )

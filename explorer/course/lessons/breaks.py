@@ -126,7 +126,7 @@ BRANCHES: tuple[Labeled, ...] = (
 )
 
 
-def check_mended(answer: Answer) -> tuple[Score, ...]:
+def check_fixed(answer: Answer) -> tuple[Score, ...]:
     records = {}
     for name, function in answer["before"].items():
         with answer.at("compiles", name, showing(function, BRANCHES[0][1], broken)):
@@ -143,7 +143,7 @@ def check_mended(answer: Answer) -> tuple[Score, ...]:
     return (Score("captured operations", nodes, 21),)
 
 
-_MENDED = {
+_FIXED = {
     "gate": "torch.where(x.sum() > 0, x * 2, x - 1)",
     "clipped": "x / x.abs().max().clamp(min=1)",
     "logged": "torch.relu(x) * 2",
@@ -152,35 +152,35 @@ _MENDED = {
 }
 
 
-def _mended(before: str = "", **changed: str) -> str:
-    results = {**_MENDED, **changed}
+def _fixed(before: str = "", **changed: str) -> str:
+    results = {**_FIXED, **changed}
     return before + "\n\n".join(f"def {name}(x):\n    return {result}" for name, result in results.items()) + "\n"
 
 
 MEND = Puzzle(
     id="breaks-2",
-    title="Mend them",
+    title="Remove the breaks",
     task=(
         "Rewrite the five functions so that none has a graph break and each returns what it returned before. "
         "What `logged` prints may go."
     ),
     minutes=15,
-    names=tuple(_MENDED),
+    names=tuple(_FIXED),
     given=BROKEN,
-    starter=_mended(**dict.fromkeys(_MENDED, "...")),
-    solution=_mended(),
+    starter=_fixed(**dict.fromkeys(_FIXED, "...")),
+    solution=_fixed(),
     wrong=(
-        Wrong(_mended(gate="x * 2"), "right", "`gate`: on x of sum -3"),
-        Wrong(_mended(gate="torch.where(x > 0, x * 2, x - 1)"), "right", "`gate`: on x of sum 0"),
-        Wrong(_mended(clipped="x / max(x.abs().max().item(), 1)"), "verified", "`clipped` still breaks"),
-        Wrong(_mended(clipped="x / x.abs().max()"), "right", "`clipped`: on x below 1"),
-        Wrong(_mended("@torch.compiler.disable\n", gate="x * 2 if x.sum() > 0 else x - 1"), "defined",
+        Wrong(_fixed(gate="x * 2"), "right", "`gate`: on x of sum -3"),
+        Wrong(_fixed(gate="torch.where(x > 0, x * 2, x - 1)"), "right", "`gate`: on x of sum 0"),
+        Wrong(_fixed(clipped="x / max(x.abs().max().item(), 1)"), "verified", "`clipped` still breaks"),
+        Wrong(_fixed(clipped="x / x.abs().max()"), "right", "`clipped`: on x below 1"),
+        Wrong(_fixed("@torch.compiler.disable\n", gate="x * 2 if x.sum() > 0 else x - 1"), "defined",
               "to be solved without"),
-        Wrong(_mended(mean_above="x[x > 0].mean()"), "verified", "`mean_above` still breaks"),
-        Wrong(_mended(mean_above="torch.relu(x).mean()"), "right", "`mean_above`: on x of sum 0.5"),
-        Wrong(_mended(mean_above="torch.relu(x).sum() / (x > 0).sum()"), "right", "`mean_above`: on x of sum -3"),
-        Wrong(_mended(ranked="x.sort().values"), "right", "`ranked`: on x of shape (5, 3)"),
-        Wrong(_mended(ranked="torch.tensor(sorted(x.tolist()))"), "verified", "`ranked` still breaks"),
+        Wrong(_fixed(mean_above="x[x > 0].mean()"), "verified", "`mean_above` still breaks"),
+        Wrong(_fixed(mean_above="torch.relu(x).mean()"), "right", "`mean_above`: on x of sum 0.5"),
+        Wrong(_fixed(mean_above="torch.relu(x).sum() / (x > 0).sum()"), "right", "`mean_above`: on x of sum -3"),
+        Wrong(_fixed(ranked="x.sort().values"), "right", "`ranked`: on x of shape (5, 3)"),
+        Wrong(_fixed(ranked="torch.tensor(sorted(x.tolist()))"), "verified", "`ranked` still breaks"),
     ),
     hints=(
         "Both results of a branch can be computed, and one of them chosen. What is left out of a sum may count as 0.",
@@ -189,7 +189,7 @@ MEND = Puzzle(
         "clipped: x / x.abs().max().clamp(min=1). mean_above: a sum over torch.relu(x), divided by the sum of x > 0, "
         "which is at least 1. logged: what it prints is no part of what it returns.",
     ),
-    check=check_mended,
+    check=check_fixed,
     forbidden=frozenset({"disable", "compile", "compiler", "no_grad", "cond"}),
 )  # fmt: skip
 

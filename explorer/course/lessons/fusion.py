@@ -87,7 +87,7 @@ KERNELS = Prediction(
     wrong={"chain": 3, "softmax": 3, "whole": 2, "flipped": 1, "product": 2},
     says=lambda number: f"the record has {number}",
     hints=(
-        "Two operations stay apart where the second needs an element that the first has not computed by then.",
+        "Two operations are not fused where the second needs an element that the first has not computed yet.",
         "A row's sum is there before the next row begins, so softmax is one kernel. A sum of all is one long row, and "
         "what reads it can follow in the same kernel.",
         "A matrix product is a library call and no kernel. A view is no kernel either; what computes with it is one.",
@@ -443,8 +443,8 @@ GREEDY = Puzzle(
     ),
     hints=(
         "Which two groups never become one kernel? A loop that both could take decides once, for good.",
-        "A sum over rows and a sum over columns stay apart (`contested` in fusion-3). What joins the one cannot join "
-        "the other, nor anything that is with the other.",
+        "A sum over rows and a sum over columns are not fused (`contested` in fusion-3). What joins the one cannot "
+        "join the other, nor anything that is with the other.",
         "x * y * z can go with one sum over rows that reads x and y, or with three sums over columns, of x, y and z. "
         "Let the rank try pairs with pair.across first.",
     ),

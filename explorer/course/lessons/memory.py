@@ -342,7 +342,7 @@ def costs(record: Record) -> dict[str, float]:
     (compile,) = record.data.compiles
     return {
         "bytes moved": bytes_moved(record),
-        "bytes kept": sum(saved.bytes for saved in compile.saved if saved.fate == "kept"),
+        "bytes kept": sum(saved.bytes for saved in compile.saved if saved.kind == "saved"),
         "bytes of the pools": sum(half.memory.pool for half in compile.halves if half.memory is not None),
     }
 

@@ -41,7 +41,7 @@ functions = [scaled, chained, softmax, product, dropped]
 def find_kept(answer: Answer, name: str) -> Found:
     (function,) = (each for each in answer["functions"] if each.__name__ == name)
     record = explored(function, answer["x"], answer["w"])
-    saved = [each for each in record.data.compiles[0].saved if each.fate == "kept"]
+    saved = [each for each in record.data.compiles[0].saved if each.kind == "saved"]
     at = record.link("graphs", "f0", element=saved[0].id) if saved else "graphs"
     names = ", ".join(f"{each.id} ({each.why.title})" for each in saved) or "nothing"
     return kept(record), f"the record has {kept(record)}: {names}", record, at
@@ -178,7 +178,7 @@ def steps() -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
 
 
 def kept(record: Record) -> int:
-    return sum(saved.bytes for compile in record.data.compiles for saved in compile.saved if saved.fate == "kept")
+    return sum(saved.bytes for compile in record.data.compiles for saved in compile.saved if saved.kind == "saved")
 
 
 def check_keep(answer: Answer) -> tuple[Score, ...]:
@@ -197,7 +197,7 @@ def check_keep(answer: Answer) -> tuple[Score, ...]:
     with answer.at("score"):
         if yours > 1.05 * theirs:
             _, record = worst
-            most = max(record.data.compiles[0].saved, key=lambda each: (each.fate == "kept", each.bytes))
+            most = max(record.data.compiles[0].saved, key=lambda each: (each.kind == "saved", each.bytes))
             said = f"{yours} bytes kept in all; the budget is {int(1.05 * theirs)}"
             answer.fail(said, record, record.link("graphs", "f0", element=most.id))
     return (Score("bytes kept", yours, theirs),)

@@ -181,7 +181,7 @@ class RepeatedCalls:
         if self.leave == "called" and self.after is not None and not self.once:
             gone, new = next(self._missed(self.after), None), next(self._left_behind(self.after), None)
             if gone or new:
-                what = f"lets go of {gone}" if gone else f"makes {new}"
+                what = f"frees {gone}" if gone else f"makes {new}"
                 self.once = f"it {what}, whose end the program may notice"
                 self.before = self.after = self._left = None
                 self._changed = []

@@ -235,8 +235,8 @@ def described(tensor: Tensor) -> str:
 
 
 def searched(contestant: Callable[[Callable[..., Any]], Contestant], config: Config, thorough: bool = False) -> Search:
-    """Runs the contestant kernel by kernel beside eager. `contestant` makes one from a compiler, as `Trial.contestant`
-    does; `thorough`: all of it, also after the first divergence. Raises what the call raises."""
+    """Runs the contestant kernel by kernel and compares with eager. `contestant` makes one from a compiler, as
+    `Trial.contestant` does; `thorough`: all of it, also after the first divergence. Raises what the call raises."""
     search = Search(thorough)
     compiling = Searching(search)
     contestant(lambda fn: optimize(fn, config, compiling.compile_frame)).observe()

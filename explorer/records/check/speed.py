@@ -1,4 +1,4 @@
-"""The speed beside eager's, as far as the samples tell."""
+"""The speed compared with eager's, as far as the samples tell."""
 
 from __future__ import annotations
 

@@ -341,7 +341,8 @@ def recompiled(
         return RecompileData(id, "", expression, why, words=words)
     seen = value_of(guard)
     with_it = f", with {names(seen)}" if seen and not guard.source else ""
-    words = failure_in_words(expression) or beside(guard, seen) or FAILED + in_words(guard.expression) + with_it
+    known = failure_in_words(expression) or expected_but_got(guard, seen)
+    words = known or FAILED + in_words(guard.expression) + with_it
     return RecompileData(id, guard.id, guard.expression, why, seen, words)
 
 
@@ -359,7 +360,7 @@ _WANTED: Mapping[str, tuple[str, re.Pattern[str]]] = {
 """What a check of one value is about, and expects, by the name of torch's class of checks."""
 
 
-def beside(guard: GuardKey, seen: str) -> str:
+def expected_but_got(guard: GuardKey, seen: str) -> str:
     """What a check of one value expected beside what it was given; empty where one of them is not known."""
     what, pattern = _WANTED.get(guard.property, _VALUE)
     found = pattern.fullmatch(_without_hint(guard.expression)) if seen and guard.property in _WANTED else None

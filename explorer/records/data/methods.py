@@ -48,8 +48,8 @@ class TriedInputData(Data, frozen=True):
 
 
 class VerdictData(Data, frozen=True):
-    """What came of one input, beside eager. `detail` gives the values or the error; `recompiled` where the method
-    compiled anew for it."""
+    """The result on one input, compared with eager. `detail` gives the values or the error; `recompiled` where the
+    method compiled again for it."""
 
     input: str
     answer: Answer

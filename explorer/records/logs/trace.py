@@ -362,10 +362,10 @@ class Reader:
         """One reason as it is, or a JSON list of them: one for each earlier compile of the frame."""
         text = entry.payload
         reasons = msgspec.json.decode(text, type=list[str]) if text.startswith("[\n") else [text]
-        self._because(self._seen(entry), reasons)
+        self._recompile_reasons(self._seen(entry), reasons)
         self._keep(entry, "why it compiled again")
 
-    def _because(self, seen: LoggedCompile, reasons: Iterable[str]) -> None:
+    def _recompile_reasons(self, seen: LoggedCompile, reasons: Iterable[str]) -> None:
         frame = self._frames[number_of(seen.torch_id).rpartition("/")[0]]
         earlier = {each.torch_id: (each.id, each.guards) for each in frame if each is not seen}
         found = list(reasons)
@@ -404,7 +404,7 @@ class Reader:
         if logged.cudagraph_skip_reason:
             seen.event("CudagraphSkipped", {"why": logged.cudagraph_skip_reason})
         if logged.recompile_reason and not seen.recompiles:
-            self._because(seen, [logged.recompile_reason])
+            self._recompile_reasons(seen, [logged.recompile_reason])
         if logged.guard_latency_us is not None:
             seen.event("GuardsTimed", {"microseconds a check": f"{logged.guard_latency_us:g}"})
         versions = {"torch": logged.pytorch_version, "Python": logged.python_version, "Triton": logged.triton_version,

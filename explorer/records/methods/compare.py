@@ -1,5 +1,5 @@
-"""One program through every capture method: what each captured, what it gives on other inputs beside eager (right,
-wrong, or refused), and what its errors mean.
+"""One program through every capture method: what each captured, what it gives on other inputs compared with eager
+(right, wrong, or refused), and what its errors mean.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def expected(fn: Callable[..., object], tried: Variant) -> str:
 
 
 def verdict(captured: Runnable, under: Callable[..., object], fn: Callable[..., object], tried: Variant) -> VerdictData:
-    """What comes of `captured`, which was made from `under`, beside eager's `fn`."""
+    """The result of `captured`, which was made from `under`, compared with eager's `fn`."""
     eager = Eager(fn, tried)
     wanted = eager.observe()
     before = captured.compiles() if captured.compiles else 0
@@ -205,7 +205,7 @@ def verdict(captured: Runnable, under: Callable[..., object], fn: Callable[..., 
         got = outcome(captured.call, tried.copy(), under)
     anew = captured.compiles is not None and captured.compiles() > before and tried.fact != ""
     if wanted.error is not None:
-        return _beside_error(tried, wanted.error, got, anew)
+        return _compared_with_error(tried, wanted.error, got, anew)
     if got.error is not None:
         return VerdictData(tried.name, "refused", f"{type(got.error).__name__}: {message(got.error)}", recompiled=anew)
     found = against_eager(lambda: eager, got.found, wanted.found)
@@ -215,7 +215,7 @@ def verdict(captured: Runnable, under: Callable[..., object], fn: Callable[..., 
     return VerdictData(tried.name, "wrong", said, found.largest_absolute, anew)
 
 
-def _beside_error(tried: Variant, expected: BaseException, got: MethodOutcome, anew: bool) -> VerdictData:
+def _compared_with_error(tried: Variant, expected: BaseException, got: MethodOutcome, anew: bool) -> VerdictData:
     said = f"eager raises {type(expected).__name__}: {message(expected)}"
     if got.error is None:
         return VerdictData(tried.name, "wrong", f"{said}; this gave {shown(got.found)}", recompiled=anew)

@@ -314,7 +314,7 @@ def around_fuse(seen: Observation, call: Call) -> Iterator[None]:
     yield
     if call.error is None:
         ended = perf_counter()
-        half.fusions = half.fusing.fused + _apart(compile, half, scheduler, call.result)
+        half.fusions = half.fusing.fused + _unfused_pairs(compile, half, scheduler, call.result)
         after = _text(half, call.result, count(len(call.result), "group"))
         compile.stage(FUSE, "fuse", lambda: {"body": after}, ended=ended, half=half.name)
 
@@ -384,7 +384,7 @@ def first_of(pair: StockPair) -> tuple[str, str]:
     return pair.first.get_first_name(), pair.second.get_first_name()
 
 
-def _apart(compile: Compile, half: Half, scheduler: object, nodes: list[Any]) -> list[data.FusionData]:
+def _unfused_pairs(compile: Compile, half: Half, scheduler: object, nodes: list[Any]) -> list[data.FusionData]:
     """A verdict on every two groups that are left, those that touch one buffer first."""
     runs = [node for node in nodes if type(node).__name__ != "NopKernelSchedulerNode"]
     used = {node.get_name(): node.used_buffer_names() for node in runs}
@@ -396,12 +396,12 @@ def _apart(compile: Compile, half: Half, scheduler: object, nodes: list[Any]) ->
     room = max(0, MOST_PAIRS - len(near))
     if len(far) > room:
         compile.left_out["FusionData"] += len(far) - room
-    return [_kept_apart(half, pair, closest_pair(pair), True) for pair in near] + [
-        _kept_apart(half, pair, first_of(pair), False) for pair in far[:room]
+    return [_unfused_pair(half, pair, closest_pair(pair), True) for pair in near] + [
+        _unfused_pair(half, pair, first_of(pair), False) for pair in far[:room]
     ]
 
 
-def _kept_apart(half: Half, pair: StockPair, spoken: tuple[str, str], touching: bool) -> data.FusionData:
+def _unfused_pair(half: Half, pair: StockPair, spoken: tuple[str, str], touching: bool) -> data.FusionData:
     verdict = _verdict(half.fusing, pair, touching)
     return data.FusionData(half.named(spoken[0]), half.named(spoken[1]), False, verdict)
 

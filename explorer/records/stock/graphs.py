@@ -55,16 +55,16 @@ def saved(forward: ObservedGraph, backward: ObservedGraph, recomputed: Container
             source = of_forward.get(node.name)
             if source is None:  # a gradient
                 continue
-            fate = "input" if owners[node.name].op == "placeholder" else "kept"
-            code = reasons.KEPT_INPUT if fate == "input" else KEPT
+            kind = "input" if owners[node.name].op == "placeholder" else "saved"
+            code = reasons.KEPT_INPUT if kind == "input" else KEPT
             if not node.bytes and not node.type.startswith(("f", "i", "b", "c", "u", "(")):
                 code = reasons.KEPT_SIZE
         elif node.name in recomputed and node.name in of_forward:
-            fate, code = "recomputed", RECOMPUTED
+            kind, code = "recomputed", RECOMPUTED
         else:
             continue
         why = data.WhyData(code, CATALOGUE[code].title)
-        found.append(data.SavedData(node.id, fate, node.bytes, why))
+        found.append(data.SavedData(node.id, kind, node.bytes, why))
     return found
 
 

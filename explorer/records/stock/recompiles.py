@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from explorer.ir import record as data
-from explorer.records.data.dynamo import GuardKey, beside, is_torchs_own, names, recompiled
+from explorer.records.data.dynamo import GuardKey, expected_but_got, is_torchs_own, names, recompiled
 from explorer.records.stock.guards import DynamoGuard, constant, expected
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
@@ -146,7 +146,7 @@ def _differences(check: DynamoGuard, frame: object) -> Iterator[tuple[str, str]]
     else:
         differs = given.length is not None and given.length != asked.get("length", given.length)
     if differs:
-        yield beside(check, seen := value_of(check, frame)), seen
+        yield expected_but_got(check, seen := value_of(check, frame)), seen
 
 
 def _facts(given: data.TensorFactsData, wanted: data.TensorFactsData) -> Iterator[tuple[str, object, object]]:

@@ -224,7 +224,7 @@ def _saved(parts: Partitioned) -> tuple[data.SavedData, ...]:
     for saved in parts.saved:
         reason = why(saved.why)
         assert reason is not None
-        found.append(data.SavedData(saved.id, saved.fate, saved.bytes, reason))
+        found.append(data.SavedData(saved.id, saved.kind, saved.bytes, reason))
     return tuple(found)
 
 

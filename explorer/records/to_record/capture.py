@@ -124,28 +124,28 @@ class RecordedSteps:
 
 
 Shown = ir.ValueDescription | ir.Contained
-Sighted = tuple[Shown, int]
+Dated = tuple[Shown, int]
 """What a step saw, with the number of the step before which that was first in sight."""
 
 
 @dataclass
-class _SeenActivation:
+class _RecordedActivation:
     """An activation, its number in the record, and what its last step saw. `root` is the evaluation that it is of."""
 
     number: int
     root: ir.Activation
-    stack: list[Sighted] = field(default_factory=list)
+    stack: list[Dated] = field(default_factory=list)
     bindings: Mapping[str, Shown] = field(default_factory=dict)
-    locals: dict[str, Sighted] = field(default_factory=dict)
+    locals: dict[str, Dated] = field(default_factory=dict)
 
 
 def steps(events: Iterable[object]) -> RecordedSteps:
     """The steps, each with what changed in its activation since the last one there."""
     made = RecordedSteps()
-    entered: dict[ir.Activation, _SeenActivation] = {}
+    entered: dict[ir.Activation, _RecordedActivation] = {}
     first: dict[int, tuple[ir.Activation, int]] = {}
 
-    def seen_at(activation: ir.Activation) -> _SeenActivation:
+    def seen_at(activation: ir.Activation) -> _RecordedActivation:
         if activation not in entered:
             if activation.caller is None:
                 made.numbers.clear()
@@ -153,11 +153,11 @@ def steps(events: Iterable[object]) -> RecordedSteps:
             else:
                 outer = seen_at(activation.caller)
                 caller, depth, root = outer.number, made.activations[outer.number].depth + 1, outer.root
-            entered[activation] = _SeenActivation(len(made.activations), root)
+            entered[activation] = _RecordedActivation(len(made.activations), root)
             made.activations.append(data.ActivationData(activation.function, depth, caller))
         return entered[activation]
 
-    def sighted(shown: Shown, root: ir.Activation, number: int) -> Sighted:
+    def sighted(shown: Shown, root: ir.Activation, number: int) -> Dated:
         """`shown` with the number of the step before which it was first in sight; `first` has those of values."""
         key = id(shown.of if isinstance(shown, ir.Contained) else shown)
         evaluation, since = first.get(key, (None, 0))

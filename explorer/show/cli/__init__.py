@@ -94,7 +94,7 @@ def main() -> None:
 @click.option("--no-stock", is_flag=True, help="Leave out stock torch.compile, whose cold compiles take minutes.")
 @click.option("--open", "open_page", is_flag=True, help="Open the report in a browser.")
 def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
-    """Compile a GPT-2 and a small CNN, in inference and training, beside eager and stock torch.compile.
+    """Compile a GPT-2 and a small CNN, in inference and training, with this compiler and stock torch.compile.
 
     \b
     Examples:

@@ -398,7 +398,7 @@ class ExplorerMagics(Magics):
     def step(self, line: str, cell: str | None = None) -> None:
         """Step through the capture of a cell: explore it with the pane Bytecode open. `%step` prints steps of the last
         record: those that a query finds, or the one of a number; without either, how many there are. `%step --values`
-        does so with what each kernel wrote beside eager (`%%explore --values`), `%step --passes` with what the
+        prints what each kernel wrote and what eager computes (`%%explore --values`), `%step --passes` with what the
         passes over the graph replaced, `%step --fusion` with what fusion tried. `%step --debugger` goes through the
         capture in JupyterLab's debugger, where that is on, with two more buttons there, which go back.
 

@@ -177,12 +177,12 @@ def texts() -> dict[str, str]:
         "record.ts": records,
         "kinds.ts": kinds,
         "protocol.ts": messages,
-        **_beside_records("methods", methods, methods.METHODS_VERSION, methods.METHODS_MIME),
-        **_beside_records("ranks", ranks, ranks.RANKS_VERSION, ranks.RANKS_MIME),
+        **_types_of_other_data("methods", methods, methods.METHODS_VERSION, methods.METHODS_MIME),
+        **_types_of_other_data("ranks", ranks, ranks.RANKS_VERSION, ranks.RANKS_MIME),
     }
 
 
-def _beside_records(name: str, module: object, version: int, mime: str) -> dict[str, str]:
+def _types_of_other_data(name: str, module: object, version: int, mime: str) -> dict[str, str]:
     """The types and the checks of data that holds records or parts of them, in a folder of its own."""
     head, found = HEAD.format(f"explorer/records/data/{name}.py"), structs(module, record.Data)
     types = declarations(found)

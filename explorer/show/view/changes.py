@@ -69,13 +69,13 @@ def _made(before: RecordData, after: RecordData) -> list[str]:
             found.append(f"{function}: only {'before' if function in old else 'after'}")
             continue
         pair = old[function], new[function]
-        found += _apart(f"{function}: operations captured", *(_called(each, "capture") for each in pair))
-        found += _apart(f"{function}: ATen operations", *(_called(each, "trace", "joint") for each in pair))
-        found += _apart(f"{function}: kernels", *map(_groups, pair))
+        found += _counts_changed(f"{function}: operations captured", *(_called(each, "capture") for each in pair))
+        found += _counts_changed(f"{function}: ATen operations", *(_called(each, "trace", "joint") for each in pair))
+        found += _counts_changed(f"{function}: kernels", *map(_groups, pair))
     return found
 
 
-def _apart(what: str, old: Counter[str], new: Counter[str]) -> list[str]:
+def _counts_changed(what: str, old: Counter[str], new: Counter[str]) -> list[str]:
     """How many each has, with those that the other lacks."""
 
     def counted(all: Counter[str], alone: Counter[str]) -> str:
@@ -142,7 +142,7 @@ def _kernels(before: RecordData, after: RecordData) -> list[str]:
 
 
 def _times(before: RecordData, after: RecordData, *, elsewhere: bool) -> list[str]:
-    """A call's time in each; a ratio only beside eager's, which tells whether the machine is another."""
+    """A call's time in each; a ratio only to eager's, which tells whether the machine is another."""
     old, new = (
         {each.name: each.median for each in record.timing.contestants} if record.timing is not None else {}
         for record in (before, after)

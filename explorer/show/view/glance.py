@@ -42,14 +42,14 @@ NAMED = 2
 """Graph breaks, and causes of recompiles, that are named."""
 
 AWAITED = (
-    ("speed", "timing", "speed not measured yet (beside eager)"),
-    ("accuracy", "timing", "not compared yet (with eager)"),
+    ("speed", "timing", "speed compared with eager not measured yet"),
+    ("accuracy", "timing", "results not compared with eager yet"),
     ("operations", "graphs", "no operations captured yet"),
     ("breaks", "breaks", "no graph breaks yet"),
     ("recompiles", "recompiles", "no recompiles yet"),
     ("guards", "guards", "no guards yet (on the program's values and on torch's state)"),
-    ("memory", "memory", "peak memory unknown (as is eager's)"),
-    ("compile", "timeline", "still compiling (the time follows)"),
+    ("memory", "memory", "peak memory not measured yet"),
+    ("compile", "timeline", "compile time: still compiling"),
 )
 """Each part while it is not known, about as long as it will be: the strip takes its room at once, and does not jump."""
 
@@ -407,13 +407,13 @@ def named(compiles: Sequence[CompileData]) -> tuple[CompileData, ...]:
                 root = known.get(root.continues) if root is not None and root.continues else root
             function = _name(root.title) if root is not None else at[2]
             known[compile.id] = msgspec.structs.replace(compile, called=f"{function} after line {at[1]}")
-    known |= _apart(known.values())
+    known |= _numbered(known.values())
     for id, frame in frames_of_graphs(compiles).items():
         known[id] = msgspec.structs.replace(known[id], called=f"graph of {known[frame.id].name}")
     return tuple(known.values())
 
 
-def _apart(compiles: Iterable[CompileData]) -> dict[str, CompileData]:
+def _numbered(compiles: Iterable[CompileData]) -> dict[str, CompileData]:
     """Continuations of both sides of a branch, which go on after one line, told apart by the line that each starts
     with, or by their order."""
     alike: dict[tuple[str, str], dict[str, list[CompileData]]] = {}

@@ -72,7 +72,7 @@ def lines(record: RecordData) -> Iterator[str]:
 def _saved(compile: CompileData, places: Mapping[str, str]) -> Iterator[str]:
     kept: dict[str, list[SavedData]] = defaultdict(list)
     for each in compile.saved:
-        if each.fate == "kept":
+        if each.kind == "saved":
             kept[places.get(each.id, UNKNOWN)].append(each)
     if not kept:
         return
@@ -100,10 +100,10 @@ def _kept_by_eager(record: RecordData, names: Mapping[str, str]) -> Iterator[str
         return
     beside = Counter[str]()
     for compile in record.compiles:
-        beside[compile.engine] += sum(each.bytes for each in compile.saved if each.fate == "kept")
+        beside[compile.engine] += sum(each.bytes for each in compile.saved if each.kind == "saved")
     others = "".join(f", {engine} {amount(bytes, 'B')}" for engine, bytes in beside.items())
     whole = amount(sum(kept.values()), "B")
-    yield f"kept for the backward beside inputs and parameters: eager {whole}{others}; eager by line:"
+    yield f"saved for the backward, without inputs and parameters: eager {whole}{others}; eager by line:"
     yield from (f"  {amount(bytes, 'B'):>8}  {place}" for place, bytes in kept.most_common(SHOWN))
     if len(kept) > SHOWN:
         yield f"  and {count(len(kept) - SHOWN, 'more line')}"

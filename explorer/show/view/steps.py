@@ -50,11 +50,11 @@ class Step:
     does: tuple[tuple[str, str], ...]
 
 
-Held = tuple[list[data.ValueData], dict[str, data.ValueData]]
+EvaluatorState = tuple[list[data.ValueData], dict[str, data.ValueData]]
 """The stack and the locals of an activation."""
 
 
-class Steps(Queried[Step, Held]):
+class Steps(Queried[Step, EvaluatorState]):
     """The steps of one compile. What a step has is told by `find` and `move` in queries: terms that all hold, as in
     `op:CALL line:12 guard:size depth>1 top:tensor`."""
 
@@ -82,7 +82,7 @@ class Steps(Queried[Step, Held]):
             return tuple(self[each] for each in range(*at.indices(len(self))))
         at = range(len(self))[at]
         activation = self.compile.steps[at].activation
-        held: Held = ([], {})
+        held: EvaluatorState = ([], {})
         for step in self.compile.steps[: at + 1]:
             if step.activation == activation:
                 self._replay(step, held)
@@ -91,12 +91,12 @@ class Steps(Queried[Step, Held]):
     def __iter__(self) -> Iterator[Step]:
         return (self._step(at, held) for at, held in self.states())
 
-    def states(self) -> Iterator[tuple[int, Held]]:
-        held: dict[int, Held] = {}
+    def states(self) -> Iterator[tuple[int, EvaluatorState]]:
+        held: dict[int, EvaluatorState] = {}
         for at, step in enumerate(self.compile.steps):
             yield at, self._replay(step, held.setdefault(step.activation, ([], {})))
 
-    def states_for(self, keys: Set[str]) -> Iterator[tuple[int, Held]]:
+    def states_for(self, keys: Set[str]) -> Iterator[tuple[int, EvaluatorState]]:
         return self.states() if not keys.isdisjoint(STATE) else ((at, ([], {})) for at in range(len(self)))
 
     def _activation(self, at: int) -> data.ActivationData:
@@ -107,7 +107,7 @@ class Steps(Queried[Step, Held]):
         values = self.compile.values
         return values[at] if 0 <= at < len(values) else UNKNOWN[1]
 
-    def _replay(self, step: data.StepData, held: Held) -> Held:
+    def _replay(self, step: data.StepData, held: EvaluatorState) -> EvaluatorState:
         stack, locals = held
         stack[max(0, step.kept) :] = map(self._value_at, step.pushed)
         for name, each in step.locals.items():
@@ -116,7 +116,7 @@ class Steps(Queried[Step, Held]):
                 locals[name] = self._value_at(each)
         return held
 
-    def _step(self, at: int, held: Held) -> Step:
+    def _step(self, at: int, held: EvaluatorState) -> Step:
         step = self.compile.steps[at]
         op, span = self._ops.get(step.instruction, ("", None))
         stack, locals = held
@@ -265,7 +265,7 @@ class Steps(Queried[Step, Held]):
         place = self._place(at)
         return None if place is None else place[2]
 
-    def facts(self, key: str, at: int, held: Held) -> Sequence[str]:
+    def facts(self, key: str, at: int, held: EvaluatorState) -> Sequence[str]:
         step, (stack, locals) = self.compile.steps[at], held
         match key:
             case "op":

@@ -2,7 +2,7 @@
 
 import { button, h } from "./dom";
 import { key } from "./element";
-import { entry } from "./gather";
+import { entry } from "./collections";
 import { halfName } from "./stages";
 import type { CompileData, RecordData } from "./record";
 
@@ -28,7 +28,7 @@ function* ofCompile(compile: CompileData): Iterable<[code: string, mention: Ment
     yield [compile.fallback.code, at("breaks", "", `${compile.id} runs eagerly: ${compile.fallback.detail || compile.fallback.title}`)];
   }
   for (const each of compile.saved ?? []) {
-    yield [each.why.code, at("graphs", each.id, `${each.id}: ${each.fate}${each.why.detail ? `, ${each.why.detail}` : ""}`)];
+    yield [each.why.code, at("graphs", each.id, `${each.id}: ${each.kind}${each.why.detail ? `, ${each.why.detail}` : ""}`)];
   }
   for (const half of compile.halves ?? []) {
     const where = halfName(compile, half.name) ? ` (${halfName(compile, half.name)})` : "";

@@ -4,7 +4,7 @@ import { button, fill, h } from "./dom";
 import type { Key } from "./element";
 import { Linked } from "./linked";
 import type { Selection } from "./selection";
-import { most } from "./gather";
+import { most } from "./collections";
 
 export interface TableColumn<Row> {
   readonly name: string;

@@ -1,7 +1,7 @@
 // The answer at a glance: what came of it, each part a button that leads to the pane which tells more.
 
 import { button, h } from "./dom";
-import { own } from "./gather";
+import { own } from "./collections";
 import type { PartData } from "./record";
 
 /** Signs and colors of states; a state that is not here is not known. */

@@ -42,7 +42,7 @@ export const BreakData: Check = shape({ why: WhyData, instruction: text, span: m
 export const EffectData: Check = shape({ kind: text, expression: text, origins: list(text) }, { step: whole });
 export const SymbolData: Check = shape({ name: text, hint: maybe(whole), source: text, range: text, status: text, why:
   text }, { step: whole });
-export const SavedData: Check = shape({ id: text, fate: text, bytes: whole, why: WhyData }, { seconds: maybe(real) });
+export const SavedData: Check = shape({ id: text, kind: text, bytes: whole, why: WhyData }, { seconds: maybe(real) });
 export const BufferData: Check = shape({ name: text, type: text, kind: text, origins: list(text) }, { why:
   maybe(WhyData), where: text, where_why: maybe(WhyData), offset: whole, of: text, bytes: whole, first: whole, last:
   whole });

@@ -1,7 +1,7 @@
 // Where the panes are: columns of cells, each cell with tabs. Plain data and pure functions, so that it can be
 // remembered and tested. A tab is a pane's id, or "ID~2" for a second one of the same kind.
 
-import { sum } from "./gather";
+import { sum } from "./collections";
 import type { Json } from "./host";
 
 export interface Cell {

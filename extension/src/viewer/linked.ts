@@ -2,8 +2,8 @@
 
 import { on, taken } from "./dom";
 import type { Key } from "./element";
-import { entry } from "./gather";
-import { type Focusable, Roving } from "./roving";
+import { entry } from "./collections";
+import { type Focusable, RovingTabindex } from "./tabindex";
 import type { Selection } from "./selection";
 import { ends } from "./signal";
 
@@ -14,7 +14,7 @@ export function Linked(
   const keysOf = new Map<Element, readonly Key[]>();
   const marks = new Map<Key, Set<Focusable>>();
   let hot = new Set<Focusable>();
-  const roving = Roving();
+  const roving = RovingTabindex();
   const hover = (mark: Focusable | null) => (selection.hovered.value = mark ? (keysOf.get(mark)?.[0] ?? null) : null);
   const dispose = ends(
     on(root, "pointerover", event => hover(markOf(event.target))),

@@ -2,7 +2,7 @@
 // The same edges as explorer/records/data/provenance.py; a test compares the two.
 
 import { isSourceLine, type Key, key, parts, syntheticReason } from "./element";
-import { entry } from "./gather";
+import { entry } from "./collections";
 import type { CompileData, RecordData, StageData, TextData } from "./record";
 
 const NO_LINE = -1;

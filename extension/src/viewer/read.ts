@@ -22,8 +22,10 @@ export function fitting<T>(value: unknown, what: string, list: string, version: 
   if (value === null || typeof value !== "object" || !("version" in value) || !(list in value)) {
     throw new Error(`It is not a ${what} of torch-explorer: it has no version or no ${list}.`);
   }
-  if (typeof value.version === "number" && value.version > version) {
-    throw new Error(`It was made by a newer torch-explorer (${what} version ${value.version}; this viewer reads up to ${version}). Update torch-explorer to open it.`);
+  const found = value.version;
+  if (typeof found === "number" && found !== version) {
+    const [age, hint] = found > version ? ["a newer", "Update torch-explorer to open it."] : ["an older", "Run the program again to make a new one."];
+    throw new Error(`It was made by ${age} torch-explorer (${what} version ${found}; this viewer reads ${version}). ${hint}`);
   }
   const misfits: Misfit[] = [];
   const fits = check(value, misfits) as T | undefined;

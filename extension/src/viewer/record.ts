@@ -1,6 +1,6 @@
 // Made from explorer/ir/record.py by `python -m explorer.show.notebook.types`; edit that file instead.
 
-export const VERSION = 1;
+export const VERSION = 2;
 export const MIME = "application/vnd.explorer.record+json";
 export const DIFF_MIME = "application/vnd.explorer.diff+json";
 
@@ -176,10 +176,10 @@ export interface SymbolData {
   readonly status: string; readonly why: string; readonly step?: number;
 }
 
-/** A value the backward needs. `fate` is "kept", "input" (alive anyway) or "recomputed". `seconds` is what a kept
- * value takes to compute again, operator by operator, from inputs and what else is kept; None where not measured. */
+/** A value the backward needs. `kind` is "saved", "input" (alive anyway) or "recomputed". `seconds` is what a saved
+ * value takes to compute again, operator by operator, from inputs and what else is saved; None where not measured. */
 export interface SavedData {
-  readonly id: string; readonly fate: string; readonly bytes: number; readonly why: WhyData;
+  readonly id: string; readonly kind: string; readonly bytes: number; readonly why: WhyData;
   readonly seconds?: number | null;
 }
 
@@ -415,7 +415,7 @@ export interface MachineData {
   readonly name: string; readonly bytes_per_second: number; readonly flops_per_second: number;
 }
 
-/** What was measured beside eager. There are no contestants where results were compared and nothing was timed. */
+/** Measurements, compared with eager. There are no contestants where results were compared and nothing was timed. */
 export interface TimingData {
   readonly contestants: readonly SamplesData[]; readonly overhead?: number | null;
   readonly machine?: MachineData | null; readonly accuracy?: AccuracyData | null; readonly method?: string;

@@ -2,7 +2,7 @@
 
 import { aria, fill, h, on, taken } from "./dom";
 import { count, grouped } from "./format";
-import { sum } from "./gather";
+import { sum } from "./collections";
 import { below } from "./menu";
 import { type SearchEntry, Search } from "./search";
 import type { RecordData } from "./record";

@@ -5,7 +5,7 @@ import { count, phrase, shortFile } from "./format";
 import type { Links } from "./links";
 import type { CompileData, RecordData, SourceData } from "./record";
 import { halfName } from "./stages";
-import { entry } from "./gather";
+import { entry } from "./collections";
 
 const NOTEBOOK_CELL = /[/\\]ipykernel_\d+[/\\]\d+\.py$|^<ipython-input-/;
 const LIBRARY = /[/\\](?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]|^<(?!ipython-input-)/;

@@ -1,7 +1,7 @@
 // Parts beside or below each other, with borders between them that the pointer and the arrow keys move.
 
 import { aria, h, on, taken } from "./dom";
-import { sum } from "./gather";
+import { sum } from "./collections";
 import { resized } from "./layout";
 
 const STEP = 0.03;

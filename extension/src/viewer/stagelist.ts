@@ -2,9 +2,9 @@
 
 import { aria, button, fill, h, named, nearest, on, taken } from "./dom";
 import { key } from "./element";
-import type { Activity } from "./follow";
+import type { Activity } from "./kernelupdates";
 import { count, phrase, seconds } from "./format";
-import { sum } from "./gather";
+import { sum } from "./collections";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
 import { ends, onChange, type Readable, Signal, watchAny } from "./signal";

@@ -1,7 +1,7 @@
 // What there is to say of a compile's stages, and which pane shows each best.
 
 import { count, phrase } from "./format";
-import { entry, sum } from "./gather";
+import { entry, sum } from "./collections";
 import type { CompileData, GraphData, NodeData, StageData } from "./record";
 
 /** What a pass changed: nodes that appeared, went, and were altered. */

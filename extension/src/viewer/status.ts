@@ -1,7 +1,7 @@
 // The line under the header: what a live compile is at, how it ended, and what the record says went wrong.
 
 import { button, fill, h } from "./dom";
-import type { Activity, Follower } from "./follow";
+import type { Activity, KernelUpdates } from "./kernelupdates";
 import type { Live } from "./host";
 import type { Context } from "./pane";
 import type { RecordData } from "./record";
@@ -21,7 +21,7 @@ export function notesOf(record: RecordData, of = "this record"): HTMLElement[] {
   return record.notes?.length ? [notice("told", `Notes on ${of}:`, record.notes.join("\n"))] : [];
 }
 
-export function Status(context: Context, follower: Follower) {
+export function Status(context: Context, follower: KernelUpdates) {
   const element = h("div.ex-status");
   const activityBox = h("div.ex-activity");
   const announced = h("span.ex-hidden", { role: "status" });

@@ -7,7 +7,7 @@ import {
 import { h } from "./dom";
 import type { Key } from "./element";
 import { phrase } from "./format";
-import { entry } from "./gather";
+import { entry } from "./collections";
 import { type Color, colorClass } from "./palette";
 import { Ruler } from "./ruler";
 import type { Model } from "./model";

@@ -3,7 +3,7 @@
 import { button, fill, h } from "./dom";
 import { isSourceLine, type Key, parts, syntheticReason } from "./element";
 import { count, phrase } from "./format";
-import { own } from "./gather";
+import { own } from "./collections";
 import type { Links } from "./links";
 import type { Context } from "./pane";
 import { mnemonic } from "./panes/code/intel";

@@ -2,7 +2,7 @@
 
 import { choices } from "./choices";
 import { aria, fill, h, on, svg, tool } from "./dom";
-import { own } from "./gather";
+import { own } from "./collections";
 import { count, phrase } from "./format";
 import { Signal } from "./signal";
 

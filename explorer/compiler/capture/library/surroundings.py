@@ -93,7 +93,7 @@ _DRAWS = (
 ).split()
 
 
-class GeneratorMade(ObjectValue):
+class SeededGenerator(ObjectValue):
     """A random.Random that the program makes with a seed: what it yields is the same in each call."""
 
     def __init__(self, seed: Any) -> None:
@@ -142,7 +142,7 @@ def _generator(t: Tracer, seed: Value | None = None) -> Value:
     """A generator of its own."""
     if seed is None or seed.is_none():
         unsupported(reasons.UNTRACEABLE_CALL, "random.Random without a seed")
-    return t.python(GeneratorMade, seed.known(t))  # type: ignore[no-any-return]
+    return t.python(SeededGenerator, seed.known(t))  # type: ignore[no-any-return]
 
 
 @each(*(vars(cls)[name] for name in _DRAWS for cls in random.Random.__mro__ if name in vars(cls)))
@@ -152,7 +152,7 @@ def _draw(function: Callable[..., object], t: Tracer, args: list[Value], kwargs:
     generator = args[0]
     plain = tuple(arg.known(t) for arg in args[1:])
     named = {key: value.known(t) for key, value in kwargs.items()}
-    if isinstance(generator, GeneratorMade):
+    if isinstance(generator, SeededGenerator):
         t.effects.version += 1
         return t.from_python(t.python(getattr(generator.generator, name), *plain, **named))
     given = generator.live(t)

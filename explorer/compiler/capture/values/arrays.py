@@ -89,7 +89,7 @@ class ArrayValue(Value):
     def operate(self, t: Tracer, function: Callable[..., object], operands: list[Value]) -> Value:
         is_plain = all(o.is_scalar for o in operands if isinstance(o, ArrayValue))
         if is_plain and any(isinstance(o, TensorValue) for o in operands):
-            return graph_call(t, "call_function", function, [_beside_tensor(t, o) for o in operands], {})
+            return graph_call(t, "call_function", function, [_as_tensor_operand(t, o) for o in operands], {})
         return call_numpy(t, function, list(operands), {})  # of a tensor and an array too, which NumPy computes
 
     def operate_in_place(self, t: Tracer, function: Callable[..., object], other: Value) -> Value | None:
@@ -784,6 +784,6 @@ def _value(t: Tracer, node: fx.Node, expected: Any, result: object, memory: list
     return known
 
 
-def _beside_tensor(t: Tracer, operand: Value) -> Value:
+def _as_tensor_operand(t: Tracer, operand: Value) -> Value:
     """What PyTorch takes an operand for: a scalar of NumPy's for Python's number."""
     return Constant(operand.number(t)) if isinstance(operand, ArrayValue) else operand

@@ -434,8 +434,8 @@ class Assertion:
 
 
 @dataclass(eq=False, repr=False)
-class Seen:
-    """What the last recorded step of a frame left in sight."""
+class RecordedFrame:
+    """A frame's locals at its last recorded step."""
 
     activation: Activation
     locals: dict[str, Shown] = field(default_factory=dict)
@@ -458,7 +458,7 @@ class Frame:
     pending: Raised | None = None
     result: Value | None = None
     yielded: Value | None = None
-    seen: Seen | None = None
+    recorded: RecordedFrame | None = None
     """What was recorded of it, where somebody records."""
     given: dict[str, object] = field(default_factory=dict)
     """The locals of the root frame that the program has not unbound."""
@@ -588,7 +588,7 @@ class EntryPoints(Protocol):
     def array_of_tensor(self, value: Value) -> Value: ...
     def recorded(self, kind: str, target: object, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
     def register_hook(self, tensor: Value, name: str, hook: Value) -> Value: ...
-    def wrapped_again(self, wrapper: Value) -> tuple[Callable[..., Tensor], list[Value]]: ...
+    def rewrapped(self, wrapper: Value) -> tuple[Callable[..., Tensor], list[Value]]: ...
 
     # frames and places
     def resume(self, frame: Frame) -> Value | None: ...

@@ -124,10 +124,10 @@ def _public(kind: str, target: Any, args: list[Value]) -> tuple[Any, list[Value]
 
 class _FirstCall(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, function: object, types: object, args: object = (), kwargs: object = None) -> Any:
-        raise _Seen(function)
+        raise _Intercepted(function)
 
 
-class _Seen(Exception):
+class _Intercepted(Exception):
     """Carries the function that a mode was told of."""
 
 
@@ -138,7 +138,7 @@ def _announced(function: Callable[..., object], tensors: tuple[bool, ...]) -> An
     try:
         with _FirstCall():
             function(*(_STAND_IN if tensor else 1 for tensor in tensors))
-    except _Seen as seen:
+    except _Intercepted as seen:
         return seen.args[0]
     except (TypeError, ValueError, AttributeError):
         return function  # it refuses numbers for its other arguments: those that take numbers alone have second names

@@ -19,7 +19,7 @@ from torch.fx.experimental.symbolic_shapes import free_symbols
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Equals, Has
-from explorer.compiler.capture.late_refusals import check_order
+from explorer.compiler.capture.late_errors import check_order
 from explorer.compiler.capture.operator_checks import tensors_in
 from explorer.compiler.capture.torch_state import CONSTRUCTORS
 from explorer.compiler.capture.values.base import GuardedOnRead, NotConstant, Reconstructor, Tracer, Value
@@ -44,7 +44,7 @@ from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.capture import AsTensor, Attr, Returned, Source, as_tensor
 from explorer.ir.graph import DTYPE_OF_NUMBER, IN_PLACE, aten_operator, info
 
-Held = Literal["tensor guard", "own guard", "graph"]
+CheckedBy = Literal["tensor guard", "own guard", "graph"]
 """tensor guard: a function of what the guard on every tensor input checks (type, dtype, device, sizes, strides,
 requires_grad, dispatch keys). own guard: checked for the input once the program asks. graph: a node."""
 
@@ -60,7 +60,7 @@ _TENSOR_GUARD = (
 _OWN_GUARD = "is_leaf output_nr retains_grad storage_offset is_pinned _is_view"
 _GRAPH = "T mT H mH real imag data"
 
-TENSOR_PROPERTIES: Mapping[str, Held] = {
+TENSOR_PROPERTIES: Mapping[str, CheckedBy] = {
     **dict.fromkeys(_TENSOR_GUARD.split(), "tensor guard"),
     **dict.fromkeys(_OWN_GUARD.split(), "own guard"),
     **dict.fromkeys(_GRAPH.split(), "graph"),
@@ -552,7 +552,7 @@ class TensorValue(GuardedOnRead):
         if self.cls in PLAIN:
             r.output(self.node)
         elif dispatches(self.cls):
-            r.call(*r.t.wrapped_again(self))
+            r.call(*r.t.rewrapped(self))
         else:
             r.call_on_output(_maker(self.cls), self.node)
         if not self.overlay and self.cls in PLAIN:

@@ -1,7 +1,7 @@
 // Two records, side by side: which compiles and which stages belong together, and where their texts part.
 
 import { bytes, grouped, phrase, seconds } from "../format";
-import { own } from "../gather";
+import { own } from "../collections";
 import { signed } from "../glance";
 import { withQuartiles } from "../panes/timing/figures";
 import type { CompileData, HalfData, LineData, PartData, RecordData, SamplesData, StageData } from "../record";

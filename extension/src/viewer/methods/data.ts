@@ -24,8 +24,8 @@ export interface TriedInputData {
   readonly name: string; readonly change: string; readonly arguments: string; readonly expected?: string;
 }
 
-/** What came of one input, beside eager. `detail` gives the values or the error; `recompiled` where the method
- * compiled anew for it. */
+/** The result on one input, compared with eager. `detail` gives the values or the error; `recompiled` where the
+ * method compiled again for it. */
 export interface VerdictData {
   readonly input: string; readonly answer: "right" | "wrong" | "refused" | "not run"; readonly detail?: string;
   readonly error?: number; readonly recompiled?: boolean;

@@ -4,7 +4,7 @@ import { copy } from "../dialog";
 import { button, fill, h, on } from "../dom";
 import { key } from "../element";
 import { count, fileName, seconds } from "../format";
-import { entry } from "../gather";
+import { entry } from "../collections";
 import type { Context, Pane } from "../pane";
 import type { BreakData, CompileData, EagerData, ErrorData, RecordData, SpanData } from "../record";
 import { ends, watchAny } from "../signal";

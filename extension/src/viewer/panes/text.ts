@@ -1,6 +1,6 @@
 // The selected stage's artifact as text, or as what it changed in the one before.
 
-import { because } from "../because";
+import { reasonLink } from "../reasonlink";
 import { fill, h, on } from "../dom";
 import { key } from "../element";
 import { fileName, phrase } from "../format";
@@ -47,7 +47,7 @@ export function text(into: HTMLElement, context: Context): Pane {
     view.setCurrent(here ? rows.findIndex(row => row.stands?.[0] === key(context.compile.value, gone)) : -1);
     const code = (sign: string, id: string | undefined, text: string | undefined) => id && h("div", h("code", `${sign} ${phrase([id, text], " = ")}`));
     fill(card,
-      h("strong", pattern), ...[code("−", gone, was), code("+", by, now)].filter(each => each instanceof Node), ...whys.map(each => because(each, context)),
+      h("strong", pattern), ...[code("−", gone, was), code("+", by, now)].filter(each => each instanceof Node), ...whys.map(each => reasonLink(each, context)),
     );
   };
   const render = () => {

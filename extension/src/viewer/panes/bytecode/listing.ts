@@ -2,7 +2,7 @@
 
 import { key } from "../../element";
 import { phrase } from "../../format";
-import { own } from "../../gather";
+import { own } from "../../collections";
 import type { Model } from "../../model";
 import type { CodeData, CompileData, InstructionData, RecordData, SpanData } from "../../record";
 import type { TextRow } from "../../textview";

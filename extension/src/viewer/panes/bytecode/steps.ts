@@ -1,6 +1,6 @@
 // The evaluator's steps, replayed: the record keeps what each changed. As explorer/show/view/steps.py: moves, queries.
 
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 import type { ActivationData, CompileData, InstructionData, NodeData, StepData, ValueData } from "../../record";
 import type { FileNames } from "../../sources";
 import { type StepFacts, found } from "../../walk";

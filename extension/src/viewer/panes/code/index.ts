@@ -2,7 +2,7 @@
 
 import { aria, button, fill, h, on } from "../../dom";
 import { bytes, fileName, phrase, scaled, seconds } from "../../format";
-import { own } from "../../gather";
+import { own } from "../../collections";
 import type { Context, Export, Pane } from "../../pane";
 import type { CompileData, KernelData } from "../../record";
 import { rowsOf } from "../../rows";

@@ -1,6 +1,6 @@
 // AT&T's assembly for x86-64 in Intel's syntax, as explorer/records/data/instructions.py writes it.
 
-import { own } from "../../gather";
+import { own } from "../../collections";
 import type { MnemonicData } from "../../record";
 
 const LINE = /^(\s+)((?:lock |rep[a-z]* |notrack |\{evex\} )*)([a-z]\w*)(?![\w:])(\s*)([^#]*?)(\s*(?:#.*)?)$/;

@@ -2,7 +2,7 @@
 
 import { type Key, parts } from "../../element";
 import { seconds } from "../../format";
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 import type { Links } from "../../links";
 import type { CompileData, HalfData, KernelData, TextData } from "../../record";
 

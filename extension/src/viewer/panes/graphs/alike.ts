@@ -2,7 +2,7 @@
 // wired in the same way. Compared in full, in every state of the graph.
 
 import type { Family, GraphState, StateNode } from "./family";
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 
 interface Members {
   readonly label: string;

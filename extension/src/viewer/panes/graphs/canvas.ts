@@ -2,7 +2,7 @@
 
 import { type Camera, type Rectangle } from "./camera";
 import { type Line, type DrawnItem, overlap, type Scene } from "./scene";
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 
 /** Which lines and marks are lit. */
 export interface Lit {

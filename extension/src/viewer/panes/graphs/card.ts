@@ -1,6 +1,6 @@
 // What a box is about, as a card: beside the pointer while it rests on a box, in the corner for the box that was chosen.
 
-import { because } from "../../because";
+import { reasonLink } from "../../reasonlink";
 import { button, fill, h, tool } from "../../dom";
 import type { Context } from "../../pane";
 import { type NodeFact, describe } from "./facts";
@@ -38,7 +38,7 @@ export function Card(context: Context, closable: (() => void) | null) {
 
   function value({ text, pane, what, why }: NodeFact): Node | string {
     if (!closable) return text;
-    if (why) return because(why, context);
+    if (why) return reasonLink(why, context);
     if (pane === undefined || what === undefined) return text;
     return button("ex-link", text, () => context.show(pane, what));
   }

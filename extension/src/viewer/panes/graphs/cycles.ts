@@ -1,7 +1,7 @@
 // Groups that are entered twice: a module that is called again further down. As one box it would make a cycle of a graph
 // that has none, so that each call becomes a group of its own.
 
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 
 /** Strongly connected components (Tarjan, 1972), as the component of each vertex. */
 function components(out: readonly (readonly number[])[]): Int32Array {

@@ -2,7 +2,7 @@
 
 import { aria, h, on, taken, tool } from "../../dom";
 import type { Key } from "../../element";
-import { sum } from "../../gather";
+import { sum } from "../../collections";
 import { ends } from "../../signal";
 import { beginning, between, type Camera, type Extent, clamped, moved, type Rectangle, showing, whole, zoomed } from "./camera";
 import { Colors, type Lit, paintCanvas } from "./canvas";

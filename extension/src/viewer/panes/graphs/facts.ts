@@ -2,14 +2,14 @@
 
 import { isSourceLine, type Key, key, syntheticReason } from "../../element";
 import { bytes, count, phrase, seconds } from "../../format";
-import { own, sum } from "../../gather";
+import { own, sum } from "../../collections";
 import type { Model } from "../../model";
 import type { WhyData } from "../../record";
 import { differences, type StateNode } from "./family";
 import type { Group } from "./groups";
 import type { Home } from "./kernels";
 import { homeTitle } from "./look";
-import { countsText, FATES, type DrawnItem, type ScenePart, SIGNS } from "./scene";
+import { countsText, SAVED_KINDS, type DrawnItem, type ScenePart, SIGNS } from "./scene";
 
 export interface NodeFact {
   readonly name: string;
@@ -54,11 +54,11 @@ function describeNode(mark: DrawnItem, vertex: number, model: Model): Descriptio
   add("No source line", [...new Set(synthetic)].join(", "));
   const became = kernels.of(data.id, part.view.kind);
   if (became) {
-    add("Became", own(FATE_WORDS, became.fate) ?? became.fate);
+    add("Handling", own(HANDLED, became.kind) ?? became.kind);
     for (const home of became.homes) facts.push(homeFact(home, here(home.id)));
   }
-  const saved = mark.fate ? part.saved.get(data.id) : undefined;
-  if (saved) add(own(FATES, saved.fate) ?? saved.fate, phrase([saved.why.title, saved.why.detail], ": "), { why: saved.why });
+  const saved = mark.backward ? part.saved.get(data.id) : undefined;
+  if (saved) add(own(SAVED_KINDS, saved.kind) ?? saved.kind, phrase([saved.why.title, saved.why.detail], ": "), { why: saved.why });
   const outputs = mark.outputs.map(String).join(", ");
   add("Result of the graph", outputs && `number ${outputs}`);
   add("Read by", node.users.length ? count(node.users.length, "node") : mark.outputs.length ? "" : "no node");
@@ -67,7 +67,7 @@ function describeNode(mark: DrawnItem, vertex: number, model: Model): Descriptio
   return { title: data.name, meaning: own(model.record.value.meanings, data.target) ?? "", facts };
 }
 
-const FATE_WORDS: { readonly [fate: string]: string } = {
+const HANDLED: { readonly [kind: string]: string } = {
   "": "", kernel: "", extern: "", view: "a view: no code of its own", constant: "a constant", unused: "nothing: its result is not needed",
 };
 
@@ -103,11 +103,11 @@ function describeGroup(mark: DrawnItem, group: Group): Description {
     const time = timed.length ? `, ${seconds(total)} in all (other nodes may share them)` : "";
     if (homes.size) facts.push({ name: "Runs in", text: count(homes.size, "kernel or library call", "kernels and library calls") + time });
   }
-  const fates = (["kept", "recomputed", "input"] as const).flatMap(fate => {
-    const some = there.flatMap(vertex => part.saved.get(state.nodes.get(vertex)!.data.id) ?? []).filter(saved => saved.fate === fate);
-    return some.length && view.kind !== "captured" ? [`${FATES[fate]}: ${some.length}, ${bytes(sum(some, saved => saved.bytes))}`] : [];
+  const saved = (["saved", "recomputed", "input"] as const).flatMap(kind => {
+    const some = there.flatMap(vertex => part.saved.get(state.nodes.get(vertex)!.data.id) ?? []).filter(each => each.kind === kind);
+    return some.length && view.kind !== "captured" ? [`${SAVED_KINDS[kind]}: ${some.length}, ${bytes(sum(some, each => each.bytes))}`] : [];
   });
-  if (fates.length) facts.push({ name: "For the backward", text: fates.join("\n") });
+  if (saved.length) facts.push({ name: "For the backward", text: saved.join("\n") });
   return { title: group.label, meaning: "", facts };
 }
 

@@ -1,7 +1,7 @@
 // The states of one graph laid over each other: each node once, whatever states it is in. Layout and groups are made
 // from this, so that nothing moves when one walks from pass to pass.
 
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 import type { LineData, NodeData } from "../../record";
 import { isTangent, type GraphView } from "./views";
 

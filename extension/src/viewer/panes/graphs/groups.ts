@@ -5,7 +5,7 @@ import { alike, type Signatures } from "./alike";
 import { onCycles, visits } from "./cycles";
 import type { Family, Vertex } from "./family";
 import type { Home } from "./kernels";
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 
 export type Grouping = "module" | "kernel" | "none";
 

@@ -1,6 +1,6 @@
 // In which kernels and library calls a node ended, and how long those take.
 
-import { entry, own } from "../../gather";
+import { entry, own } from "../../collections";
 import type { CompileData, HalfData } from "../../record";
 import type { GraphKind } from "./views";
 
@@ -19,9 +19,9 @@ export interface Home {
   readonly order: number;
 }
 
-export interface Became {
+export interface Handling {
   /** "kernel", "extern", "view", "constant", "unused"; "" for a captured node, which became ATen nodes first. */
-  readonly fate: string;
+  readonly kind: string;
   readonly homes: readonly Home[];
 }
 
@@ -42,7 +42,7 @@ export function Kernels(compile: CompileData) {
   }
 
   /** What became of a node of a view of this kind; undefined where the record does not say. */
-  function of(id: string, kind: GraphKind): Became | undefined {
+  function of(id: string, kind: GraphKind): Handling | undefined {
     if (kind === "eager") return undefined;
     const halves = all.filter(half => half.backward ? kind === "backward" || kind === "joint" : kind !== "backward");
     if (kind === "captured") return captured(id, halves);
@@ -53,12 +53,12 @@ export function Kernels(compile: CompileData) {
     return undefined;
   }
 
-  function captured(id: string, halves: readonly Half[]): Became | undefined {
+  function captured(id: string, halves: readonly Half[]): Handling | undefined {
     const homes = new Map<string, Home>();
     for (const made of madeOf.get(id) ?? []) {
       for (const half of halves) for (const home of half.nodes.get(made)?.homes ?? []) homes.set(home.key, home);
     }
-    return homes.size ? { fate: "", homes: [...homes.values()].sort((a, b) => a.order - b.order) } : undefined;
+    return homes.size ? { kind: "", homes: [...homes.values()].sort((a, b) => a.order - b.order) } : undefined;
   }
 
   return { homes, of };
@@ -69,7 +69,7 @@ export type Kernels = ReturnType<typeof Kernels>;
 interface Half {
   readonly backward: boolean;
   readonly homes: readonly Home[];
-  readonly nodes: Map<string, Became>;
+  readonly nodes: Map<string, Handling>;
 }
 
 function halfOf(half: HalfData): Half {
@@ -84,10 +84,10 @@ function halfOf(half: HalfData): Half {
     for (const operation of item.operations) entry(runs, operation, () => []).push(home);
     return home;
   });
-  const nodes = new Map<string, Became>();
-  for (const [id, [fate, operations]] of Object.entries(half.nodes ?? {})) {
+  const nodes = new Map<string, Handling>();
+  for (const [id, [kind, operations]] of Object.entries(half.nodes ?? {})) {
     const found = new Map(operations.flatMap(operation => runs.get(operation) ?? []).map(home => [home.key, home]));
-    nodes.set(id, { fate, homes: [...found.values()].sort((a, b) => a.order - b.order) });
+    nodes.set(id, { kind, homes: [...found.values()].sort((a, b) => a.order - b.order) });
   }
   return { backward: half.name.endsWith("backward"), homes, nodes };
 }

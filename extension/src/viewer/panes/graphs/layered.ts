@@ -5,7 +5,7 @@
 import { crossings, ordered, type Segment, type LayerVertex } from "./order";
 import { spread } from "./spread";
 import { grouped } from "../../format";
-import { least, sum } from "../../gather";
+import { least, sum } from "../../collections";
 
 export interface Box {
   readonly width: number;

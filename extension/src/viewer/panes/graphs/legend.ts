@@ -1,7 +1,7 @@
 // What colors, signs and kinds of lines say in the drawing as it is.
 
 import { h, svg } from "../../dom";
-import { FATES, type Scene, SIGNS } from "./scene";
+import { SAVED_KINDS, type Scene, SIGNS } from "./scene";
 import { GLYPHS } from "./svg";
 
 export function legendOf(scene: Scene): HTMLElement[] {
@@ -16,10 +16,10 @@ export function legendOf(scene: Scene): HTMLElement[] {
     }
   }
   const signs = new Set(scene.marks.flatMap(mark => mark.sign ?? []));
-  const fates = new Set(scene.marks.map(mark => mark.fate));
+  const kinds = new Set(scene.marks.map(mark => mark.backward));
   const marks: HTMLElement[] = [];
   for (const sign of ["added", "removed", "changed"] as const) if (signs.has(sign)) marks.push(row(glyph(sign), SIGNS[sign]));
-  for (const fate of ["kept", "recomputed", "input"] as const) if (fates.has(fate)) marks.push(row(glyph(fate), FATES[fate]!));
+  for (const kind of ["saved", "recomputed", "input"] as const) if (kinds.has(kind)) marks.push(row(glyph(kind), SAVED_KINDS[kind]!));
   if (scene.marks.some(mark => mark.stripe !== null)) marks.push(row(h("i.ex-g-stripe-swatch.ex-line-0"), "left edge: the source line's color"));
   if (scene.marks.some(mark => mark.outputs.length)) marks.push(row(line("ex-g-outcome"), "a result of the graph"));
   if (scene.lines.some(each => each.look === "crossing")) marks.push(row(line("ex-g-line ex-g-crossing"), "from the forward to the backward"));

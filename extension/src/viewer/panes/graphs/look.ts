@@ -2,7 +2,7 @@
 // every machine.
 
 import { count } from "../../format";
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 import type { NodeData } from "../../record";
 import type { Family } from "./family";
 import { around, type Group, type Item, type Leaf, segments } from "./groups";

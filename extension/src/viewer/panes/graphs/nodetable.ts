@@ -3,11 +3,11 @@
 import { codes, type TableColumn, DataTable, figure } from "../../datatable";
 import { key } from "../../element";
 import { bytes, seconds } from "../../format";
-import { own, sum } from "../../gather";
+import { own, sum } from "../../collections";
 import type { Selection } from "../../selection";
 import type { Sign, GraphState } from "./family";
 import { GLYPHS } from "./svg";
-import { FATES, type ScenePart, SIGNS } from "./scene";
+import { SAVED_KINDS, type ScenePart, SIGNS } from "./scene";
 
 interface NodeRow {
   readonly vertex: number;
@@ -41,7 +41,7 @@ export function NodeTable(selection: Selection, chosen: (vertex: number) => void
       const timed = homes(row).filter(home => home.seconds !== null);
       return timed.length ? sum(timed, home => home.seconds!) : null;
     };
-    const fate = (row: NodeRow) => saved.get(data(row).id)?.fate ?? "";
+    const kind = (row: NodeRow) => saved.get(data(row).id)?.kind ?? "";
     const state = subject.state(view);
     const any = (of: (row: NodeRow) => boolean) => [...state.nodes.keys()].some(vertex => of({ vertex, state }));
     const columns: TableColumn<NodeRow>[] = [
@@ -64,7 +64,7 @@ export function NodeTable(selection: Selection, chosen: (vertex: number) => void
       columns.push(figure("Kernel time", time, seconds, "Time of the whole fused kernel, not of this node alone"));
     }
     if (saved.size && view.kind !== "captured" && view.kind !== "eager") {
-      columns.push({ name: "For the backward", text: row => own(FATES, fate(row)) ?? fate(row), order: row => fate(row) || null });
+      columns.push({ name: "For the backward", text: row => own(SAVED_KINDS, kind(row)) ?? kind(row), order: row => kind(row) || null });
     }
     columns.push(figure("Users", row => row.state.nodes.get(row.vertex)!.users.length));
     return columns;

@@ -1,7 +1,7 @@
 // Which groups are open: few enough that the picture can be read.
 
 import { around, type Group, groupsIn, type Item } from "./groups";
-import { sum } from "../../gather";
+import { sum } from "../../collections";
 
 /** What a graph opens with at most, and what it shows at most. */
 const FIRST = 16;

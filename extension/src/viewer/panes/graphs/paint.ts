@@ -1,7 +1,7 @@
 // What colors say: for each node a color and a few words, and a legend.
 
 import { bytes, seconds } from "../../format";
-import { sum } from "../../gather";
+import { sum } from "../../collections";
 import type { Home, Kernels } from "./kernels";
 import { homeTitle } from "./look";
 import { type Sort, sortOf, SORTS } from "./operations";

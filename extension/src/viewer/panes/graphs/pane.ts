@@ -13,7 +13,7 @@ import { TextView } from "../../textview";
 import { Card } from "./card";
 import { Drawing } from "./drawing";
 import { around, type Group, groupsIn, type Item } from "./groups";
-import { KeptList } from "./keptlist";
+import { SavedList } from "./savedlist";
 import { TooLarge } from "./layered";
 import { legendOf } from "./legend";
 import { NodeTable } from "./nodetable";
@@ -55,16 +55,16 @@ export function graphs(into: HTMLElement, context: Context): Pane {
   drawing.element.append(tip.element, card.element);
   const table = NodeTable(context.selection, near);
   const text = h("div.ex-body-text");
-  const list = KeptList(context, id => reveal(key(context.compile.value, id)));
+  const list = SavedList(context, id => reveal(key(context.compile.value, id)));
   const bodies = { drawing: drawing.element, table: h("div.ex-g-scroll", { tabindex: 0, "aria-label": "Nodes" }, table.table.element), text };
   const body = h("div.ex-g-body", h("div.ex-g-main", ...Object.values(bodies)), list.element);
   into.append(h("div.ex-pane.ex-graphs", toolbar.element, statusLine, empty, body, legend));
   const textView = TextView(text, context, true);
-  const { by, coloring, changes, kept, beside, legend: wantsLegend } = settings;
+  const { by, coloring, changes, saved, withEager, legend: wantsLegend } = settings;
   const dispose = ends(
     context.looked.watch(reread), onChange(context.stage, follow), onChange(context.step, stepped),
-    ...[by, coloring, changes, beside].map(each => onChange<unknown>(each, render)),
-    ...[settings.shown, kept, wantsLegend].map(each => onChange<unknown>(each, lay)),
+    ...[by, coloring, changes, withEager].map(each => onChange<unknown>(each, render)),
+    ...[settings.shown, saved, wantsLegend].map(each => onChange<unknown>(each, lay)),
     onChange(context.selection.chain, chain => drawing.light(chain)), onChange(context.selection.pinned, pinnedElsewhere),
     onChange(context.host.dark, () => requestAnimationFrame(() => drawing.recolored())),
     toolbar, drawing, table.table, textView, list,
@@ -287,7 +287,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     body.hidden = !empty.hidden;
     const changed = view !== undefined && subjectOf(view).changesOf(view).size > 0;
     const eager = eagerView() !== undefined && (view?.kind === "joint" || view?.kind === "eager");
-    toolbar.offer({ views: read?.views ?? [], view, did: did(), changed, kept: hasSaved(), eager });
+    toolbar.offer({ views: read?.views ?? [], view, did: did(), changed, hasSaved: hasSaved(), eager });
     tell("");
     if (!view || !read || !empty.hidden) {
       fill(empty, h("p", (looked ? "This graph has no nodes: there was nothing to compute." : whyNone("graph", reading?.compile))));
@@ -321,7 +321,7 @@ export function graphs(into: HTMLElement, context: Context): Pane {
     const [view, read] = [looked, reading];
     if (!view || !read) return [];
     const eager = eagerView();
-    if (!settings.beside.value || !eager) return [view];
+    if (!settings.withEager.value || !eager) return [view];
     const joint = view.kind === "joint" ? view : view.kind === "eager" ? read.views.find(each => each.kind === "joint") : undefined;
     return joint ? [eager, joint] : [view];
   }
@@ -361,11 +361,11 @@ export function graphs(into: HTMLElement, context: Context): Pane {
 
   /** Shows the one of drawing, table and text that is wished for. */
   function lay(): void {
-    const { kept } = settings;
+    const { saved } = settings;
     const shown = shownAs();
     for (const [name, body] of Object.entries(bodies)) body.hidden = name !== shown;
     legend.hidden = !settings.legend.value || shown !== "drawing" || !empty.hidden;
-    list.element.hidden = !kept.value || !hasSaved();
+    list.element.hidden = !saved.value || !hasSaved();
     if (!looked || !reading || !empty.hidden) return;
     if (!list.element.hidden) list.show(reading.compile);
     if (shown === "table") table.show(partOf(looked));

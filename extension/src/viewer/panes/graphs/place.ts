@@ -2,7 +2,7 @@
 // at their borders. A group is laid out again only where what is in it changed.
 
 import { count } from "../../format";
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 import { around, type Group, type Item, verticesOf } from "./groups";
 import { type Box, type EdgeEnd, layered, type Layered, TooLarge } from "./layered";
 

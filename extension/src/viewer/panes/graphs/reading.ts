@@ -1,7 +1,7 @@
 // What was worked out of a compile: its graphs, and by family what is known of their nodes. Kept while a record grows and
 // says nothing new of them.
 
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 import type { CompileData } from "../../record";
 import { type Grouping, type Item, verticesOf } from "./groups";
 import { Kernels } from "./kernels";

@@ -2,7 +2,7 @@
 
 import { type Key, key } from "../../element";
 import { count, phrase, seconds } from "../../format";
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 import type { Color, Palette } from "../../palette";
 import type { SavedData } from "../../record";
 import type { Rectangle } from "./camera";
@@ -43,7 +43,7 @@ export interface DrawnItem extends Rectangle {
   readonly sign: Sign | null;
   /** How many nodes of a group were added, removed and changed. */
   readonly counts: { readonly [sign in Sign]: number } | null;
-  readonly fate: SavedData["fate"] | "";
+  readonly backward: SavedData["kind"] | "";
   /** Positions among the graph's results. */
   readonly outputs: readonly number[];
   /** What it stands for; null for groups of modules and such, which are no elements of the record. */
@@ -135,14 +135,14 @@ function nodeMark(part: ScenePart, shape: Shape, leaf: Leaf, state: GraphState, 
   const { color, label: chip } = part.paint.of(vertex);
   const own = key(subject.compile.id, node.data.id);
   const sign = changes.get(vertex) ?? null;
-  const fate = view.kind === "captured" || view.kind === "eager" ? "" : (saved.get(node.data.id)?.fate ?? "");
+  const backward = view.kind === "captured" || view.kind === "eager" ? "" : (saved.get(node.data.id)?.kind ?? "");
   const outputs = state.outputs.get(vertex) ?? [];
   const label = nodeLabel(leaf, node.data, subject.modules[vertex]!);
   return {
     part, item: shape.item, open: false, ...at(part, shape), label, node, color, chip, bars: [], stripe: palette.of(own), sign, counts: null,
-    fate, outputs, key: own,
+    backward, outputs, key: own,
     spoken: phrase([
-      `${node.data.name}: ${node.data.op === "placeholder" ? "input" : node.data.target}`, node.data.type, sign && SIGNS[sign], fate && FATES[fate],
+      `${node.data.name}: ${node.data.op === "placeholder" ? "input" : node.data.target}`, node.data.type, sign && SIGNS[sign], backward && SAVED_KINDS[backward],
       outputs.length ? "result of the graph" : "", chip,
     ], ", "),
   };
@@ -161,7 +161,7 @@ function groupMark(part: ScenePart, shape: Shape, group: Group, there: readonly 
   const label = { title: groupLabel(group).title, detail: group.kind === "alike" ? groupLabel(group).detail : count(nodes, "node") };
   return {
     part, item: group, open: shape.open, ...at(part, shape), label, node: null, color: "", chip, bars, stripe: null, sign: null, counts: changed,
-    fate: "", outputs: [], key: group.home ? key(part.subject.compile.id, group.home.id) : null,
+    backward: "", outputs: [], key: group.home ? key(part.subject.compile.id, group.home.id) : null,
     spoken: phrase([
       `${WHAT_GROUP[group.kind]} ${label.title}`, label.detail, chip, shape.open ? "open" : "closed, Enter opens it", changed && countsText(changed),
     ], ", "),
@@ -174,8 +174,8 @@ const WHAT_GROUP: { readonly [kind in Group["kind"]]: string } = {
 
 export const SIGNS: { readonly [sign in Sign]: string } = { added: "added by this pass", removed: "removed by this pass", changed: "changed by this pass" };
 
-export const FATES: { readonly [fate: string]: string } = {
-  kept: "saved for the backward", input: "an input that the backward reads", recomputed: "recomputed in the backward",
+export const SAVED_KINDS: { readonly [kind: string]: string } = {
+  saved: "saved for the backward", input: "an input that the backward reads", recomputed: "recomputed in the backward",
 };
 
 export function countsText(counts: { readonly [sign in Sign]: number }): string {

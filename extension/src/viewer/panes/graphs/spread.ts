@@ -2,7 +2,7 @@
 // allow. Long edges are kept straight; parameters give way.
 
 import { adjacency, type Segment, type LayerVertex } from "./order";
-import { sum } from "../../gather";
+import { sum } from "../../collections";
 
 const ROUNDS = 10;
 const ROUNDS_STRAIGHT = 16;

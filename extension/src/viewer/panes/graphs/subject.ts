@@ -1,6 +1,6 @@
 // One family of graphs with all that is known of its nodes: what a drawing, a table and a text are made of.
 
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 import type { CompileData, SavedData } from "../../record";
 import { Signatures } from "./alike";
 import { homesOf, modulesOf } from "./belonging";

@@ -4,10 +4,10 @@ import { clipped } from "./look";
 import { svg } from "../../dom";
 import { phrase } from "../../format";
 import { colorClass } from "../../palette";
-import { countsText, FATES, type Line, type DrawnItem, SIGNS, type Tie } from "./scene";
+import { countsText, SAVED_KINDS, type Line, type DrawnItem, SIGNS, type Tie } from "./scene";
 
 export const GLYPHS = {
-  added: "+", removed: "−", changed: "~", kept: "●", recomputed: "↻", input: "○",
+  added: "+", removed: "−", changed: "~", saved: "●", recomputed: "↻", input: "○",
 } as const;
 
 /** A route as path data: curves begin and end upright. */
@@ -73,7 +73,7 @@ function nodeElement(mark: DrawnItem, id: string): SVGElement {
     svg("text.ex-g-detail", { x: 12, y: 31 }, label.detail),
     mark.chip ? chip(width + 4, -1, mark.chip) : null,
     mark.sign ? badge(2, 0, `ex-g-sign ex-g-${mark.sign}`, GLYPHS[mark.sign], SIGNS[mark.sign]) : null,
-    mark.fate ? badge(width - 4, height - 1, `ex-g-fate ex-g-${mark.fate}`, GLYPHS[mark.fate as keyof typeof GLYPHS] ?? "?", FATES[mark.fate] ?? mark.fate) : null,
+    mark.backward ? badge(width - 4, height - 1, `ex-g-backward ex-g-${mark.backward}`, GLYPHS[mark.backward as keyof typeof GLYPHS] ?? "?", SAVED_KINDS[mark.backward] ?? mark.backward) : null,
   );
 }
 

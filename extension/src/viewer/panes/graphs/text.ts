@@ -1,6 +1,6 @@
 // A graph as the stage printed it, each line with what the pass did to it.
 
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 import type { Model } from "../../model";
 import type { LineData } from "../../record";
 import { rowsOf } from "../../rows";

@@ -20,8 +20,8 @@ export interface Settings {
   readonly by: Signal<Grouping>;
   readonly coloring: Signal<Coloring>;
   readonly changes: Signal<boolean>;
-  readonly kept: Signal<boolean>;
-  readonly beside: Signal<boolean>;
+  readonly saved: Signal<boolean>;
+  readonly withEager: Signal<boolean>;
   readonly legend: Signal<boolean>;
 }
 
@@ -35,8 +35,8 @@ export function settingsOf(context: Pick<Context, "setting">): Settings {
   return {
     shown: one<Toggle>("shown", SHOWN, "drawing"), by: one<Grouping>("by", GROUPINGS, "module"),
     coloring: one<Coloring>("coloring", COLORINGS, "operation"),
-    changes: context.setting<boolean>("changes", true), kept: context.setting<boolean>("kept", false),
-    beside: context.setting<boolean>("beside", false), legend: context.setting<boolean>("legend", true),
+    changes: context.setting<boolean>("changes", true), saved: context.setting<boolean>("saved", false),
+    withEager: context.setting<boolean>("withEager", false), legend: context.setting<boolean>("legend", true),
   };
 }
 
@@ -48,7 +48,7 @@ export interface Offer {
   readonly did: ReadonlyMap<string, string>;
   /** Whether the pass before the view changed anything. */
   readonly changed: boolean;
-  readonly kept: boolean;
+  readonly hasSaved: boolean;
   readonly eager: boolean;
 }
 
@@ -84,19 +84,19 @@ export function Toolbar(
     next.hidden = !changed;
   }
 
-  function items({ shown, by, coloring, changes, kept, beside, legend }: Settings, all: (open: boolean) => void): MenuItem[] {
+  function items({ shown, by, coloring, changes, saved, withEager, legend }: Settings, all: (open: boolean) => void): MenuItem[] {
     const one = <T extends string>(labels: { readonly [name in T]: string }, chosen: Signal<T>) =>
       (Object.entries(labels) as [T, string][]).map(([name, label]): MenuItem => ({ label, checked: chosen.value === name, run: () => (chosen.value = name) }));
     const toggle = (label: string, signal: Signal<boolean>): MenuItem => ({ label, checked: signal.value, run: () => (signal.value = !signal.value) });
-    const { view, kept: saved, eager } = offered ?? {};
+    const { view, hasSaved, eager } = offered ?? {};
     return [
       ...(shown.value === "drawing" ? [
         ...one(GROUPINGS, by), { label: "Open all groups, as far as the picture stays readable", run: () => all(true) }, { label: "Close all groups", run: () => all(false) },
         ...one(COLORINGS, coloring), toggle("Legend of colors and marks", legend),
       ] : []),
       ...(view?.before ? [toggle("Mark what the pass changed", changes)] : []),
-      ...(saved ? [toggle("List what is saved for the backward", kept)] : []),
-      ...(eager ? [toggle("Eager's autograd graph beside this one", beside)] : []),
+      ...(hasSaved ? [toggle("List what is saved for the backward", saved)] : []),
+      ...(eager ? [toggle("Eager's autograd graph beside this one", withEager)] : []),
     ];
   }
 

@@ -1,6 +1,6 @@
 // Describing a value in a form: from what is typed to the record's terms, and back.
 
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 import type { CompileData, ConstantData, GuardData, InputData, TensorFactsData } from "../../record";
 
 /** What was typed is no such value; the message says what was expected. */

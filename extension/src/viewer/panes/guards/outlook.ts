@@ -45,7 +45,7 @@ export function outlook(record: RecordData, compile: CompileData, call: Call): O
 function wouldBeDynamic(record: RecordData, compiles: readonly CompileData[], call: Call): string[] {
   const setting = record.config["dynamic"];
   if (setting === "False") return [];
-  const seen = sizesSeen(compiles);
+  const seen = recordedSizes(compiles);
   const found: string[] = [];
   for (const [source, input] of call.inputs) {
     const before = seen.get(source);
@@ -63,7 +63,7 @@ function wouldBeDynamic(record: RecordData, compiles: readonly CompileData[], ca
 }
 
 /** The sizes of each source over all compiles, null where they differed (a number counts as one size). */
-export function sizesSeen(compiles: readonly CompileData[]): Map<string, readonly (number | null)[]> {
+export function recordedSizes(compiles: readonly CompileData[]): Map<string, readonly (number | null)[]> {
   const joined = new Map<string, readonly (number | null)[]>();
   for (const compile of compiles) {
     for (const [source, now] of sizesOf(compile)) {

@@ -7,7 +7,7 @@ import { bytes, count } from "../../format";
 import type { Linked } from "../../linked";
 import type { BufferData, HalfData } from "../../record";
 import { isAlias, rowsOf, type PoolPlace, type PlaceKind, type Plan } from "./plan";
-import { most } from "../../gather";
+import { most } from "../../collections";
 
 const LEFT = 96;
 const RIGHT = 26;

@@ -1,6 +1,6 @@
 // How long each buffer lives, where the memory plan put it and why, and what that does to the peak.
 
-import { because, becauseText } from "../../because";
+import { reasonLink, reasonText } from "../../reasonlink";
 import { legendEntry, sample } from "../../chart";
 import { codes, type TableColumn, DataTable, figure } from "../../datatable";
 import { fill, h, svg } from "../../dom";
@@ -14,7 +14,7 @@ import type { BufferData, HalfData } from "../../record";
 import { ends } from "../../signal";
 import { drawLives, drawPool, LOOKS } from "./draw";
 import { planOf, type Plan } from "./plan";
-import { KeptList } from "../graphs/keptlist";
+import { SavedList } from "../graphs/savedlist";
 import { named } from "../schedule/named";
 
 /** Buffers: more of them are a table, in which one can find something. */
@@ -32,12 +32,12 @@ export function memory(into: HTMLElement, context: Context): Pane {
   const slots = DataTable<BufferData>("Buffers in the pool", [], context.selection, rows);
   const lives = Picture("Memory in use, and what lives where", table, context.selection, context.setting<Presentation>("shown", "drawing"), undefined, choice.element);
   const pool = Picture("The pool, to scale", slots, context.selection, context.setting<Presentation>("pool", "drawing"));
-  const kept = KeptList(context);
+  const saved = SavedList(context);
   lives.element.insertBefore(headline, lives.element.children[1] ?? null);
   lives.element.append(legendBelow);
-  const body = h("div.ex-pad", lives.element, pool.element, kept.element);
+  const body = h("div.ex-pad", lives.element, pool.element, saved.element);
   into.append(empty, body);
-  const dispose = ends(choice.looked.watch(render), choice, lives, pool, kept);
+  const dispose = ends(choice.looked.watch(render), choice, lives, pool, saved);
 
   function reveal(what: Key): boolean {
     const { compile, id } = parts(what);
@@ -63,8 +63,8 @@ export function memory(into: HTMLElement, context: Context): Pane {
       return;
     }
     const columns = columnsOf(half);
-    kept.show(looked.compile);
-    kept.element.hidden = !looked.compile.saved?.length;
+    saved.show(looked.compile);
+    saved.element.hidden = !looked.compile.saved?.length;
     if (!half.memory) {
       headline.textContent = `The record has no memory plan of ${half.name}.`;
       lives.table.show(made, columns.filter(each => ["Value", "Buffer", "Type", "A buffer because"].includes(each.name)));
@@ -127,10 +127,10 @@ export function memory(into: HTMLElement, context: Context): Pane {
 
   function reasonColumn(name: string, of: (each: BufferData) => BufferData["why"]): TableColumn<BufferData> {
     return {
-      name, text: each => becauseText(of(each)), order: each => of(each)?.title ?? null,
+      name, text: each => reasonText(of(each)), order: each => of(each)?.title ?? null,
       cell: each => {
         const why = of(each);
-        return why ? because(why, context) : "";
+        return why ? reasonLink(why, context) : "";
       },
     };
   }

@@ -1,7 +1,7 @@
 // Where each buffer lives and when, and how many bytes are in use at each step. Counted as explorer/compiler/schedule/memory.py
 // (`peak`) counts: without inputs, sizes rounded as an allocator rounds them.
 
-import { entry, least, most } from "../../gather";
+import { entry, least, most } from "../../collections";
 import type { BufferData, HalfData } from "../../record";
 
 const ALIGNMENT = 64;

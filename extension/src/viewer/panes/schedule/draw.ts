@@ -7,7 +7,7 @@ import { bytes, count, phrase, seconds } from "../../format";
 import type { Linked } from "../../linked";
 import type { HalfData } from "../../record";
 import { CHIP_HEIGHT, rail, type RailBox, type Lane } from "./rail";
-import { most } from "../../gather";
+import { most } from "../../collections";
 
 const LEAST_BOX = 200;
 const MOST_BOX = 460;

@@ -1,12 +1,12 @@
 // What became one kernel, in the order in which it runs, and for any two operations why they are or are not together.
 
-import { because, becauseText } from "../../because";
+import { reasonLink, reasonText } from "../../reasonlink";
 import { codes, type TableColumn, DataTable, figure } from "../../datatable";
 import { button, fill, h, tool } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
 import { bytes, count, phrase, seconds } from "../../format";
-import { own } from "../../gather";
+import { own } from "../../collections";
 import { HalfChoice, type Looked } from "../../halfchoice";
 import type { Context, Export, Pane } from "../../pane";
 import { part, Picture, type Presentation } from "../../picture";
@@ -98,7 +98,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     pick([first, second]);
     fill(cameSay,
       h("strong", { class: came === "refused" ? "ex-no" : "ex-yes" }, `${{ fused: "✓ fused", later: "put off", refused: "✕ refused" }[came]}: ${nameOf(first)} with ${nameOf(second)}`),
-      " ", because(why, context), score >= 1 ? `. It saves ${bytes(score)}` : "", `. Kernels so far: ${together.join("; ") || "none"}.`,
+      " ", reasonLink(why, context), score >= 1 ? `. It saves ${bytes(score)}` : "", `. Kernels so far: ${together.join("; ") || "none"}.`,
     );
   }
 
@@ -209,7 +209,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   function describe({ together, headline, statements }: Explanation): HTMLElement[] {
     return [
       h("p", { class: together ? "ex-yes" : "ex-no" }, h("strong", headline)),
-      h("ul.ex-list", ...statements.map(({ text, why }) => h("li", `${text} `, why ? because(why, context) : null))),
+      h("ul.ex-list", ...statements.map(({ text, why }) => h("li", `${text} `, why ? reasonLink(why, context) : null))),
     ];
   }
 
@@ -252,7 +252,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
       { name: "Verdict", text: each => (each.ok ? "fused" : "not fused"), cell: each => h("span", { class: each.ok ? "ex-yes" : "ex-no" }, each.ok ? "✓ fused" : "✕ not fused"), order: each => (each.ok ? 0 : 1) },
       { name: "First", text: each => nameOf(each.first) },
       { name: "Second", text: each => nameOf(each.second) },
-      { name: "Because", text: each => becauseText(each.why), cell: each => because(each.why, context), order: each => each.why.title },
+      { name: "Because", text: each => reasonText(each.why), cell: each => reasonLink(each.why, context), order: each => each.why.title },
       figure("Saves", each => each.score || null, bytes, "Bytes of memory traffic that joining the two saves, as scored"),
     ]);
   }

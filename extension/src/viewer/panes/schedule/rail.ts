@@ -3,7 +3,7 @@
 
 import { textWidth } from "../../chart";
 import type { HalfData, ItemData, OperationData } from "../../record";
-import { most } from "../../gather";
+import { most } from "../../collections";
 
 export interface Chip {
   readonly id: string;

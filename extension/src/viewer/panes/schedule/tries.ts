@@ -1,6 +1,6 @@
 // What fusion tried, replayed. As explorer/show/view/walk.py.
 
-import { entry } from "../../gather";
+import { entry } from "../../collections";
 import type { FusionData } from "../../record";
 import { type StepFacts, found, type Moves } from "../../walk";
 

@@ -7,10 +7,10 @@ import { count, percent, seconds } from "../../format";
 import { made } from "../../saving";
 import type { Context, Export, Pane } from "../../pane";
 import { Picture, type Presentation } from "../../picture";
-import { Roving } from "../../roving";
+import { RovingTabindex } from "../../tabindex";
 import { ends, Signal, watchAny } from "../../signal";
 import { compilingBefore, tableOf, timelineOf, type PipelinePart, type SpanRow, type Span, type Timeline } from "./spans";
-import { most } from "../../gather";
+import { most } from "../../collections";
 
 const ROW = 24;
 const BAR = 21;
@@ -25,7 +25,7 @@ const LOOKS: { readonly [part in PipelinePart]: { readonly look: string; readonl
 
 export function timeline(into: HTMLElement, context: Context): Pane {
   const zoom = new Signal<readonly [number, number] | null>(null);
-  const roving = Roving();
+  const roving = RovingTabindex();
   const headline = h("p.ex-say");
   const whole = button("ex-action", "Whole", () => (zoom.value = null));
   const empty = h("div.ex-empty", h("p", "Nothing was compiled yet."));

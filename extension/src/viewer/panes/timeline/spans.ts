@@ -1,6 +1,6 @@
 // What a compile spent its time on, as spans: compiles one after another, their stages below them.
 
-import { least, most, sum } from "../../gather";
+import { least, most, sum } from "../../collections";
 import type { BuildData, CompileData, RecordData, StageData } from "../../record";
 import { compileName, halfName } from "../../stages";
 

@@ -4,7 +4,7 @@ import { block, drawing, fitted, linear, mark, Patterns, textWidth, type Pattern
 import { svg } from "../../dom";
 import { key } from "../../element";
 import { percent, scaled, seconds } from "../../format";
-import { sum } from "../../gather";
+import { sum } from "../../collections";
 import type { Linked } from "../../linked";
 import type { MachineData } from "../../record";
 import { performance, type Cost } from "./costs";

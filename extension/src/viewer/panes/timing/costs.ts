@@ -1,6 +1,6 @@
 // What each kernel and library call costs, beside what the machine could do at best.
 
-import { own } from "../../gather";
+import { own } from "../../collections";
 import type { CompileData, HalfData, MachineData, RecordData } from "../../record";
 import { halfName } from "../../stages";
 

@@ -1,7 +1,7 @@
 // Numbers about samples, and how to write them.
 
 import { seconds } from "../../format";
-import { least, most } from "../../gather";
+import { least, most } from "../../collections";
 import type { SamplesData } from "../../record";
 
 export function median(values: readonly number[]): number {
@@ -51,7 +51,7 @@ export function stacked(values: readonly number[], place: (value: number) => num
 }
 
 /** Whether samples lie so far apart that only a logarithmic axis shows them all. */
-export function farApart(values: readonly number[]): boolean {
+export function spanMagnitudes(values: readonly number[]): boolean {
   const positive = values.filter(each => each > 0);
   return positive.length > 1 && most(positive) > 20 * least(positive);
 }

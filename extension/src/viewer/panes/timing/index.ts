@@ -15,7 +15,7 @@ import { RetimeForm } from "./retime";
 import { drawRoofline, pointsOf } from "./roofline";
 import { contestants, type TimedRun, Runs } from "./runs";
 import { drawStrips } from "./strips";
-import { least, most } from "../../gather";
+import { least, most } from "../../collections";
 
 export function timing(into: HTMLElement, context: Context): Pane {
   const runs = Runs();
@@ -142,7 +142,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
       { name: "Contestant", text: each => each.name, cell: each => h("strong", each.name) },
       { name: "Median (quartiles)", numeric: true, text: withQuartiles, order: each => each.median },
       {
-        name: "Beside eager", title: "The median of the samples' ratios, and the interval that holds the true one with 95 % confidence",
+        name: "Compared with eager", title: "The median of the samples' ratios, and the interval that holds the true one with 95 % confidence",
         text: each => each.speed?.said ?? "", order: each => each.speed?.times ?? null,
       },
       figure("Peak memory", each => each.peak, bytes, "Peak memory allocated during one call, forward and backward; a memory pool kept between calls counts"),
@@ -266,7 +266,7 @@ function whyUntimed(record: RecordData): string {
   if (record.compiles.some(each => each.halves?.some(half => half.runs === false)) && record.target) {
     return `Not timed: the code is for ${record.target}, which was not there.`;
   }
-  if (record.calls?.length) return "A watched program is not timed beside eager: Breaks lists its calls and their times.";
+  if (record.calls?.length) return "A watched program is not compared with eager in speed: Breaks lists its calls and their times.";
   if (record.error) return `It was not timed: ${record.error}`;
   return "Not timed: explored with time=False (--no-time), or timing has not begun.";
 }
@@ -274,5 +274,5 @@ function whyUntimed(record: RecordData): string {
 /** How far both are from the referee: the graph in float64, or eager where an operator has no such form. */
 function againstFloat64({ error, eager_error: eager }: DivergenceData): string {
   const ours = error === null ? "not finite, or of another shape" : `off by ${writtenError(error)}`;
-  return eager === null || eager === undefined ? `It is ${ours}, beside eager.` : `Against float64 it is ${ours}, eager off by ${writtenError(eager)}.`;
+  return eager === null || eager === undefined ? `It is ${ours}, compared with eager.` : `Against float64 it is ${ours}, eager off by ${writtenError(eager)}.`;
 }

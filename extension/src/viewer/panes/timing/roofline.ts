@@ -7,7 +7,7 @@ import { scaled } from "../../format";
 import type { Linked } from "../../linked";
 import type { MachineData } from "../../record";
 import { performance, ridge, roof, usable, type Cost, type Performance } from "./costs";
-import { least, most } from "../../gather";
+import { least, most } from "../../collections";
 
 const LEFT = 92;
 const TOP = 18;

@@ -4,8 +4,8 @@ import { across, drawing, fitted, linear, logarithmic, textWidth } from "../../c
 import { svg } from "../../dom";
 import { phrase, seconds } from "../../format";
 import type { SamplesData } from "../../record";
-import { farApart, quartiles, stacked, withQuartiles } from "./figures";
-import { least, most } from "../../gather";
+import { spanMagnitudes, quartiles, stacked, withQuartiles } from "./figures";
+import { least, most } from "../../collections";
 
 const LEFT = 112;
 const ROW = 88;
@@ -19,7 +19,7 @@ const MOST_DOTS = 2000;
 export function drawStrips(contestants: readonly SamplesData[], width: number): SVGSVGElement | null {
   const values = contestants.flatMap(each => each.samples).filter(each => each > 0);
   if (values.length === 0) return null;
-  const log = farApart(values);
+  const log = spanMagnitudes(values);
   const [first, last] = [least(values), most(values)];
   const right = width - 22;
   const x = log ? logarithmic(first * 0.9, last * 1.1, LEFT, right) : linear(0, last * 1.03, LEFT, right, Math.floor(width / 110));

@@ -1,6 +1,6 @@
-"""Calls that eager may refuse for the numbers they are given, such as an index past the end or a divisor of 0: only a
-run of the graph knows. Where the program uses no result of such a call, the graph returns it all the same: else every
-backend would drop the call, and the error with it.
+"""Calls that may raise an error for the values they are given, such as an index past the end or a divisor of 0: only a
+run of the graph knows. Where the program uses no result of such a call, the graph returns it all the same: otherwise
+every backend would drop the call, and the error with it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ Arguments = Mapping[str, Any]
 May = Callable[[tuple[Any, ...], Arguments], bool]
 
 
-def unused_refusals(tape: Tape, used: list[fx.Node]) -> Iterator[fx.Node]:
-    """Nodes to return beside those that are used."""
+def unused_failing_calls(tape: Tape, used: list[fx.Node]) -> Iterator[fx.Node]:
+    """Nodes that the graph returns so that their calls are not removed: nothing else uses them, and they may raise."""
     alive = set(used)
     memory = {each for node in (*tape.inputs, *used) for each in memory_of(info(node).value)}
     for node in reversed(tape.graph.nodes):
         name = _name(node.target)
         writes = name in ("setitem", "setattr") or (name.endswith("_") and not name.endswith("__"))
-        refuses = _may_refuse(node.op, node.target, node.args, node.kwargs)
+        raises = _may_raise(node.op, node.target, node.args, node.kwargs)
         returned = node.args[0] if writes and node.args and isinstance(node.args[0], fx.Node) else node
         is_kept = node in alive or (writes and not memory.isdisjoint(memory_of(info(returned).value)))
-        if is_kept or refuses:
+        if is_kept or raises:
             alive.update((node, *node.all_input_nodes))
             memory.update(each for source in node.all_input_nodes for each in memory_of(info(source).value))
-        if refuses and not is_kept:
+        if raises and not is_kept:
             made = info(returned).value
             if isinstance(made, Tensor):
                 yield returned
@@ -43,10 +43,10 @@ def unused_refusals(tape: Tape, used: list[fx.Node]) -> Iterator[fx.Node]:
 
 
 def check_order(t: Tracer, kind: str, target: object, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
-    """Break before a call that may be refused after writes that autograd records. No such write can be undone, to run
+    """Break before a call that may raise after writes that autograd records. No such write can be undone, to run
     the frame again for what the program did besides, or does about the error. With fullgraph=True there is no break,
-    and these effects are lost where the call is refused."""
-    if not _may_refuse(kind, target, args, kwargs):
+    and these effects are lost where the call raises."""
+    if not _may_raise(kind, target, args, kwargs):
         return
     handled = any(frame.handlers[frame.position - 1] is not None or frame.handled for frame in t.stack.frames)
     if handled or t.effects.changes:
@@ -55,16 +55,16 @@ def check_order(t: Tracer, kind: str, target: object, args: tuple[object, ...], 
         t.tape.runs_again = True
 
 
-def refuses_late(tape: Tape) -> bool:
-    """Whether the graph may be refused at its run, after a write to an input."""
-    return any(_may_refuse(node.op, node.target, node.args, node.kwargs) for node in tape.graph.nodes)
+def raises_late(tape: Tape) -> bool:
+    """Whether the graph may raise when it runs, after a write to an input."""
+    return any(_may_raise(node.op, node.target, node.args, node.kwargs) for node in tape.graph.nodes)
 
 
 def _name(target: object) -> str:
     return getattr(target, "__name__", str(target))
 
 
-def _may_refuse(kind: str, target: object, args: tuple[object, ...], kwargs: Arguments) -> bool:
+def _may_raise(kind: str, target: object, args: tuple[object, ...], kwargs: Arguments) -> bool:
     name = _name(target)
     may = REFUSED.get(name.strip("_")) or REFUSED.get(name.removeprefix("linalg_").strip("_"))
     return may is not None and kind.startswith("call_") and may(args, kwargs)

@@ -2,7 +2,7 @@
 
 export type Focusable = HTMLElement | SVGElement;
 
-export function Roving() {
+export function RovingTabindex() {
   let order: Focusable[] = [];
   const clear = () => (order = []);
 
@@ -31,4 +31,4 @@ export function Roving() {
   return { add, clear, focused, key };
 }
 
-export type Roving = ReturnType<typeof Roving>;
+export type RovingTabindex = ReturnType<typeof RovingTabindex>;

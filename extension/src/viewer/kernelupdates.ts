@@ -16,7 +16,7 @@ export interface Activity {
   readonly since: number;
 }
 
-export function Follower(model: Model, live: Readable<Live | null>, now: () => number = () => performance.now()) {
+export function KernelUpdates(model: Model, live: Readable<Live | null>, now: () => number = () => performance.now()) {
   const activity = new Signal<Activity | null>(null);
   /** How what was asked for last ended, where it ended badly. */
   const ended = new Signal<Done | null>(null);
@@ -88,4 +88,4 @@ export function Follower(model: Model, live: Readable<Live | null>, now: () => n
   return { activity, ended, abilities, end };
 }
 
-export type Follower = ReturnType<typeof Follower>;
+export type KernelUpdates = ReturnType<typeof KernelUpdates>;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Follower } from "../src/viewer/follow";
+import { KernelUpdates } from "../src/viewer/kernelupdates";
 import type { Live } from "../src/viewer/host";
 import { Model } from "../src/viewer/model";
 import type { ToKernel, ToPage } from "../src/viewer/protocol";
@@ -29,7 +29,7 @@ test("stages fill in as they end, each once", () => {
   const model = new Model(empty);
   const { live, say, sent } = kernel();
   let now = 42;
-  const follower = Follower(model, new Signal<Live | null>(live), () => now);
+  const follower = KernelUpdates(model, new Signal<Live | null>(live), () => now);
   assert.deepEqual(sent, [{ type: "hello" }]);
   say({ type: "running", compile: "f0", stage: "capture" });
   assert.deepEqual(follower.activity.value, { compile: "f0", stage: "capture", what: "", since: 42 });
@@ -53,7 +53,7 @@ test("stages that end in quick succession are shown together, a little later", a
   const { live, say } = kernel();
   let renders = 0;
   model.record.watch(() => renders++);
-  const follower = Follower(model, new Signal<Live | null>(live));
+  const follower = KernelUpdates(model, new Signal<Live | null>(live));
   for (let n = 0; n < 20; n++) say({ type: "stage", compile: head, stage: stage(`f0/${n}`) });
   await new Promise(done => setTimeout(done, 250));
   assert.equal(model.compile("f0")?.stages?.length, 20);
@@ -68,7 +68,7 @@ test("stages that end in quick succession are shown together, a little later", a
 test("the first timing is the record's; runs with other sizes leave it alone", () => {
   const model = new Model(empty);
   const { live, say } = kernel();
-  Follower(model, new Signal<Live | null>(live));
+  KernelUpdates(model, new Signal<Live | null>(live));
   say({ type: "timed", run: "", timing: { contestants: [], overhead: 1 } });
   say({ type: "timed", run: "2", timing: { contestants: [], overhead: 7 } });
   assert.equal(model.record.value.timing?.overhead, 1);
@@ -78,7 +78,7 @@ test("a failed end stays until the next run, and a lost kernel ends what was goi
   const model = new Model(empty);
   const { live, say, listeners } = kernel();
   const connected = new Signal<Live | null>(live);
-  const follower = Follower(model, connected);
+  const follower = KernelUpdates(model, connected);
   say({ type: "running", compile: "f0", stage: "build" });
   say({ type: "done", error: "interrupted" });
   assert.equal(follower.ended.value?.error, "interrupted");
