@@ -1,12 +1,16 @@
 """One part of the compiler handles each operator; `explorer operators` says which."""
 
+import inspect
 from pathlib import Path
+from types import CodeType, FunctionType
 
 import pytest
 import torch
 from click.testing import CliRunner
 
-from explorer.compiler.autograd.decompositions import decompositions
+import explorer
+from explorer.compiler.autograd import decompositions as module
+from explorer.compiler.autograd.decompositions import DECOMPOSITIONS, decompositions
 from explorer.compiler.lower.table import LOWERINGS, VIEWS
 from explorer.compiler.operators import handlers, named
 from explorer.show.cli import main
@@ -17,6 +21,36 @@ ROOT = Path(__file__).parent.parent
 def test_no_operator_is_both_decomposed_and_lowered():
     both = decompositions().keys() & {*LOWERINGS, *VIEWS} | set(LOWERINGS) & set(VIEWS)
     assert not both, "of these take the decomposition away (TORCHS, or our rule), or the lowering"
+
+
+def names(code: CodeType) -> set[str]:
+    """The globals and attributes that code mentions, inner functions included."""
+    return set(code.co_names).union(*(names(each) for each in code.co_consts if isinstance(each, CodeType)))
+
+
+def test_no_decomposition_has_a_second_owner_that_is_not_printed():
+    """A call that a rule leaves whole is left by `unless`, which says so."""
+    rules = [rule for rule in DECOMPOSITIONS.values() if not hasattr(rule, "unless")]
+    others = [each for each in vars(module).values() if isinstance(each, FunctionType)]
+    found = [f for f in map(inspect.unwrap, (*rules, *others)) if "NotImplemented" in names(f.__code__)]
+    assert all(each.__qualname__.startswith("unless") for each in found)
+    restricted = {each.operator: each.unless for each in handlers() if each.unless}
+    assert restricted["aten.mean.dim"] == "complex numbers" and len(restricted) > 20
+    assert restricted["aten.empty_strided.default"] == "strides with gaps, sparse or pinned memory"
+    assert "library call for complex numbers" in CliRunner().invoke(main, ["operators", "mean"]).output
+
+
+def test_what_a_rule_leaves_whole_is_a_library_call():
+    calls = {
+        "complex numbers": lambda x: torch.complex(x, x).mean(),
+        "strides with gaps": lambda x: x.new_empty_strided((2, 2), (4, 1)),
+        "integers": lambda x: torch.linspace(0, 9, 4, dtype=torch.int64),
+        "what lies in memory in the order of its axes": lambda x: torch.bernoulli(torch.zeros_like(x), 0.5) * 0,
+    }
+    for unless, call in calls.items():
+        record = explorer.explore(call, time=False)(torch.randn(2, 2))
+        kinds = {each.kind for compile in record.data.compiles for half in compile.halves for each in half.operations}
+        assert "extern" in kinds and not record.data.error, unless
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,12 @@ class OperatorHandler:
     file: str = ""
     line: int = 0
     about: str = ""
+    unless: str = ""
+    """For which calls of it a library call is made all the same."""
+
+    @property
+    def by(self) -> str:
+        return f"{self.kind}; library call for {self.unless}" if self.unless else self.kind
 
     @property
     def place(self) -> str:
@@ -53,7 +59,7 @@ def handler(operator: torch._ops.OpOverload) -> OperatorHandler:
     the operator has no kernel, and what would be a lowering is a library call."""
     for kind, table in _TABLES.items():
         if (rule := table().get(operator)) is not None:
-            return OperatorHandler(str(operator), kind, *_place(rule), _first_line(rule))
+            return OperatorHandler(str(operator), kind, *_place(rule), _first_line(rule), getattr(rule, "unless", ""))
     if torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), COMPOSITE):
         return OperatorHandler(str(operator), "composite")
     return OperatorHandler(str(operator), "library call", about=CATALOGUE[why_library(operator)].title)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch._decomp import get_decompositions
 from torch._decomp.decompositions import pw_cast_for_opmath
-from torch._prims_common import suggest_memory_format
+from torch._prims_common import make_contiguous_strides_for, suggest_memory_format
 from torch.nn import functional as F
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -121,7 +121,26 @@ EXACTLY: dict[object, Decomposition] = {
 """What computes what eager does of calls that torch decomposes otherwise, given the call and its arguments."""
 
 DECOMPOSITIONS: RuleTable[torch._ops.OpOverload, Decomposition] = RuleTable("decomposition")
-"""Our own. A rule may return NotImplemented to leave the call whole."""
+"""Our own. A rule may return NotImplemented to leave the call whole, which those here do by `unless`."""
+
+
+def unless(calls: str, leaves: Callable[..., bool]) -> Callable[[Decomposition], Decomposition]:
+    """The rule, but for the calls with arguments that `leaves` names: these stay whole, and the library computes them.
+    `calls` says which they are."""
+
+    def restricted(rule: Decomposition) -> Decomposition:
+        @functools.wraps(rule)
+        def decomposed(*args: object, **kwargs: object) -> object:
+            return NotImplemented if leaves(*args, **kwargs) else rule(*args, **kwargs)
+
+        decomposed.unless = ", ".join(filter(None, (getattr(rule, "unless", ""), calls)))  # type: ignore[attr-defined]
+        return decomposed
+
+    return restricted
+
+
+def _is_complex(x: Tensor, *_: object, **__: object) -> bool:
+    return x.is_complex()
 
 
 @functools.cache
@@ -231,26 +250,26 @@ def smooth_l1_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: 
 
 
 @DECOMPOSITIONS.rule(aten.native_dropout.default)
+@unless(
+    "a GPU, evaluation, and p of 0 or 1", lambda x, p, train: x.device.type != "cpu" or not train or not 0 < p < 1
+)
 def native_dropout(x: Tensor, p: float, train: bool | None) -> object:
     """native_dropout(x, p) -> (x * (mask / (1 - p)), mask) with mask = bernoulli(1 - p), as eager does on a CPU
 
     On a GPU eager draws inside its own kernel, in an order that only that kernel gives.
     """
-    if x.device.type != "cpu" or not train or not 0 < p < 1:
-        return NotImplemented
     mask = aten.bernoulli.p(torch.empty_like(x, dtype=torch.bool), 1 - p)
     return x * (to(mask, x.dtype) / (1 - p)), mask
 
 
 @DECOMPOSITIONS.rule(aten.bernoulli.p)
+@unless("what lies in memory in the order of its axes", lambda x, *_, **__: (o := stride_order(x)) == sorted(o))
 def bernoulli(x: torch.Tensor, p: float, generator: object = None) -> object:
     """bernoulli(x, p) -> bernoulli(y, p) permuted, with y contiguous in the order in which x lies in memory.
 
     Functionalisation writes it for x.bernoulli_(p), which draws in that order; the operator draws in that of the axes.
     """
     order = stride_order(x)
-    if order == sorted(order):
-        return NotImplemented
     memory = aten.empty.memory_format([x.shape[d] for d in order], dtype=x.dtype, device=x.device)
     return aten.bernoulli.p(memory, p, generator=generator).permute(inverse(order))
 
@@ -263,14 +282,11 @@ def fill_in_layout(
     value: object,
     *,
     dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
     device: torch.device | None = None,
-    pin_memory: bool | None = None,
     memory_format: torch.memory_format | None = None,
+    **strided: object,
 ) -> object:
     """A tensor of x's shape, strided as eager's `*_like` strides it; `value` None leaves it uninitialized."""
-    if layout not in (None, torch.strided) or pin_memory:
-        return NotImplemented
     order = list(range(x.dim()))
     if memory_format in (None, torch.preserve_format):
         order = stride_order(x)
@@ -302,53 +318,71 @@ def number_of(value: Any, dtype: torch.dtype) -> object:
 
 
 def contiguous_fill(size: Sequence[object], value: object, **facts: Any) -> object:
-    plain = plain_facts(**facts)
-    return plain if plain is NotImplemented else filled(size, list(range(len(size))), value, *plain)
+    return filled(size, list(range(len(size))), value, *plain_facts(**facts))
 
 
 def strided_empty(size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> object:
-    plain = plain_facts(**facts)
-    if plain is NotImplemented:
-        return plain
-    made = filled(size, sorted(range(len(size)), key=lambda d: (-stride[d], -size[d])), None, *plain)
-    reached = all(n == 1 or s == t for n, s, t in zip(size, stride, made.stride(), strict=True))
-    return made if reached else NotImplemented
+    return filled(size, slowest_first(size, stride), None, *plain_facts(**facts))
+
+
+def slowest_first(size: Sequence[Any], stride: Sequence[Any]) -> list[int]:
+    return sorted(range(len(size)), key=lambda d: (-stride[d], -size[d]))
+
+
+def has_gaps(size: Sequence[Any], stride: Sequence[Any]) -> bool:
+    """Whether these are the strides of no tensor that was contiguous before its dimensions were permuted."""
+    order = slowest_first(size, stride)
+    dense = dict(zip(order, make_contiguous_strides_for([size[d] for d in order]), strict=True))
+    return not all(n == 1 or s == dense[d] for d, (n, s) in enumerate(zip(size, stride, strict=True)))
+
+
+def is_special(*_: object, layout: object = None, pin_memory: object = None, **__: object) -> bool:
+    """Whether a tensor with these options is sparse, say, or pinned."""
+    return layout not in (None, torch.strided) or bool(pin_memory)
 
 
 def plain_facts(
-    *,
-    like: Tensor | None = None,
-    dtype: object = None,
-    layout: object = None,
-    device: object = None,
-    pin_memory: object = None,
-) -> Any:
-    """(dtype, device) of a plain strided tensor with these options, or NotImplemented for another kind."""
-    if layout not in (None, torch.strided) or pin_memory:
-        return NotImplemented
+    *, like: Tensor | None = None, dtype: Any = None, device: Any = None, **strided: object
+) -> tuple[torch.dtype, torch.device]:
+    """(dtype, device) of a tensor with these options."""
     if like is not None:
         return dtype or like.dtype, device or like.device
     return dtype or torch.get_default_dtype(), device or torch.device("cpu")
 
 
-def of_fractions(decomposition: Decomposition) -> Decomposition:
-    def spaced(*args: object, dtype: torch.dtype | None = None, **facts: object) -> object:
-        """linspace(a, b, n) -> a + step * position; how eager rounds to integers depends on the processor's vectors"""
-        whole = dtype is not None and not dtype.is_floating_point
-        return NotImplemented if whole else decomposition(*args, dtype=dtype, **facts)
+def documented(decomposition: Decomposition, about: str) -> Decomposition:
+    """One of torch's as ours."""
 
-    return spaced
+    def rule(*args: object, **kwargs: object) -> object:
+        return decomposition(*args, **kwargs)
+
+    rule.__name__, rule.__doc__ = decomposition.__name__, about
+    return rule
 
 
-for _overload, _decomposition in get_decompositions([aten.linspace, aten.logspace]).items():
-    DECOMPOSITIONS.rule(_overload)(of_fractions(_decomposition))  # type: ignore[arg-type]
+def is_whole(x: Tensor, *_: object, **__: object) -> bool:
+    return not x.is_floating_point()
+
+
+def is_rounded(*_: object, dtype: torch.dtype | None = None, **__: object) -> bool:
+    return dtype is not None and not dtype.is_floating_point
+
+
+SPACED = "linspace(a, b, n) -> a + step * position; how eager rounds to integers depends on the processor's vectors"
+RESAMPLED = "upsample(x) -> sum of weight * x at the neighbors; eager resamples bytes with integer weights"
+
+for _about, _whole, _packets in (
+    (SPACED, unless("integers", is_rounded), [aten.linspace, aten.logspace]),
+    (RESAMPLED, unless("bytes", is_whole), [aten.upsample_bilinear2d, aten.upsample_bicubic2d]),
+):
+    for _overload, _rule in get_decompositions(_packets).items():
+        DECOMPOSITIONS.rule(_overload)(_whole(documented(_rule, _about)))  # type: ignore[arg-type]
 
 
 @DECOMPOSITIONS.rule(aten.mean.default, aten.mean.dim)
+@unless("complex numbers", _is_complex)
 def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> object:
     """mean(x) -> sum(x) / count"""
-    if x.is_complex():
-        return NotImplemented
     result = dtype or x.dtype
     compute = computing_dtype(result)
     dims = reduced_dims(x, dim)
@@ -357,10 +391,9 @@ def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dty
 
 
 @DECOMPOSITIONS.rule(aten.var_mean.correction)
+@unless("complex numbers", _is_complex)
 def var_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> object:
     """var_mean(x) -> (sum((x - mean)^2) / (count - correction), mean), in two passes as the deviation is small"""
-    if x.is_complex():
-        return NotImplemented
     dims = reduced_dims(x, dim)
     squares, average = moments(to(x, computing_dtype(x.dtype)), dims)
     count = count_of(x, dims)
@@ -392,20 +425,23 @@ def moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
 
 
 @DECOMPOSITIONS.rule(aten.var.correction)
+@unless("complex numbers", _is_complex)
 def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> object:
     """var(x) -> var_mean(x)[0]"""
-    if x.is_complex():
-        return NotImplemented
     return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
 
 
+def is_scattered(x: Tensor, *_: object) -> bool:
+    """Whether it is empty, or laid out as eager's group norm refuses it."""
+    return x.numel() == 0 or not (x.is_contiguous() or x.is_contiguous(memory_format=suggest_memory_format(x)))
+
+
 @DECOMPOSITIONS.rule(aten.native_group_norm.default)
+@unless("inputs without elements, or that are not contiguous", is_scattered)
 def native_group_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, batch: Any, channels: Any, area: Any, groups: int, eps: float
 ) -> object:
     """native_group_norm(x, w, b) -> ((x - mean) * rsqrt(var + eps) * w + b, mean, rstd), group by group"""
-    if x.numel() == 0 or not (x.is_contiguous() or x.is_contiguous(memory_format=suggest_memory_format(x))):
-        return NotImplemented  # eager refuses the latter
     compute = computing_dtype(x.dtype)
     grouped = to(x, compute).reshape(batch, groups, -1)
     spread, average = var_mean(grouped, [2], correction=0, keepdim=True)
@@ -449,18 +485,6 @@ def at_least_zero(count: Any) -> Any:
     return max(count, 0)
 
 
-def of_floats(decomposition: Decomposition) -> Decomposition:
-    def resampled(x: Tensor, *args: object, **kwargs: object) -> object:
-        """upsample(x) -> sum of weight * x at the neighbors; eager resamples bytes with integer weights"""
-        return decomposition(x, *args, **kwargs) if x.is_floating_point() else NotImplemented
-
-    return resampled
-
-
-for _overload, _decomposition in get_decompositions([aten.upsample_bilinear2d, aten.upsample_bicubic2d]).items():
-    DECOMPOSITIONS.rule(_overload)(of_floats(_decomposition))  # type: ignore[arg-type]
-
-
 @DECOMPOSITIONS.rule(aten.split.Tensor)
 def split(x: Tensor, size: Any, dim: int = 0) -> list[Tensor]:
     """split(x, n) -> [slice(x, 0, n), slice(x, n, 2n), ...]"""
@@ -491,10 +515,9 @@ def repeat(x: Tensor, repeats: Sequence[Any]) -> Tensor:
 
 
 @DECOMPOSITIONS.rule(aten.copy.default)
+@unless("another device", lambda target, source, *_: target.device != source.device)
 def copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> object:
     """copy(target, source) -> source, cast and expanded to target's dtype and shape, in target's layout"""
-    if target.device != source.device:
-        return NotImplemented
     cast = to(source, target.dtype)
     return in_layout_of(target, cast if list(cast.shape) == list(target.shape) else cast.expand(target.shape))
 
@@ -503,7 +526,7 @@ def _all_dims(x: Tensor) -> list[int]:
     return list(range(x.dim()))
 
 
-_REWRITES: dict[torch._ops.OpOverload, tuple[str, Any]] = {
+_FILLS: dict[torch._ops.OpOverload, tuple[str, Any]] = {
     aten.full_like.default: (
         "full_like(x, v) -> full(x.shape, v), in x's layout",
         lambda x, value, **facts: fill_in_layout(x, value, **facts)),
@@ -513,7 +536,6 @@ _REWRITES: dict[torch._ops.OpOverload, tuple[str, Any]] = {
         "ones_like(x) -> full(x.shape, 1), in x's layout", lambda x, **facts: fill_in_layout(x, 1, **facts)),
     aten.empty_like.default: (
         "empty_like(x) -> empty(x.shape), in x's layout", lambda x, **facts: fill_in_layout(x, None, **facts)),
-    aten.zero.default: ("zero(x) -> full(x.shape, 0), in x's layout", lambda x: fill_in_layout(x, 0)),
     aten.zeros.default: ("zeros(size) -> full(size, 0)", lambda size, **facts: contiguous_fill(size, 0, **facts)),
     aten.ones.default: ("ones(size) -> full(size, 1)", lambda size, **facts: contiguous_fill(size, 1, **facts)),
     aten.scalar_tensor.default: (
@@ -533,6 +555,11 @@ _REWRITES: dict[torch._ops.OpOverload, tuple[str, Any]] = {
     aten.empty_strided.default: (
         "empty_strided(size, stride) -> empty(size), permuted",
         lambda size, stride, **facts: strided_empty(size, stride, **facts)),
+}  # fmt: skip
+"""Operators that make tensors, each with what it says of itself."""
+
+_REWRITES: dict[torch._ops.OpOverload, tuple[str, Any]] = {
+    aten.zero.default: ("zero(x) -> full(x.shape, 0), in x's layout", lambda x: fill_in_layout(x, 0)),
     aten.arange.default: (
         "arange(end) -> arange(0, end, 1)", lambda end, **facts: aten.arange.start_step(0, end, 1, **facts)),
     aten.arange.start: (
@@ -567,6 +594,9 @@ _REWRITES: dict[torch._ops.OpOverload, tuple[str, Any]] = {
 }  # fmt: skip
 """Operators that are others with fixed arguments, each with what it says of itself."""
 
-for _overload, (_about, _rule) in _REWRITES.items():
+for _overload, (_about, _rule) in (_FILLS | _REWRITES).items():
     _rule.__name__, _rule.__doc__ = _overload._schema.name.partition("::")[2], _about
+    if _overload in (aten.empty_strided.default, aten.new_empty_strided.default):
+        _rule = unless("strides with gaps", lambda *given, **_: has_gaps(*given[-2:]))(_rule)
+    _rule = unless("sparse or pinned memory", is_special)(_rule) if _overload in _FILLS else _rule
     DECOMPOSITIONS.rule(_overload)(_rule)

@@ -40,7 +40,7 @@ def operators_command(name: str | None, markdown: bool, library: bool) -> None:
     for title in ("operator", "handled by", "where"):
         shown.add_column(title)
     for each in found:
-        shown.add_row(*map(Text, (each.operator, each.kind, each.place or each.about)))
+        shown.add_row(*map(Text, (each.operator, each.by, each.place or each.about)))
     console = wide_enough()
     console.print(shown)
     for kind in dict.fromkeys(each.kind for each in found):
@@ -75,7 +75,7 @@ def page(found: Sequence[OperatorHandler]) -> str:
     ]
     for each in found:
         about = each.about.replace("|", "\\|")
-        lines.append(f"| {each.operator} | {each.kind} | {each.function} | {each.file} | {about} |")
+        lines.append(f"| {each.operator} | {each.by} | {each.function} | {each.file} | {about} |")
     return "\n".join(lines)
 
 
