@@ -53,7 +53,7 @@ from explorer.ir.capture import CompilerBug, GuardedCode, InputFrame, Linking
 from explorer.ir.graph import Graph, aten_operator, info
 from explorer.ir.joint import Compiled, Halves
 from explorer.ir.program import CPU, TARGET_ABSENT, BuildFailed, Generation, Program, Target
-from explorer.ir.settings import kept
+from explorer.ir.settings import kept, switches_grad_mode
 from explorer.ir.sizes import relations
 
 COMPILER_BUG = reason(
@@ -190,7 +190,7 @@ def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:
 def leaving_contexts(graph: Graph, forward: Callable[..., object]) -> Callable[..., Any]:
     """What runs the graph, without leaving a context of it (torch.inference_mode, torch.no_grad) open where it raises:
     the guards that its frame holds would live as long as the error."""
-    if not any(getattr(n.target, "__name__", "").startswith(("enter_", "_set_grad")) for n in graph.graph.nodes):
+    if not any(switches_grad_mode(node.target) for node in graph.graph.nodes):
         return forward
 
     def call(*inputs: object) -> Any:

@@ -37,6 +37,30 @@ class Setting:
         return tuple(getter(*key) for getter in self.getters)
 
 
+@dataclass(frozen=True)
+class Enter:
+    """What a node calls to enter a context manager of class `cls`: FX cannot write a class as an argument."""
+
+    cls: type
+
+    @property
+    def __name__(self) -> str:
+        return f"enter_{self.cls.__name__.strip('_')}"
+
+    def __call__(self, *arguments: object) -> object:
+        made = self.cls(*arguments)
+        made.__enter__()
+        return made
+
+
+ENTER_INFERENCE_MODE = Enter(torch._C._InferenceMode)
+
+
+def switches_grad_mode(target: object) -> bool:
+    """Whether a node that calls it may change whether gradients are recorded."""
+    return isinstance(target, Enter) or target is torch._C._set_grad_enabled
+
+
 def set_saved_tensors_hooks(disabled: str | None) -> None:
     """Forbid hooks on saved tensors, with this message, or allow them."""
     if disabled is None:

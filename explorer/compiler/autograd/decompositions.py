@@ -27,6 +27,7 @@ from explorer.core.rules import RuleTable
 
 Decomposition = Callable[..., Any]
 Dims = Sequence[int] | None
+Sizes = Sequence[Any]
 aten = torch.ops.aten
 
 TORCHS: tuple[str, ...] = tuple(
@@ -250,9 +251,7 @@ def smooth_l1_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: 
 
 
 @DECOMPOSITIONS.rule(aten.native_dropout.default)
-@unless(
-    "a GPU, evaluation, and p of 0 or 1", lambda x, p, train: x.device.type != "cpu" or not train or not 0 < p < 1
-)
+@unless("a GPU, evaluation, and p of 0 or 1", lambda x, p, train: x.device.type != "cpu" or not train or not 0 < p < 1)
 def native_dropout(x: Tensor, p: float, train: bool | None) -> object:
     """native_dropout(x, p) -> (x * (mask / (1 - p)), mask) with mask = bernoulli(1 - p), as eager does on a CPU
 
@@ -321,15 +320,15 @@ def contiguous_fill(size: Sequence[object], value: object, **facts: Any) -> obje
     return filled(size, list(range(len(size))), value, *plain_facts(**facts))
 
 
-def strided_empty(size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> object:
+def strided_empty(size: Sizes, stride: Sizes, **facts: Any) -> object:
     return filled(size, slowest_first(size, stride), None, *plain_facts(**facts))
 
 
-def slowest_first(size: Sequence[Any], stride: Sequence[Any]) -> list[int]:
+def slowest_first(size: Sizes, stride: Sizes) -> list[int]:
     return sorted(range(len(size)), key=lambda d: (-stride[d], -size[d]))
 
 
-def has_gaps(size: Sequence[Any], stride: Sequence[Any]) -> bool:
+def has_gaps(size: Sizes, stride: Sizes) -> bool:
     """Whether these are the strides of no tensor that was contiguous before its dimensions were permuted."""
     order = slowest_first(size, stride)
     dense = dict(zip(order, make_contiguous_strides_for([size[d] for d in order]), strict=True))
@@ -342,7 +341,11 @@ def is_special(*_: object, layout: object = None, pin_memory: object = None, **_
 
 
 def plain_facts(
-    *, like: Tensor | None = None, dtype: Any = None, device: Any = None, **strided: object
+    *,
+    like: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+    **strided: object,
 ) -> tuple[torch.dtype, torch.device]:
     """(dtype, device) of a tensor with these options."""
     if like is not None:

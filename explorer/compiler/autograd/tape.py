@@ -23,6 +23,7 @@ from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir import joint
 from explorer.ir.graph import DTYPE_OF_NUMBER, Graph, NodeInfo, info, stamp, storage_of
+from explorer.ir.settings import ENTER_INFERENCE_MODE, switches_grad_mode
 
 
 @contextlib.contextmanager
@@ -39,17 +40,13 @@ def inside_inference_mode(captured: Graph) -> Graph | None:
     """What a graph computes in the one block of torch.inference_mode that is all of it; None for other graphs."""
     graph = captured.copy()
     calls = [node for node in graph.nodes if node.op.startswith("call")]
-    if len(calls) < 3 or _name(calls[0]) != "enter_InferenceMode" or calls[0].args != (True,):
+    if len(calls) < 3 or calls[0].target != ENTER_INFERENCE_MODE or calls[0].args != (True,):
         return None
-    if calls[-1].args != (calls[0],) or any(_name(node).startswith(("enter_", "_set_grad")) for node in calls[1:]):
+    if calls[-1].args != (calls[0],) or any(switches_grad_mode(node.target) for node in calls[1:]):
         return None
     graph.erase_node(calls[-1])
     graph.erase_node(calls[0])
     return replace(captured, graph=graph, grad_enabled=False)
-
-
-def _name(node: fx.Node) -> str:
-    return getattr(node.target, "__name__", str(node.target))
 
 
 aten = torch.ops.aten

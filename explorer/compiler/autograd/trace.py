@@ -31,7 +31,7 @@ from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir import joint
 from explorer.ir.graph import Graph, NodeInfo, info, is_refused, needed_by, storage_of
-from explorer.ir.settings import kept
+from explorer.ir.settings import ENTER_INFERENCE_MODE, kept
 
 aten = torch.ops.aten
 NO_DATA = (DataDependentOutputException, DynamicOutputShapeException)
@@ -62,7 +62,7 @@ def refuse(captured: Graph) -> None:
             line = f" (line {where.line})" if where is not None else ""
             what = f"{node.name}{line} yields it"
             raise Unsupported(Why(reasons.DATA_DEPENDENT, what))
-        if node.target is setattr or getattr(node.target, "__name__", "") == "enter_InferenceMode":
+        if node.target in (setattr, ENTER_INFERENCE_MODE):
             raise Unsupported(Why(reasons.NOT_FUNCTIONAL, node.name))
         if fills_with_gradient(node):
             what = f"the gradient of the value of {node.name} counts each index once"
@@ -82,7 +82,7 @@ def only_eager(captured: Graph) -> Why | None:
         return captured.eager
     for node in captured.graph.nodes:
         name = getattr(node.target, "__name__", str(node.target))
-        if node.target is setattr or name == "enter_InferenceMode" or name.startswith(("unsafe_", "set_.")):
+        if node.target in (setattr, ENTER_INFERENCE_MODE) or name.startswith(("unsafe_", "set_.")):
             return Why(reasons.NOT_FUNCTIONAL, node.name)
         if node.op != "output" and any(map(is_refused, in_memory(node))):
             return Why(reasons.NOT_FUNCTIONAL, f"{node.name}, whose base is written later")

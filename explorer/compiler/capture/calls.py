@@ -106,10 +106,7 @@ def call_function(t: Tracer, function: Value, args: list[Value], kwargs: dict[st
             return graph_call(t, "call_function", given, args, kwargs)
         if is_numpys(given):
             return call_numpy(t, given, args, kwargs)
-        module = getattr(given, "__module__", None) or ""
-        if module.startswith("optree") and given in optrees():
-            return _of_optree(t, given, args, kwargs)
-        if given.__qualname__ == "singledispatch.<locals>.dispatch" and module == "functools":
+        if given.__code__ is _DISPATCH:
             return _dispatched(t, given, args)
         generates = function.code.co_flags & inspect.CO_GENERATOR
         if _is_folded(function.globals) and not (generates or _asks_who_calls(t, given)):
@@ -138,13 +135,17 @@ def _is_folded(namespace: dict[str, object]) -> bool:
     return is_in(namespace.get("__name__"), FOLDED)
 
 
-def _of_optree(t: Tracer, function: Callable[..., object], args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _of_optree(function: Callable[..., object], t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A function of optree as torch has it in Python. The order of keys is a setting, which is guarded."""
     if function.__name__ != "is_dict_insertion_ordered":
         return inline(t, function_of(optrees()[function]), args, kwargs)
     named = {name: value.known(t) for name, value in kwargs.items()}
     asked = functools.partial(function, *(each.known(t) for each in args), **named)
     return t.wrap(Returned(t.objects.known(asked), "__call__"), asked())
+
+
+_DISPATCH = functools.singledispatch(len).dispatch.__code__
+"""Of what asks a registry of functools.singledispatch, whichever it is."""
 
 
 def _dispatched(t: Tracer, dispatch: types.FunctionType, args: list[Value]) -> Value:
@@ -163,7 +164,10 @@ def fold(t: Tracer, function: Callable[..., object], args: list[Value], kwargs: 
         named = {k: v.lasting(t) for k, v in kwargs.items()}
     except NotConstant:
         return None
-    return t.from_python(t.python(function, *plain, **named))
+    found = t.python(function, *plain, **named)
+    if isinstance(found, type) and t.python(function, *plain, **named) is not found:
+        unsupported(reasons.UNTRACEABLE_CALL, f"{function.__qualname__}, which makes a class in each call")
+    return t.from_python(found)
 
 
 def inline(t: Tracer, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -253,6 +257,8 @@ def _too_many(t: Tracer, function: FunctionValue, given: int, named: list[str]) 
 def rule_for(t: Tracer, function: Callable[..., object]) -> Rule | None:
     try:
         rule = CALLS.get(function)
+        if rule is None and "optree" in sys.modules and function in optrees():
+            return functools.partial(_of_optree, function)
     except TypeError:
         return None
     if rule is None or not t.torch_state.modes:
@@ -282,8 +288,6 @@ def call_builtin(t: Tracer, function: Callable[..., object], args: list[Value], 
         return rule(t, args, kwargs)
     if is_numpys(function):
         return call_numpy(t, function, args, kwargs)
-    if str(getattr(function, "__module__", "")).startswith("optree") and function in optrees():
-        return _of_optree(t, function, args, kwargs)
     if isinstance(function, functools._lru_cache_wrapper):
         return _remembered(t, function, args, kwargs)
     if is_graph_function(function):

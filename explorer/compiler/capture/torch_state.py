@@ -8,7 +8,6 @@ kept in order. Stock: variables/ctx_manager.py.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -20,7 +19,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.tape import Tape
 from explorer.core.origin import origin, synthetic
 from explorer.ir.description import global_state
-from explorer.ir.settings import SETTINGS, Setting
+from explorer.ir.settings import SETTINGS, Enter, Setting
 
 V = TypeVar("V")
 
@@ -50,19 +49,6 @@ def _set_autocast(device: str, dtype: torch.dtype, enabled: bool, keep: bool) ->
     torch.set_autocast_enabled(device, enabled)
     torch.set_autocast_dtype(device, dtype)
     torch.set_autocast_cache_enabled(keep)
-
-
-@functools.cache
-def entering(cls: type) -> Any:
-    """A function that enters a context manager of this class: FX cannot write a class as an argument."""
-
-    def enter(*arguments: object) -> Any:
-        made = cls(*arguments)
-        made.__enter__()
-        return made
-
-    enter.__name__ = enter.__qualname__ = f"enter_{cls.__name__.strip('_')}"
-    return enter
 
 
 def leave_context(manager: Any) -> None:
@@ -186,10 +172,10 @@ class TorchState(Generic[V]):
         self.left.append(inside)
         self._left(manager)
 
-    def enter_context(self, manager: V, cls: object, arguments: tuple[object, ...], by_node: bool) -> None:
+    def enter_context(self, manager: V, cls: type, arguments: tuple[object, ...], by_node: bool) -> None:
         self._enter(manager)
-        context = entering(cls)(*arguments)
-        node = self._add(entering(cls), *arguments) if by_node else None
+        context = Enter(cls)(*arguments)
+        node = self._add(Enter(cls), *arguments) if by_node else None
         self.contexts.append(OpenContext(manager, node, context))
 
     def leave_context(self, manager: V) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import builtins
 import contextvars
 import functools
+import importlib
 import random
 import sys
 import traceback
@@ -36,6 +37,7 @@ NONE = Constant(None)
 
 breaks(reasons.PRINT, "", print)  # output shows real values, in order
 breaks(reasons.UNTRACEABLE_CALL, "a builtin with side effects", *(getattr(builtins, name) for name in EFFECTS))
+breaks(reasons.UNTRACEABLE_CALL, "what runs a module again", importlib.reload)
 
 
 @positional(contextvars.ContextVar.get)
