@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import selectors
 import signal
 import sys
@@ -24,7 +25,7 @@ from benchmarks.fuzz.shrink import shrunk
 from benchmarks.fuzz.trial import Difference, compared, meaningful
 
 BATCH = 25
-SILENCE = 120.0
+SILENCE = 240.0
 """Seconds after which a process that says nothing has hung."""
 IN_EAGER = 20.0
 """The same, of one that runs eager alone."""
@@ -69,6 +70,8 @@ def fork(work: Callable[[Say], None]) -> Child:
             os.write(writing, json.dumps(message).encode() + b"\n")
 
         warnings.simplefilter("ignore")
+        most = resource.getrlimit(resource.RLIMIT_STACK)[1]
+        resource.setrlimit(resource.RLIMIT_STACK, (most, most))  # torch frees a chain of autograd nodes recursively
         work(say)
         status = 0
     finally:
