@@ -726,3 +726,107 @@ def test_what_is_kept_outside_is_read_as_it_is_now(fn: Any) -> None:
         kept.cache_clear()
         seen.append([str(each(torch.ones(2))) for _ in range(3)])
     assert seen[0] == seen[1]
+
+
+# ------------------------------------------------------------------------- classes that say in Python how they are read
+
+READ: list[str] = []
+
+
+def noting(self, name):
+    READ.append(name)
+    return object.__getattribute__(self, name)
+
+
+class Settings:
+    def __init__(self):
+        self.first, self.second = 3, 2
+
+    def scaled(self, x):
+        return x * self.first
+
+    @property
+    def both(self):
+        return self.first + self.second
+
+
+class Table(dict):
+    pass
+
+
+class Row(list):
+    pass
+
+
+class Scale(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(2))
+
+    def forward(self, x):
+        return x * self.weight
+
+
+READS = {
+    "attribute": lambda x, s, t, r, m: (x * s.first + s.second,),
+    "method": lambda x, s, t, r, m: s.scaled(x),
+    "property": lambda x, s, t, r, m: x * s.both,
+    "module": lambda x, s, t, r, m: m(x),
+    "not read": lambda x, s, t, r, m: (x + 1, [each for each in (s, t, r, m)][:0]),
+    "identity": lambda x, s, t, r, m: (x, s == s, {s: 1}[s], s is not None, type(s).__name__),
+    "items": lambda x, s, t, r, m: (x * t["a"], len(t), r[0], sum(r), [*t], bool(r), t.get("z"), r.index(2)),
+    "hasattr": lambda x, s, t, r, m: (x, hasattr(s, "other"), s.first, vars(s)["second"]),
+    "set": lambda x, s, t, r, m: (x, setattr(s, "third", 3), s.third),
+    "break": lambda x, s, t, r, m: (torch._dynamo.graph_break(), x * s.first, m(x))[1:],
+    "isinstance": lambda x, s, t, r, m: (x, isinstance(s, Settings), isinstance(s, Row)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_class_that_notes_what_is_read_notes_what_it_does_in_eager(read):
+    """Nothing of the compiler reads an object by code of its class: neither while it compiles, nor in guards."""
+    kinds = [type(kind.__name__, (kind,), {"__getattribute__": noting}) for kind in (Settings, Table, Row, Scale)]
+
+    def held():
+        settings, table, row, scale = kinds
+        return settings(), table(a=2), row([1, 2]), scale()
+
+    compiled = explorer.compile(READS[read], backend="eager")
+    ours, eagers, x = held(), held(), torch.ones(2)
+    for _ in range(3):
+        noted = []
+        for call, objects in ((compiled, ours), (READS[read], eagers)):
+            READ.clear()
+            noted.append((str(call(x, *objects)), list(READ)))
+        assert noted[0] == noted[1]
+
+
+def counting(self, name):
+    found = object.__getattribute__(self, "__dict__")
+    found["count"] = found.get("count", 0) + 1
+    return object.__getattribute__(self, name)
+
+
+def breaking(self, name):
+    torch._dynamo.graph_break()
+    return object.__getattribute__(self, name)
+
+
+def doubling(self, name):
+    found = object.__getattribute__(self, name)
+    return torch.as_tensor(found) * 2 if name in ("first", "second") else found
+
+
+@pytest.mark.parametrize("hook", [noting, counting, breaking, doubling])
+def test_a_compiled_getattribute_is_called_as_in_eager(hook):
+    def seen(hook):
+        kind = type("Hooked", (Settings,), {"__getattribute__": hook})
+        made, found = kind(), []
+        function = explorer.compile(lambda x: (x * made.first + made.second, made.scaled(x)), backend="eager")
+        for _ in range(3):
+            READ.clear()
+            found += [str(made.first), str(made.second), str(function(torch.ones(2))), list(READ)]
+            made.first = object.__getattribute__(made, "first") + 1
+        return found, object.__getattribute__(made, "__dict__").get("count")
+
+    assert seen(explorer.compile(hook, backend="eager")) == seen(hook)

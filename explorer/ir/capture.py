@@ -209,11 +209,11 @@ def root(source: Source) -> Source:
 
 def item_of(base: Any, key: object) -> object:
     """What a container holds, whatever a class of the program makes of reading it."""
-    if isinstance(base, dict) and not dict.__contains__(base, key):
+    if issubclass(type(base), dict) and not dict.__contains__(base, key):
         raise KeyError(key)  # dict.__getitem__ would ask __missing__, which may put something there
     kinds: tuple[Any, ...] = (dict, list, tuple)
     for kind in kinds:
-        if isinstance(base, kind):
+        if issubclass(type(base), kind):
             return kind.__getitem__(base, key)
     return base[key]
 

@@ -6,11 +6,13 @@ import enum
 import math
 import types
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard, TypeVar
 
 import torch
 
 from explorer.ir.record import ConstantData, GlobalStateData, InputData, TensorFactsData
+
+T = TypeVar("T")
 
 MOST_KEYS = 200
 """A dictionary with more keys is described by its length alone."""
@@ -70,24 +72,29 @@ def described(source: str, value: object, role: str = "argument", name: str = ""
     """The description of `value`, which the frame finds at `source`. Runs none of its code."""
     kind = type(value)
     shown, length, keys = _KINDS.get(kind, "object"), None, None
-    tensor = tensor_facts(value) if isinstance(value, torch.Tensor) else None
+    tensor = tensor_facts(value) if is_of(value, torch.Tensor) else None
     plain = constant(value) if is_plain(value) else None
     if tensor is not None:
         shown = "tensor"
-    elif isinstance(value, dict):
+    elif is_of(value, dict):
         shown, length = "dict", dict.__len__(value)
         if length <= MOST_KEYS and all(map(is_plain, dict.keys(value))):
             keys = tuple(map(constant, dict.keys(value)))
-    elif isinstance(value, list):
+    elif is_of(value, list):
         length = list.__len__(value)
-    elif isinstance(value, tuple):
+    elif is_of(value, tuple):
         length = tuple.__len__(value)
     return InputData(source, shown, role, type_name(kind), tensor, plain, length, keys, name, same_as)
 
 
+def is_of(value: object, kind: type[T]) -> TypeGuard[T]:
+    """isinstance(), but for what an object says of its class: that may be code of the program."""
+    return issubclass(type(value), kind)
+
+
 def is_plain(value: object) -> bool:
     """Whether its text, made by code of Python or torch alone, says all of it."""
-    return type(value) in _PLAIN or isinstance(value, enum.Enum) and type(value).__repr__ is enum.Enum.__repr__
+    return type(value) in _PLAIN or is_of(value, enum.Enum) and type(value).__repr__ is enum.Enum.__repr__
 
 
 _PLAIN = (

@@ -349,7 +349,7 @@ def described_inputs(
     found = []
     for source in sources:
         value = held[source] if source in held else ir.read(source, frame.locals, frame.globals)
-        has_identity = value is not None and not isinstance(value, (bool, int, float, complex, str, bytes, type))
+        has_identity = value is not None and not issubclass(type(value), (bool, int, float, complex, str, bytes, type))
         first = objects.setdefault(id(value), source.name) if has_identity else source.name
         same_as = first if first != source.name else ""
         found.append(described(source.name, value, _role(source, code), names.get(source, ""), same_as))

@@ -48,6 +48,7 @@ from explorer.ir.capture import (
     GuardRoot,
     InputFrame,
 )
+from explorer.ir.description import is_of
 from explorer.ir.settings import skip_frames
 
 
@@ -235,6 +236,8 @@ class Engine:
             return hook.AS_IT_IS
 
     def _asked(self, frame: Any) -> object:
+        if ONE_AT_A_TIME._is_owned():  # type: ignore[attr-defined]
+            return hook.AS_IT_IS  # the compiler reads an object of the program, whose class has compiled methods
         if not self.wanted(frame.f_code) or is_importing():
             own = frame.f_code.co_filename.startswith((OWN_FILES, *watching())) and not self.is_root(frame.f_code)
             return hook.NEVER_ASK if own else hook.AS_IT_IS
@@ -554,15 +557,15 @@ def _inside(value: object) -> list[object] | None:
     """What an object holds, without running code of its own; None for a tensor, an array, a module, and what cannot
     be looked into."""
     kind = type(value)
-    if isinstance(value, (np.ndarray, np.generic)):
+    if issubclass(kind, (np.ndarray, np.generic)):
         return None
-    if is_plain(value) or isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
+    if is_plain(value) or issubclass(kind, (type, types.ModuleType, types.BuiltinFunctionType)):
         return []
     if issubclass(kind, (torch.Tensor, torch.nn.Module)):
         return None
-    if isinstance(value, types.MethodType):
+    if is_of(value, types.MethodType):
         return [value.__self__, value.__func__]
-    if isinstance(value, types.FunctionType):
+    if is_of(value, types.FunctionType):
         return [*_contents(value.__closure__ or ()), *(value.__defaults__ or ()), *value.__dict__.values()]
     classes = list(kind.__mro__)
     while not is_written_in_c(classes[0]):

@@ -182,7 +182,7 @@ class CodeIs(Installed):
 
     def install(self, checks: Checks, source: Source, text: str) -> None:
         checks.kept.append(self.code)
-        code = checks.build.attribute(checks.manager(source), "__code__", f"{source.name}.__code__", self.code)
+        code = checks.build.attribute(checks.manager(source), "__code__", f"{source.name}.__code__")
         checks.build.identity(code, self.code, text)
 
 
@@ -330,12 +330,12 @@ class Has(Installed):
     def install(self, checks: Checks, source: Source, text: str) -> None:
         manager, value = checks.manager(source), checks.value(source)
         held = None if self.where == "slot" else instance_dict(value)
-        if self.where == "key" and (not isinstance(value, types.MappingProxyType) or _is_members(source, value)):
+        if self.where == "key" and (type(value) is not types.MappingProxyType or _is_members(source, value)):
             checks.build.dict_contains(manager, self.present, self.name, text)
         elif self.where == "key" or held is None:
             super().install(checks, source, text)
         else:
-            table = checks.build.instance_dict(manager, f"vars({source.name})", held)
+            table = checks.build.instance_dict(manager, f"vars({source.name})")
             checks.build.dict_contains(table, self.present, self.name, text)
 
 
@@ -617,73 +617,73 @@ class Checks:
         return self._managers[source]
 
     def _make(self, source: Source) -> hook.GuardManager:
-        build, name, example = self.build, source.name, self.value(source)
+        build, name = self.build, source.name
         match source:
             case Local(variable):
-                return build.local(variable, example)
+                return build.local(variable)
             case Global(variable, ""):
-                return build.dict_item(build.namespace("G", self.frame.globals), variable, name, example)
+                return build.dict_item(build.namespace("G", self.frame.globals), variable, name)
             case Global(variable, module):
                 spaces = build.dict_item(
-                    build.namespace("S", self._scope), self._hold(module, vars(sys.modules[module])), module, None
+                    build.namespace("S", self._scope), self._hold(module, vars(sys.modules[module])), module
                 )
-                return build.dict_item(spaces, variable, name, example)
+                return build.dict_item(spaces, variable, name)
             case Known(label, held, _):
-                return build.dict_item(build.namespace("S", self._scope), self._hold(f"K {label}", held), name, example)
+                return build.dict_item(build.namespace("S", self._scope), self._hold(f"K {label}", held), name)
             case Attr(base, attribute, plain):
-                return self._attribute(base, attribute, plain, name, example)
+                return self._attribute(base, attribute, plain, name)
             case Item(base, key):
-                return self._item(base, key, name, example)
+                return self._item(base, key, name)
             case TypeOf(base):
-                return build.type_of(self.manager(base), name, example)
+                return build.type_of(self.manager(base), name)
             case Returned(base, method):
-                return build.computed(self.manager(base), lambda value: getattr(value, method)(), name, example)
+                return build.computed(self.manager(base), lambda value: getattr(value, method)(), name)
             case Listed(base, part):
-                return build.computed(self.manager(base), _lister(part), name, example)
+                return build.computed(self.manager(base), _lister(part), name)
             case AsTensor(base):
-                return build.computed(self.manager(base), as_tensor, name, example)
+                return build.computed(self.manager(base), as_tensor, name)
             case Inside(base, part):
-                return build.computed(self.manager(base), lambda wrapper: part_of(wrapper, part), name, example)
+                return build.computed(self.manager(base), lambda wrapper: part_of(wrapper, part), name)
             case Computed(function, args):
-                return build.computed(self.manager(source.base), _computer(function, args), name, example)
+                return build.computed(self.manager(source.base), _computer(function, args), name)
             case Size() | Stride():
-                return build.computed(self.manager(source.base), _measure(source), name, example)
+                return build.computed(self.manager(source.base), _measure(source), name)
         raise AssertionError(source)
 
     def _hold(self, key: str, value: object) -> str:
         self._scope[key] = value
         return key
 
-    def _attribute(self, base: Source, attribute: str, plain: bool, name: str, example: object) -> hook.GuardManager:
-        if isinstance(self.value(base), type) and attribute == "__dict__":
-            return self.build.members(self.manager(base), name, example)
+    def _attribute(self, base: Source, attribute: str, plain: bool, name: str) -> hook.GuardManager:
+        if issubclass(type(self.value(base)), type) and attribute == "__dict__":
+            return self.build.members(self.manager(base), name)
         held = self._dict_with(base, attribute)
         if held is not None:
-            return self.build.dict_item(self._table(base, held), attribute, name, example)
+            return self.build.dict_item(self._table(base), attribute, name)
         if plain:
-            return self.build.computed(self.manager(base), lambda value: own_attribute(value, attribute), name, example)
-        return self.build.attribute(self.manager(base), attribute, name, example)
+            return self.build.computed(self.manager(base), lambda value: own_attribute(value, attribute), name)
+        return self.build.attribute(self.manager(base), attribute, name)
 
     def _dict_with(self, base: Source, attribute: str) -> dict[str, object] | None:
         """The object's own dictionary, where it is there that C++ looks for the attribute."""
         owner = self.value(base)
-        held = None if isinstance(owner, (type, types.ModuleType)) else instance_dict(owner)
+        held = None if issubclass(type(owner), (type, types.ModuleType)) else instance_dict(owner)
         return held if held is not None and attribute in held else None
 
-    def _table(self, base: Source, held: dict[str, object]) -> hook.GuardManager:
-        return self.build.instance_dict(self.manager(base), f"vars({base.name})", held)
+    def _table(self, base: Source) -> hook.GuardManager:
+        return self.build.instance_dict(self.manager(base), f"vars({base.name})")
 
-    def _item(self, base: Source, key: Any, name: str, example: object) -> hook.GuardManager:
-        owner = self.value(base)
-        if isinstance(owner, dict) or _is_members(base, owner):
-            return self.build.dict_item(self.manager(base), key, name, example)
-        if type(owner) is list:
-            return self.build.list_item(self.manager(base), key, name, example)
-        if isinstance(owner, tuple):
-            return self.build.tuple_item(self.manager(base), key, name, example)
-        if isinstance(owner, list):
-            return self.build.computed(self.manager(base), lambda value: item_of(value, key), name, example)
-        return self.build.item(self.manager(base), key, name, example)
+    def _item(self, base: Source, key: Any, name: str) -> hook.GuardManager:
+        owner, kind = self.value(base), type(self.value(base))
+        if issubclass(kind, dict) or _is_members(base, owner):
+            return self.build.dict_item(self.manager(base), key, name)
+        if kind is list:
+            return self.build.list_item(self.manager(base), key, name)
+        if issubclass(kind, tuple):
+            return self.build.tuple_item(self.manager(base), key, name)
+        if issubclass(kind, list):
+            return self.build.computed(self.manager(base), lambda value: item_of(value, key), name)
+        return self.build.item(self.manager(base), key, name)
 
     def add(self, guard: Guard) -> None:
         source, condition = guard.source, guard.condition
@@ -708,7 +708,7 @@ class Checks:
         held = instance_dict(self.value(owner))
         assert held is not None
         names = tuple(each.attribute for each in attributes)
-        self.build.check(self._table(owner, held), _all_empty(names), " and ".join(guard.text for guard in guards))
+        self.build.check(self._table(owner), _all_empty(names), " and ".join(guard.text for guard in guards))
 
 
 def build(guards: Iterable[Guard], frame: InputFrame) -> hook.Manager:
@@ -794,7 +794,7 @@ def instance_dict(value: object) -> dict[str, object] | None:
 
 def _is_members(source: Source, value: object) -> bool:
     """Whether it is the dictionary of a class, which Python shows through a proxy alone."""
-    return isinstance(source, Attr) and source.attribute == "__dict__" and isinstance(value, types.MappingProxyType)
+    return isinstance(source, Attr) and source.attribute == "__dict__" and type(value) is types.MappingProxyType
 
 
 def _lister(part: str) -> Callable[[object], object]:
@@ -815,9 +815,9 @@ def _measure(source: Size | Stride) -> Callable[[Any], Any]:
 
 def keys_of(value: Any) -> Iterable[object]:
     """The keys of a mapping in order, without calling what a subclass of dict overrides."""
-    if isinstance(value, collections.OrderedDict):
+    if issubclass(type(value), collections.OrderedDict):
         return collections.OrderedDict.keys(value)
-    return dict.keys(value) if isinstance(value, dict) else value
+    return dict.keys(value) if issubclass(type(value), dict) else value
 
 
 def is_same_key(key: object, other: object) -> bool:

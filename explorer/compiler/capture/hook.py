@@ -40,16 +40,12 @@ OVERRIDES: Any = torch.overrides  # it carries no types
 
 PLAIN: Any = object()
 """The kind of guard manager asked for. C++ looks at it only where the example is a dict, and imports Dynamo to do so;
-examples that are dicts are therefore not shown to it."""
+and it asks each example for its class, which the program may say in Python. It is therefore shown none."""
 
 
 _STOCK_GUARDS = "torch._dynamo.guards"
 _STOCK_UTILS = "torch._dynamo.utils"
 """Where stock keeps which code its compiled code was made from. Looked up, not imported: without it nobody asks."""
-
-
-def _shown(example: object) -> object:
-    return None if isinstance(example, dict) else example
 
 
 class Manager:
@@ -129,41 +125,39 @@ class Guards:
 
     # Where values are
 
-    def local(self, name: str, example: object) -> GuardManager:
-        return self.root.framelocals_manager((name, self._slots[name]), f"L[{name!r}]", _shown(example), PLAIN)
+    def local(self, name: str) -> GuardManager:
+        return self.root.framelocals_manager((name, self._slots[name]), f"L[{name!r}]", None, PLAIN)
 
     def namespace(self, label: str, held: dict[str, object]) -> GuardManager:
-        return self.root.globals_dict_manager(held, label, _shown(held), PLAIN)
+        return self.root.globals_dict_manager(held, label, None, PLAIN)
 
-    def attribute(self, base: GuardManager, name: str, text: str, example: object) -> GuardManager:
-        return base.getattr_manager(name, text, _shown(example), PLAIN)
+    def attribute(self, base: GuardManager, name: str, text: str) -> GuardManager:
+        return base.getattr_manager(name, text, None, PLAIN)
 
-    def instance_dict(self, base: GuardManager, text: str, example: object) -> GuardManager:
-        return base.get_generic_dict_manager(text, _shown(example), PLAIN)
+    def instance_dict(self, base: GuardManager, text: str) -> GuardManager:
+        return base.get_generic_dict_manager(text, None, PLAIN)
 
-    def members(self, base: GuardManager, text: str, example: object) -> GuardManager:
+    def members(self, base: GuardManager, text: str) -> GuardManager:
         """The dictionary of a class itself, without the proxy."""
         return base.type_dict_manager(text, None, PLAIN)
 
-    def dict_item(self, base: GuardManager, key: object, text: str, example: object) -> GuardManager:
-        return base.dict_getitem_manager(key, text, _shown(example), PLAIN)
+    def dict_item(self, base: GuardManager, key: object, text: str) -> GuardManager:
+        return base.dict_getitem_manager(key, text, None, PLAIN)
 
-    def list_item(self, base: GuardManager, index: int, text: str, example: object) -> GuardManager:
-        return base.list_getitem_manager(index, text, _shown(example), PLAIN)
+    def list_item(self, base: GuardManager, index: int, text: str) -> GuardManager:
+        return base.list_getitem_manager(index, text, None, PLAIN)
 
-    def tuple_item(self, base: GuardManager, index: int, text: str, example: object) -> GuardManager:
-        return base.tuple_getitem_manager(index, text, _shown(example), PLAIN)
+    def tuple_item(self, base: GuardManager, index: int, text: str) -> GuardManager:
+        return base.tuple_getitem_manager(index, text, None, PLAIN)
 
-    def item(self, base: GuardManager, key: object, text: str, example: object) -> GuardManager:
-        return base.getitem_manager(key, text, _shown(example), PLAIN)
+    def item(self, base: GuardManager, key: object, text: str) -> GuardManager:
+        return base.getitem_manager(key, text, None, PLAIN)
 
-    def type_of(self, base: GuardManager, text: str, example: object) -> GuardManager:
-        return base.type_manager(text, _shown(example), PLAIN)
+    def type_of(self, base: GuardManager, text: str) -> GuardManager:
+        return base.type_manager(text, None, PLAIN)
 
-    def computed(
-        self, base: GuardManager, function: Callable[[object], object], text: str, example: object
-    ) -> GuardManager:
-        return base.lambda_manager(function, text, _shown(example), PLAIN)
+    def computed(self, base: GuardManager, function: Callable[[object], object], text: str) -> GuardManager:
+        return base.lambda_manager(function, text, None, PLAIN)
 
     # What is asked of them
 

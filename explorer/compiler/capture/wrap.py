@@ -36,6 +36,7 @@ from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.core.libraries import FIXED, is_in
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Attr, Inside, Item, Known, Listed, Local, Returned, Source, as_tensor
+from explorer.ir.description import is_of
 from explorer.ir.wrappers import differentiable, joined, part_of, unflattened
 
 BUILTIN_CALLABLES = (
@@ -59,11 +60,11 @@ ORIGINAL = "__explorer_original__"
 
 def wrap(t: Tracer, source: Source, given: object) -> Value:
     """The value of a real object that the frame reads at `source`."""
-    if isinstance(given, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+    if type(given) in (torch.SymInt, torch.SymFloat, torch.SymBool):
         return t.from_python(given)
-    if is_plain(given) and not isinstance(given, np.generic):
+    if is_plain(given) and not issubclass(type(given), np.generic):
         return _plain(t, source, given)
-    if isinstance(given, type):
+    if is_of(given, type):
         t.guards.on(source, guards.IsObject(given), "what the program does with a class depends on which it is")
         return ClassValue(given, source)
     found = t.objects.values.get(id(given))
@@ -107,28 +108,29 @@ def _plain(t: Tracer, source: Source, given: object) -> Value:
 
 
 def _identity(t: Tracer, source: Source, given: Any) -> Value:
-    """An object whose identity matters. Made once per object."""
-    if isinstance(given, torch.Tensor):
+    """An object whose identity matters. Made once per object. What its class says in Python of its class is not asked:
+    that would run code of the program while it is compiled."""
+    kind = type(given)
+    if issubclass(kind, torch.Tensor):
         return wrap_tensor(t, source, given)
-    if isinstance(given, (np.ndarray, np.generic)):
+    if issubclass(kind, (np.ndarray, np.generic)):
         return wrap_array(t, source, given)
     original = _original(given)
     if original is not None:
         t.guards.on(source, guards.IsObject(given), "what it compiles was inlined")
-        t.torch_state.unreported = t.torch_state.unreported or isinstance(given, torch.jit.ScriptFunction)
+        t.torch_state.unreported = t.torch_state.unreported or issubclass(kind, torch.jit.ScriptFunction)
         return t.wrap(t.objects.known(original), original)
-    kind = type(given)
-    if isinstance(given, types.FunctionType):
+    if issubclass(kind, types.FunctionType):
         return _function(t, source, given)
-    if isinstance(given, types.MethodType):
+    if issubclass(kind, types.MethodType):
         t.guards.on(source, guards.TypeIs(kind), "its function and the object it is bound to are read from it")
         function = t.wrap(Attr(source, "__func__"), given.__func__)
         return functions.BoundMethod(function, t.wrap(Attr(source, "__self__"), given.__self__), source)
-    if isinstance(given, types.ModuleType):
+    if issubclass(kind, types.ModuleType):
         t.guards.on(source, guards.IsObject(given), "names were looked up in this module")
         return PyModuleValue(given, source)
     if (
-        isinstance(given, types.BuiltinFunctionType)
+        issubclass(kind, types.BuiltinFunctionType)
         and (
             type(given.__self__).__module__ in ("builtins", "collections")
             or is_plain(given.__self__)
@@ -140,22 +142,22 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         )
     ):
         return _builtin_method(t, source, given)
-    if isinstance(given, types.MethodWrapperType):
+    if issubclass(kind, types.MethodWrapperType):
         return _builtin_method(t, source, given)
     if (
-        isinstance(given, BUILTIN_CALLABLES)
+        issubclass(kind, BUILTIN_CALLABLES)
         or type(given).__module__.startswith("torch._C")
-        or (callable(given) and not isinstance(given, types.FunctionType) and is_numpys(given))
+        or (callable(given) and not issubclass(kind, types.FunctionType) and is_numpys(given))
     ):
         t.guards.on(source, guards.IsObject(given), "it is called while tracing, or becomes a node of the graph")
-        is_function = callable(given) or isinstance(given, BUILTIN_CALLABLES)
+        is_function = callable(given) or issubclass(kind, BUILTIN_CALLABLES)
         return functions.BuiltinValue(given, source) if is_function else ObjectValue(kind, source, given)
-    if isinstance(given, enum.Enum):
+    if issubclass(kind, enum.Enum):
         t.guards.on(source, guards.IsObject(given), "it is a member of an enumeration")
         base = base_of(kind)
         return ObjectValue(kind, source, given) if base is None else DerivedValue.given_by_frame(t, source, given, base)
     t.guards.on(source, guards.TypeIs(kind), "its class decides what operations on it do")
-    if isinstance(given, torch.nn.Module):
+    if issubclass(kind, torch.nn.Module):
         return ModuleValue(kind, source, given)
     if kind in AUTOCASTS:
         return AutocastValue.given_by_frame(t, source, given)
@@ -166,14 +168,14 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         keywords = t.wrap(Attr(source, "keywords"), given.keywords)
         assert isinstance(keywords, DictValue)
         return functions.PartialValue(t.wrap(Attr(source, "func"), given.func), args, keywords, source, given)
-    if isinstance(given, (list, tuple, collections.deque, dict, set, frozenset, types.MappingProxyType)):
+    if issubclass(kind, (list, tuple, collections.deque, dict, set, frozenset, types.MappingProxyType)):
         return _container(t, source, given)
-    if isinstance(given, slice):
+    if issubclass(kind, slice):
         parts = (t.wrap(Attr(source, n), getattr(given, n)) for n in ("start", "stop", "step"))
         return SliceValue(*parts)
-    if isinstance(given, types.CellType):
+    if issubclass(kind, types.CellType):
         return Cell(given=given, source=source)
-    if isinstance(given, BaseException):
+    if issubclass(kind, BaseException):
         args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
         return ExceptionValue(kind, args, source, given)
     if kind in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
@@ -207,16 +209,16 @@ def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
     return functions.BuiltinMethod(bound, given.__name__, getattr(type(given.__self__), given.__name__, None))
 
 
-def _original(given: object) -> object:
+def _original(given: Any) -> object:
     """What a function or module compiles, if we, stock or TorchScript compiled it; None for others."""
-    if isinstance(given, torch.jit.ScriptFunction):
+    if issubclass(type(given), torch.jit.ScriptFunction):
         return getattr(given, "_torchdynamo_inline", None)
-    if not isinstance(given, (types.FunctionType, torch.nn.Module)):
+    if not issubclass(type(given), (types.FunctionType, torch.nn.Module)):
         return None
-    marks = vars(given)  # getattr() might run code of the program
+    marks = object.__getattribute__(given, "__dict__")  # getattr() might run code of the program
     if marks.get("_torchdynamo_disable"):
         return None
-    if isinstance(given, types.FunctionType):
+    if issubclass(type(given), types.FunctionType):
         return marks.get(ORIGINAL) or marks.get("_torchdynamo_orig_callable")
     stocks = type(given).__module__ == "torch._dynamo.eval_frame"
     return given._orig_mod if stocks else marks.get(ORIGINAL)
@@ -274,26 +276,28 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
 
 def _container(t: Tracer, source: Source, given: Any) -> Value:
     kind = type(given)
-    if isinstance(given, torch.Size):
+    if issubclass(kind, torch.Size):
         t.guards.on(source, guards.Equals(given), "its sizes are used while tracing")
         return TupleValue(map(Constant, given), torch.Size, source, given)
-    if isinstance(given, (tuple, list, collections.deque)):
-        base: Any = next(each for each in (tuple, list, collections.deque) if isinstance(given, each))
+    if issubclass(kind, (tuple, list, collections.deque)):
+        base: Any = next(each for each in (tuple, list, collections.deque) if issubclass(kind, each))
         items = [Lazy(Item(source, i), item) for i, item in enumerate(base.__iter__(given))]
         if hasattr(kind.__getitem__, "__code__"):
             t.objects.raw_items.update(item.source for item in items)
-        of = TupleValue if isinstance(given, tuple) else ListValue
+        of = TupleValue if issubclass(kind, tuple) else ListValue
         sequence = of(items, kind, source, given)
         sequence.asked = t
-        sequence.unread = lambda: t.guards.on(source, guards.LengthIs(len(given)), "its items are read by position")
-        if isinstance(given, collections.deque) and isinstance(sequence, ListValue):
+        sequence.unread = lambda: t.guards.on(
+            source, guards.LengthIs(base.__len__(given)), "its items are read by position"
+        )
+        if issubclass(kind, collections.deque) and isinstance(sequence, ListValue):
             t.guards.on(
                 Attr(source, "maxlen"), guards.same_value(given.maxlen), "what goes in at one end may push out another"
             )
             sequence.maxlen = given.maxlen
         return sequence
-    if isinstance(given, (set, frozenset)):
-        base = set if isinstance(given, set) else frozenset
+    if issubclass(kind, (set, frozenset)):
+        base = set if issubclass(kind, set) else frozenset
         members = [*base.__iter__(given)]
         if not all(map(is_hashable_known, members)):
             unsupported(reasons.OPERATION, f"{source.name} is a set of objects")
@@ -302,9 +306,9 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         made.entries = {member.key(): member for member in map(t.from_python, members)}
         return made
     table = DictValue(kind, source, given)
-    raw = given if isinstance(given, dict) else dict(given)
+    raw = given if issubclass(kind, dict) else dict(given)
     keys = tuple(guards.keys_of(raw))
-    if any(isinstance(key, torch.Tensor) for key in keys) and all(map(is_hashable_known, keys)):
+    if any(issubclass(type(key), torch.Tensor) for key in keys) and all(map(is_hashable_known, keys)):
         _by_position(t, table, raw, source)
     else:
         for key in keys:
@@ -315,9 +319,9 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
             if hasattr(kind.__getitem__, "__code__"):
                 t.objects.raw_items.add(Item(source, key))
         table.unread = lambda: t.guards.on(source, guards.KeysAre(keys), "all its keys, and their order, were used")
-    if isinstance(given, collections.defaultdict):
+    if issubclass(kind, collections.defaultdict):
         table.factory = t.wrap(Attr(source, "default_factory"), given.default_factory)
-    return ProxyValue(table, source, given) if isinstance(given, types.MappingProxyType) else table
+    return ProxyValue(table, source, given) if issubclass(kind, types.MappingProxyType) else table
 
 
 def _by_position(t: Tracer, table: DictValue, raw: dict[object, object], source: Source) -> None:

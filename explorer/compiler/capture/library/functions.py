@@ -333,11 +333,10 @@ def _is_instance(t: Tracer, value: Value, wanted: object) -> bool:
         return True
     if (answer := _own_answer(t, wanted, "__instancecheck__", value)) is not None:
         return answer
-    if len(kinds := _kinds(t, value)) > 1:
-        return any(t.python(issubclass, kind, wanted) for kind in kinds)
-    given = getattr(value, "given", None)
-    if isinstance(value, ObjectValue) and given is not MISSING or isinstance(value, TensorValue) and given is not None:
-        return bool(t.python(isinstance, given, wanted))
+    if isinstance(value, ObjectValue):
+        return any(t.python(issubclass, kind, wanted) for kind in _kinds(t, value))
+    if isinstance(value, TensorValue) and value.given is not None:
+        return bool(t.python(isinstance, value.given, wanted))
     if isinstance(value, TensorValue):
         like = torch.empty(0, dtype=value.fake.dtype, device="cpu" if value.fake.device.type == "cpu" else "meta")
         if "_is_buffer" in value.overlay:
@@ -349,10 +348,12 @@ def _is_instance(t: Tracer, value: Value, wanted: object) -> bool:
     return bool(t.python(issubclass, value.python_type(), wanted))
 
 
-def _kinds(t: Tracer, value: Value) -> set[type]:
-    """Its type, and the class that it says it has."""
+def _kinds(t: Tracer, value: Value) -> Iterator[type]:
+    """Its type, and the class that it says it has, which is asked where the type does not do."""
+    yield value.python_type()
     shown = t.get_attr(value, "__class__") if isinstance(value, ObjectValue) else None
-    return {value.python_type(), *([shown.cls] if isinstance(shown, ClassValue) else [])}
+    if isinstance(shown, ClassValue):
+        yield shown.cls
 
 
 @positional(issubclass)

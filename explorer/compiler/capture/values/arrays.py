@@ -32,6 +32,7 @@ from explorer.compiler.capture.values.sequences import ListValue, SliceValue, Tu
 from explorer.compiler.capture.values.tensor import READS_VALUE, TensorValue, from_fake, graph_call, has_tensor
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Source, as_tensor, share_no_memory
+from explorer.ir.description import is_of
 from explorer.ir.graph import set_versions, version
 from explorer.ir.index import hint
 
@@ -353,11 +354,12 @@ def tensor_of_array(t: Tracer, value: ArrayValue) -> Value:
 
 def is_numpys(function: object) -> bool:
     """Whether it is a function, ufunc or scalar type of NumPy's."""
-    if isinstance(function, type):
+    if is_of(function, type):
         return issubclass(function, np.generic) and function.__module__ == "numpy"
-    if isinstance(function, np.ufunc):
+    if is_of(function, np.ufunc):
         return True
-    return (getattr(function, "__module__", None) or "").partition(".")[0] == "numpy"
+    asks = isinstance(type.__getattribute__(type(function), "__getattribute__"), types.FunctionType)
+    return not asks and (getattr(function, "__module__", None) or "").partition(".")[0] == "numpy"
 
 
 def call_function(t: Tracer, function: object, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -32,6 +32,7 @@ from explorer.compiler.capture.values.base import (
 from explorer.core.libraries import is_written_in_c
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Computed, Contained, Source
+from explorer.ir.description import is_of
 
 PLAIN = (
     type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range,
@@ -46,8 +47,8 @@ def is_plain(value: object) -> bool:
     """Whether Python treats the object as an immutable piece of data, so that equality is all there is to it."""
     return (
         type(value) in PLAIN
-        or isinstance(value, (np.generic, np.dtype))
-        or (isinstance(value, enum.Enum) and _stands_for_its_value(value))
+        or issubclass(type(value), (np.generic, np.dtype))
+        or (is_of(value, enum.Enum) and _stands_for_its_value(value))
         or (type(type(value)) is _BOUND and hasattr(type(value), "__members__"))
     )
 

@@ -27,7 +27,7 @@ from explorer.compiler.capture.values.objects import (
 )
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import Attr, Contained, Source
+from explorer.ir.capture import Contained, Source
 
 
 class DictValue(ObjectValue):
@@ -386,7 +386,7 @@ class InstanceDict(DictValue):
     def _rely_on_names(self, t: Tracer) -> None:
         assert self.owner.source is not None
         why = "all its attributes, and their order, were used"
-        t.guards.on(Attr(self.owner.source, "__dict__"), KeysAre(tuple(self.owner.given_names())), why)
+        t.guards.on(self.owner.stored_at(self.owner.source, "__dict__"), KeysAre(tuple(self.owner.given_names())), why)
 
     def put(self, key: Value, value: object) -> None:
         self.entries[key.key()] = [key, value]

@@ -115,7 +115,7 @@ class ModuleValue(ObjectValue):
         )
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if isinstance(self.given, LazyModuleMixin) and hasattr(self.given, "_initialize_hook"):
+        if issubclass(self.cls, LazyModuleMixin) and hasattr(self.given, "_initialize_hook"):
             named = {name: _example(t, value) for name, value in kwargs.items()}
             raise Uninitialized(self.given, [_example(t, arg) for arg in args], named)
         if not self.is_plain(t):
@@ -125,7 +125,7 @@ class ModuleValue(ObjectValue):
 
     def is_plain(self, t: Tracer) -> bool:
         """Whether calling the module is calling its forward: no hooks, nothing overridden. Guards on that."""
-        if self.given is not MISSING and not calls_forward(self.given):
+        if self.overrides(t, "__getattribute__") or self.given is not MISSING and not calls_forward(self.given):
             return False
         if look_up(t, self.cls, "__call__") is not _MODULE_CALL or self.in_dict("_compiled_call_impl") is not None:
             return False

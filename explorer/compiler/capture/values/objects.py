@@ -264,10 +264,11 @@ class ObjectValue(Value):
             held = _dict_of(self.given)
             if held is not None and name in held:
                 assert self.source is not None
-                return Lazy(self._attribute(self.source, name), held[name])
+                return Lazy(self.stored_at(self.source, name), held[name])
         return None
 
-    def _attribute(self, source: Source, name: str) -> Attr:
+    def stored_at(self, source: Source, name: str) -> Attr:
+        """Where an attribute is read that no code of the class makes."""
         hook = type.__getattribute__(self.cls, "__getattribute__")
         return Attr(source, name, plain=isinstance(hook, types.FunctionType))
 
@@ -317,7 +318,7 @@ class ObjectValue(Value):
         except AttributeError as error:
             t.guards.on(self.source, Has(name, False, "slot"), "the object does not have it")
             t.raise_(AttributeError, str(error))
-        return t.wrap(self._attribute(self.source, name), found)
+        return t.wrap(self.stored_at(self.source, name), found)
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
         hook = "__setattr__" if value is not None else "__delattr__"
@@ -502,7 +503,7 @@ def set_in_dict(owner: object, name: str, value: object) -> None:
 
 def _dict_of(given: object) -> dict[str, Any] | None:
     """The instance's own dictionary; of a threading.local this thread's."""
-    if isinstance(given, threading.local):
+    if issubclass(type(given), threading.local):
         return vars(given)
     try:
         found: dict[str, Any] = object.__getattribute__(given, "__dict__")
