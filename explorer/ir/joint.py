@@ -278,13 +278,15 @@ class GradFnGraph:
 
     `heads` are the ids of the nodes at which the tangents arrive, in their order; `edges` those at which the gradients
     of inputs leave, by the input's index, and `results` those at which the gradients of results arrive that the caller
-    gets as tensors of the graph or as views of such, by the result's index.
+    gets as tensors of the graph or as views of such, by the result's index. `viewed` are the inputs of which a
+    view is saved, which keeps the data that they have then.
     """
 
     nodes: tuple[GradFn, ...] = ()
     heads: tuple[str, ...] = ()
     edges: Mapping[int, str] = field(default_factory=dict)
     results: Mapping[int, str] = field(default_factory=dict)
+    viewed: frozenset[int] = frozenset()
 
     def text(self) -> Text:
         lines = [

@@ -264,6 +264,10 @@ class Backward:
         self._seen = [(i, growth.get(i, 0), s) for i, s in sorted(self.routes.given.items()) if i not in saved]
         """Inputs likewise, and by how much the call raises their versions. They are not kept alive: one that is gone is
         not written."""
+        self._viewed = {k for k, index in enumerate(saved) if index in parts.eager_backward.viewed}
+        nodes = (node for node in parts.forward.graph.nodes if node.op != "output")
+        forward = {info(node).id for node in nodes}
+        self._recomputed = [n for n in parts.backward.graph.nodes if n.op == "call_function" and info(n).id in forward]
         self._read_for = functools.cache(functools.partial(read_from, parts.backward, self._first))
         self._cloned = (None,) * len(self.again.before)
 
@@ -284,6 +288,8 @@ class Backward:
         else:  # autograd would look at all of it, for a gradient that needs a part
             tensors = [each for each in saved if isinstance(each, Tensor)]
             ctx.rest = [(t if k < self._inputs else t.detach(), version(t)) for k, t in enumerate(tensors)]
+        inputs_saved: Sequence[Any] = () if ctx.packed else saved[: self._inputs]
+        ctx.memory = [(x.untyped_storage(), x.storage_offset()) for x in inputs_saved]
         ctx.numbers = self._numbers(inputs, values)
         ctx.layouts = [layout.at(values[k]) for layout, k in zip(self._layouts, self.flowing, strict=True)]
         ctx.spent, ctx.flowed = 0, {}
@@ -315,10 +321,11 @@ class Backward:
             found: Sequence[object] = [by_index.get(i) for i in range(len(self.routes.sources))]
             self._free(ctx, saved, stale, came | done)
         else:
+            before = self._before(saved, ctx.memory)
             self._free(ctx, saved, stale, came | done)
             values = [*saved[: self._count], *ctx.numbers]
             del saved
-            found = self._gradients(values, given, ctx.layouts, came)
+            found = self._gradients(values, given, ctx.layouts, came, before)
         return (*(g if needed else None for g, needed in zip(found, wanted, strict=False)), *self._cloned)
 
     def up_to(self, ctx: Context, what: Later, tangent: Tensor) -> tuple[object, ...]:
@@ -331,24 +338,43 @@ class Backward:
         read = len(self.again.read) if ctx.packed else 0
         return (*saved[: self._inputs], *saved[self._count : self._count + read])
 
+    def _before(self, saved: Sequence[Tensor], memory: Sequence[tuple[torch.UntypedStorage, int]]) -> Lying:
+        """The inputs that were given other memory since the forward (`p.data = ...`, `module.double()`), as they were.
+        Eager reads them so where a view of them was saved, and the new data where the input itself was."""
+        return {
+            node: as_it_lay(info(node).value, x, storage, offset)
+            for node, x, (storage, offset) in zip(self._parts.backward.inputs, saved, memory, strict=False)
+            if x.untyped_storage()._cdata != storage._cdata
+        }
+
     def _gradients(
-        self, values: list[object], given: Sequence[Tensor | None], layouts: Sequence[GradientLayout], came: int
+        self,
+        values: list[object],
+        given: Sequence[Tensor | None],
+        layouts: Sequence[GradientLayout],
+        came: int,
+        before: Lying,
     ) -> Sequence[object]:
         """Empties `values`, so that the backward holds each alone and frees it after its last use, as eager does."""
         absent = self.routes.all & ~came
-        if not all(t is None or (type(t) is Tensor and torch._C._has_storage(t)) for t in given):  # batched, say
+        is_plain = all(t is None or (type(t) is Tensor and torch._C._has_storage(t)) for t in given)  # not batched, say
+        if before or not is_plain:
+            for k, node in enumerate(self._parts.backward.inputs[: self._inputs]):
+                if node in before and k in self._viewed:
+                    values[k] = before[node]
             laid_out = [layout.zeros() if t is None else t for t, layout in zip(given, layouts, strict=True)]
-            return without(self._parts.backward, (*values, *laid_out), self._first, absent)
-        every = [*values, *(fit(t, layout) for t, layout in zip(given, layouts, strict=True))]
+            every = (*values, *laid_out)
+            return without(self._parts.backward, every, self._first, absent, before, self._recomputed)
+        given_now = [*values, *(fit(t, layout) for t, layout in zip(given, layouts, strict=True))]
         values.clear()
-        again = tuple(every) if absent else ()
-        inputs = iter(every)
-        del every  # an iterator at its end lets go of its list
+        again = tuple(given_now) if absent else ()
+        inputs = iter(given_now)
+        del given_now  # an iterator at its end lets go of its list
         found = self._run(inputs)
         if absent:
             both = [g for g, s in zip(found, self.routes.sources, strict=True) if s & came and s & absent]
             if not all(bool(g.isfinite().all()) for g in both if g is not None):  # zeros times infinities, perhaps
-                return without(self._parts.backward, again, self._first, absent)
+                return without(self._parts.backward, again, self._first, absent, {})
         return found
 
     def _saved(self, ctx: Context, came: int) -> tuple[Sequence[Any], frozenset[int]]:
@@ -377,6 +403,7 @@ class Backward:
         left = self.routes.left(ctx.spent)
         if not left:
             ctx.rest = ctx.again = None
+            ctx.memory = ()
             return
         needed = self._needed(left, len(saved))
         read = len(self.again.read) if ctx.packed else 0
@@ -386,6 +413,17 @@ class Backward:
             (t if k in inputs else t.detach(), at) if k in needed or k in inputs else (Metadata(t), None)
             for k, (t, at) in enumerate(zip(saved, versions, strict=True))
         ]
+
+
+Lying = dict[fx.Node, Tensor]
+
+
+def as_it_lay(traced: Tensor, now: Tensor, storage: torch.UntypedStorage, offset: int) -> Tensor:
+    """An input as it was in its memory of then. Where its sizes are symbols they are those of now."""
+    sizes, strides = traced.shape, traced.stride()
+    if any(isinstance(n, torch.SymInt) for n in (*sizes, *strides)):
+        sizes, strides = now.shape, now.stride()
+    return torch.empty(0, dtype=traced.dtype, device=traced.device).set_(storage, offset, sizes, strides)
 
 
 def later(parts: Partitioned, flowing: Sequence[int]) -> list[Later]:

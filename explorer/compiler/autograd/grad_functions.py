@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -116,12 +116,13 @@ def record(
     outputs: Iterable[torch.Tensor],
     edges: Mapping[int, Any],
     made: Mapping[int, int],
-    given: Mapping[int, set[int]],
+    given: Mapping[int, Sequence[torch.Tensor]],
     own: Mapping[int, torch.Tensor],
 ) -> GradFnGraph:
     """The autograd graph behind `outputs` as data, in the order in which a breadth-first walk meets it. `edges` are the
-    gradient edges of the inputs, by index; `made` and `given` the identities of the memory of forward outputs and
-    inputs; `own` are the results that the caller gets as tensors of the graph or as views of such."""
+    gradient edges of the inputs, by index; `made` the identities of the memory of forward outputs, `given` the inputs
+    before and after the writes; `own` are the results that the caller gets as tensors of the graph or as views of
+    such."""
     named: dict[int, str] = {}
     counts: Counter[str] = Counter()
     order: list[Any] = []
@@ -136,20 +137,30 @@ def record(
 
     heads = tuple(name(torch.autograd.graph.get_gradient_edge(output).node) for output in outputs)
     nodes = []
+    viewed: set[int] = set()
+    places = {i: {storage_of(value) for value in values} for i, values in given.items()}
     for grad_fn in order:
         inputs = tuple(name(following) for following, _ in grad_fn.next_functions if following is not None)
         kind = grad_fn.name().rpartition("::")[2]
         saved = saves(grad_fn)
         attributes = tree_leaves(list(getattr(grad_fn, "__dict__", {}).values()))  # of a custom Function
-        kept = {memory_of(each) for each in (*saved, *attributes) if isinstance(each, torch.Tensor)}
+        tensors = [each for each in (*saved, *attributes) if isinstance(each, torch.Tensor)]
+        kept = {memory_of(each) for each in tensors}
         outputs_kept = tuple(k for k, identity in made.items() if identity in kept)
-        inputs_kept = tuple(i for i, identities in given.items() if not identities.isdisjoint(kept))
+        inputs_kept = tuple(i for i, identities in places.items() if not identities.isdisjoint(kept))
+        viewed.update(i for i in inputs_kept for each in tensors if is_view_of(each, places[i], given[i][0]))
         ids, taken = grad_fn.metadata.get(ORIGIN, ()), len(grad_fn._input_metadata)
         nodes.append(GradFn(named[id(grad_fn)], kind, ids, inputs, bool(saved), outputs_kept, inputs_kept, taken))
     leaving = {index: named[id(edge.node)] for index, edge in edges.items() if id(edge.node) in named}
     arriving = {i: id(torch.autograd.graph.get_gradient_edge(value).node) for i, value in own.items()}
     results = {i: named[grad_fn] for i, grad_fn in arriving.items() if grad_fn in named}
-    return GradFnGraph(tuple(nodes), heads, leaving, results)
+    return GradFnGraph(tuple(nodes), heads, leaving, results, frozenset(viewed))
+
+
+def is_view_of(value: torch.Tensor, memory: set[int], source: torch.Tensor) -> bool:
+    """Whether it lies in the memory as a view of the source, which is there, and not as the source itself."""
+    alike = value.shape == source.shape and value.stride() == source.stride()
+    return memory_of(value) in memory and not alike
 
 
 def saves(grad_fn: object) -> list[torch.Tensor]:
@@ -250,15 +261,26 @@ def below(eager: GradFnGraph) -> list[tuple[list[int], list[int], list[int]]]:
     return found
 
 
-def without(backward: Graph, values: Sequence[object], first: int, absent: int) -> tuple[Any, ...]:
+def without(
+    backward: Graph,
+    values: Sequence[object],
+    first: int,
+    absent: int,
+    before: Mapping[fx.Node, torch.Tensor],
+    recomputed: Collection[fx.Node] = (),
+) -> tuple[Any, ...]:
     """The backward half run operator by operator on `values`, in which zeros stand for the `absent` tangents; these
-    begin at place `first`. What comes from absent ones alone is zero, also where it is multiplied by an infinity."""
+    begin at place `first`. What comes from absent ones alone is zero, also where it is multiplied by an infinity.
+    `before` are inputs as they were in the forward, which is what is `recomputed` of it reads."""
     found: dict[fx.Node, Any] = dict(zip(backward.inputs, values, strict=True))
     flowing: dict[fx.Node, bool] = {n: not absent >> k & 1 for k, n in enumerate(backward.inputs[first:])}
 
     def given(node: fx.Node) -> Any:
         value = found[node]
         return torch.zeros_like(value) if flowing.get(node) is False and isinstance(value, torch.Tensor) else value
+
+    def then(node: fx.Node) -> Any:
+        return before[node] if node in before else given(node)
 
     for node in backward.graph.nodes:
         if node.op == "get_attr":
@@ -267,7 +289,8 @@ def without(backward: Graph, values: Sequence[object], first: int, absent: int) 
             sources = [flowing[n] for n in node.all_input_nodes if n in flowing]
             if sources:
                 flowing[node] = any(sources)
-            args, kwargs = fx.map_arg((node.args, node.kwargs), given)
+            reads = then if before and node in recomputed else given
+            args, kwargs = fx.map_arg((node.args, node.kwargs), reads)
             found[node] = node.target(*args, **kwargs)
     return tuple(given(n) if isinstance(n, fx.Node) else n for n in backward.outputs)
 

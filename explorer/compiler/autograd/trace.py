@@ -437,7 +437,7 @@ class JointTracer:
             values = [info(node).value for _, node, _ in outputs]
             memory = {k: storage_of(value) for k, value in enumerate(values) if isinstance(value, Tensor)}
             both = {i: (self.placeholders[i], inputs[i].node) for i in self.inputs}  # before the writes, and after
-            given = {i: {storage_of(info(node).value) for node in nodes} for i, nodes in both.items()}
+            given = {i: [info(node).value for node in nodes] for i, nodes in both.items()}
             tensors = ((i, value) for i, value in enumerate(results) if isinstance(value, Tensor))
             own = {i: value for i, value in tensors if is_of_graph(placed.returned[i], value)}
             eager = record([seen for _, seen in heads], self.edges, memory, given, own)
