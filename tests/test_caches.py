@@ -428,7 +428,7 @@ def test_a_compiler_that_cannot_be_started(
 ) -> None:
     write_compiler(tmp_path / "fake", "", head=content)
     monkeypatch.setenv("CXX", str(tmp_path / "fake"))
-    assert outcome(tmp_path / "kernels", caplog).startswith((why.NO_COMPILER, why.COMPILER_FAILED))
+    assert outcome(tmp_path / "kernels", caplog).startswith((why.WRONG_CXX, why.COMPILER_FAILED))
 
 
 def test_another_compiler_of_the_same_name_builds_anew(

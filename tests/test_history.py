@@ -135,6 +135,16 @@ def test_code_that_a_reset_dropped_is_compiled_again_and_fails_no_guard() -> Non
     assert "<lambda> was recompiled once: x.size(0) is 5, expected 4\n" in repr(log)
 
 
+def test_functions_that_torch_calls_from_the_same_code_are_told_apart() -> None:
+    torch.compiler.reset()
+    with explorer.watch(live=False) as log:
+        for layer, shape in ((torch.nn.Linear(4, 2), (3, 4)), (torch.nn.LayerNorm(5), (3, 5))):
+            torch.compile(layer, backend="eager")(torch.ones(shape))
+    failed = log.record.data.recompiles
+    assert {each.frame for each in failed} == {"LayerNorm"} and {each.of for each in failed} == {"s0"}
+    assert all(each.stops.startswith("no change is needed: this is another function") for each in failed)
+
+
 STOCKS = {
     "size": ((A, 2), (B, 2), "x.size(0) is 5, expected 4", "torch._dynamo.mark_dynamic(x, 0)"),
     "number": ((A, 2), (A, 3.0), "k is 3.0, expected 2", "torch.tensor(k)"),

@@ -223,6 +223,23 @@ def test_ours_likewise(name: str, value: str) -> None:
     assert called.compiling > 0 and called.graphs is not None
 
 
+class Doubled(torch.utils.data.Dataset):
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, at: int) -> torch.Tensor:
+        return X * at
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_processes_whose_compiles_are_not_recorded_are_told(workers: int) -> None:
+    with explorer.watch(live=False) as log:
+        assert len(list(torch.utils.data.DataLoader(Doubled(), num_workers=workers))) == 2
+        torch.compile(torch.sin, backend="eager")(X)
+    assert ("The program started 2 processes" in repr(log)) == bool(workers)
+    assert ("TORCH_TRACE=FOLDER" in repr(log)) == bool(workers)
+
+
 def test_the_body_runs_once_a_call_and_nothing_is_left_behind() -> None:
     ran = []
 

@@ -29,6 +29,10 @@ _KEY_OF = re.compile(r"list\((?:dict\.keys|\w+)\(")
 _STATE = "keep torch's global state (deterministic algorithms, TF32) the same for all calls"
 FEW_VALUES = "pass few different values: each is compiled once and kept, up to torch._dynamo.config.recompile_limit"
 ONE_AND_NONE = "sizes 0 and 1 are always specialized; pad to avoid them, or use one compiled function for each case"
+OTHERS = (
+    "no change is needed: this is another function, which torch calls from the same code of its own; each is compiled "
+    "once and kept, up to torch._dynamo.config.recompile_limit"
+)
 WAYS = "the program goes another way where this does not hold: each way is compiled once, and both compiles are kept"
 UNMARKED = (
     "compile with dynamic=True, or remove the graph break before this part: it is computed there, and a mark on an "
@@ -148,6 +152,8 @@ def stops(
     if advice := hint(failed.why):
         return advice
     guard, of = guard_of(failed, known), known.get(failed.of)
+    if of is not None and made is not None and of.title != made.title:
+        return OTHERS
     told = fact(failed, guard)
     source = guard.source if guard is not None else ""
     if guard is not None and guard.shape is not None and of is not None:

@@ -43,6 +43,12 @@ STANCE = (
 )
 
 
+ELSEWHERE = (
+    "The program started {}, as DataLoader does for its workers. What such a process compiles is not in this record: "
+    "run the program with TORCH_TRACE=FOLDER and import the folder, which has a log of each."
+)
+
+
 class LiveView(Protocol):
     """A live view of a watch."""
 
@@ -151,6 +157,8 @@ class WatchedProgram:
             said = (f"Of the first {count(cut, 'compile')} the stages were dropped, to save memory.",)
         if any(runs.count > ALL_TIMED for runs in self._calls.runs.values()):
             said += (TIMED_SELDOM,)
+        if self._seen.processes:
+            said += (ELSEWHERE.format(count(self._seen.processes, "process", "processes")),)
         said += tuple(STANCE.format(each) for each in self._seen.stances)
         if not (ours or stock or calls or self._seen.stances):
             said += (NO_CALL,)

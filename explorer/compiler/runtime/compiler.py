@@ -90,8 +90,8 @@ class Compiler:
                 output_bytes=output_bytes, complaint_bytes=complaint_bytes,
             )  # fmt: skip
         except (OSError, ValueError) as error:
-            why = Why(reasons.NO_COMPILER, f"{shlex.join(self.words)} cannot be started: {error}")
-            raise Unsupported(why) from error
+            code = reasons.WRONG_CXX if _named() else reasons.NO_COMPILER
+            raise Unsupported(Why(code, f"{shlex.join(self.words)} cannot be started: {error}")) from error
         return Run(self, child)
 
 
@@ -124,12 +124,15 @@ def failure_text(words: tuple[str, ...], ended: Ended) -> str:
 def chosen_compiler() -> Compiler:
     """The compiler that CXX names, with arguments where it has some, else the first of `DEFAULTS`. Raises Unsupported
     where there is none, or where it does not answer."""
-    named = os.environ.get("CXX", "").strip()
-    words = _words(named) if named else _first()
+    words = _words(named) if (named := _named()) else _first()
     found = _known(words, tuple(map(_identity, words)))
     if isinstance(found, Why):
         raise Unsupported(found)
     return found
+
+
+def _named() -> str:
+    return os.environ.get("CXX", "").strip()
 
 
 def _words(named: str) -> tuple[str, ...]:

@@ -236,6 +236,9 @@ def hook_of(log: CallLog, seen: Observation, recorder: Recorder) -> Hook:
     def takes_stance(_: object, args: tuple[Any, ...]) -> None:
         seen.stances.update(dict.fromkeys([args[0].stance] if args[0].stance != "default" else []))
 
+    def starts_process(_: object, __: tuple[Any, ...]) -> None:
+        seen.processes += not seen.compiling()  # what compiles for torch beside it is none of the program's
+
     def ends(function: Function) -> Function:
         return unseen(log.leaving(function))
 
@@ -256,6 +259,7 @@ def hook_of(log: CallLog, seen: Observation, recorder: Recorder) -> Hook:
         patches=(
             Patch("torch._dynamo.eval_frame:_callback_from_stance", instead=begins),
             Patch("torch._dynamo.decorators:_set_stance", before=takes_stance),
+            Patch("multiprocessing.process:BaseProcess.start", before=starts_process),
             Patch("torch._C._functorch:pop_dynamic_layer_stack_and_undo_to_depth", instead=ends),
             Patch("explorer.compiler.capture.hook:enter_frames", instead=begins_ours),
             Patch("explorer.compiler.capture.hook:leave_region", instead=ends),

@@ -165,9 +165,7 @@ class KernelOutputs:
         return frame
 
 
-def first_wrong_node(
-    graph: Graph, within: Sequence[fx.Node], args: Sequence[object]
-) -> tuple[fx.Node, Errors] | None:
+def first_wrong_node(graph: Graph, within: Sequence[fx.Node], args: Sequence[object]) -> tuple[fx.Node, Errors] | None:
     """The first of `within` that is wrong, or None. Raises what stock raises."""
     reference = ReferenceRun(graph)
     reference.run(duplicate(tuple(args)))

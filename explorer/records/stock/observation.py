@@ -383,6 +383,8 @@ class Observation:
         """What torch.compile was given, by the compiled function."""
         self.stances: dict[str, None] = {}
         """Those of torch.compiler.set_stance that were in force, but for the default."""
+        self.processes = 0
+        """That the program started with multiprocessing."""
         self.failing: Compile | None = None
         """The compile of a frame that has just failed."""
         self.raised: BaseException | None = None

@@ -162,6 +162,8 @@ def run_command(context: click.Context, out: Path, as_module: bool, script: str,
             f"{script} compiled nothing, so there is no record. "
             "The script has to call a function compiled with torch.compile or explorer.compile."
         )
+        for note in record.data.notes:
+            terminal.say(note)
     context.exit(code)
 
 

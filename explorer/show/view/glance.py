@@ -71,7 +71,8 @@ def with_glance(record: RecordData, *, whole: bool = True) -> RecordData:
     compiles = named(record.compiles)
     names = {compile.id: compile.name for compile in compiles}
     recompiles = tuple(
-        msgspec.structs.replace(each, frame=names.get(each.of, each.frame)) for each in record.recompiles
+        msgspec.structs.replace(each, frame=names.get(next(iter(each.compiles), each.of), each.frame))
+        for each in record.recompiles
     )
     calls = tuple(msgspec.structs.replace(each, function=_own(each.function)) for each in record.calls)
     errors = tuple(msgspec.structs.replace(each, title=names.get(each.compile, each.title)) for each in record.errors)
