@@ -66,11 +66,22 @@ def test_commands_say_in_a_sentence_what_they_cannot_read(kind: str, command: tu
     assert done.exit_code == 2 and "Traceback" not in done.output and path in done.output.replace("\n", "")
 
 
-def test_a_line_without_an_end_is_cut(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("explorer.records.logs.read.LONGEST", 1000)
+@pytest.mark.parametrize("long", ["x{}", "\tx{}", 'V1121 18:29:14.686000 1 a.py:1] {{"str": ["{}", 2]}}'])
+@pytest.mark.parametrize("ended", [True, False])
+def test_of_a_line_that_is_too_long_the_beginning_is_read_and_what_comes_after_it(
+    long: str, ended: bool, tmp_path: Path, monkeypatch
+) -> None:
+    for name in ("read.LONGEST", "log_entries.MOST_PAYLOAD"):
+        monkeypatch.setattr(f"explorer.records.logs.{name}", 1000)
+    entry = 'V1121 18:29:14.686000 1 a.py:1] {"artifact": {"name": "NAME"}}\n\tpayload\n'
     file = tmp_path / "long.log"
-    file.write_text('V1121 18:29:14.686000 1 a.py:1] {"str": ["a", 1]}\n' + "x" * 5000)
-    assert "the log is cut here" in read(file)[0].error
+    file.write_text(entry.replace("NAME", "before") + long.format("x" * 5000) + "\n" * ended)
+    if ended:
+        file.write_text(file.read_text() + entry.replace("NAME", "after"))
+    (found,) = read(file)
+    assert "1 place of the log could not be read" in found.error
+    stages = [stage.name for compile in found.compiles for stage in compile.stages]
+    assert stages == ["before"] * (long[0] != "\t") + ["after"] * ended
 
 
 @pytest.mark.parametrize("limit", ["MOST_ENTRIES", "MOST_PAYLOAD"])

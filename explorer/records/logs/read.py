@@ -111,7 +111,7 @@ LARGEST = 1 << 29
 """Bytes of one log, unpacked."""
 
 LONGEST = 1 << 25
-"""Bytes of one line."""
+"""Bytes of one line; of one that is longer the beginning is read."""
 
 BEGINNING = 20
 """Lines by which a file is known."""
@@ -174,12 +174,14 @@ def _lines(path: Path) -> Iterator[str]:
         read = 0
         try:
             while line := binary.readline(LONGEST + 1):
-                read += len(line)
-                if read > LARGEST or len(line) > LONGEST:
-                    most, what = (LARGEST, "it") if read > LARGEST else (LONGEST, "a line of it")
-                    yield f"(the log is cut here: {what} holds over {most >> 20} MiB)\n"
-                    return
                 yield line.decode(errors="replace")
+                read += len(line)
+                while len(line) > LONGEST and not line.endswith(b"\n") and read <= LARGEST:
+                    line = binary.readline(LONGEST + 1)  # the rest of one that is too long to be read
+                    read += len(line)
+                if read > LARGEST:
+                    yield f"(the log is cut here: it holds over {LARGEST >> 20} MiB)\n"
+                    return
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             yield f"(the archive is damaged from here on: {error})\n"
 
