@@ -7,6 +7,7 @@ import re
 import shlex
 import stat
 import threading
+import time
 import traceback
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from explorer.compiler.codegen import GENERATE
 from explorer.compiler.lower import LOWER
 from explorer.compiler.runtime import BUILD, cache
 from explorer.compiler.runtime import reasons as why
-from explorer.compiler.runtime.child import Child
+from explorer.compiler.runtime.child import Child, _Kept
 from explorer.compiler.runtime.compiler import chosen_compiler
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from explorer.core.reasons import Unsupported
@@ -299,3 +300,20 @@ def test_tensors_are_let_go_after_their_last_use(name: str) -> None:
                 rest = "\n".join(lines[number + 1 :])
                 assert not [name for name in names if re.search(rf"\b{name}\b", rest)]
     assert released
+
+
+@pytest.mark.parametrize("room", [0, 1, 100, 1 << 16, 1 << 20, 1 << 25])
+def test_of_what_a_child_prints_the_beginning_and_the_end_are_kept_and_no_more(room: int) -> None:
+    printed = 30 << 20
+    kept = _Kept(room)
+    largest, started = 0, time.process_time()
+    for at in range(0, printed, 1 << 16):
+        kept.add(bytes([97 + at % 7]) * (1 << 16))
+        largest = max(largest, len(kept.head) + len(kept.tail))
+    assert largest <= 3 * room + (1 << 16) and time.process_time() - started < 5
+    whole = "".join(chr(97 + at % 7) * (1 << 16) for at in range(0, printed, 1 << 16))
+    if room >= printed:
+        assert str(kept) == whole
+    else:
+        left_out = printed - 2 * room
+        assert str(kept) == f"{whole[:room]}\n[{left_out} bytes left out]\n{whole[printed - room :]}".strip()

@@ -135,9 +135,15 @@ class _Kept:
         self.total += len(part)
         free = self.room - len(self.head)
         self.head += part[:free]
-        self.tail = (self.tail + part[free:])[-self.room :]
+        self.tail += part[free:]
+        if len(self.tail) > 2 * self.room:  # seldom, since what is kept is moved
+            self._trim()
+
+    def _trim(self) -> None:
+        del self.tail[: max(0, len(self.tail) - self.room)]
 
     def __str__(self) -> str:
+        self._trim()
         left_out = self.total - len(self.head) - len(self.tail)
         between = f"\n[{left_out} bytes left out]\n".encode() if left_out else b""
         return visible(bytes(self.head + between + self.tail).decode(errors="replace")).strip()
