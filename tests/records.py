@@ -264,7 +264,7 @@ def sample() -> RecordData:
         eager=(EagerData("print", "a call that prints", "f0", SpanData(FILE, 3, 3), 2),),
         calls=(CallsData("scaled", "explorer", 2, 3e-3, 2e-3, 1e-5, (2.9e-3, 1e-4),
                          raised=(RaisedData(2, "ValueError"),)),),
-        answers=(AnswerData("memory", "What is alive at the peak?", ("1 kB  buf0",)),),
+        answers=(AnswerData("memory", "What is in memory at the peak?", ("1 kB  buf0",)),),
         mnemonics={"vmulps": MnemonicData("multiplies: float32", "vmulps YMMWORD PTR")},
         operators=(OperatorCheckData("docs.doubled.default", 2, ("the shape of the output is (4,), by the fake "
                                                                  "implementation (8,)",)),),

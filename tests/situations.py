@@ -913,7 +913,7 @@ def parts_of_results() -> Record:
 
 @situation(
     "Our own compile: which guards are there, and why?",
-    "the graph is traced and compiled for a tensor like this",
+    "the graph is compiled for this dtype, shape, strides and device",
     listing="guards",
 )
 def own_guards() -> Record:

@@ -156,7 +156,7 @@ def test_what_was_not_done_is_not_claimed() -> None:
     same = "captured 1 operation in each of 2 compiles (their kernels came from the AOTAutograd cache)"
     assert said(served, "operations") == (same, "unknown")
     printed = repr(Record(served))
-    assert "captured again, its code from a cache: " in printed and "0 kernels" not in printed
+    assert "captured again, code loaded from a cache: " in printed and "0 kernels" not in printed
     assert [part.text for part in glance.glance(empty())] == ["nothing was compiled"]
 
 
@@ -255,7 +255,7 @@ def test_a_watched_program_has_the_times_of_its_calls_and_nothing_of_eager() -> 
     assert state == "unknown"
     recompiled = "<lambda> was recompiled once: n is 3.0, expected 2"
     assert said(log.record.data, "recompiles") == (recompiled, "attention")
-    unasked = "not compared with eager: watching runs nothing a second time"
+    unasked = "not compared with eager: a watched program is run only once"
     assert said(log.record.data, "accuracy") == (unasked, "unknown")
 
 

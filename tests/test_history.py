@@ -88,9 +88,9 @@ def test_a_compile_that_served_no_call_is_reported() -> None:
     assert Record(some).data.history[-1].note == "", "its graph ran, in a call after those that are kept one by one"
     some = Record(msgspec.structs.replace(some, compiles=compiles))
     assert [(row.first, row.compiles, row.note) for row in some.data.history] == [
-        (1, ("f0",), ""), (2, ("f0.2",), ""), (0, ("f0.1",), "no call went there"),
+        (1, ("f0",), ""), (2, ("f0.2",), ""), (0, ("f0.1",), "no call reached it"),
     ]  # fmt: skip
-    assert "no call went there; compiled again: x.size(0) is 5, expected 4" in lines(some.data, {})[-1]
+    assert "no call reached it; compiled again: x.size(0) is 5, expected 4" in lines(some.data, {})[-1]
 
 
 @pytest.mark.parametrize("engine", ["explorer", "stock"])
@@ -116,7 +116,7 @@ def test_calls_that_raise_and_compiles_without_a_graph_are_reported_where_they_w
     assert made[4] == ((f"{own}0.2",), "raised ValueError: of the program")
     assert [each.call for each in record.data.calls[0].raised] == [4, 5]
     shown = repr(record)
-    assert "2 calls raised ValueError: of the program" in shown and "no call went there" not in shown
+    assert "2 calls raised ValueError: of the program" in shown and "no call reached it" not in shown
     assert "(one without a graph: where it was made)" in shown
 
 
@@ -252,7 +252,7 @@ def test_all_that_changed_is_reported_and_which_guard_failed_first(engine: str) 
     assert [each.also for each in second] == [False, True, True]
     assert sum(each.times - each.also for each in record.data.recompiles) == 2, "two recompiles in all"
     assert repr(record).count(": this guard caused 1 recompile: ") == 2
-    assert repr(record).count(": this guard failed as well in 1 recompile: ") == 3
+    assert repr(record).count(": this guard also failed in 1 recompile: ") == 3
     rank = "x.dim()" if engine == "stock" else "x.rank"
     assert [(each.failure, each.also) for each in third] == [
         ("x.dtype is float64, expected float32", False), (f"{rank} is 2, expected 1", True),

@@ -87,7 +87,7 @@ def test_no_ratio_is_given_where_threads_waited_for_a_processor() -> None:
         crowded = timing.interleave({"eager": lambda: torch.sin(x)}, budget=2.0)["eager"]
     assert crowded.waited > 0.5
     said = speed([2.0] * 6, [1.0] * 6, crowded.waited)
-    assert said.times is None and "other work had the processors" in said.text
+    assert said.times is None and "other programs used the processors" in said.text
 
 
 @pytest.fixture

@@ -312,7 +312,7 @@ def test_a_compile_without_a_graph_is_of_the_call_that_made_it() -> None:
             compiled(X, torch.empty(size))
     shown = repr(log)
     assert "call 2         s0.1       compiled again: out.size(0) is 0, expected 4" in shown
-    assert "no call went there" not in shown
+    assert "no call reached it" not in shown
     assert "s0.2       not compiled again, and runs eagerly: " in shown
 
 
@@ -927,7 +927,7 @@ def test_why_python_was_not_timed_is_reported_of_the_function_that_ran_it(engine
     assert [each.measured for each in log.record.calls] == [7, 0, 0, 0]
     told = [each.measured for each in log.record.data.eager if each.compile and each.at_break]
     assert list(dict.fromkeys(told)) == [
-        "call 7 of broken_1, made under torch's profiler",
+        "call 7 of broken_1, measured with torch's profiler",
         "something was compiled in each call of broken_2 that could be measured",
         "broken_3 was called once, and calls are measured from the second on",
         "a profiler of the program was on",

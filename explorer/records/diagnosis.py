@@ -351,7 +351,7 @@ def user_line(text: str) -> data.SpanData | None:
 
 _CONTINUATION = re.compile(r"^resume_in_(\w{1,200}?)_at_\d.*")
 TOLD_BEFORE = "included in the time of another entry"
-PROFILED = ", made under torch's profiler"
+PROFILED = ", measured with torch's profiler"
 NOT_MEASURED = "no call that it ran in was measured"
 
 

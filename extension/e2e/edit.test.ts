@@ -119,7 +119,7 @@ test("what is typed is compiled, and shown in each pane beside what was there", 
     await said.getByText(/operations|kernels/).waitFor();
     await source.getByRole("button", { name: "Run and time", exact: true }).click();
     await said.getByText(/a call of/).waitFor();
-    assert.match(await viewer.locator(".ex-glance").innerText(), /than eager|as fast as eager|too noisy|other work had the processors/);
+    assert.match(await viewer.locator(".ex-glance").innerText(), /than eager|as fast as eager|too noisy|other programs used the processors/);
     assert.equal(await called(page), before);
     await viewer.scrollIntoViewIfNeeded();
   });

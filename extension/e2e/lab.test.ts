@@ -134,7 +134,7 @@ test("a viewer finds its kernel again after the page was loaded again", async ()
   const viewer = await viewerOf(page, explored.get("pointwise") ?? -1);
   await viewer.getByRole("tab", { name: "Diff" }).waitFor(); // opened before, and remembered
   const timing = await openPane(viewer, "timing");
-  await timing.getByRole("button", { name: "Time again" }).waitFor();
+  await timing.getByRole("button", { name: "Measure again" }).waitFor();
   await viewer.getByRole("button", { name: "What Timing shows" }).click();
   await page.locator("dialog", { hasText: "timed in turn" }).getByRole("button", { name: "Close" }).click();
   assert.deepEqual(visit.errors, []);

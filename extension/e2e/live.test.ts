@@ -50,7 +50,7 @@ for (const comms of ["perCommTarget", "disabled"]) {
     for (const cell of [SETUP, QUICK]) await runCell(page, cell);
     const viewer = await viewerOf(page, QUICK);
     const timing = await openPane(viewer, "timing");
-    const again = timing.getByRole("button", { name: "Time again", exact: true });
+    const again = timing.getByRole("button", { name: "Measure again", exact: true });
     const stop = timing.getByRole("button", { name: "Stop", exact: true });
     await again.waitFor();
 
@@ -90,7 +90,7 @@ for (const comms of ["perCommTarget", "disabled"]) {
     });
 
     await t.test("sizes that the program cannot take are refused with its words", async () => {
-      const tie = timing.getByRole("checkbox", { name: "sizes that were equal move together" });
+      const tie = timing.getByRole("checkbox", { name: "keep equal sizes equal" });
       await tie.uncheck();
       const number = timing.getByRole("spinbutton", { name: "w, size 0" });
       await number.fill("100");

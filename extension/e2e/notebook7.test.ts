@@ -42,7 +42,7 @@ test("a cell that runs here is live: timed again with another size", async () =>
   await notebookReady(visit.page, "its kernel");
   await runAll(visit.page);
   const timing = await openPane(await viewerOf(visit.page, 1), "timing");
-  const again = timing.getByRole("button", { name: "Time again", exact: true });
+  const again = timing.getByRole("button", { name: "Measure again", exact: true });
   await again.waitFor();
   await timing.getByRole("spinbutton", { name: "x, size 0" }).fill("256");
   await again.click();

@@ -46,10 +46,10 @@ test("what was told of trouble, cost and memory stands where one looks for it", 
   const viewer = on.page.locator("#viewer");
   const told: { readonly [pane: string]: readonly string[] } = {
     recompiles: ["compiled f0", "the size of x is 4"],
-    breaks: ["1 error", "Fixes that were tried", "fix0s0 scaled, with torch.where", "With it the graph breaks at"],
+    breaks: ["1 error", "Fixes that were tried", "fix0s0 scaled, with torch.where", "With this fix the graph breaks at"],
     guards: ["grad mode is as at capture", "torch itself"],
     timing: ["2x faster than eager (1.9 to 2.1)", "too noisy to compare with eager", "4.10 kFLOP", "2.05 kB"],
-    memory: ["What is alive at the peak, and kept for the backward?"],
+    memory: ["What is in memory at the peak, and what is saved for the backward?"],
   };
   for (const [id, texts] of Object.entries(told)) {
     const pane = await openPane(viewer, id);
@@ -83,7 +83,7 @@ test("assembly in either syntax, what Python makes where there is no kernel, and
   await code.getByRole("button", { name: "Throughput" }).click();
   await code.getByText(/In Python: record\.throughput\("\w+"\)/).waitFor();
   const memory = await openPane(on.page.locator("#viewer"), "memory");
-  assert.match(await memory.innerText(), /One run held [\d.]+ k?B at most \(dotted\)/);
+  assert.match(await memory.innerText(), /The measured peak of one run was [\d.]+ k?B \(dotted\)/);
   assert.match((await memory.locator(".ex-memory-measured").getAttribute("d")) ?? "", /^M[\d. ]+H/);
   assert.deepEqual(on.errors, []);
   await on.end();
@@ -202,9 +202,9 @@ test("fusion is told by operation and line, and of libraries only the lines that
   const viewer = on.page.locator("#viewer");
   const schedule = await openPane(viewer, "schedule");
   assert.match((await schedule.locator(".ex-op text").allTextContents()).join(), /addmm · linear\.py:\d+/);
-  assert.match(await schedule.innerText(), /^\d+ operations? computed inside the loops of others\. \d+ of \d+ pairs? of operations fused[\s\S]* Fusion decisions\n[\s\S]*computes in the same loop: /);
+  assert.match(await schedule.innerText(), /^\d+ operations? inlined into other loops\. \d+ of \d+ pairs? of operations fused[\s\S]* Fusion decisions\n[\s\S]*computes in the same loop: /);
   const top = async (text: string) => (await schedule.getByRole("heading", { name: text }).first().boundingBox())?.y ?? NaN;
-  assert.ok((await top("What runs, in order")) < (await top("Loop IR")));
+  assert.ok((await top("Kernels, in execution order")) < (await top("Loop IR")));
   const source = await openPane(viewer, "source");
   const folded = await source.locator(".cm-line").allInnerTexts();
   assert.ok(folded.findIndex(each => /^LayerNorm\.forward · normalization\.py:\d+$/.test(each)) > folded.findIndex(each => /^Linear\.forward · linear\.py:\d+$/.test(each)));
@@ -428,7 +428,7 @@ test("the time axis is walked, zoomed and read by keyboard, without a serious fa
     assert.equal(await name(), second);
     await pane.getByRole("checkbox").focus();
     await on.page.keyboard.press(" ");
-    assert.deepEqual(await faults(on.page), [], "with the time between compiles");
+    assert.deepEqual(await faults(on.page), [], "show the time between compiles");
     await on.picture(`timeline-${width}`);
     assert.deepEqual(on.errors, []);
     await on.end();

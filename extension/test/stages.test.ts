@@ -99,7 +99,7 @@ test("a compile that broke with operations before it has code, which a record ma
   const broke = { title: "call of print" } as unknown as NonNullable<CompileData["breaks"]>[number];
   assert.match(whyNone("code", compile("f0", "f", { breaks: [broke] })), /breaks before there is anything/);
   const captured = { stages: [stage("f0/0", "capture", { graph: graph(node("fx.a")) })], breaks: [broke] };
-  assert.equal(whyNone("code", compile("f0", "f", captured)), "There is no code: this record does not hold it.");
+  assert.equal(whyNone("code", compile("f0", "f", captured)), "There is no code: it is not in this record.");
 });
 
 test("what takes a result out of a tuple is no operation, an index into a tensor is one", () => {

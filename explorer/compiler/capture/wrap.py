@@ -265,7 +265,7 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
             (torch._C._dispatch_keys(given) | included) - excluded,
         )
         seen = replace(described, size=tuple(map(int, given.shape)), stride=tuple(map(int, given.stride())))
-        why = "the graph is traced and compiled for a tensor like this"
+        why = "the graph is compiled for this dtype, shape, strides and device"
         t.guards.on(source, described, why, seen.text())
         t.in_graph.tensors[id(made.fake)] = made
 

@@ -30,7 +30,7 @@ def speed(eager: Sequence[float], other: Sequence[float], waited: float = 0.0) -
     turn, as what slows both of a pair down cancels: it holds their true median whatever the distribution (sign test),
     and is widened to the ratio that is shown."""
     if waited > MOST_WAITED:
-        return SpeedData("other work had the processors most of the time: no ratio; run again on an idle machine")
+        return SpeedData("speed unknown: other programs used the processors; run again on an idle machine")
     pairs = sorted(a / b for a, b in zip(eager, other, strict=False) if b > 0)
     count = len(pairs)
     outside, place = 2 * 0.5**count, 0

@@ -262,7 +262,7 @@ def hint(comment: str) -> str:
 
 NOTHING = reason(
     "stock.nothing",
-    "there is nothing in it to compile",
+    "it has nothing to compile",
     "All that this code does is to pass on values that it has: Dynamo has no graph to make of it, whatever the call.",
 )
 OF_TORCH = reason(

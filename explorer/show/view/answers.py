@@ -36,7 +36,7 @@ def _asked(record: RecordData) -> Iterator[tuple[str, str, Iterable[str]]]:
     functions = (line for compile in record.compiles for line in compile_time.lines(compile))
     yield "timeline", "Which functions cost the time?", functions
     yield "timeline", "Cache hits and misses", caches.lines(record.compiles)
-    yield "memory", "What is alive at the peak, and kept for the backward?", memory.lines(record)
+    yield "memory", "What is in memory at the peak, and what is saved for the backward?", memory.lines(record)
     yield "timing", "Where does the time of one call go?", trace.gaps(record)
     yield "timing", "Is it replayed as a CUDA graph?", inductor.cudagraphs(record)
     yield "breaks", "What did calls of compiled functions take?", map(calls, record.calls)

@@ -49,7 +49,7 @@ def place(span: data.SpanData | None, names: Names) -> str:
 
 
 def recompile(each: data.FailedGuardData, names: Names) -> str:
-    alone, also = each.times - each.also, f"failed as well in {count(each.also, 'recompile')}"
+    alone, also = each.times - each.also, f"also failed in {count(each.also, 'recompile')}"
     times = f"caused {count(alone, 'recompile')}" + f" and {also}" * bool(each.also) if alone else also
     shown = ", ".join(each.values[:VALUES]) + (f" and {len(each.values) - VALUES} more" * (len(each.values) > VALUES))
     values = f"; values: {shown}" if shown else ""

@@ -182,7 +182,7 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
         return  # an error says what came of it, and no other answer is known
     yield part("speed", *(_watched(watched, compiles) if ours is None and watched else _speed(ours, timing)), "timing")
     found = next((each for each in exact if each is not None and each.engine == engine), None)
-    unasked = ("not compared with eager: watching runs nothing a second time", "unknown")
+    unasked = ("not compared with eager: a watched program is run only once", "unknown")
     yield part("accuracy", *(unasked if found is None and watched else _accuracy(found, names)), "timing")
     if not compiles and engine not in record.engine.split(" and "):
         return  # it was timed beside what is recorded; what it compiled is not in the record

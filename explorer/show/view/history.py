@@ -15,7 +15,7 @@ MOST = 1000
 """Rows that a record holds."""
 
 WHICH_RAISED = ", which raised an error"
-UNCALLED = "no call went there"
+UNCALLED = "no call reached it"
 NAMED = 3
 """Changes that a line of text names."""
 DROPPED = "the code of earlier calls was dropped, as torch.compiler.reset() does"
@@ -65,7 +65,7 @@ def _how(compile: CompileData) -> tuple[str, str]:
         return "not compiled", ", and runs eagerly"
     if compile.raises:
         return "compiled", WHICH_RAISED
-    return ("captured", ", its code from a cache") if compile.caches else ("compiled", "")
+    return ("captured", ", code loaded from a cache") if compile.caches else ("compiled", "")
 
 
 def _line(row: ServedData, files: Names, hows: Mapping[str, tuple[str, str]], eager: str) -> str:

@@ -202,7 +202,7 @@ export function whyNone(what: string, compile: CompileData | undefined): string 
     : failed ? `the stage “${failed.name}” failed: ${failed.error}`
     : compile.error ? `the compile failed (${compile.error.split("\n", 1)[0]}); Breaks has the whole message`
     : compile.fallback ? `this runs eagerly: ${compile.fallback.title}`
-    : compile.stages?.some(({ graph }) => graph?.nodes.some(each => each.op.startsWith("call"))) ? "this record does not hold it"
+    : compile.stages?.some(({ graph }) => graph?.nodes.some(each => each.op.startsWith("call"))) ? "it is not in this record"
     : compile.breaks?.length ? "the graph breaks before there is anything to compile; Breaks says where"
     : "nothing here runs tensor operations, or it is still being compiled";
   return `There is no ${what}: ${why}.`;

@@ -91,7 +91,7 @@ function card(context: Context, ends: readonly FrameBreak[], chosen: boolean, ca
   const after = [...new Set(ends.flatMap(([, each]) => (each.continuation ?? "").split(", ").filter(Boolean)))].map(name =>
     [name, record.compiles.find(each => each.title === name)] as const);
   const next = after.map(([name, found]) => {
-    return found ? h("div", link(`${found.id} ${found.called || name}`, () => (context.compile.value = found.id)), made(found)) : h("div", `a continuation of ${functionOf(name)}: no call went there, so it is not compiled`);
+    return found ? h("div", link(`${found.id} ${found.called || name}`, () => (context.compile.value = found.id)), made(found)) : h("div", `a continuation of ${functionOf(name)}: not compiled, because no call reached it`);
   });
   const frames = stack.map(frame => {
     const at = /^(.*):(\d+) in /.exec(frame);
@@ -166,8 +166,8 @@ function tried(context: Context, compile: CompileData, cards: Cards): HTMLElemen
   const shown = (compile.stages ?? []).filter(each => each.body && ["rewritten source", "capture"].includes(each.name));
   const made = h(
     "section.ex-card", { tabindex: -1, "aria-label": `Fix: ${compile.title}` }, h("h3", `${compile.id} ${compile.title}`),
-    ...(compile.error ? [h("p.ex-fails", compile.error)] : left.length ? [h("p", "With it the graph breaks at"), h("ul.ex-list", ...left)] : [h("p", "With it the graph does not break.")]),
-    ...shown.map(stage => h("details", h("summary", stage.name === "capture" ? "the graph with it" : "the change of the source"), h("pre", (stage.body?.lines ?? []).map(([text]) => text).join("\n")))),
+    ...(compile.error ? [h("p.ex-fails", compile.error)] : left.length ? [h("p", "With this fix the graph breaks at"), h("ul.ex-list", ...left)] : [h("p", "With this fix the graph does not break.")]),
+    ...shown.map(stage => h("details", h("summary", stage.name === "capture" ? "the graph with the fix" : "the source change"), h("pre", (stage.body?.lines ?? []).map(([text]) => text).join("\n")))),
   );
   cards.set(key(compile.id, ""), made);
   return made;

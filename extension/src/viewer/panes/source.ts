@@ -45,7 +45,7 @@ export function source(into: HTMLElement, context: Context): Pane {
     fill(places, h("option", "Jump to…"), ...groups.map(([label, found]) => h("optgroup", { label }, ...found.map(([n, text]) => h("option", { value: n }, text)))));
     nothing.hidden = rows.length > 0;
     nothing.textContent = context.model.record.value.compiles.length
-      ? "The source could not be read when the record was made." : "Nothing was compiled yet.";
+      ? "The source could not be read when the record was made." : "Nothing has been compiled yet.";
     body.hidden = rows.length === 0;
     view.show({ rows, language: "python", label: "Source" });
   };

@@ -111,7 +111,7 @@ function describeGroup(mark: DrawnItem, group: Group): Description {
   return { title: group.label, meaning: "", facts };
 }
 
-const BACKWARD = "operations that gradients flow through, or that only serve those";
+const BACKWARD = "operations that compute gradients, and what only they use";
 
 function commonModule(modules: readonly string[]): string {
   let [first = "", ...rest] = modules;

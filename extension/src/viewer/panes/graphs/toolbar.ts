@@ -91,7 +91,7 @@ export function Toolbar(
     const { view, hasSaved, eager } = offered ?? {};
     return [
       ...(shown.value === "drawing" ? [
-        ...one(GROUPINGS, by), { label: "Open all groups, as far as the picture stays readable", run: () => all(true) }, { label: "Close all groups", run: () => all(false) },
+        ...one(GROUPINGS, by), { label: "Open all groups that stay readable", run: () => all(true) }, { label: "Close all groups", run: () => all(false) },
         ...one(COLORINGS, coloring), toggle("Legend of colors and marks", legend),
       ] : []),
       ...(view?.before ? [toggle("Mark what the pass changed", changes)] : []),

@@ -15,7 +15,7 @@ import { seenBy } from "./described";
 import { form } from "./form";
 import { outlook, type Outlook } from "./outlook";
 
-const MARKS: { readonly [outcome in Outcome]: string } = { holds: "✓ holds", fails: "✕ fails", undecided: "? held at capture" };
+const MARKS: { readonly [outcome in Outcome]: string } = { holds: "✓ holds", fails: "✕ fails", undecided: "? true at capture" };
 const LOOKS: { readonly [outcome in Outcome]: string } = { holds: "ex-yes", fails: "ex-no", undecided: "ex-unsure" };
 const ORDER: { readonly [outcome in Outcome]: number } = { fails: 0, undecided: 1, holds: 2 };
 
@@ -161,7 +161,7 @@ export function guards(into: HTMLElement, context: Context): Pane {
     return [
       {
         name: "This call", text: each => MARKS[each.outcome], order: each => ORDER[each.outcome],
-        cell: each => h("span", { class: LOOKS[each.outcome], title: each.outcome === "undecided" ? "Cannot be evaluated from the values given; it held when the graph was captured" : undefined }, MARKS[each.outcome]),
+        cell: each => h("span", { class: LOOKS[each.outcome], title: each.outcome === "undecided" ? "Cannot be evaluated from the values given; it was true when the graph was captured" : undefined }, MARKS[each.outcome]),
       },
       {
         name: "Guard", order: each => each.guard.expression,

@@ -1,4 +1,4 @@
-// The memory plan as drawings: bytes in use over the schedule, under it what lives where; and the pool to scale.
+// The memory plan as drawings: bytes in use over the schedule, under it the place of each buffer; and the layout of the pool.
 
 import { block, drawing, fitted, linear, mark, Patterns, textWidth, upward, type Pattern, type Scale } from "../../chart";
 import { svg } from "../../dom";
@@ -18,7 +18,7 @@ const BAR = 15;
 
 export const LOOKS: { readonly [kind in PlaceKind]: { readonly pattern: Pattern; readonly look: string; readonly says: string } } = {
   pool: { pattern: "plain", look: "ex-tone-0", says: "in the call's pool" },
-  own: { pattern: "hatched", look: "ex-tone-2", says: "a tensor of its own" },
+  own: { pattern: "hatched", look: "ex-tone-2", says: "allocated by itself" },
   library: { pattern: "dotted", look: "ex-tone-1", says: "allocated by a library call" },
   given: { pattern: "barred", look: "ex-tone-7", says: "written into an input" },
 };

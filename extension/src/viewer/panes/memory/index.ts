@@ -30,8 +30,8 @@ export function memory(into: HTMLElement, context: Context): Pane {
   const rows = { keys: (each: BufferData) => [keyOf(each.name)] };
   const table = DataTable<BufferData>("Buffers", [], context.selection, rows);
   const slots = DataTable<BufferData>("Buffers in the pool", [], context.selection, rows);
-  const lives = Picture("Memory in use, and what lives where", table, context.selection, context.setting<Presentation>("shown", "drawing"), undefined, choice.element);
-  const pool = Picture("The pool, to scale", slots, context.selection, context.setting<Presentation>("pool", "drawing"));
+  const lives = Picture("Memory over time, and the place of each buffer", table, context.selection, context.setting<Presentation>("shown", "drawing"), undefined, choice.element);
+  const pool = Picture("Layout of the pool", slots, context.selection, context.setting<Presentation>("pool", "drawing"));
   const saved = SavedList(context);
   lives.element.insertBefore(headline, lives.element.children[1] ?? null);
   lives.element.append(legendBelow);
@@ -89,8 +89,8 @@ export function memory(into: HTMLElement, context: Context): Pane {
     if (!found) return [];
     const { peak_before: before, peak_after: after, pool } = found;
     const sentences = [`Peak ${bytes(after)} (${bytes(before)} without reuse).`];
-    if (pool > 0) sentences.push(` The pool of ${bytes(pool)} is one allocation, held for the whole call${after > before ? ": it raises the peak, but saves allocations" : ""}.`);
-    if (plan.measured.length > 0) sentences.push(` One run held ${bytes(Math.max(...plan.measured))} at most (dotted).`);
+    if (pool > 0) sentences.push(` The pool of ${bytes(pool)} is one allocation, kept for the whole call${after > before ? ": it raises the peak, but saves allocations" : ""}.`);
+    if (plan.measured.length > 0) sentences.push(` The measured peak of one run was ${bytes(Math.max(...plan.measured))} (dotted).`);
     if (plan.registers.length > 0) sentences.push(` ${count(plan.registers.length, "buffer")} only in registers: see the table.`);
     const drawn = [Math.max(0, ...plan.before), Math.max(0, ...plan.after)];
     if (drawn[0] !== before || drawn[1] !== after) sentences.push(` (Drawn by the sizes in the record, which give ${bytes(drawn[0] ?? 0)} and ${bytes(drawn[1] ?? 0)}.)`);
@@ -146,8 +146,8 @@ function legend(): HTMLElement {
   const line = (name: string) => sample(svg("path", { class: name, d: "M1 6H21" }));
   return h(
     "div.ex-legend", ...Object.values(LOOKS).map(legendEntry),
-    h("span", "↪ takes over the memory of the buffer before it"),
-    h("span", line("ex-memory-before"), "each buffer in memory of its own"),
+    h("span", "↪ reuses the memory of the buffer before it"),
+    h("span", line("ex-memory-before"), "separate memory for each buffer"),
     h("span", line("ex-memory-after"), "as planned"),
   );
 }

@@ -46,7 +46,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
   const select = (label: string) => h("select.ex-field", { "aria-label": label, onchange: () => pick(pairSelects.map(each => each.value)) });
   const pairSelects = [select("First operation"), select("Second operation")] as const;
   const steps = DataTable<ItemData>("Steps of the schedule", [], context.selection, { keys: item => keysOf(item) });
-  const picture = Picture("What runs, in order", steps, context.selection, context.setting<Presentation>("shown", "drawing"), of => clicked(of), choice.element);
+  const picture = Picture("Kernels, in execution order", steps, context.selection, context.setting<Presentation>("shown", "drawing"), of => clicked(of), choice.element);
   const verdicts = DataTable<FusionData>("Verdicts on pairs of operations", [], context.selection, {
     keys: each => [keyOf(each.first), keyOf(each.second)],
     chosen: each => pick([each.first, each.second]),
@@ -241,7 +241,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
     const { length: steps } = half()?.schedule?.items ?? [];
     const loops = (half()?.operations ?? []).map(each => named(each, context.compile.value, context.model)).filter(each => each.inside.length);
     fill(counted,
-      loops.length ? `${count(loops.flatMap(each => each.inside).length, "operation")} computed inside the loops of others. ` : "",
+      loops.length ? `${count(loops.flatMap(each => each.inside).length, "operation")} inlined into other loops. ` : "",
       steps > MOST_DRAWN ? `${count(steps, "step")}: too many to draw, so the table has them. ` : "",
       all.length === 0 ? (loops.length ? "" : `No pair of operations was tried${otherwise ? `: ${otherwise.title}` : ""}. `) : `${made} of ${count(all.length, "pair")} of operations fused${against.length ? "; not fused: " : ""}${against.map(each => `${each.label} (${each.count})`).join("; ")}. `,
       button("ex-link", "Fusion decisions", () => inside.parentElement?.scrollIntoView()),
@@ -252,7 +252,7 @@ export function schedule(into: HTMLElement, context: Context): Pane {
       { name: "Verdict", text: each => (each.ok ? "fused" : "not fused"), cell: each => h("span", { class: each.ok ? "ex-yes" : "ex-no" }, each.ok ? "✓ fused" : "✕ not fused"), order: each => (each.ok ? 0 : 1) },
       { name: "First", text: each => nameOf(each.first) },
       { name: "Second", text: each => nameOf(each.second) },
-      { name: "Because", text: each => reasonText(each.why), cell: each => reasonLink(each.why, context), order: each => each.why.title },
+      { name: "Reason", text: each => reasonText(each.why), cell: each => reasonLink(each.why, context), order: each => each.why.title },
       figure("Saves", each => each.score || null, bytes, "Bytes of memory traffic that joining the two saves, as scored"),
     ]);
   }

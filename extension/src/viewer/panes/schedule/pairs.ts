@@ -36,7 +36,7 @@ export function Pairs(half: HalfData, named: (id: string) => string) {
     if (own) return { together: true, headline, statements: [verdictText(own)] };
     const path = joined(first, second, new Set(item.operations));
     if (path) {
-      const text = "Not fused directly: fusions with others brought them into one kernel.";
+      const text = "Not fused directly: each was fused with others of this kernel.";
       return { together: true, headline, statements: [{ text }, ...path.map(each => verdictText(each))] };
     }
     const text = `Both are in ${item.id}, and the record holds no verdict that joined them.`;
@@ -51,7 +51,7 @@ export function Pairs(half: HalfData, named: (id: string) => string) {
     if (excluded.length > 0) return notFused(headline, excluded);
     const between = fusions.filter(each => links(each, one, other));
     if (between.length > 0) {
-      const text = "Not tried with each other; their kernels were, through:";
+      const text = "This pair was not tried. Their kernels were, by these pairs:";
       return notFused(headline, [{ text }, ...between.map(each => verdictText(each))]);
     }
     if (otherwise) return notFused(headline, [{ text: `${one.id} with ${other.id}:`, why: otherwise }]);

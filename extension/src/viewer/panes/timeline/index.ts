@@ -28,7 +28,7 @@ export function timeline(into: HTMLElement, context: Context): Pane {
   const roving = RovingTabindex();
   const headline = h("p.ex-say");
   const whole = button("ex-action", "Whole", () => (zoom.value = null));
-  const empty = h("div.ex-empty", h("p", "Nothing was compiled yet."));
+  const empty = h("div.ex-empty", h("p", "Nothing has been compiled yet."));
   let marks = new Map<SVGElement, Span>();
   const reveal = (): boolean => false;
   const waits = context.setting<boolean>("waits", false);
@@ -46,7 +46,7 @@ export function timeline(into: HTMLElement, context: Context): Pane {
   const waiting = h("input", { type: "checkbox", checked: waits.value, onchange: () => (waits.value = waiting.checked) });
   const picture = Picture(
     "Compile time", table, context.selection, context.setting<Presentation>("shown", "drawing"), undefined,
-    whole, h("label.ex-check", waiting, "with the time between compiles"),
+    whole, h("label.ex-check", waiting, "show the time between compiles"),
   );
   picture.element.insertBefore(headline, picture.element.children[1] ?? null);
   picture.element.append(legend());

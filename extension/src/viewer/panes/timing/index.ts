@@ -109,7 +109,7 @@ export function timing(into: HTMLElement, context: Context): Pane {
     const record = context.model.record.value;
     const shown = run ? contestants(run) : [];
     drawn = shown.some(each => each.samples.length > 0);
-    untimed.textContent = run?.state === "failed" ? `This run did not finish: ${run.error}.` : drawn || run?.state === "running" ? "" : whyUntimed(record) + (context.abilities.value?.retime ? " Time again, below, times it now." : "");
+    untimed.textContent = run?.state === "failed" ? `This run did not finish: ${run.error}.` : drawn || run?.state === "running" ? "" : whyUntimed(record) + (context.abilities.value?.retime ? " Measure again, below, times it now." : "");
     untimed.hidden = untimed.textContent === "";
     strips.table.show(shown, contestantColumns(shown));
     strips.show(width => drawStrips(shown, width), drawn);
@@ -246,7 +246,7 @@ function kernelsText(record: RecordData, costs: readonly Cost[]): string {
   const timed = costs.filter(each => each.seconds !== null);
   if (timed.length === 0) {
     const elsewhere = record.compiles.some(each => each.halves?.some(half => half.runs === false));
-    return `Kernels were not timed${elsewhere ? ": they are for another machine" : ""}. What each moves and computes:`;
+    return `Kernels were not timed${elsewhere ? ": they are for another machine" : ""}. Bytes moved and operations of each:`;
   }
   const total = timed.reduce((sum, each) => sum + (each.seconds ?? 0), 0);
   const why = whyNoOverhead(record, costs);

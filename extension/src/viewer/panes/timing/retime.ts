@@ -17,7 +17,7 @@ export function RetimeForm(made: () => string, asks: Asks) {
   const element = h("section.ex-picture.ex-retime");
   let sizes = Sizes([]);
   const status = h("span.ex-doing", { role: "status" });
-  const start = button("ex-action", "Time again", () => asks.retime(sizes.shapes.value));
+  const start = button("ex-action", "Measure again", () => asks.retime(sizes.shapes.value));
   const stop = button("ex-action", "Stop", () => asks.stop());
   const inputs: { readonly of: Dim; readonly slider: HTMLInputElement; readonly number: HTMLInputElement }[] = [];
   const total = h("span.ex-count");
@@ -31,22 +31,22 @@ export function RetimeForm(made: () => string, asks: Asks) {
     if (state === lastState) return;
     lastState = state;
     inputs.length = 0;
-    const title = h("header", h("h2", "Time again"));
+    const title = h("header", h("h2", "Measure again"));
     if (!connected) {
-      fill(element, title, h("p.ex-say", `No Jupyter kernel is attached: this is the record as it was made ${made()}. Run the cell again to time with other sizes.`));
+      fill(element, title, h("p.ex-say", `No Jupyter kernel is attached: the times are those recorded ${made()}. Run the cell again to measure with other sizes.`));
       return;
     }
     if (!abilities?.retime) {
-      fill(element, title, h("p.ex-say", abilities?.why_not ? `This cannot be timed again: ${abilities.why_not}.` : "The Jupyter kernel has not said what it can time."));
+      fill(element, title, h("p.ex-say", abilities?.why_not ? `This cannot be measured again: ${abilities.why_not}.` : "The Jupyter kernel does not say yet what it can measure."));
       return;
     }
     sizes = Sizes(abilities.arguments ?? []);
     const tie = h("input", { type: "checkbox", checked: true, onchange: () => (sizes.tied.value = tie.checked) });
-    const reset = button("ex-action", "Sizes as they were", () => sizes.reset());
+    const reset = button("ex-action", "Reset the sizes", () => sizes.reset());
     fill(element,
       title,
       h("div.ex-sizes", ...sizes.args.map(each => argument(each.name, each.dtype, each.shape))),
-      h("label.ex-check", tie, "sizes that were equal move together"),
+      h("label.ex-check", tie, "keep equal sizes equal"),
       h("div.ex-actions", start, ...(abilities.stop ? [stop] : []), reset, total, status),
     );
     sizes.shapes.watch(follow);

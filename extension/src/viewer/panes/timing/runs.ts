@@ -73,7 +73,7 @@ export function Runs() {
 
   /** The kernel went away: what was under way will not end. */
   function lost(): void {
-    for (const run of all.value) if (run.state === "running") put({ ...run, state: "failed", error: "the kernel is gone", doing: "" });
+    for (const run of all.value) if (run.state === "running") put({ ...run, state: "failed", error: "the kernel has stopped", doing: "" });
   }
 
   function put(run: TimedRun): void {
