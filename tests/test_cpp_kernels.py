@@ -319,16 +319,47 @@ def attempt(fn: Callable[..., Any], *args: Any) -> Any:
         return type(error), str(error)
 
 
-def test_what_an_entry_reads_when_it_ends_is_not_cleared_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The collector clears the objects of a cycle in any order; bytes it does not know."""
-    entries = []
+@pytest.fixture
+def entries(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The entries of libraries that are loaded meanwhile."""
+    made, entry_function = [], cpp_build.entry_function
 
     def kept(*given: Any) -> Any:
-        entries.append(entry_function(*given))
-        return entries[-1]
+        made.append(entry_function(*given))
+        return made[-1]
 
-    entry_function = cpp_build.entry_function
     monkeypatch.setattr(cpp_build, "entry_function", kept)
+    return made
+
+
+def test_what_an_entry_reads_when_it_ends_is_not_cleared_before(entries: list[Any]) -> None:
+    """The collector clears the objects of a cycle in any order; bytes it does not know."""
     assert explorer.compile(lambda x: (x.sin() + 1).sum())(torch.zeros(3)) == 3
-    definition, label, _ = entries[0].__self__
-    assert not gc.is_tracked(definition) and not gc.is_tracked(label) and label.decode() == entries[0].__name__
+    definition, label, handle = entries[0].__self__
+    assert not any(map(gc.is_tracked, (definition, label, handle))) and label.decode() == entries[0].__name__
+
+
+def test_a_library_is_there_as_long_as_an_object_that_ends_may_call_it(
+    entries: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector runs each `__del__` of a cycle before it takes the cycle apart."""
+
+    class Calls:
+        def __del__(self) -> None:
+            ended.append("the object")
+
+    ended: list[str] = []
+    explorer.compile(lambda x: (x.cos() + 7.5).sum())(torch.zeros(3))
+    cycle: Any = Calls()
+    cycle.itself, cycle.entry = cycle, entries.pop()
+    handle = int(cycle.entry.__self__[-1])
+    close = cpp_build._ctypes.dlclose
+
+    def closing(given: int) -> None:
+        ended.extend(["the library"] if given == handle else [])
+        close(int(given))
+
+    monkeypatch.setattr(cpp_build._ctypes, "dlclose", closing)
+    del cycle
+    gc.collect()
+    assert ended == ["the object", "the library"]

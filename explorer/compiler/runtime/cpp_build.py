@@ -220,15 +220,25 @@ _new_function.argtypes = (ctypes.c_char_p, ctypes.py_object, ctypes.c_void_p)
 _new_function.restype = ctypes.py_object
 
 
+class Handle(int):
+    """That of a loaded library, unloaded when nothing refers to the number any more. The collector is not to know it:
+    so it outlives each `__del__` of a cycle, of which some may call functions of the library."""
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            _ctypes.dlclose(self)
+
+
 class Library(ctypes.CDLL):
     """A loaded library, unloaded with the last of its functions."""
 
-    def __del__(self) -> None:
-        if self._handle and not sys.is_finalizing():
-            _ctypes.dlclose(self._handle)
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.handle = Handle(self._handle)
+        ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(self.handle))
 
 
-def entry_function(library: ctypes.CDLL, name: str) -> Callable[..., int]:
+def entry_function(library: Library, name: str) -> Callable[..., int]:
     """The entry `name` of a loaded library as a built-in function: pointers, sizes, threads -> 0 or an error number.
     Raises OSError where the library has none."""
     try:
@@ -239,7 +249,7 @@ def entry_function(library: ctypes.CDLL, name: str) -> Callable[..., int]:
     # Bytes: of a cycle, the collector frees the memory of a structure of ctypes before the function, which reads it
     # when it ends, is gone.
     definition = bytes(_MethodDef(label, address, METH_FASTCALL, None))
-    made: Callable[..., int] = _new_function(definition, (definition, label, library), None)
+    made: Callable[..., int] = _new_function(definition, (definition, label, library.handle), None)
     return made
 
 
@@ -255,8 +265,8 @@ def load(
     threads = generated.options.threads
     names["threads"] = torch.get_num_threads if threads is None else functools.partial(int, threads)
     library = ctypes.CDLL(None) if library_path is None else Library(str(library_path))
-    for entry in generated.entries:
-        names[entry.function] = entry_function(library, entry.function)
+    if isinstance(library, Library):
+        names |= {entry.function: entry_function(library, entry.function) for entry in generated.entries}
     call = execute(generated.wrapper, generated.name, names)
     run, release_watched = stepwise(generated, library, names)
 
