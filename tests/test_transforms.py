@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch._functorch import eager_transforms
 from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from torch.utils._pytree import tree_leaves
@@ -194,3 +195,35 @@ def test_writes_at_a_level_and_before_it(name, mode):
             found.append((*tree_leaves(run(x)), x))
     torch.testing.assert_close(*found)
     assert TOTALS[CompilerBug.TOTAL] == before
+
+
+def test_a_mode_that_passes_keywords_on_sees_the_calls_in_a_transform():
+    """Keywords are collected in a dictionary that nobody but the call sees: that is no effect of the mode."""
+
+    def masks(x):
+        with TransformGetItemToIndex():
+            return vmap(lambda i: i.new_ones((), dtype=torch.bool) & (i > 0))(x)
+
+    x = torch.arange(3)
+    assert torch.equal(explorer.compile(masks, fullgraph=True, backend="aot_eager")(x), masks(x))
+
+
+def keywords(**given):
+    return given
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: keywords(**{"a": 1}, **{"a": 2}), lambda: keywords(a=1, **{"a": 2}), lambda: keywords(**{1: 2}),
+        lambda: keywords(**3), lambda: keywords(**{"a": 1}, b=2, **{"c": 3}),
+    ],
+)  # fmt: skip
+def test_keywords_given_twice_are_refused_as_in_eager(call):
+    def run(x):
+        try:
+            return call(), x
+        except TypeError as error:
+            return str(error), x
+
+    assert str(explorer.compile(run, fullgraph=True, backend="eager")(torch.ones(1))) == str(run(torch.ones(1)))

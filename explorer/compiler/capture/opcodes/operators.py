@@ -361,10 +361,12 @@ def dict_merge(t: Tracer, f: Frame, i: Instruction) -> None:
     assert isinstance(into, DictValue)
     if not is_mapping(t, mapping):
         raise_not_unpacked(t, function, "** must be a mapping", mapping)
-    for key, value in mapping_pairs(t, mapping):
-        if key.key() in into.entries:
+    pairs, names = mapping_pairs(t, mapping), set(into.entries)
+    for key, _ in pairs:
+        if key.key() in names:
             t.raise_(TypeError, f"{name_of_call(t, function)} got multiple values for keyword argument {key.key()!r}")
-        t.effects.change(into)
+        names.add(key.key())
+    for key, value in pairs:  # nobody but the call sees this dictionary, so that it is no effect
         into.put(key, value)
 
 
