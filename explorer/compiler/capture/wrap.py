@@ -32,7 +32,7 @@ from explorer.compiler.capture.values.modules import AUTOCASTS, AutocastValue, M
 from explorer.compiler.capture.values.objects import ExceptionValue, Lazy, ObjectValue
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
-from explorer.compiler.capture.values.tensor import TensorValue, graph_call
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call, recorded
 from explorer.core.libraries import FIXED, is_in
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Attr, Inside, Item, Known, Listed, Local, Returned, Source, as_tensor
@@ -467,7 +467,7 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
     parts = [_part(t, source, given, name) for name in names]
     if not isinstance(parts[0], TensorValue) or not given.is_nested and parts[0].fake.shape != given.shape:
         unsupported(reasons.TENSOR_SUBCLASS, f"{source.name}: what is first inside has other sizes")
-    made = graph_call(t, "call_function", unflattening(type(given), names, context, given.requires_grad), parts, {})
+    made = recorded(t, "call_function", unflattening(type(given), names, context, given.requires_grad), parts, {})
     assert isinstance(made, TensorValue)
     fakes = [part.fake for part in parts if isinstance(part, TensorValue)]
     if not _has_same_parts(made.fake, given, dict(zip(names, fakes, strict=True))):
@@ -537,14 +537,15 @@ def inside(name: str) -> Callable[[object], torch.Tensor]:
 
 
 def rewrapped(t: Tracer, wrapper: Value) -> tuple[Callable[..., torch.Tensor], list[Value]]:
-    """What makes a wrapper for the program, and what is inside of it, as the graph returns it."""
+    """What makes a wrapper for the program, and what is inside of it, as the graph returns it. No mode
+    of the program is asked: eager calls nothing here."""
     assert isinstance(wrapper, TensorValue)
     fake: Any = wrapper.fake
     names, context = fake.__tensor_flatten__()
     parts = [
-        graph_call(t, "call_function", inside(name), [wrapper], {})
+        recorded(t, "call_function", inside(name), [wrapper], {})
         if fake.requires_grad and name in differentiable(fake)
-        else graph_call(t, "call_function", getattr, [wrapper, Constant(name)], {})
+        else recorded(t, "call_function", getattr, [wrapper, Constant(name)], {})
         for name in names
     ]  # fmt: skip
     make = unflattening(wrapper.cls, names, context, fake.requires_grad)
