@@ -828,6 +828,7 @@ def test_the_doctor_with_a_cache_that_cannot_be_written(tmp_path: Path, monkeypa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     found = findings()
     assert found["cache folder"]["state"] == "missing" and "XDG_CACHE_HOME" in found["cache folder"]["hint"]
+    assert found["cache folder"]["detail"].startswith(f"{tmp_path}/file/torch-explorer: ")
     assert found["a new kernel"]["state"] == found["the kernel cache"]["state"] == "works"
 
 

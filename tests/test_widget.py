@@ -324,6 +324,70 @@ def test_an_interrupt_of_the_users_code_is_pythons(kernel: Kernel) -> None:
     assert not [m for m in messages if m["msg_type"] == "display_data"]
 
 
+WATCHED_LOOP = """
+import explorer, torch, itertools
+def step(v, k): return torch.relu(v) * k
+compiled = torch.compile(step, backend="eager")
+torch.compiler.reset()
+with explorer.watch("loop") as log:
+    for n in itertools.count():
+        compiled(torch.ones(3), n // 4)
+        if n == 6:
+            print("going", flush=True)
+"""
+
+
+def test_a_watched_loop_that_is_interrupted_leaves_its_record(kernel: Kernel) -> None:
+    def on(message: Message) -> None:
+        if message["msg_type"] == "stream":
+            kernel.manager.interrupt_kernel()
+
+    messages = kernel.run(WATCHED_LOOP, on)
+    assert kernel.status == "error"
+    assert [m["content"]["ename"] for m in messages if m["msg_type"] == "error"] == ["KeyboardInterrupt"]
+    [done] = [each for m in messages if (each := custom(m)) and each["type"] == "done"]
+    assert not done.get("error")
+    last = [m["content"]["data"] for m in messages if m["msg_type"] == "update_display_data"][-1]
+    shown = unpacked(last[data.MIME])
+    assert len(shown.compiles) >= 2 and shown.compiles[1].recompiles
+    assert any("The program ended with KeyboardInterrupt" in note for note in shown.notes)
+    assert kernel.value("log.record.data.compiles[1].recompiles[0].words") == "k is 1, expected 0"
+    kernel.run("with explorer.watch('again', live=False) as log: compiled(torch.ones(3), 0)")
+    assert kernel.status == "ok" and kernel.value("log.record.calls[0].count") == "1"
+
+
+EXPLORED_STEP = """
+import copy, explorer, torch
+def training(layer, begun=lambda: None):
+    optimizer = torch.optim.SGD(layer.parameters(), 0.001)
+    def step(v):
+        optimizer.zero_grad()
+        loss = sum(layer(v).square().mean() for _ in range(200))
+        loss.backward()
+        optimizer.step()
+        begun()
+        return loss.detach()
+    return step
+layer = torch.nn.Linear(200, 200)
+twin, v = copy.deepcopy(layer), torch.ones(300, 200)
+training(twin)(v)
+begun = lambda: print("going", flush=True)
+explorer.explore(training(layer, begun), engine="stock", time=True)(v)
+"""
+
+
+def test_an_exploration_that_is_interrupted_leaves_what_one_call_leaves(kernel: Kernel) -> None:
+    def on(message: Message) -> None:
+        if message["msg_type"] == "stream":
+            kernel.manager.interrupt_kernel()
+
+    kernel.run(EXPLORED_STEP, on)
+    same = "all(torch.equal(a, b) for a, b in zip(twin.parameters(), layer.parameters()))"
+    assert kernel.status == "error" and kernel.value(same) == "True"
+    kernel.run("record = explorer.explore(lambda v: v + 1, time=False)(torch.ones(3))")
+    assert kernel.status == "ok" and kernel.value("len(record.data.compiles)") == "1"
+
+
 def test_what_no_run_can_be_made_of_says_why(kernel: Kernel) -> None:
     for cell, said in (
         ("g = (x for _ in range(3))\n%explore --no-time next(g) + 1", "g is a generator"),

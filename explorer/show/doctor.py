@@ -177,9 +177,11 @@ def _tried(name: str, folder: Path | None) -> Finding:
 
 
 def _folders() -> list[Finding]:
-    found = []
+    found, place = [], ""
     try:
-        folder = private(default_folder())
+        folder = default_folder()
+        place = f"{folder}: "
+        private(folder)
         kept, _ = items(folder)
         size = sum(item.bytes for item in kept.values())
         holds = f"{count(len(kept), 'program')}, {size / 2**20:.1f} MiB"
@@ -187,7 +189,7 @@ def _folders() -> list[Finding]:
         found.append(Finding("cache folder", "works", detail))
     except OSError as error:
         hint = "Each process builds its kernels again; name one that runs programs by XDG_CACHE_HOME."
-        found.append(Finding("cache folder", "missing", error_text(error), hint))
+        found.append(Finding("cache folder", "missing", place + error_text(error), hint))
     try:
         taken, asked = tempfile.gettempdir(), os.environ.get("TMPDIR")
         instead = f", since TMPDIR={asked!r} cannot be written" if asked and Path(asked) != Path(taken) else ""
