@@ -7,6 +7,7 @@ from torch import nn
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch._functorch import eager_transforms
 from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 import explorer
@@ -206,6 +207,76 @@ def test_a_mode_that_passes_keywords_on_sees_the_calls_in_a_transform():
 
     x = torch.arange(3)
     assert torch.equal(explorer.compile(masks, fullgraph=True, backend="aot_eager")(x), masks(x))
+
+
+class Collecting(TorchFunctionMode):
+    """Changes what it makes itself: a list, dictionaries, a set, an iterator, a cell, an object."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        given, named, other, places = [], {}, set(), iter(range(len(args)))
+        for place in places:
+            given.append(args[place])
+        named.update(kwargs or {})
+        other.add(next(iter(range(3))))
+        count = 0
+
+        def counted():
+            nonlocal count
+            count += 1
+            return count
+
+        counted()
+        return func(*given, **named)
+
+
+class Counting(TorchFunctionMode):
+    """Changes what was there before."""
+
+    def __init__(self, seen):
+        super().__init__()
+        self.seen = seen
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.seen.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def collecting(x):
+    with Collecting():
+        return vmap(lambda row: row.sum(dim=0, keepdim=True) + row.new_zeros((), dtype=torch.float32))(x)
+
+
+def packed(x):
+    """A mask of sequences that are packed in one row, as transformers makes it."""
+    part = torch.tensor([0, 0, 1])
+    with TransformGetItemToIndex():
+        mask = vmap(lambda q: vmap(lambda k: (part[q] == part[k]) & (q >= k))(torch.arange(3)))
+        return mask(torch.arange(3)), x
+
+
+@pytest.mark.parametrize("masks", [collecting, packed])
+def test_a_mode_that_changes_what_it_makes_itself_has_no_effects(masks):
+    x = torch.ones(2, 3)
+    torch.testing.assert_close(explorer.compile(masks, fullgraph=True, backend="aot_eager")(x), masks(x))
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_mode_that_changes_what_was_there_before_is_told_what_eager_tells_it(before):
+    held = []
+
+    def counting(x):
+        seen = held if before else []
+        with Counting(seen):
+            y = vmap(lambda row: row + 1)(x)
+        return y, list(seen)
+
+    compiled, x = explorer.compile(counting, backend="aot_eager"), torch.ones(2, 3)
+    for _ in range(2):
+        found = []
+        for run in (counting, compiled):
+            held.clear()
+            found.append(str(run(x)))
+        assert found[0] == found[1]
 
 
 def keywords(**given):

@@ -21,7 +21,7 @@ from explorer.compiler.capture.values.constant import Constant, FloatValue, Size
 from explorer.compiler.capture.values.functions import BuiltinValue, FunctionValue
 from explorer.compiler.capture.values.objects import ObjectValue, look_up
 from explorer.compiler.capture.values.overrides import overrides_torch
-from explorer.compiler.capture.values.sequences import TupleValue
+from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.tensor import OF_ONE_TENSOR, TensorValue, from_fake
 from explorer.core.libraries import EFFECTS, FIXED, STEADY, is_in
 from explorer.core.reasons import unsupported
@@ -199,8 +199,11 @@ _EFFECTS = EFFECTS | frozenset("print globals locals vars setattr delattr getatt
 
 def guard_reads(t: Tracer, cls: type, args: list[Value]) -> None:
     """Guard all that the methods of `cls` read. Breaks the graph where they read or change anything mutable."""
+    leaves_lists = is_in(cls.__module__, STEADY)
     for arg in args:
-        if not isinstance(arg, TensorValue):
+        if isinstance(arg, ListValue) and leaves_lists:
+            guard_reads(t, cls, arg.unpack(t))
+        elif not isinstance(arg, TensorValue):
             _check(t, arg, "an argument", set())
         elif overrides_torch(t, arg.cls):
             _refuse(cls, "is given a tensor of", arg.cls.__name__)

@@ -5,6 +5,7 @@ Stock counterpart: torch/_dynamo/side_effects.py.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -13,6 +14,10 @@ from explorer.core.origin import Origins, origins
 from explorer.ir.capture import Effect
 
 V = TypeVar("V")
+
+
+NUMBERS = itertools.count(1)
+"""Of what traced code makes, in the order in which it is made."""
 
 
 @dataclass
@@ -38,12 +43,20 @@ class Effects(Generic[V]):
         self.classes: dict[tuple[int, str], V] = {}
         """Attributes of classes that the program has set, by the class's id and name."""
         self.version = 0
+        self.oldest = 0
+        """The number of the oldest object that changed, of those that traced code made; 0 for all others."""
         self.read = 0
         """Grows with every item that is read of a container that was there before."""
         self.outside = 0
         """Grows with every change of what was there before."""
         self.step = -1
         """The number of the evaluator's step at work."""
+
+    def touch(self, target: Any = None) -> None:
+        """Something changes, if nothing else is named what was there before."""
+        self.version += 1
+        is_made = target is not None and target.source is None
+        self.oldest = min(self.oldest, getattr(target, "made_as", 0) if is_made else 0)
 
     def _log(self, key: object, kind: str, value: object, name: object) -> None:
         self.outside += 1
@@ -55,7 +68,7 @@ class Effects(Generic[V]):
 
     def set_attr(self, target: Any, name: str, value: V) -> None:
         """`target.overlay` takes the value; logged where the object was there before."""
-        self.version += 1
+        self.touch(target)
         if not hasattr(target, "overlay"):
             target.overlay = {}
         if target.overlay.get(name) is self.deleted:
@@ -75,7 +88,7 @@ class Effects(Generic[V]):
 
     def change(self, target: Any) -> None:
         """A container is about to change."""
-        self.version += 1
+        self.touch(target)
         target.read_all()
         self.outside += target.source is not None
         if target.source is not None and (id(target), "") not in self.changes:
@@ -85,7 +98,7 @@ class Effects(Generic[V]):
 
     def set_item(self, target: Any, key: object) -> None:
         """An item of a dictionary is about to be set, of which nothing else was asked."""
-        self.version += 1
+        self.touch(target)
         if target.source is not None and (id(target), "") not in self.changes:
             self._log((id(target), "item", key), "item", target, key)
 
@@ -95,39 +108,39 @@ class Effects(Generic[V]):
 
     def advance(self, iterator: object) -> None:
         """An iterator from outside was used."""
-        self.version += 1
+        self.touch()
         if (id(iterator), "iterator") not in self.changes:
             self._log((id(iterator), "iterator"), "iterator", iterator, "")
 
     def cell(self, target: Any) -> None:
-        self.version += 1
+        self.touch(None if target.root_name else target)
         if target.source is not None or target.root_name:
             self._log((id(target), "cell"), "cell", target, "")
 
     def set_global(self, namespace: dict[str, Any], name: str, value: V) -> None:
-        self.version += 1
+        self.touch()
         self.globals[id(namespace), name] = value
         self._log((id(namespace), name, "global"), "global", namespace, name)
 
     def set_class(self, cls: type, name: str, value: V) -> None:
-        self.version += 1
+        self.touch()
         self.classes[id(cls), name] = value
         self._log((id(cls), name, "class"), "class", cls, name)
 
     def call(self, function: Callable[..., None], arguments: Sequence[V], what: str) -> None:
         """A call for its effect alone, which is made for real after the graph. The arguments are values that nothing
         changes until then."""
-        self.version += 1
+        self.touch()
         self._add(object(), "call", (function, list(arguments)), what)
 
     def make(self, value: V, what: str) -> None:
         """A value that is made after the graph for its effect, whether or not the program keeps it."""
-        self.version += 1
+        self.touch()
         self._add((id(value), "made"), "made", value, what)
 
     def unmake(self, value: V) -> bool:
         """Whether the value was not made yet, so that it need not be."""
-        self.version += 1
+        self.touch()
         return self.changes.pop((id(value), "made"), None) is not None
 
     def described(self) -> tuple[Effect, ...]:

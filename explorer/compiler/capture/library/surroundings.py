@@ -155,7 +155,7 @@ def _draw(function: Callable[..., object], t: Tracer, args: list[Value], kwargs:
     plain = tuple(arg.known(t) for arg in args[1:])
     named = {key: value.known(t) for key, value in kwargs.items()}
     if isinstance(generator, SeededGenerator):
-        t.effects.version += 1
+        t.effects.touch()
         return t.from_python(t.python(getattr(generator.generator, name), *plain, **named))
     given = generator.live(t)
     if type(given) is not random.Random or named or generator.source is None:
@@ -178,7 +178,7 @@ def _drawn(t: Tracer, draw: Draw) -> Value:
 
 def _before_graph(t: Tracer, draw: Draw | ArrayDraw) -> Source:
     """What it yields at each call, in the program's order."""
-    t.effects.version += 1
+    t.effects.touch()
     source = Returned(t.objects.known(draw, fixed=True), "make")
     t.in_graph.draws.append(source)
     return source

@@ -22,7 +22,7 @@ from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.flow import handlers_by_position
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.assumptions import Assumptions, Numbers
-from explorer.compiler.capture.effects import Effects
+from explorer.compiler.capture.effects import NUMBERS, Effects
 from explorer.compiler.capture.tape import Place, Tape
 from explorer.compiler.capture.torch_state import Switched, TorchState
 from explorer.compiler.config import Config
@@ -330,6 +330,7 @@ class Cell(Value):
         self, contents: Value | None = None, *, given: Any = None, source: Source | None = None, root_name: str = ""
     ) -> None:
         self.contents = contents
+        self.made_as = next(NUMBERS)
         self.given = given
         self.source = source
         self.root_name = root_name

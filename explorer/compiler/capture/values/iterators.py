@@ -6,9 +6,10 @@ import collections
 import itertools
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.effects import NUMBERS
 from explorer.compiler.capture.values.base import Frame, Raised, Reconstructor, Tracer, Value, type_name
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import attribute_in_c
@@ -21,6 +22,13 @@ class IteratorValue(Value):
     """What all iterators share."""
 
     of_type: type = object
+    source: Source | None = None
+    made_as: int
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        made = super().__new__(cls)
+        made.made_as = next(NUMBERS)
+        return made
 
     def key(self) -> Any:
         return self
@@ -32,7 +40,7 @@ class IteratorValue(Value):
         return self
 
     def next(self, t: Tracer) -> Value | None:
-        t.effects.version += 1  # what was taken is gone: an instruction that cannot be traced must not have taken it
+        t.effects.touch(self)  # what was taken is gone: an instruction that cannot be traced must not have taken it
         return self.step(t)
 
     def step(self, t: Tracer) -> Value | None:
@@ -483,7 +491,7 @@ class GeneratorValue(IteratorValue):
         return self.send(t, Constant(None))
 
     def send(self, t: Tracer, value: Value) -> Value | None:
-        t.effects.version += 1
+        t.effects.touch(self)
         if not self.started and not value.is_none():
             t.raise_(TypeError, "can't send non-None value to a just-started generator")
         if self.done:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.effects import NUMBERS
 from explorer.compiler.capture.guards import Has, IsObject
 from explorer.compiler.capture.values.base import (
     HostValue,
@@ -160,6 +161,7 @@ class ObjectValue(Value):
 
     def __init__(self, cls: type, source: Source | None = None, given: Any = MISSING) -> None:
         self.cls = cls
+        self.made_as = next(NUMBERS)
         self.source = source
         self.given = given
         self.overlay: dict[str, Value] = {}

@@ -14,6 +14,7 @@ import torch
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from explorer.compiler.capture.effects import NUMBERS
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
@@ -75,15 +76,17 @@ def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: 
     given = [t.from_python(function), types, TupleValue(args)]
     if modes:
         types.unread = functools.partial(t.torch_state.leave_unreported, inside=True)  # eager names Tensor in some
-        mode, before = t.torch_state.modes.pop(), t.effects.version
+        mode, before = t.torch_state.modes.pop(), t.effects.oldest
+        t.effects.oldest = made = next(NUMBERS)
         try:
             found = t.get_attr(mode, "__torch_function__").call(t, [*given, t.new_dict(kwargs)], {})
         finally:
             t.torch_state.modes.append(mode)
         if not announces(kind, target):
             t.torch_state.leave_unreported()
-        if t.effects.version != before:
+        if t.effects.oldest < made:  # what it made itself nobody else has seen
             t.torch_state.note_mode_effect()
+        t.effects.oldest = min(before, t.effects.oldest)
         if not _is_not_implemented(found):
             return found
     for value in asked:
