@@ -95,16 +95,30 @@ def test_the_errors_reported_are_those_of_one_tensor() -> None:
     drawn = random.Random(0)
     for _ in range(50):
         scales = [10.0 ** drawn.randrange(-3, 7) for _ in range(4)]
-        expected = {"output": [torch.linspace(0.5, 1, 5) * scale for scale in scales]}
+        expected = {"gradient": [torch.linspace(0.5, 1, 5) * scale for scale in scales]}
         errors = [10.0 ** -drawn.uniform(1, 9) for _ in scales]
-        ours = {"output": [leaf * (1 + error) for leaf, error in zip(expected["output"], errors, strict=True)]}
-        exact = {f"output[{n}]": Exact(leaf.double(), 0.0, True, False) for n, leaf in enumerate(expected["output"])}
+        ours = {"gradient": [leaf * (1 + error) for leaf, error in zip(expected["gradient"], errors, strict=True)]}
+        exact = {
+            f"gradient[{n}]": Exact(leaf.double(), 0.0, True, False) for n, leaf in enumerate(expected["gradient"])
+        }
         found = compare(ours, expected, exact)
-        of = [tensor_error(*each, max(scales)) for each in zip(ours["output"], expected["output"], strict=True)]
+        of = [tensor_error(*each, max(scales)) for each in zip(ours["gradient"], expected["gradient"], strict=True)]
         n = max(range(4), key=lambda n: of[n][1])
         absolute, relative, close = of[n]
         assert (found.largest_absolute, found.largest_relative) == (absolute, relative) and found.ok is close
-        assert (found.where, found.own_error, found.eager_error) == (f"output[{n}]" if absolute else "", absolute, 0.0)
+        assert (found.where, found.own_error, found.eager_error) == (
+            f"gradient[{n}]" if absolute else "",
+            absolute,
+            0.0,
+        )
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e-10, 1e-4, 1.0, 1e6, 1e20])
+@pytest.mark.parametrize("beside", [0.0, 1.0, 1e10])
+def test_a_wrong_output_of_any_magnitude_is_a_mismatch(scale: float, beside: float) -> None:
+    expected = {"output": [torch.linspace(-1, 1, 5) * scale, torch.full((3,), beside)]}
+    for factor, close in ((1 + 1e-6, True), (1.001, False), (0.5, False), (0.0, False)):
+        assert compare({"output": [expected["output"][0] * factor, expected["output"][1]]}, expected).ok is close
 
 
 @pytest.mark.parametrize("ours, eager", [(float("inf"), 1.0), (1.0, float("nan")), (float("inf"), -float("inf"))])

@@ -125,6 +125,27 @@ def test_no_control_character_reaches_a_terminal(tmp_path: Path) -> None:
         assert shown.replace("\t", "").replace("\n", "").isprintable(), command
 
 
+def with_control(value: Any, under: str, key: str = "") -> Any:
+    """The value with control characters in all strings under one key."""
+    if isinstance(value, dict):
+        return {name: with_control(each, under, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [with_control(each, under, key) for each in value]
+    return CONTROL + value if isinstance(value, str) and key == under else value
+
+
+@pytest.mark.parametrize("key", ["detail", "where", "first_mismatch", "engine", "title", "notes", "file", "function"])
+def test_whatever_of_a_record_is_printed_has_no_control_character(key: str) -> None:
+    made = with_control(msgspec.to_builtins(sample()), key)
+    record = Record(msgspec.convert(json.loads(json.dumps(made)), data.RecordData))
+    for name in (name for name in dir(record) if not name.startswith("_")):
+        found = getattr(record, name)
+        for each in (found, *(found if isinstance(found, tuple | list) else ())):
+            if not callable(each) and not isinstance(each, str):
+                for shown in (str(each), repr(each)):
+                    assert shown.replace("\t", "").replace("\n", "").isprintable(), (name, shown)
+
+
 def test_the_console_writes_its_own_colors_and_obeys_nobody_elses() -> None:
     console = SafeConsole(force_terminal=True, color_system="standard", width=80)
     table = Table(CONTROL)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from explorer.core.files import writable
+from explorer.core.files import visible, writable
 from explorer.core.text import count
 
 VERSION = 2
@@ -64,7 +64,7 @@ class Data(msgspec.Struct, frozen=True, omit_defaults=True):
         """A line for each field that says something, cut where it is long; `repr` has all of it."""
         fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
         lines = [f"  {name}: {_brief(value)}" for name, value in fields if value not in (None, "", (), {})]
-        return "\n".join([type(self).__name__, *lines])
+        return visible("\n".join([type(self).__name__, *lines]))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What IPython and notebooks show."""

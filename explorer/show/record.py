@@ -94,14 +94,15 @@ class Listing(Sequence[T], Generic[T]):
 
 class PrintedTiming(data.TimingData, frozen=True):
     def __str__(self) -> str:
-        return "\n".join(["not timed"] * (not self.contestants) + text.timing(self))
+        return visible("\n".join(["not timed"] * (not self.contestants) + text.timing(self)))
 
     __repr__ = __str__
 
 
 class PrintedCoverage(data.CoverageData, frozen=True):
     def __str__(self) -> str:
-        return "\n".join((text.coverage(self), *(f"in Python, outside graphs: {each}" for each in self.python)))
+        outside = (f"in Python, outside graphs: {each}" for each in self.python)
+        return visible("\n".join((text.coverage(self), *outside)))
 
     __repr__ = __str__
 

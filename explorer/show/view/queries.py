@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, ClassVar, Generic, TypeVar
 
+from explorer.core.files import visible
 from explorer.ir.record import CompileData
 
 TERM = re.compile(r'(\w+)([:=<>])("[^"]*"|\S*)|(\S+)')
@@ -81,7 +82,7 @@ class Queried(Sequence[T], Generic[T, H]):
         lines = [self.summary(), *map(self.line, range(min(len(self), PRINTED)))]
         if (more := len(self) - PRINTED) > 0:
             lines.append(f"... and {more} more; text(N) shows one, find(QUERY) says which")
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
     def move(self, at: int, to: str, back: bool = False) -> int | None:
         """The entry that a move leads to from entry `at`, None where there is none: `to` is the name of an entry, for
