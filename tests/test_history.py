@@ -135,6 +135,17 @@ def test_code_that_a_reset_dropped_is_compiled_again_and_fails_no_guard() -> Non
     assert "<lambda> was recompiled once: x.size(0) is 5, expected 4\n" in repr(log)
 
 
+def test_none_where_a_flag_was_and_a_call_that_is_left_to_python() -> None:
+    torch.compiler.reset()
+    compiled = torch.compile(lambda x, flag=None: x * 2 if flag else x, backend="eager")
+    with explorer.watch(live=False) as log:
+        for flag in (True, None):
+            compiled(A, flag)
+    assert "guards of <lambda> failed (once it was left to Python): flag is None, expected True\n" in repr(log)
+    (failed,) = log.record.data.recompiles
+    assert failed.stops == "pass None always or never, or use one compiled function for each case"
+
+
 def test_functions_that_torch_calls_from_the_same_code_are_told_apart() -> None:
     torch.compiler.reset()
     with explorer.watch(live=False) as log:

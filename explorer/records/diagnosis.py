@@ -183,14 +183,14 @@ def stops(
     if _KEY_OF.match(source):
         return _ADVICE["keys"]
     kind = guard.constant.type if guard.constant is not None else ""
+    if kind == "NoneType" or told is not None and told["seen"] == "None":
+        return "pass None always or never, or use one compiled function for each case"
     if guard.constant is not None and kind in ("int", "float"):
         name = names(source) or "the number"
         if made is not None and made.engine == "explorer" and not any(_fixes(each, source) for each in made.guards):
             return f"compile with dynamic=True; the new compile already takes other values of {name}"
         tensor = f" (torch.tensor({name}))" if source else ""
         return f"if {name} is only used in arithmetic, pass a tensor{tensor}: tensor values are not guarded"
-    if kind == "NoneType":
-        return "pass None always or never, or use one compiled function for each case"
     if kind == "bool":
         return "no change is needed: it is compiled once for True and once for False, and both compiles are kept"
     if guard.constant is not None or _MEMBER.search(f"{guard.expression} {failed.seen}"):

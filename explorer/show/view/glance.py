@@ -345,11 +345,16 @@ def _recompiles(served: list[data.ServedData], compiles: list[CompileData]) -> t
         sum(each.raises for each in again),
         sum(each.fallback is not None and not each.halves for each in again),
     )
-    rest = [f"{_times(left)} more it was left to Python"] * bool(left)
-    rest += [f"{_times(raised)} more an error was raised"] * bool(raised)
-    times = _times(len(again) - raised - left) + (f" ({'; '.join(rest)})" if rest else "")
+    kept = len(again) - raised - left
+    also = " more" * bool(kept)
+    rest = [f"{_times(left)}{also} it was left to Python"] * bool(left)
+    rest += [f"{_times(raised)}{also} an error was raised"] * bool(raised)
+    times = " ".join(filter(None, (_times(kept) if kept else "", f"({'; '.join(rest)})" if rest else "")))
     functions = list(dict.fromkeys(_name(compile.name) for compile in again))
-    who = f"{functions[0]} was recompiled" if len(functions) == 1 else "recompiled"
+    one = functions[0] if len(functions) == 1 else ""
+    who = f"{one} was recompiled" if kept else f"guards of {one} failed"
+    if not one:
+        who = "recompiled" if kept else "guards failed"
     failed = (tuple(each for each in row.changes if each.of) for row in served)  # others failed no guard
     changes = list(dict.fromkeys(map(_with_others, filter(None, failed))))
     more = [f"{len(changes) - NAMED} more"] if len(changes) > NAMED else []
