@@ -15,6 +15,8 @@ from torch import nn
 
 import explorer
 from capturing import compiled
+from explorer.compiler.capture.effects import verdict
+from explorer.ir.capture import KnownEffects, UnknownEffects
 
 
 def test_containers_keep_their_identity() -> None:
@@ -830,3 +832,35 @@ def test_a_compiled_getattribute_is_called_as_in_eager(hook):
         return found, object.__getattribute__(made, "__dict__").get("count")
 
     assert seen(explorer.compile(hook, backend="eager")) == seen(hook)
+
+
+@torch.library.custom_op("effects_of_capture::logs", mutates_args=())
+def _logs(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+@_logs.register_fake
+def _fake_of_logs(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+EFFECTS_OF: dict[str, tuple[Any, list[str] | str]] = {
+    "none": (lambda x, rows: x.sin(), []),
+    "a list": (lambda x, rows: rows.append(x.sin()) or x + 1, ["list L['rows'] is refilled"]),
+    "its input": (lambda x, rows: x.add_(1), []),
+    "a break": (lambda x, rows: (print(end=""), x + 1), "break.print"),
+    "a branch of data": (lambda x, rows: x + 1 if x.sum() > 0 else x, "break.data_dependent_branch"),
+    "an operator of one's own": (lambda x, rows: _logs(x) + 1, "break.untraceable_call"),
+}
+
+
+@pytest.mark.parametrize("what", EFFECTS_OF)
+def test_a_capture_knows_all_effects_or_says_why_not(what: str) -> None:
+    function, expected = EFFECTS_OF[what]
+    fn, captures = compiled(function)
+    fn(torch.ones(2), [])
+    found = verdict(captures.made[0])
+    if isinstance(found, KnownEffects):
+        assert [each.text for each in found.effects] == expected
+    else:
+        assert isinstance(found, UnknownEffects) and found.why.code == expected

@@ -1117,3 +1117,54 @@ def test_compiled_code_that_frees_what_it_saved_is_compared(engine: str, dynamic
         record = made(layer, x)
         assert not record.errors and "gradient" in str(record) and "differ" not in str(record)
     torch.autograd.grad(computed.sum(), start)
+
+
+DOUBTED = {
+    "a branch that is not taken": ("if x.shape[0] > 9: os.remove('never')", True),
+    "a method that is not called": ("thing.method and None", True),
+    "a branch that is taken": ("os.listdir('/') and os.close(os.dup(1))", False),
+    "a break elsewhere": ("print(x.shape[0] > 9 and os.remove('never'))", False),
+    "an operator of one's own": ("writes(x); thing.method", False),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
+@pytest.mark.parametrize("what", DOUBTED)
+def test_code_that_a_call_does_not_run_does_not_count_where_capture_sees_all_of_it(
+    what: str, engine: dict[str, Any]
+) -> None:
+    """What capture knows of the effects decides, where the code mentions functions that may change more."""
+    body, known = DOUBTED[what]
+    lines = "seen = []\nclass Thing:\n    def method(self): os.remove('never')\nthing = Thing()"
+    space: dict[str, Any] = {"os": os, "torch": torch, "writes": of_ones_own}
+    exec(f"{lines}\ndef f(x):\n    seen.append(1)\n    {body}\n    return torch.sin(x)", space)
+    with hushed():
+        record = explorer.explore(space["f"], time=False, **engine)(torch.randn(3))
+    assert space["seen"] == [1]
+    assert any("called only once, because it uses os." in note for note in record.data.notes) is not known
+    compared = record.data.timing is not None and record.data.timing.accuracy is not None
+    assert compared or not known
+
+
+@torch.library.custom_op("effects_of_ones_own::writes", mutates_args=())
+def of_ones_own(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+@of_ones_own.register_fake
+def _fake(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def test_a_capture_that_only_asks_leaves_nothing() -> None:
+    """A lazy module is initialized by the call, with its random numbers, and not by the question."""
+    model, plain = (torch.nn.Sequential(torch.nn.LazyLinear(2), torch.nn.Dropout()) for _ in range(2))
+    space: dict[str, Any] = {"os": os, "model": model}
+    exec("def f(x):\n    if x.shape[0] > 9: os.remove('never')\n    return model(x)", space)
+    seeded()
+    plain(torch.ones(3, 4))
+    after = torch.get_rng_state()
+    seeded()
+    explorer.explore(space["f"], time=False)(torch.ones(3, 4))
+    assert torch.equal(torch.get_rng_state(), after)
+    assert torch.equal(model[0].weight, plain[0].weight)

@@ -449,6 +449,20 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownEffects:
+    """A run of the frame does nothing but this, and what the operators of its graph do."""
+
+    effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEffects:
+    """What a run of the frame does is not known, for this reason."""
+
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
 class Input:
     """A graph input: where the compiled bytecode finds it, and the placeholder's name."""
 

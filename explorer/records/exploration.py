@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import math
-import sys
 import time as clock
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import FrameType, MappingProxyType
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -27,18 +26,18 @@ from explorer.compiler.runtime.timing import GRAPHS_METHOD, METHOD, NO_PEAKS, in
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.core.text import count, duration
 from explorer.ir import record as data
-from explorer.ir.capture import Capture, GuardedCode, InputFrame
+from explorer.ir.capture import Capture, GuardedCode
 from explorer.ir.joint import Partitioned
 from explorer.ir.program import CPU, Program, Target
 from explorer.records import to_record
 from explorer.records.assembly import assembled, compiles_of, settings_of, timed_outside, untimed_outside
 from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import InPlace, Leave, RepeatedCalls
-from explorer.records.check.captured import NOT_AGAIN, Captured, GraphTrial, Once
+from explorer.records.check.captured import NOT_AGAIN, Captured, GraphTrial, NotRun, Once, not_running
 from explorer.records.check.eagerly import OWN_COMPILED, replaced
 from explorer.records.check.first_divergence import first_divergence, searched
 from explorer.records.check.guard_costs import guard_costs
-from explorer.records.check.isolate import NotIsolated, is_users, is_users_module, undone
+from explorer.records.check.isolate import NotIsolated, undone
 from explorer.records.check.operators import OperatorChecks, custom_operators
 from explorer.records.check.process import Outside, put_back
 from explorer.records.check.profile import (
@@ -180,33 +179,10 @@ def in_place(trial: InPlace, under: Trial, asked: Asked, recorder: Recorder) -> 
         return made.noting((f"Not compared and not timed: {refusal}.",))
 
 
-class NotRun(BaseException):
-    """Stops a frame that was compiled and must not run. Not an Exception, so that the program does not catch it."""
-
-
 def not_called(trial: Trial, asked: Asked, recorder: Recorder, why: str) -> Exploration:
     """The record of the function's own frame, compiled and not run."""
-
-    def compile_alone(frame: InputFrame, config: Config) -> GuardedCode:
-        sys.settrace(before)
-        try:
-            compile_frame(frame, config)
-        except Exception as error:  # which would have the frame run eagerly
-            raise NotRun from error
-        raise NotRun
-
-    def runs(frame: FrameType, event: str, argument: object) -> None:
-        """A frame that is not compiled, as while a mode of torch is active or by its stance."""
-        if is_users(frame.f_code) and is_users_module(str(frame.f_globals.get("__name__"))):
-            raise NotRun
-
-    before = sys.gettrace()
-    with recording(recorder), put_back(), suppress(NotRun):
-        try:
-            sys.settrace(runs)
-            optimize(trial.fn, asked.config, compile_alone)(*trial.args, **trial.kwargs)
-        finally:
-            sys.settrace(before)
+    with recording(recorder), not_running(trial.fn, asked.config, compile_frame) as call:
+        call(*trial.args, **trial.kwargs)
     for run in recorder.compiles:
         run.error = run.error.__cause__ if isinstance(run.error, NotRun) else run.error
     why = why if recorder.compiles else "Neither compiled nor called again"

@@ -10,8 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from torch._ops import OpOverload, OpOverloadPacket
+
+from explorer.compiler.capture import reasons
 from explorer.core.origin import Origins, origins
-from explorer.ir.capture import Effect
+from explorer.core.reasons import Why
+from explorer.ir.capture import Capture, Effect, KnownEffects, UnknownEffects
 
 V = TypeVar("V")
 
@@ -145,6 +149,23 @@ class Effects(Generic[V]):
 
     def described(self) -> tuple[Effect, ...]:
         return tuple(_describe(change) for change in self.changes.values())
+
+
+OWN_OPERATORS = ("aten", "prims")
+"""The namespaces of torch's operators, whose schemas say what they write. That of a custom one may say less."""
+
+
+def verdict(capture: Capture) -> KnownEffects | UnknownEffects:
+    """Whether all effects of the frame are known: the capture saw all of it, and each operator that it runs is
+    torch's."""
+    if (why := capture.fallback or next((each.why for each in capture.breaks), None)) is not None:
+        return UnknownEffects(why)
+    for node in capture.graph.graph.nodes if capture.graph is not None else ():
+        if isinstance(node.target, (OpOverload, OpOverloadPacket)):
+            name = node.target.name() if isinstance(node.target, OpOverload) else node.target._qualified_op_name
+            if name.partition("::")[0] not in OWN_OPERATORS:
+                return UnknownEffects(Why(reasons.UNTRACEABLE_CALL, name))
+    return KnownEffects(capture.effects)
 
 
 def _describe(change: Change) -> Effect:

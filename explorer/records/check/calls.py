@@ -16,14 +16,18 @@ from types import FunctionType
 from typing import Any, Literal
 
 import torch
+from torch.nn.parameter import is_lazy
 
-from explorer.records.check.isolate import CODE, NotIsolated, Objects, TracedInto, reached, undone
+from explorer.ir.capture import KnownEffects
+from explorer.records.check.captured import effects_of
+from explorer.records.check.isolate import CODE, NotIsolated, Objects, State, TracedInto, reached, undone
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.names import named_arguments, tensors_reached
 from explorer.records.check.process import (
     Heard,
     OutputKinds,
     OutputLine,
+    Outside,
     Process,
     Warned,
     handlers_alive,
@@ -108,7 +112,7 @@ class RepeatedCalls:
 
     def __post_init__(self) -> None:
         try:
-            state = reached(self.fn, named_arguments(self.fn, self.args, self.kwargs))
+            state = reached(self.fn, named_arguments(self.fn, self.args, self.kwargs), self._is_known)
             check_memory(state, COPIES)
             computed = (path for path, tensor in state.tensors.items() if tensor.grad_fn and not tensor.retains_grad)
             if self.leave == "unchanged" and RETAIN in state.names and (path := next(computed, "")):
@@ -117,6 +121,23 @@ class RepeatedCalls:
         except NotIsolated as refusal:
             self.once = str(refusal)
             self.traced_into = isinstance(refusal, TracedInto)
+
+    def _is_known(self, state: State) -> bool:
+        """Whether capture knows all effects of the call: then it runs none of what its code might."""
+        if any(map(is_lazy, state.tensors.values())):
+            return False  # which capture would initialize
+        try:
+            before = Snapshot(state)
+        except NotIsolated:
+            return False
+        try:
+            with hushed(self._warned), heard(refuses=True):
+                return isinstance(effects_of(self.fn, self.args, self.kwargs), KnownEffects)
+        except (Exception, Outside):  # the program's own, as of arguments that do not fit: the call raises it
+            return False
+        finally:
+            before.put()
+            self._process.put()
 
     @cached_property
     def computed_before(self) -> bool:

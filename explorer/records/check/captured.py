@@ -3,23 +3,76 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from types import FrameType, MethodType
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
 
-from explorer.compiler.capture import CAPTURE, DECODE, LINK, CaptureInput
+from explorer.compiler.capture import CAPTURE, DECODE, LINK, CaptureInput, optimize
+from explorer.compiler.capture.effects import verdict
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_captured
-from explorer.ir.capture import GuardedCode, InputFrame, Linking
-from explorer.records.check.isolate import NotIsolated
+from explorer.ir.capture import GuardedCode, InputFrame, KnownEffects, Linking, UnknownEffects
+from explorer.records.check.isolate import NotIsolated, is_users, is_users_module
 from explorer.records.check.leaves import Leaves, leaves
 from explorer.records.check.process import put_back
 from explorer.records.check.snapshot import plainly, untouched
 from explorer.records.check.trial import Contestant, Outcome, Trial, duplicate, has_own_code
+
+
+class NotRun(BaseException):
+    """Stops a frame that was compiled and must not run. Not an Exception, so that the program does not catch it."""
+
+
+@contextmanager
+def not_running(
+    fn: Callable[..., object], config: Config, compile: Callable[[InputFrame, Config], object]
+) -> Iterator[Callable[..., object]]:
+    """What calls `fn` up to where its own frame is compiled, by `compile`, or would run without that, as while a mode
+    of torch is active or by its stance; the frame does not run."""
+
+    def compile_alone(frame: InputFrame, config: Config) -> GuardedCode:
+        sys.settrace(before)
+        try:
+            compile(frame, config)
+        except Exception as error:  # which would have the frame run eagerly
+            raise NotRun from error
+        raise NotRun
+
+    def runs(frame: FrameType, event: str, argument: object) -> None:
+        if is_users(frame.f_code) and is_users_module(str(frame.f_globals.get("__name__"))):
+            raise NotRun
+
+    before = sys.gettrace()
+    with put_back(), suppress(NotRun):
+        try:
+            sys.settrace(runs)
+            yield optimize(fn, config, compile_alone)
+        finally:
+            sys.settrace(before)
+
+
+def effects_of(
+    fn: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> KnownEffects | UnknownEffects | None:
+    """What capture knows of a call's effects; None where it captures another frame than the function's, or none. The
+    call is not made."""
+    found: list[KnownEffects | UnknownEffects] = []
+    function = fn.__func__ if isinstance(fn, MethodType) else fn
+
+    def compile(frame: InputFrame, config: Config) -> None:
+        if isinstance(fn, torch.nn.Module) or frame.code == getattr(function, "__code__", None):
+            found.append(verdict(CAPTURE(CaptureInput(DECODE(frame), frame, config))))
+
+    with not_running(fn, Config(), compile) as call:
+        call(*args, **kwargs)
+    return found[0] if found else None
+
 
 MOST_CALLS = 200
 """Calls of graphs that are kept of one call of a function."""

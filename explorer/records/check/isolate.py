@@ -122,6 +122,8 @@ class Objects:
         """Containers of libraries that functions of theirs name, such as registries and global hooks."""
         self.rebound: list[Binding] = []
         """What functions of libraries rebind in their modules."""
+        self.doubts: list[NotIsolated] = []
+        """Why code may change what cannot be copied, if it runs."""
 
     def add(self, value: object, path: str) -> None:
         waiting = [(value, path)]
@@ -320,7 +322,8 @@ class Binding:
 
 
 class CodeReader:
-    """Reads the user's functions that a call may run, and finds the places that they read or write.
+    """Reads the user's functions that a call may run, and finds the places that they read or write. What they use of
+    libraries and may change more is a doubt, since the call need not reach it.
 
     A method counts as one that may run when an object of its class is reached and its name is mentioned.
     """
@@ -376,7 +379,6 @@ class CodeReader:
 
     def _callable(self, value: object, path: str, module: str) -> None:
         """Something that may be called. `module` is the library module that it was read from, if it was."""
-        _refuse_builtin(value, path)
         if isinstance(value, types.FunctionType):
             original = compiled_from(value)
             if original is not value:
@@ -397,8 +399,16 @@ class CodeReader:
                     self.objects.add_class(kind, path)
             if issubclass(value, (torch.nn.Module, BaseException)):
                 return
-        if module:
-            _harmless(value, path, module)
+        self._use(value, path, module)
+
+    def _use(self, value: object, path: str, module: str = "") -> None:
+        """Something of a library is used, or a builtin."""
+        if id(value) in libraries.EFFECT_OF:
+            said = f"it uses {path}, which may read or change state that cannot be copied"
+            self.objects.doubts.append(NotIsolated(said))
+        elif module and not _is_repeatable(value, module):
+            kind = TracedInto if _home(value, module).partition(".")[0] == "asyncio" else NotIsolated
+            self.objects.doubts.append(kind(f"it uses {path}, which may change state that cannot be copied"))
 
     def _library(self, code: types.CodeType, namespace: dict[str, object]) -> None:
         """What a function of a library changes of its module by itself. What it calls may fill caches."""
@@ -435,7 +445,7 @@ class CodeReader:
 
     def _data(self, holder: object, name: str, value: object, path: str) -> None:
         """What a place holds: to be copied, unless it is code or a constant."""
-        _refuse_builtin(value, path)
+        self._use(value, path)
         if by_reference(value) or of_the_process(value):
             return
         if not isinstance(value, (*CODE, types.ModuleType)):
@@ -471,7 +481,7 @@ class CodeReader:
         """A module that code uses as a value: it may use of it whatever it names."""
         if is_users_module(name):
             return self.objects.add(module, path)
-        _harmless(None, path, name)
+        self._use(None, path, name)
         if name not in self._modules and module is not None:
             self._modules[name] = path
         for each in names & vars(module).keys() if module is not None else ():
@@ -507,10 +517,10 @@ class CodeReader:
         elif isinstance(value, CODE) or isinstance(value, BUILTIN) and _is_free(value):
             self._callable(value, path, module or _library(value))
         elif module and not by_reference(value) and callable(value):  # a function, however it is written in C
-            _harmless(value, path, module)
+            self._use(value, path, module)
         else:
             if module and not by_reference(value):
-                _harmless(value, path, module)
+                self._use(value, path, module)
             self._data(holder, name, value, path)
 
 
@@ -573,22 +583,19 @@ def _library(value: object) -> str:
     return "" if is_users_module(module) else module
 
 
-def _refuse_builtin(value: object, path: str) -> None:
-    if id(value) in libraries.EFFECT_OF:
-        raise NotIsolated(f"it uses {path}, which may read or change state that cannot be copied")
-
-
-def _harmless(value: object, path: str, module: str) -> None:
+def _is_repeatable(value: object, module: str) -> bool:
+    """Whether a function or object of a library may be used again, by what is known of the library."""
     if of_the_process(value) or type(value) in CONTAINERS:
-        return
-    home = str(getattr(value, "__module__", None) or module)
-    both = (module, home)
+        return True
+    both = (module, _home(value, module))
     if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)) and libraries.ASKING.issuperset(both):
         if libraries.ASKS.match(value.__name__):
-            return
-    if not all(map(_is_harmless, both)) or any(is_in(name, libraries.NOT_REPEATABLE) for name in both):
-        kind = TracedInto if home.partition(".")[0] == "asyncio" else NotIsolated
-        raise kind(f"it uses {path}, which may change state that cannot be copied")
+            return True
+    return all(map(_is_harmless, both)) and not any(is_in(name, libraries.NOT_REPEATABLE) for name in both)
+
+
+def _home(value: object, module: str) -> str:
+    return str(getattr(value, "__module__", None) or module)
 
 
 def _is_harmless(module: str) -> bool:
@@ -746,13 +753,23 @@ class State:
             place.set(value)
 
 
-def reached(function: Callable[..., object], args: Mapping[str, object]) -> State:
-    """What a call of `function` with these arguments (by name) may change. Changes nothing. Raises NotIsolated for what
-    no copy can be made of."""
+def reached(
+    function: Callable[..., object], args: Mapping[str, object], is_known: Callable[[State], bool] = lambda state: False
+) -> State:
+    """What a call of `function` with these arguments (by name) may change. Changes nothing. `is_known` is asked, where
+    its code uses what may change more, whether it is known that the call does not. Raises NotIsolated for what no copy
+    can be made of."""
     objects = Objects()
     for name, value in args.items():
         objects.add(value, name)
     code = CodeReader(objects)
-    code.read(function)
+    try:
+        code.read(function)
+    except NotIsolated as refusal:
+        raise next(iter(objects.doubts), refusal) from None
     places = list(code.places.values())
-    return State(dict(args), places, [place.get() for place in places], objects, function, frozenset(code.mentioned))
+    values = [place.get() for place in places]
+    state = State(dict(args), places, values, objects, function, frozenset(code.mentioned))
+    if objects.doubts and not is_known(state):
+        raise objects.doubts[0]
+    return state
