@@ -595,3 +595,19 @@ def test_no_text_of_a_guard_runs_the_programs_code(recorded: bool) -> None:
         del by_key[keys[1], 2]
         call(torch.ones(2))
     assert Key.asked == 0
+
+
+def test_a_dictionary_that_is_emptied_may_have_any_keys() -> None:
+    def emptied(x: torch.Tensor, table: dict[str, object]) -> object:
+        before = table.get("b", 0)
+        table.clear()
+        table["new"] = x * 2
+        return x + 1, len(table), "a" in table, {**table}, before
+
+    fn, captures = compiled(emptied)
+    x = torch.ones(2)
+    tables: list[dict[str, object]] = [{"a": 1}, {"c": x, "a": 2}, {}, {"b": 2}, collections.OrderedDict(a=1)]
+    for count, table in zip((1, 1, 1, 2, 3), tables, strict=True):
+        other = table.copy()
+        assert str(emptied(x, table)) == str(fn(x, other))
+        assert str(table) == str(other) and len(captures.made) == count

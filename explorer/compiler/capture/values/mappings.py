@@ -153,6 +153,8 @@ class DictValue(ObjectValue):
         rule = _DICT_METHODS.get(name)
         if rule is not None:
             if name in _DICT_CHANGES:
+                if name == "clear" and type(self) is DictValue:
+                    self.unread = None  # whatever its keys are
                 t.effects.change(self)
             elif name not in ("get", "__getitem__", "__contains__"):
                 self.read_all()
