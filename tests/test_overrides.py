@@ -5,6 +5,8 @@ import torch
 from torch.testing._internal.two_tensor import TwoTensor
 
 import explorer
+from explorer.core.recorder import TOTALS
+from explorer.ir.capture import CompilerBug
 
 
 class Renamed(torch.Tensor):
@@ -201,6 +203,30 @@ def test_wrappers_are_explored(name):
     assert "against eager" in str(record) and "differs" not in str(record)
     assert ("a tensor that holds others" in str(record)) == isinstance(given, (TwoTensor, Scaled))
     assert inside(given) == inside(once)
+
+
+@pytest.mark.parametrize("cls", [TwoTensor, Scaled], ids=lambda cls: cls.__name__)
+def test_a_mode_is_not_asked_about_what_is_inside_of_a_wrapper_where_the_graph_breaks(cls):
+    asked = []
+
+    class Asked(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            asked.append(getattr(func, "__name__", func))
+            return func(*args, **(kwargs or {}))
+
+    def function(x, y):
+        made = cls(x * 2, y) if cls is TwoTensor else cls(x * 2, 3)
+        with Asked():
+            print("a graph break")
+            return made, made * 2
+
+    x, found = torch.arange(3.0), []
+    for call in (function, explorer.compile(function)):
+        bugs = TOTALS[CompilerBug.TOTAL]
+        asked.clear()
+        found.append((inside(call(x, x + 1)), list(asked)))
+        assert TOTALS[CompilerBug.TOTAL] == bugs
+    assert found[0] == found[1]
 
 
 def test_another_wrapper_compiles_again():
