@@ -15,7 +15,7 @@ import explorer
 from benchmarks.provenance import unsourced
 from explorer.ir import record as data
 from explorer.records import to_record
-from explorer.records.data import methods, operators, provenance, ranks
+from explorer.records.data import methods, operator_meanings, provenance, ranks
 from explorer.show import record as shown
 from explorer.show.record import Record, RecordError, decode, unpacked
 from records import empty, sample
@@ -224,7 +224,7 @@ def test_meanings_are_of_what_the_record_names() -> None:
     [("aten.mul.Tensor", "mul"), ("torch.nn.functional.relu", "relu"), ("add_", "add_"), ("aten", "aten"), ("", "")],
 )
 def test_operators_are_known_without_package_and_overload(target: str, name: str) -> None:
-    assert operators.short_name(target) == name
+    assert operator_meanings.short_name(target) == name
 
 
 def test_a_symbol_that_a_guard_makes_a_number_is_specialized() -> None:

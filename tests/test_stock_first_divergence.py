@@ -22,7 +22,7 @@ from explorer import Record
 from explorer.ir.record import DivergenceData
 from explorer.records.check.search import unwritten_memory_filled
 from explorer.records.check.trial import Trial
-from explorer.records.stock.first_divergence import first_divergence
+from explorer.records.stock.divergence import stock_divergence
 from programs import NAMED
 from test_first_divergence import blended, inputs, line_of
 
@@ -31,7 +31,7 @@ SIN = {"scalar": "std::sin({})", "vector": "({}).sin()"}
 
 
 def found(function: Callable[..., Any], *args: Any) -> DivergenceData | None:
-    return first_divergence(Trial(function, args, {}), {})
+    return stock_divergence(Trial(function, args, {}), {})
 
 
 def leaves(train: bool) -> list[Tensor]:
@@ -147,7 +147,7 @@ def test_what_the_backward_gets_as_the_forward_left_it() -> None:
     """As stock does: it computes `steps + 1` again in the backward, from what is `steps + 1` by then."""
     model = NAMED["RunningMean"]
     args, kwargs = model.inputs()
-    first = first_divergence(Trial(model.build(), args, kwargs), {})
+    first = stock_divergence(Trial(model.build(), args, kwargs), {})
     if first is None:
         pytest.skip("this torch no longer does")
     assert first.half == "s0_backward"
@@ -160,7 +160,7 @@ def test_what_the_backward_gets_as_the_forward_left_it() -> None:
 def test_memory_that_is_written_again_is_no_fault(name: str) -> None:
     program = NAMED[name]
     args, kwargs = program.inputs()
-    assert first_divergence(Trial(program.build(), args, kwargs), {}) is None
+    assert stock_divergence(Trial(program.build(), args, kwargs), {}) is None
 
 
 def repeated(x: Tensor, w: Tensor) -> Tensor:
@@ -248,7 +248,7 @@ def test_a_compile_that_fails_is_reported_to() -> None:
     def backend(module: fx.GraphModule, inputs: Any) -> Any:
         raise RuntimeError("this backend fails")
 
-    first = first_divergence(Trial(blended, inputs(), {}), {"backend": backend})
+    first = stock_divergence(Trial(blended, inputs(), {}), {"backend": backend})
     assert first is not None and "this backend fails" in first.detail
 
 

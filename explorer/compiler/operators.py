@@ -59,7 +59,7 @@ def handler(operator: torch._ops.OpOverload) -> OperatorHandler:
     the operator has no kernel, and what would be a lowering is a library call."""
     for kind, table in _TABLES.items():
         if (rule := table().get(operator)) is not None:
-            return OperatorHandler(str(operator), kind, *_place(rule), _first_line(rule), getattr(rule, "unless", ""))
+            return OperatorHandler(str(operator), kind, *_defined(rule), _first_line(rule), getattr(rule, "unless", ""))
     if torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), COMPOSITE):
         return OperatorHandler(str(operator), "composite")
     return OperatorHandler(str(operator), "library call", about=CATALOGUE[why_library(operator)].title)
@@ -111,7 +111,7 @@ def _base(operator: torch._ops.OpOverload) -> str:
     return str(operator._overloadpacket.__name__).strip("_")
 
 
-def _place(rule: Callable[..., object]) -> tuple[str, str, int]:
+def _defined(rule: Callable[..., object]) -> tuple[str, str, int]:
     """The function, its file and its line; torch may decompose an operator by another operator."""
     rule = inspect.unwrap(rule)
     if not isinstance(rule, FunctionType):

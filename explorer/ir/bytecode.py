@@ -105,12 +105,12 @@ class Code:
             mark = "" if here is None or here == last else str(here)
             last = last if here is None else here
             arrow = ">>" if i.id in targets else ""
-            row = f"{mark:>5} {arrow:2} {_number(i.id):>4}  {i.op:<22} {_operand(i)}"
+            row = f"{mark:>5} {arrow:2} {_position(i.id):>4}  {i.op:<22} {_operand(i)}"
             lines.append(Line(row.rstrip(), i.id, i.origins))
         for h in self.handlers:
             offset = " with offset" if h.push_offset else ""
-            covered = f"{_number(h.start)} to {_number(h.end)}"
-            lines.append(Line(f"# exceptions of {covered} go to {_number(h.target)}, stack depth {h.depth}{offset}"))
+            covered = f"{_position(h.start)} to {_position(h.end)}"
+            lines.append(Line(f"# exceptions of {covered} go to {_position(h.target)}, stack depth {h.depth}{offset}"))
         return Text(tuple(lines), "text")
 
 
@@ -133,7 +133,7 @@ def parameters(code: Code) -> list[str]:
     ]
 
 
-def _number(id: str) -> str:
+def _position(id: str) -> str:
     return id.rpartition("@")[2]
 
 
@@ -145,7 +145,7 @@ def _operand(instruction: Instruction) -> str:
     parts = arg if isinstance(arg, tuple) else () if arg is None else (arg,)
     words = [", ".join(map(str, part)) if isinstance(part, tuple) else str(part) for part in parts]
     if instruction.target is not None:
-        words.append(f"-> {_number(instruction.target)}")
+        words.append(f"-> {_position(instruction.target)}")
     return " ".join(word for word in words if word)
 
 

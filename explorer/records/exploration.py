@@ -34,11 +34,11 @@ from explorer.records.assembly import assembled, compiles_of, settings_of, timed
 from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import InPlace, Leave, RepeatedCalls
 from explorer.records.check.captured import NOT_AGAIN, Captured, GraphTrial, NotRun, Once, not_running
+from explorer.records.check.custom_operators import OperatorChecks, custom_operators
 from explorer.records.check.eagerly import OWN_COMPILED, replaced
 from explorer.records.check.first_divergence import first_divergence, searched
 from explorer.records.check.guard_costs import guard_costs
 from explorer.records.check.isolate import NotIsolated, undone
-from explorer.records.check.operators import OperatorChecks, custom_operators
 from explorer.records.check.process import Outside, put_back
 from explorer.records.check.profile import (
     Launches,
@@ -62,8 +62,7 @@ from explorer.records.stock.caches import untouched
 from explorer.records.stock.calling import MOST_CALLS
 from explorer.records.stock.calling import one_call as call_outside
 from explorer.records.stock.contestant import Stock, compiles_so_far
-from explorer.records.stock.first_divergence import first_divergence as first_divergence_of_stock
-from explorer.records.stock.first_divergence import unasked
+from explorer.records.stock.divergence import stock_divergence, unasked
 from explorer.records.stock.fix_attempts import FixAttempt, Ran, attempts, rewrites, with_outcomes
 from explorer.records.stock.fixes import BRANCHING
 from explorer.records.stock.profile import live_bytes as live_bytes_of_stock
@@ -319,7 +318,7 @@ def stock_exploration(
         bisect["explorer"] = ours.bisect
     ran = outcome is not None and theirs.observation.absent is None
     if theirs.observation.absent is None:
-        bisect["stock"] = partial(first_divergence_of_stock, theirs.given, stock)
+        bisect["stock"] = partial(stock_divergence, theirs.given, stock)
     else:
         bisect["stock"] = partial(nothing_runs, theirs.observation.absent)
     if outcome is not None:

@@ -59,7 +59,8 @@ def lines(kernel: KernelData) -> Iterator[str]:
     parts = _REGION.split(ended.output)
     said = dict(zip(map(int, parts[1::2]), parts[2::2], strict=True))
     for number, (first, last) in enumerate(found):
-        yield f"  {_summary(said.get(number, ''), len(regions[number]))}: {_place(asm.lines[first : last + 1], kernel)}"
+        place = _place_of(asm.lines[first : last + 1], kernel)
+        yield f"  {_summary(said.get(number, ''), len(regions[number]))}: {place}"
 
 
 def innermost(asm: tuple[LineData, ...]) -> list[tuple[int, int]]:
@@ -92,7 +93,7 @@ def _summary(said: str, instructions: int) -> str:
     return f"{cycles:.3g} cycles a turn, {count(instructions, 'instruction')}, {each:.2g} a cycle{held}"
 
 
-def _place(lines: tuple[LineData, ...], kernel: KernelData) -> str:
+def _place_of(lines: tuple[LineData, ...], kernel: KernelData) -> str:
     """The loop of the kernel that most lines are of, and where it begins."""
     rows = {line.id: at for at, line in enumerate(kernel.source.lines) if line.id}
     named = Counter(rows[id] for line in lines for id in line.origins if id in rows)

@@ -28,9 +28,9 @@ def tree(expr: sympy.Basic, sources: Mapping[sympy.Symbol, Source]) -> Expressio
     if isinstance(expr, sympy.Symbol):
         return _leaf(sources[expr])
     if isinstance(expr, sympy.Rational) and not isinstance(expr, sympy.Integer):
-        return ExpressionData("/", (_number(expr.p), _number(expr.q)))
+        return ExpressionData("/", (_number_data(expr.p), _number_data(expr.q)))
     if isinstance(expr, (sympy.Integer, sympy.Float)):
-        return _number(expr)
+        return _number_data(expr)
     name = type(expr).__name__
     if name == "ToFloat":
         return tree(expr.args[0], sources)
@@ -39,7 +39,7 @@ def tree(expr: sympy.Basic, sources: Mapping[sympy.Symbol, Source]) -> Expressio
     return ExpressionData(_OPERATORS[name], tuple(tree(part, sources) for part in expr.args))
 
 
-def _number(value: sympy.Number | int) -> ExpressionData:
+def _number_data(value: sympy.Number | int) -> ExpressionData:
     return ExpressionData("number", value=float(value) if isinstance(value, sympy.Float) else int(value))
 
 

@@ -49,7 +49,7 @@ def _frames(t: Tracer) -> list[Frame]:
     return [frame for frame in t.stack.frames if not frame.code.filename.startswith(OURS)]
 
 
-def _place(t: Tracer, level: int) -> tuple[str, int, Frame] | None:
+def _caller(t: Tracer, level: int) -> tuple[str, int, Frame] | None:
     """(file, line, frame) of the `level`th frame from the innermost; None beyond the compiled function."""
     frames = _frames(t)
     if level > len(frames):
@@ -104,7 +104,7 @@ def _warn(
     if _is_seen(t):
         unsupported(reasons.UNTRACEABLE_CALL, "warnings.warn where the program handles or records it")
     level = max(1, stacklevel.as_index(t))
-    place = _place(t, level)
+    place = _caller(t, level)
     what = f"warnings.warn({message.describe()})"
     if place is None:
         above = Constant(level - len(_frames(t)))
@@ -176,7 +176,7 @@ def _line(t: Tracer, logger: Value, level: int, message: Value, args: tuple[Valu
     overridden = any(own & vars(c).keys() for c in _below(type(real))) or any(map(_is_programs, takers(real)))
     if others or not all(map(_settled, (message, *args))) or overridden:
         unsupported(reasons.UNTRACEABLE_CALL, f"a log line of {real.name}")
-    place = _place(t, 1)
+    place = _caller(t, 1)
     assert place is not None
     file, line, frame = place
     spot = t.new_tuple([Constant(file), Constant(line), Constant(frame.code.name)])

@@ -112,7 +112,7 @@ def refused(target: object, args: tuple[object, ...], kwargs: Mapping[str, objec
     said, sizes = _asked(target, given, settings, shapes)
     if said or not empty or most is not None:
         return said
-    expected = tuple(tuple(_number(n, hint, most) for n in tensor.shape) for tensor in tensors_in(result))
+    expected = tuple(tuple(_size_hint(n, hint, most) for n in tensor.shape) for tensor in tensors_in(result))
     return "" if sizes in (None, expected) else f"gives sizes {sizes}, its rule for fake tensors {expected}"
 
 
@@ -194,7 +194,7 @@ def memory_of(value: object) -> list[int]:
 
 def _elements(value: object, hint: Hint) -> int:
     if isinstance(value, torch.Tensor):
-        return math.prod(_number(size, hint, None) for size in value.shape)
+        return math.prod(_size_hint(size, hint, None) for size in value.shape)
     if isinstance(value, (tuple, list, dict)):
         return sum(_elements(item, hint) for item in (value.values() if isinstance(value, dict) else value))
     return 0
@@ -214,9 +214,10 @@ class _Describe:
             known = type(value) is FakeTensor or torch._C._functorch.is_functorch_wrapped_tensor(value)
             if not known or value.layout != torch.strided or value.device.type != "cpu":
                 raise _Other
-            return Filled(value.dtype, tuple(_number(size, self.hint, self.most) for size in value.shape), self.number)
+            sizes = tuple(_size_hint(size, self.hint, self.most) for size in value.shape)
+            return Filled(value.dtype, sizes, self.number)
         if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
-            return Plain(int, _number(value, self.hint, self.most))
+            return Plain(int, _size_hint(value, self.hint, self.most))
         if isinstance(value, PLAIN):
             return Plain(type(value), value)
         if isinstance(value, torch.SymFloat):
@@ -230,7 +231,7 @@ class _Describe:
         raise _Other
 
 
-def _number(value: Any, hint: Hint, most: int | None) -> int:
+def _size_hint(value: Any, hint: Hint, most: int | None) -> int:
     number = hint(value) if isinstance(value, torch.SymInt) else int(value)
     return number if most is None else min(number, most)
 

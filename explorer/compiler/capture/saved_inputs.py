@@ -48,7 +48,7 @@ class Before:
             return False
         for tensor, alias, storage, _ in self.kept:
             with torch.no_grad():
-                if _place(tensor) != _place(alias):
+                if _memory_key(tensor) != _memory_key(alias):
                     tensor.data = alias
                 _bytes(alias.untyped_storage())[: storage.nbytes()].copy_(_bytes(storage))
         set_versions(zip(self.tensors, self.versions, strict=True))
@@ -113,7 +113,7 @@ def outdated(written: int, *tensors: Tensor) -> tuple[bool, ...]:
     )
 
 
-def _place(tensor: Tensor) -> tuple[Any, ...]:
+def _memory_key(tensor: Tensor) -> tuple[Any, ...]:
     return tensor.data_ptr(), tensor.shape, tensor.stride()
 
 

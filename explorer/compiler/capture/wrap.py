@@ -63,7 +63,7 @@ def wrap(t: Tracer, source: Source, given: object) -> Value:
     if type(given) in (torch.SymInt, torch.SymFloat, torch.SymBool):
         return t.from_python(given)
     if is_plain(given) and not issubclass(type(given), np.generic):
-        return _plain(t, source, given)
+        return _plain_number(t, source, given)
     if is_of(given, type):
         t.guards.on(source, guards.IsObject(given), "what the program does with a class depends on which it is")
         return ClassValue(given, source)
@@ -88,7 +88,7 @@ def _second_name(t: Tracer, first: Source, second: Source, given: object) -> Non
         t.guards.on(second, guards.SameObject(first), "two names of one object: a change is seen through both")
 
 
-def _plain(t: Tracer, source: Source, given: object) -> Value:
+def _plain_number(t: Tracer, source: Source, given: object) -> Value:
     if type(given) is int and t.numbers.is_dynamic(source, given):
         t.guards.on(source, guards.TypeIs(int), "it is computed with as an integer, whatever its value")
         return SizeValue(t.tape.size_input(source, given), source)

@@ -296,7 +296,7 @@ class TritonValues:
 
     def _load(self, load: Load, condition: str, causes: Origins) -> TileValue:
         if load.buffer in self.numbers:
-            text = f"tl.full({self.shape(NONE)}, {self._number(load)}, {type_name(load.dtype)})"
+            text = f"tl.full({self.shape(NONE)}, {self._host_number(load)}, {type_name(load.dtype)})"
             return TileValue(self.name(text, causes))
         indirect = {symbol: self._get(value, condition) for symbol, value in load.indirect}
         position = self.index(load.index, indirect)
@@ -313,7 +313,7 @@ class TritonValues:
             text += ".to(tl.float32)"
         return TileValue(self.name(text, causes), dims)
 
-    def _number(self, load: Load) -> str:
+    def _host_number(self, load: Load) -> str:
         """The parameter that holds the element of a buffer on the host."""
         name = self.pointer(load.buffer, self.dtypes[load.buffer], written=False)
         self.types[name] = pointer_type(load.dtype).removeprefix("*")

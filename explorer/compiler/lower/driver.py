@@ -115,7 +115,7 @@ class _Walk:
             self.kinds[facts.id] = "view"
             return self.env[node.args[0]][node.args[1]]  # type: ignore[index]
         if isinstance(facts.value, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)):
-            return self._number(node, facts)
+            return self._size_or_scalar(node, facts)
         if not isinstance(node.target, torch._ops.OpOverload):
             raise Unsupported(Why(reasons.UNKNOWN_CALL, str(node.target)))
         if not (node.users or has_effect(node.target) or checks_positions(node.target)):
@@ -165,7 +165,7 @@ class _Walk:
         layout = Layout(value.dtype, value.device, shape(value), strides(value))
         return self.lower.stored(Buffer(node.name, layout, kind, (info(node).id,)))
 
-    def _number(self, node: fx.Node, facts: NodeInfo) -> object:
+    def _size_or_scalar(self, node: fx.Node, facts: NodeInfo) -> object:
         """A size or a number: what the fake run computed, as an expression over the inputs' size symbols."""
         value = facts.value
         if node.target is aten._local_scalar_dense.default:

@@ -65,15 +65,15 @@ class KernelWrites:
     def _at(self, address: int, buffer: Buffer) -> Tensor:
         """A copy of the tensor whose storage begins at `address`."""
         layout = buffer.layout
-        size, stride = ([self._number(each) for each in sizes] for sizes in (layout.size, layout.stride))
+        size, stride = ([self._known_size(each) for each in sizes] for sizes in (layout.size, layout.stride))
         if 0 in size:
             return torch.empty(size, dtype=layout.dtype)
-        offset = self._number(layout.offset)
+        offset = self._known_size(layout.offset)
         count = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1
         memory = (ctypes.c_char * (count * layout.dtype.itemsize)).from_address(address)
         return torch.frombuffer(memory, dtype=layout.dtype).as_strided(size, stride, offset).clone()
 
-    def _number(self, size: Size) -> int:
+    def _known_size(self, size: Size) -> int:
         """Raises TypeError for a size that the inputs do not give."""
         return int(size.subs(self.sizes))
 

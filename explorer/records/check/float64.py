@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from explorer.compiler.capture.fakes import written_arguments
 from explorer.ir.graph import draws
-from explorer.records.check.operators import is_custom
+from explorer.records.check.custom_operators import is_custom
 
 NARROW = {
     torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64,

@@ -303,7 +303,7 @@ def example_inputs(loops: Loops) -> Sequence[Any]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return [
-            _tensor(entry, loops.hints) if isinstance(entry, Buffer) else _number(entry, loops.hints)
+            _tensor(entry, loops.hints) if isinstance(entry, Buffer) else _hinted_size(entry, loops.hints)
             for entry in loops.inputs
             if not (isinstance(entry, Buffer) and entry.kind == "constant")
         ]
@@ -311,10 +311,10 @@ def example_inputs(loops: Loops) -> Sequence[Any]:
 
 def _tensor(buffer: Buffer, hints: Mapping[sympy.Symbol, int]) -> torch.Tensor:
     layout = buffer.layout
-    size, stride = ([_number(n, hints) for n in numbers] for numbers in (layout.size, layout.stride))
+    size, stride = ([_hinted_size(n, hints) for n in numbers] for numbers in (layout.size, layout.stride))
     made = torch.empty_strided(size, stride, dtype=layout.dtype, device=layout.device)
     return made.normal_() if made.is_floating_point() else made.zero_()
 
 
-def _number(size: Size, hints: Mapping[sympy.Symbol, int]) -> int:
+def _hinted_size(size: Size, hints: Mapping[sympy.Symbol, int]) -> int:
     return int(size.subs(hints)) if isinstance(size, sympy.Expr) else int(size)

@@ -295,7 +295,7 @@ class FaultReport:
 
     def divergence(self, node: fx.Node | None, half: str, kernel: str, errors: Errors, detail: str) -> DivergenceData:
         id = "" if node is None else info(node).id
-        place = None if node is None else self._place(id)
+        place = None if node is None else self._source_line(id)
         return DivergenceData(self.compile, half, id, kernel, *errors, _span(place), detail, self.engine)
 
     def of_kernel(
@@ -317,7 +317,7 @@ class FaultReport:
                     detail += f"; its {len(within)} nodes are right when each is compiled alone: their fusion is wrong"
         return self.divergence(node, half, kernel, errors, detail)
 
-    def _place(self, id: str) -> Span | None:
+    def _source_line(self, id: str) -> Span | None:
         """The source line of a node, through its origins."""
         facts = {info(n).id: info(n) for g in self.graphs() for n in g.graph.nodes if n.op != "output"}
         pending = [id]

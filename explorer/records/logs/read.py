@@ -16,7 +16,7 @@ from pathlib import Path
 from explorer.core.files import regular
 from explorer.ir import record as data
 from explorer.ir.record import RecordData
-from explorer.records.data import operators
+from explorer.records.data import operator_meanings
 from explorer.records.logs.log_entries import HEAD, entries
 from explorer.records.logs.printed import graph, half
 from explorer.records.logs.ranks import rank_of
@@ -57,17 +57,17 @@ def record(folder: Path, created: str) -> data.RecordData:
         sources,
         tuple(compiles),
         data.CoverageData(),
-        meanings=operators.meanings(compiles),
+        meanings=operator_meanings.meanings(compiles),
     )
 
 
 def models(folder: Path) -> Iterator[Path]:
     """The folders that hold a model's files, in the order in which torch numbered them."""
     found = {path.parent for name in (CODE, *GRAPH_FILES) for path in folder.rglob(name)}
-    return iter(sorted(found, key=lambda path: (_number(path), str(path))))
+    return iter(sorted(found, key=lambda path: (_number_in_name(path), str(path))))
 
 
-def _number(path: Path) -> int:
+def _number_in_name(path: Path) -> int:
     last = path.name.rpartition(".")[2]
     return int(last) if re.fullmatch("[0-9]{1,9}", last) else 0
 

@@ -17,7 +17,7 @@ import msgspec
 from explorer.core.recorder import OUTSIDE, PROCESS
 from explorer.ir import record as data
 from explorer.records import diagnosis
-from explorer.records.data import operators
+from explorer.records.data import operator_meanings
 from explorer.records.data.dynamo import CollectedCompile, recompiled
 from explorer.records.logs import log_entries
 from explorer.records.logs.log_entries import Damage, LogEntry
@@ -288,11 +288,11 @@ class Reader:
         self._quoted.update(quoted)
         self._stage(entry, name, body, nodes)
 
-    def _place(self, frame: log_entries.LoggedFrame) -> str:
+    def _frame_place(self, frame: log_entries.LoggedFrame) -> str:
         return f"{self._names.get(frame.filename, f'file {frame.filename}')}:{frame.line}"
 
     def _stack(self, frames: Iterable[log_entries.LoggedFrame]) -> tuple[str, ...]:
-        return tuple(f"{self._place(each)} in {each.name}" for each in frames)
+        return tuple(f"{self._frame_place(each)} in {each.name}" for each in frames)
 
     # ------------------------------------------------------------------------------------------- kinds of entries
 
@@ -300,7 +300,7 @@ class Reader:
         self._begins(entry, entry.kind)
         seen, frames = self._seen(entry), msgspec.convert(entry.fields, log_entries.Start).stack
         if frames:
-            seen.title = f"{frames[-1].name} ({self._place(frames[-1])})"
+            seen.title = f"{frames[-1].name} ({self._frame_place(frames[-1])})"
 
     def _tensor(self, entry: LogEntry) -> None:
         found = msgspec.convert(entry.fields, log_entries.LoggedTensor)
@@ -507,7 +507,7 @@ class Reader:
             data.CoverageData(),
             error=self._error(),
             notes=log_entries.notes(compiles, self._environment, self._cut),
-            meanings=operators.meanings(compiles),
+            meanings=operator_meanings.meanings(compiles),
             recompiles=diagnosis.failed_guards(compiles),
             errors=diagnosis.errors(compiles),
             eager=diagnosis.eager(compiles),

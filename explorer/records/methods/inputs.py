@@ -57,16 +57,16 @@ def free_variables(fn: Callable[..., object]) -> Iterator[FreeVariable]:
     """Each plain free variable that `fn` itself reads, with another value."""
     if isinstance(fn, torch.nn.Module):
         names = [name for name in vars(fn) if not name.startswith("_") and name != "training"]
-        plain = ((name, getattr(fn, name)) for name in names if _plain(getattr(fn, name)))
+        plain = ((name, getattr(fn, name)) for name in names if _is_plain(getattr(fn, name)))
         yield from (_changed_variable("attribute", *each) for each in plain)
         return
     if not isinstance(fn, types.FunctionType):
         return
     for name in fn.__code__.co_names:
-        if _plain(value := fn.__globals__.get(name)):
+        if _is_plain(value := fn.__globals__.get(name)):
             yield _changed_variable("global", name, value)
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
-        if _plain(value := cell.cell_contents):
+        if _is_plain(value := cell.cell_contents):
             yield _changed_variable("closure", name, value)
 
 
@@ -88,7 +88,7 @@ def containers(fn: Callable[..., object]) -> Iterator[dict[str, Any]]:
             (value.extend if isinstance(value, list) else value.update)(before[name])
 
 
-def _plain(value: object) -> bool:
+def _is_plain(value: object) -> bool:
     return isinstance(value, Plain)
 
 

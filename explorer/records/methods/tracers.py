@@ -50,7 +50,7 @@ class Tracing(torch.fx.Tracer):
 
 def _capture(example: Example) -> Runnable:
     tracer = Tracing()
-    graph = tracer.trace(example.fn, _plain(example))
+    graph = tracer.trace(example.fn, _positional_inputs(example))
     made = torch.fx.GraphModule(tracer.root, graph)
     where = by_name(tracer.places)
     return Runnable(
@@ -62,7 +62,7 @@ def _capture(example: Example) -> Runnable:
     )
 
 
-def _plain(example: Example) -> dict[str, object] | None:
+def _positional_inputs(example: Example) -> dict[str, object] | None:
     """A function that takes *args has to be told how many there are; others are traced as they are."""
     found = example.fn.forward if isinstance(example.fn, torch.nn.Module) else example.fn
     if not isinstance(found, (types.FunctionType, types.MethodType)):
@@ -109,14 +109,14 @@ def _captured(made: Any) -> Runnable:
     )
     return Runnable(
         made,
-        lambda: (view("graph", str(graph), "text", _place), view("TorchScript", made.code)),
+        lambda: (view("graph", str(graph), "text", _printed_place), view("TorchScript", made.code)),
         lambda: _control(kinds),
         lambda: "not part of the types; sizes of the example are noted as comments and not checked",
         saving,
     )
 
 
-def _place(line: str) -> str:
+def _printed_place(line: str) -> str:
     """The place that the graph's printed lines end with: "# FILE:LINE:COLUMN"."""
     found = re.fullmatch(r"(.+):(\d+):\d+", line.rpartition(" # ")[2])
     return f"{found[1]}:{found[2]}" if found and is_program(found[1]) else ""

@@ -24,14 +24,14 @@ def around_post_compile(seen: Observation, call: Call) -> Iterator[None]:
         return
     info = graph.cudagraph_info
     found = [graph.disabled_cudagraphs_reason, *(info.cudagraph_fail_reasons if info is not None else ())]
-    why = "; ".join(dict.fromkeys(_plain(str(each)) for each in found if each))
+    why = "; ".join(dict.fromkeys(_skip_reason(str(each)) for each in found if each))
     if "cuda" not in graph.device_types:
         devices = ", ".join(sorted(graph.device_types))
         why = f"it runs on {devices}, not on a GPU"
     seen.compile().event("CudagraphSkipped", why=why)
 
 
-def _plain(said: str) -> str:
+def _skip_reason(said: str) -> str:
     return " ".join(said.removeprefix("skipping cudagraphs due to ").split())
 
 
@@ -68,7 +68,7 @@ def before_record(seen: Observation, args: tuple[Any, ...]) -> None:
     for recorded in known:
         status, why = recorded.check_invariants(inputs)
         if status.name != "SUCCESS":
-            reasons.append(_plain(why()))
+            reasons.append(_skip_reason(why()))
     sizes = "; ".join(str(tuple(each.shape)) for each in inputs if hasattr(each, "shape"))
     compile.event(
         "CudagraphRecorded", function=function.id, mode=manager.id_to_mode[function].name.lower(), inputs=sizes,
@@ -84,13 +84,13 @@ def around_mutation(seen: Observation, call: Call) -> Iterator[None]:
     if compile is None or not manager.non_cudagraph_managed_mutation_hint[manager._get_node_id()][function]:
         return
     why = check_for_mutation(manager.ids_to_funcs[function], inputs, manager._get_cuda_graph_recorded_tensor_checker())
-    compile.event("CudagraphSkipped", why=_plain(str(why)))
+    compile.event("CudagraphSkipped", why=_skip_reason(str(why)))
 
 
 def before_skip(seen: Observation, args: tuple[Any, ...]) -> None:
     """What is said while a program runs; torch does not say there of which compile."""
     if "re-recording limit" in args[0]:
-        seen.compile().event("CudagraphSkipped", why=_plain(args[0]))
+        seen.compile().event("CudagraphSkipped", why=_skip_reason(args[0]))
 
 
 def _compile(seen: Observation, id: Any) -> Compile | None:

@@ -169,7 +169,7 @@ def _name(guard: Any) -> str:
 
 def _guard(check: DynamoGuard, asked: defaultdict[str, list[object]]) -> data.GuardData:
     source, kind, expression_text, comment = check.source, check.property, check.expression, check.comment
-    place, user_line = _place(source, kind, expression_text, comment, asked)
+    place, user_line = _asking_frame(source, kind, expression_text, comment, asked)
     property, relation = PROPERTIES.get(kind, ("value", kind.lower()))
     shape = None
     if not source and kind in ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD"):
@@ -191,7 +191,7 @@ def _guard(check: DynamoGuard, asked: defaultdict[str, list[object]]) -> data.Gu
     )  # fmt: skip
 
 
-def _place(
+def _asking_frame(
     source: str, kind: str, text: str, comment: str, asked: defaultdict[str, list[Any]]
 ) -> tuple[FrameSummary | None, str]:
     """Where the user's program asked for a check, and the line's text. The guards asked of the source know; of a shape

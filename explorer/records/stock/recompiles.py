@@ -70,12 +70,12 @@ def facts(tensor: torch.Tensor) -> data.TensorFactsData:
     kind = type(tensor)
     named = "torch.Tensor" if kind.__name__ == "FakeTensor" else f"{kind.__module__}.{kind.__qualname__}"
     return data.TensorFactsData(
-        str(tensor.dtype).removeprefix("torch."), str(tensor.device), tuple(map(_number, tensor.shape)),
-        tuple(map(_number, tensor.stride())) if strided else None, tensor.requires_grad, named,
+        str(tensor.dtype).removeprefix("torch."), str(tensor.device), tuple(map(_static_size, tensor.shape)),
+        tuple(map(_static_size, tensor.stride())) if strided else None, tensor.requires_grad, named,
     )  # fmt: skip
 
 
-def _number(size: object) -> int | None:
+def _static_size(size: object) -> int | None:
     return size if isinstance(size, int) else None
 
 
@@ -172,7 +172,7 @@ def value_of(guard: GuardKey, frame: object) -> str:
         return given.type.removeprefix("builtins.")
     if given.length is not None:
         return str(given.length) if guard.property in ("LENGTH_CHECK", "DICT_LENGTH") else ""
-    text = given.constant.text if given.constant is not None else _plain(found)
+    text = given.constant.text if given.constant is not None else _value_text(found)
     if not text and guard.property in ("EQUALS_MATCH", "NONE_MATCH"):
         text = f"<{type(found).__name__}>"
     return shorten(text, LONGEST, placeholder="...")
@@ -195,7 +195,7 @@ def _numbers(relation: str, frame: object) -> Iterator[tuple[str, object]]:
     yield from ((each, value) for each, value in known.items() if type(value) in (int, float))
 
 
-def _plain(value: object) -> str:
+def _value_text(value: object) -> str:
     """What is told by its name: a member of an enumeration, a dtype, a function, a class."""
     if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
         return repr(value)

@@ -18,7 +18,7 @@ from explorer.ir.graph import Graph, Rewritten, info
 from explorer.ir.joint import Compiled, Partitioned, Traced
 from explorer.ir.loops import Extern, Loop, Loops
 from explorer.ir.schedule import FusedKernel, FusionTried, Schedule
-from explorer.records.data import operators
+from explorer.records.data import operator_meanings
 from explorer.records.to_record import capture as captured
 from explorer.records.to_record.graphs import error, function_costs, graph, reasons, shown, text, why
 from explorer.records.to_record.halves import counted, half_name, halves_of
@@ -73,7 +73,7 @@ def text_with_rules(rules: Mapping[str, str], artifact: Any) -> data.TextData:
 def meanings(compiles: Sequence[data.CompileData]) -> dict[str, str]:
     """What the instructions and operators of `compiles` do, by their names: RecordData.meanings."""
     names = sorted({each.op for compile in compiles for code in compile.codes for each in code.instructions})
-    return {name: OPS[name].meaning for name in names if name in OPS} | operators.meanings(compiles)
+    return {name: OPS[name].meaning for name in names if name in OPS} | operator_meanings.meanings(compiles)
 
 
 def event(happened: object) -> data.EventData:

@@ -72,7 +72,7 @@ class Output:
         self._whole: data.RecordData | None = None
         self.now = ""
         """What goes on."""
-        begun = _bundle(self._started, whole=False) | _plain(f"{title}: in progress; this output will be updated")
+        begun = _bundle(self._started, whole=False) | _text_bundle(f"{title}: in progress; this output will be updated")
         self._handle = display(begun, metadata=self._metadata, raw=True, display_id=True)
 
     @property
@@ -96,7 +96,7 @@ class Output:
         before = self._compiles.get(compile.id)
         if before is None:
             before = data.CompileData(compile.id, compile.title, compile.started, 0.0)
-        made = to_record.stage(f"{compile.id}/{_number(compile, run, before)}", run, self._texts[compile.id])
+        made = to_record.stage(f"{compile.id}/{_stage_number(compile, run, before)}", run, self._texts[compile.id])
         self._compiles[compile.id] = msgspec.structs.replace(before, stages=(*before.stages, made))
         self.say(protocol.StageDone(msgspec.structs.replace(before, stages=()), made, self.record.glance))
 
@@ -124,7 +124,7 @@ class Waiting:
         self._timer.start()
 
     def _say(self) -> None:
-        said = _plain("Running the cell; what it computes is compiled after that.")
+        said = _text_bundle("Running the cell; what it computes is compiled after that.")
         self._handle = display(said, raw=True, display_id=True)
 
     def end(self) -> None:
@@ -132,10 +132,10 @@ class Waiting:
         self._timer.join()
         if self._handle is not None:
             took = time.perf_counter() - self._began
-            self._handle.update(_plain(f"The cell ran in {duration(took)}."), raw=True)
+            self._handle.update(_text_bundle(f"The cell ran in {duration(took)}."), raw=True)
 
 
-def _plain(text: str) -> dict[str, str]:
+def _text_bundle(text: str) -> dict[str, str]:
     return {"text/plain": text}
 
 
@@ -143,7 +143,7 @@ def _bundle(record: data.RecordData, *, whole: bool = True) -> dict[str, Any]:
     return Record(record, whole=whole)._repr_mimebundle_()[0]
 
 
-def _number(compile: CompileRun, run: StageRun, before: data.CompileData) -> int:
+def _stage_number(compile: CompileRun, run: StageRun, before: data.CompileData) -> int:
     """The stage's place in its compile: by when it began, where that is known."""
     places = (number for number, each in enumerate(compile.stages) if each is run)
     return next(places, len(before.stages))

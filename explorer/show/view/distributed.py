@@ -167,8 +167,8 @@ def splits(compile: CompileData, names: Mapping[str, str]) -> Iterator[str]:
     if split is None:
         yield from _logged(compile)
         return
-    last_cap, cap = (_number(split.get(name)) for name in ("first_cap", "cap"))
-    parts = _number(split.get("buckets"))
+    last_cap, cap = (_count_of(split.get(name)) for name in ("first_cap", "cap"))
+    parts = _count_of(split.get("buckets"))
     said = f"split the graph into {parts} parts" if parts > 1 else "did not split the graph"
     yield (
         f"{compile.id} {compile.name}: DDPOptimizer {said}, one for each gradient bucket of DDP, whose all-reduce "
@@ -176,29 +176,29 @@ def splits(compile: CompileData, names: Mapping[str, str]) -> Iterator[str]:
         f"{amount(last_cap, 'B')} in the last part, and bucket_cap_mb ({amount(cap, 'B')}) in each other"
     )
     for fields in (event.fields for event in compile.events if event.kind == "DDPBucket"):
-        first, last = (_place(fields.get(name, ""), names) for name in ("first", "last"))
+        first, last = (_place_in_program(fields.get(name, ""), names) for name in ("first", "last"))
         called = [name for name in fields.get("parameters", "").split(", ") if name]
         sizes = zip_longest(called, fields.get("sizes", "").split(", ")[: len(called)], fillvalue="")
-        parameters = [f"{name} {amount(_number(size), 'B')}" if size else name for name, size in sizes]
-        size, limit = _number(fields.get("bytes")), last_cap if _number(fields.get("number")) == parts - 1 else cap
+        parameters = [f"{name} {amount(_count_of(size), 'B')}" if size else name for name, size in sizes]
+        size, limit = _count_of(fields.get("bytes")), last_cap if _count_of(fields.get("number")) == parts - 1 else cap
         full = f", over the limit of {amount(limit, 'B')}" if size >= limit > 0 else ""
         more = f" and {len(parameters) - SHOWN} more" if len(parameters) > SHOWN else ""
         where = f"{first} to {last}" if first != last else first
-        extra = _number(fields.get("extended"))
+        extra = _count_of(fields.get("extended"))
         longer = f"; {count(extra, 'operation')} more were added, so that the part returns a value" if extra else ""
         yield (
-            f"  part {fields.get('number')}: {count(_number(fields.get('operations')), 'operation')}, {where}; "
+            f"  part {fields.get('number')}: {count(_count_of(fields.get('operations')), 'operation')}, {where}; "
             f"{amount(size, 'B')} of gradients, of {count(len(parameters), 'parameter')}{full}"
             f"{': ' if parameters else ''}{', '.join(parameters[:SHOWN])}{more}{longer}"
         )
 
 
-def _number(text: str | None) -> int:
+def _count_of(text: str | None) -> int:
     """Of an event's field; 0 for what is none, as a stranger's record may have."""
     return int(text) if text is not None and NUMBER.fullmatch(text) else 0
 
 
-def _place(at: str, names: Mapping[str, str]) -> str:
+def _place_in_program(at: str, names: Mapping[str, str]) -> str:
     file, _, line = at.rpartition(":")
     return f"{names.get(file, file)}:{line}" if file else "no line of the program"
 

@@ -44,7 +44,7 @@ def hints(record: RecordData) -> Iterator[str]:
     names = file_names(record)
     for compile in record.compiles:
         found = Counter(
-            (_plain(event.fields.get("said", "")), event.fields.get("at", ""))
+            (_in_words(event.fields.get("said", "")), event.fields.get("at", ""))
             for event in compile.events
             if event.kind == "PerformanceHint"
         )
@@ -57,7 +57,7 @@ def hints(record: RecordData) -> Iterator[str]:
             yield f"{compile.id} {compile.name}: and {len(told) - MOST_HINTS} more"
 
 
-def _plain(said: str) -> str:
+def _in_words(said: str) -> str:
     for pattern, plain in PLAIN:
         if (found := re.fullmatch(pattern, said)) is not None:
             return found.expand(plain)

@@ -202,20 +202,20 @@ class Steps(Queried[Step, EvaluatorState]):
         if to not in MOVES or to == self.called:
             return super().move(at, to, back)
         deepest = {"line": len(self._depths), "over": self._depths[at], "out": self._depths[at] - 1}[to]
-        here = self._place(at) if to != "out" else None
+        here = self._step_place(at) if to != "out" else None
         ahead = range(at - 1, -1, -1) if back else range(at + 1, len(self))
         reached = (each for each in ahead if self._depths[each] <= deepest)
-        found_line = next((each for each in reached if (there := self._place(each)) and there != here), None)
+        found_line = next((each for each in reached if (there := self._step_place(each)) and there != here), None)
         if found_line is None or not back or to == "out":
             return found_line
-        line, first = self._place(found_line), found_line
+        line, first = self._step_place(found_line), found_line
         for each in reached:  # on to where the line begins
-            if (there := self._place(each)) is not None and there != line:
+            if (there := self._step_place(each)) is not None and there != line:
                 break
             first = each if there is not None else first
         return first
 
-    def _place(self, at: int) -> tuple[int, str, int] | None:
+    def _step_place(self, at: int) -> tuple[int, str, int] | None:
         step = self.compile.steps[at]
         _, span = self._ops.get(step.instruction, ("", None))
         return None if span is None else (step.activation, span.file, span.line)
@@ -243,7 +243,7 @@ class Steps(Queried[Step, EvaluatorState]):
         """Of the steps `among`, the first one of each time that a line is come to."""
         wanted, found, met = set(among), [], set[int]()
         for at in range(len(self)):
-            activation, *where = self._place(at) or (-1,)
+            activation, *where = self._step_place(at) or (-1,)
             if where == [file, line] and at in wanted and activation not in met:
                 found.append(at)
                 met.add(activation)
@@ -262,7 +262,7 @@ class Steps(Queried[Step, EvaluatorState]):
                 return step.nodes
             case "attempt":
                 return self._attempt(step.activation)
-        place = self._place(at)
+        place = self._step_place(at)
         return None if place is None else place[2]
 
     def facts(self, key: str, at: int, held: EvaluatorState) -> Sequence[str]:

@@ -52,7 +52,7 @@ def _bool(t: Tracer, value: Value = Constant(False)) -> Value:
 
 
 @positional_each(int, float, complex)
-def _number(kind: type, t: Tracer, value: Value = Constant(0), *rest: Value) -> Value:
+def _converted_number(kind: type, t: Tracer, value: Value = Constant(0), *rest: Value) -> Value:
     """A conversion of a known number or text; of a tensor it breaks."""
     if rest:
         return Constant(t.python(kind, value.known(t), *(each.known(t) for each in rest)))
@@ -198,10 +198,10 @@ class Printable:
         return self._t.printable(self._t.get_attr(self._value, name))
 
     def __int__(self) -> int:
-        return int(_number(int, self._t, self._value).known(self._t))
+        return int(_converted_number(int, self._t, self._value).known(self._t))
 
     def __float__(self) -> float:
-        return float(_number(float, self._t, self._value).known(self._t))
+        return float(_converted_number(float, self._t, self._value).known(self._t))
 
     def __index__(self) -> int:
         return self._value.as_index(self._t)

@@ -59,12 +59,12 @@ class ArrayValue(Value):
         self.stand_in = stand_in
         self.source = source
         self.given = given
-        self._place = _place(fake)
+        self._layout_and_storage = _layout_and_storage(fake)
 
     @property
     def node(self) -> fx.Node:
         """The node of the tensor whose memory it has. One that was turned since, or given other memory, has another."""
-        if self._place != _place(self.fake):
+        if self._layout_and_storage != _layout_and_storage(self.fake):
             unsupported(reasons.NUMPY, f"{_type_name(self.stand_in)} {self._node.name}, of which the tensor was turned")
         return self._node
 
@@ -223,7 +223,7 @@ class ArrayIterator(SequenceIterator):
         return TupleValue([])
 
 
-def _place(fake: torch.Tensor) -> tuple[object, ...]:
+def _layout_and_storage(fake: torch.Tensor) -> tuple[object, ...]:
     return tuple(fake.shape), fake.stride(), _storage(fake)
 
 
@@ -402,7 +402,7 @@ def _nonzero(t: Tracer, array: ArrayValue) -> Value:
 def _fold(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """Of what is known, where an immutable object comes of it."""
     try:
-        plain, named = [_plain(a) for a in args], {k: _plain(v) for k, v in kwargs.items()}
+        plain, named = [_real_value(a) for a in args], {k: _real_value(v) for k, v in kwargs.items()}
     except NotConstant:
         return None
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -412,7 +412,7 @@ def _fold(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value])
     return None if isinstance(found, (list, dict)) or arrays else t.from_python(found)
 
 
-def _plain(value: Value) -> object:
+def _real_value(value: Value) -> object:
     return value.real() if isinstance(value, Value) else value
 
 
@@ -599,7 +599,7 @@ def _argument(t: Tracer, value: Value) -> tuple[object, object, object]:
     except NotConstant:
         unsupported(reasons.NUMPY, f"{value.describe()} as an argument")
     if isinstance(real, np.generic):
-        return _number(t, real)
+        return _scalar_operand(t, real)
     if isinstance(real, np.dtype) or (isinstance(real, type) and (issubclass(real, np.generic) or real in _KINDS)):
         dtype = np.dtype(real).name
         return dtype, dtype, real
@@ -611,7 +611,7 @@ def _argument(t: Tracer, value: Value) -> tuple[object, object, object]:
 _KINDS = (bool, int, float, complex)
 
 
-def _number(t: Tracer, number: Any) -> tuple[object, object, object]:
+def _scalar_operand(t: Tracer, number: Any) -> tuple[object, object, object]:
     """A scalar of NumPy's that is known: a node, since its dtype takes part in promotion."""
     dtype = as_tensor(number)
     if dtype is None:

@@ -280,12 +280,12 @@ class NamespaceValue(Namespace):
         if written is not None:
             return None if written is DELETED else written
         if name in self.space:
-            return t.wrap(source or self._place(t, name), self.space[name])
+            return t.wrap(source or self._name_source(t, name), self.space[name])
         if not is_in(self.module, FIXED):
             t.guards.on(self.source, Has(name, False, "key"), "the name has to go on meaning the builtin")
         return None
 
-    def _place(self, t: Tracer, name: str) -> Source:
+    def _name_source(self, t: Tracer, name: str) -> Source:
         if self.space is t.given.globals:
             return Global(name)
         held = sys.modules.get(self.module)

@@ -149,14 +149,14 @@ def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
 
 
 FACTS: Mapping[str, Callable[[torch.Tensor], object]] = {
-    "the shape": lambda each: tuple(map(_number, each.shape)),
+    "the shape": lambda each: tuple(map(_size_text, each.shape)),
     "the dtype": lambda each: str(each.dtype),
     "the device": lambda each: each.device.type,
-    "the strides": lambda each: tuple(map(_number, _strides(each))) if each.numel() else (),
+    "the strides": lambda each: tuple(map(_size_text, _strides(each))) if each.numel() else (),
 }
 
 
-def _number(size: int | torch.SymInt) -> int | str:
+def _size_text(size: int | torch.SymInt) -> int | str:
     return size if isinstance(size, int) else str(size)
 
 

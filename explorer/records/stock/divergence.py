@@ -31,7 +31,7 @@ ROUNDING = 10
 SAME_NUMBERS = "torch._inductor.config.fallback_random = True (Inductor then draws eager's random numbers)"
 
 
-def first_divergence(trial: Trial, settings: Mapping[str, Any]) -> DivergenceData | None:
+def stock_divergence(trial: Trial, settings: Mapping[str, Any]) -> DivergenceData | None:
     """The first node that differs from eager, or None if results agree. If they differ and no node is at fault, the
     result names no node and says what is known. TF32 is off meanwhile, since the operators that use it depend on the
     layout. Raises what the call raises."""
@@ -69,7 +69,7 @@ def unasked(run: StockRun, settings: Mapping[str, Any], *, repeatable: bool) -> 
         return _no_node(f"results differ because Inductor draws other random numbers than eager; {how} {SAME_NUMBERS}")
     if not repeatable:
         return None
-    found = first_divergence(run.given, settings)
+    found = stock_divergence(run.given, settings)
     if found is None:
         return _no_node("results differ in the recorded run, but agree in another compile without TF32")
     return found
