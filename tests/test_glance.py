@@ -14,11 +14,20 @@ from msgspec.structs import replace
 
 import explorer
 from explorer.ir import record as data
-from explorer.ir.record import AccuracyData, BreakData, CompileData, DivergenceData, PartData, SpanData, WhyData
+from explorer.ir.record import (
+    AccuracyData,
+    BreakData,
+    CompileData,
+    DivergenceData,
+    FailedGuardData,
+    PartData,
+    SpanData,
+    WhyData,
+)
 from explorer.records.check.speed import speed
 from explorer.records.data import dynamo
 from explorer.show.record import Record
-from explorer.show.view import glance, html, text
+from explorer.show.view import diagnosis, glance, html, text
 from records import empty, sample
 
 
@@ -434,3 +443,11 @@ def test_of_an_engine_that_was_only_timed_nothing_is_said_of_what_it_compiled() 
     assert list(parts(record, "stock")) == ["speed", "accuracy"]
     found = parts(replace(record, engine="explorer and stock"), "stock")
     assert found["operations"].text == "nothing was compiled"
+
+
+def test_what_to_change_first_counts_as_the_guards_own_line_does() -> None:
+    failed = FailedGuardData("a", "mode == 'sum'", 3, ("'sum'",), compiles=("s0.1", "s0.2", "s0.3"), also=1)
+    told = diagnosis.caused(failed)
+    assert told == "caused 2 recompiles and also failed in 1 recompile"
+    assert f"this guard {told}: " in diagnosis.recompile(failed, {})
+    assert diagnosis.caused(replace(failed, also=3)) == "also failed in 3 recompiles"

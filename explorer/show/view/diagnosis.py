@@ -48,15 +48,19 @@ def place(span: data.SpanData | None, names: Names) -> str:
     return f" ({span.place(names)})" if span is not None else ""
 
 
-def recompile(each: data.FailedGuardData, names: Names) -> str:
+def caused(each: data.FailedGuardData) -> str:
+    """How many recompiles a guard caused, and in how many it failed beside the one that did."""
     alone, also = each.times - each.also, f"also failed in {count(each.also, 'recompile')}"
-    times = f"caused {count(alone, 'recompile')}" + f" and {also}" * bool(each.also) if alone else also
+    return f"caused {count(alone, 'recompile')}" + f" and {also}" * bool(each.also) if alone else also
+
+
+def recompile(each: data.FailedGuardData, names: Names) -> str:
     shown = ", ".join(each.values[:VALUES]) + (f" and {len(each.values) - VALUES} more" * (len(each.values) > VALUES))
     values = f"; values: {shown}" if shown else ""
     advice = f"\n  to avoid this: {each.stops}" if each.stops else ""
     at = place(each.span, names)
     guard = dynamo.names(each.words or each.expression)
-    return f"{each.frame}: this guard {times}: {guard}{values}{at}{advice}"
+    return f"{each.frame}: this guard {caused(each)}: {guard}{values}{at}{advice}"
 
 
 def error(each: data.ErrorData, names: Names) -> str:
@@ -140,7 +144,7 @@ def costs(record: data.RecordData) -> list[str]:
     if taken and taken[first := max(taken, key=lambda each: taken[each])]:
         how = f"\n  to avoid this: {first.stops}" if first.stops else ""
         lines.append(
-            f"what to change first: the guard of {first.frame} that caused {count(first.times, 'recompile')} "
+            f"what to change first: the guard of {first.frame} that {caused(first)} "
             f"({duration(taken[first])}): {dynamo.names(first.words or first.expression)}{how}"
         )
     return lines
