@@ -477,6 +477,28 @@ def test_a_mode_is_reported_of_the_same_calls(expression, cls):
         torch.testing.assert_close(found[0][2], found[1][2])
 
 
+@pytest.mark.parametrize("expression", ["x.data_", "x.scale", "x.data_ * x.scale", "x.shape", "x.missing"])
+@pytest.mark.parametrize("made", [False, True])
+def test_attributes_of_an_instance_are_not_reported_to_a_mode(expression, made):
+    """Of a wrapper that the call is given, and of one that it makes: torch reports attributes of Tensor alone."""
+    inner = logged(expression)
+    function = (lambda x: inner(Scaled(x.data_ * 2, 3))) if made else inner
+    found = []
+    for compile in (lambda function: function, explorer.compile):
+        try:
+            told, y = compile(function)(Scaled(torch.arange(3.0), 2))
+            found.append((told, type(y), inside(y)))
+        except AttributeError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("expression", ["x.data_", "x.scale", "x.data_ * x.scale"])
+def test_an_attribute_of_an_instance_read_under_a_mode_is_no_error_of_the_compiler(expression):
+    record = explorer.explore(lambda x: logged(expression)(Scaled(x, 3))[1], time=False)(torch.arange(3.0))
+    assert record.data.errors == ()
+
+
 class Adding(torch.overrides.TorchFunctionMode):
     """Adds for every product, however it is written, and says that every tensor has seven rows."""
 

@@ -156,17 +156,20 @@ def test_an_opcode() -> None:
     assert compile.rules["fx.mul"] == "opcode BINARY_OP (counted)"
 
 
-@pytest.mark.parametrize("language", ["cpp", "triton"])
-def test_a_printer(language: str) -> None:
-    rules = {language: {"erf": lambda dtype, x: f"my_erf({x})"}}
-    with explorer.workbench(printers=rules):
-        explore = explorer.explore(torch.erf, time=False, target=None if language == "cpp" else "cuda:sm_90")
-        compile = explore(X).data.compiles[0]
-        if language == "triton":
-            [kernel] = compile.halves[0].kernels
-            assert "my_erf(" in str(kernel.source) and compile.rules[kernel.id] == "Triton operation erf (<lambda>)"
-        else:
-            assert explorer.compile(lambda x: torch.erf(x))(X).equal(torch.erf(X))
+def test_a_printer_of_c_plus_plus() -> None:
+    """What it prints is computed: here something else than the operation."""
+    with explorer.workbench(printers={"cpp": {"erf": lambda dtype, x: f"({x} * 2)"}}):
+        assert explorer.compile(lambda x: torch.erf(x))(X).equal(X * 2)
+        compile = explorer.explore(torch.erf, time=False)(X).data.compiles[0]
+    [kernel] = compile.halves[0].kernels
+    assert " * 2)" in str(kernel.source) and compile.rules[kernel.id] == "C++ operation erf (<lambda>)"
+
+
+def test_a_printer_of_triton() -> None:
+    with explorer.workbench(printers={"triton": {"erf": lambda dtype, x: f"my_erf({x})"}}):
+        compile = explorer.explore(torch.erf, time=False, target="cuda:sm_90")(X).data.compiles[0]
+    [kernel] = compile.halves[0].kernels
+    assert "my_erf(" in str(kernel.source) and compile.rules[kernel.id] == "Triton operation erf (<lambda>)"
 
 
 def test_c_plus_plus_that_does_not_build_runs_eagerly_and_names_the_rule() -> None:

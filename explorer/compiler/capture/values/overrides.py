@@ -118,7 +118,8 @@ def _public(kind: str, target: Any, args: list[Value]) -> tuple[Any, list[Value]
         tensors = tuple(issubclass(each.python_type(), torch.Tensor) for each in args)
         return method if isinstance(method, FunctionType) else _announced(method, tensors), args
     if target is getattr and isinstance(args[1], Constant):
-        return getattr(torch.Tensor, args[1].value).__get__, args[:1]
+        found = getattr(torch.Tensor, args[1].value, None)  # none of an attribute of the instance, which asks nobody
+        return getattr(found, "__get__", None), args[:1]
     if getattr(target, "__module__", "") == "_operator":
         tensors = tuple(issubclass(each.python_type(), torch.Tensor) for each in args)
         return _announced(target, tensors), args if tensors[0] else args[::-1]
