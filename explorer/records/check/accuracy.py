@@ -215,7 +215,8 @@ def compare(
             continue
         compared += 1
         if not isinstance(a, torch.Tensor) or (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
-            mismatch = mismatch or (f"{name}: {_kind(a)} instead of {_kind(b)}", "value")
+            alike = isinstance(a, torch.Tensor) and (a.dtype, a.device) == (b.dtype, b.device)
+            mismatch = mismatch or (f"{name}: {_kind(a)} instead of {_kind(b)}", "value" if alike else "unpaired")
             continue
         if not (nan or name.startswith("state")) and _is_inexact(b) and bool(b.isnan().any()):
             nan = name

@@ -402,7 +402,8 @@ export interface DivergenceData {
  * tolerance ("" if none is), and `divergence` the first node that differs, if it was searched for. `own_error` and
  * `eager_error` are the largest distances of its elements and of eager's from a float64 run of the same call, if one
  * was made. `nan`: the first of eager's outputs and gradients with a NaN in it. `opaque`: the first value that cannot
- * be compared. `mismatch`: how the first mismatch differs ("elements", "value" or "unpaired"). */
+ * be compared. `mismatch`: how the first mismatch differs: "elements", "value", or
+ * "unpaired" where one is missing or has another dtype or device, which no other values explain. */
 export interface AccuracyData {
   readonly largest_absolute: number; readonly largest_relative: number; readonly where: string;
   readonly first_parting?: string; readonly compared?: number; readonly parting?: DivergenceData | null;
