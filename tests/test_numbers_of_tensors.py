@@ -116,12 +116,13 @@ def test_an_operator_with_a_changing_float_is_compiled(name: str, dynamic: bool 
 
 
 def test_what_was_asked_of_a_float_is_a_guard() -> None:
-    """softshrink refuses a negative number; the formula of lerp's gradient compares the weight with a number."""
-    compiled = explorer.compile(F.softshrink)
-    for k in (0.5, 0.25, 0.75):
-        compiled(torch.ones(3), k)
-    with pytest.raises(RuntimeError, match="lambda must be"):
-        compiled(torch.ones(3), -0.5)
+    """softshrink refuses a negative number, celu 0."""
+    for program, refused, says in ((F.softshrink, -0.5, "lambda must be"), (F.celu, 0.0, "alpha cannot be 0")):
+        compiled = explorer.compile(program)
+        for k in (0.5, 0.25, 0.75):
+            compiled(torch.ones(3), k)
+        with pytest.raises(RuntimeError, match=says):
+            compiled(torch.ones(3), refused)
 
 
 @pytest.mark.parametrize("kind", ("AdamW", "Adagrad", "NAdam", "Adamax"))

@@ -209,6 +209,12 @@ def hardswish_backward(grad: Tensor, x: Tensor) -> Tensor:
     return torch.where(x <= -3, 0.0, torch.where(x >= 3, grad, grad * (x / 3 + 0.5)))
 
 
+@DECOMPOSITIONS.rule(aten.celu.default)
+def celu(x: Tensor, alpha: float = 1.0) -> object:
+    """celu(x, a) -> where(x > 0, x, a * expm1(x / a)); eager refuses an alpha of 0"""
+    return torchs()[aten.celu.default](x, alpha) if alpha else NotImplemented
+
+
 @DECOMPOSITIONS.rule(aten.elu_backward.default)
 @pw_cast_for_opmath
 def elu_backward(grad: Tensor, alpha: float, scale: float, inner: float, of_result: bool, x: Tensor) -> Tensor:
