@@ -23,8 +23,11 @@ class Assumptions:
         """What the trace relies on, by source and the key of the condition."""
         self._place = place
 
-    def on(self, source: ir.Source, condition: ir.Condition, why: str, seen: str = "") -> None:
-        """Rely on something; `why` says what for, `seen` what it is now where the condition does not."""
+    def on(self, source: ir.Source | None, condition: ir.Condition, why: str, seen: str = "") -> None:
+        """Rely on something; `why` says what for, `seen` what it is now where the condition does not. What has no
+        source was made while tracing."""
+        if source is None:
+            return
         base = ir.root(source)
         if isinstance(base, ir.Known):
             if base.fixed or base is source and isinstance(condition, (IsObject, TypeIs)):

@@ -74,8 +74,6 @@ class Evaluator(Tracer):
     def close(self) -> None:
         """Let go of the program's objects, at once and not when a collector finds that tracer and tape hold each other:
         an input of the first call is not to outlive the call."""
-        for value in self.objects.unread:
-            value.unread = None  # which holds the value itself
         vars(self.tape).clear()
         vars(self).clear()
 

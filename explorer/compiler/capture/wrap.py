@@ -6,12 +6,11 @@ import collections
 import enum
 import functools
 import itertools
-import math
 import operator
 import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,19 @@ from explorer.compiler.capture.values.sequences import ListValue, SliceValue, Tu
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call, recorded
 from explorer.core.libraries import FIXED, is_in
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import AsTensor, Attr, Inside, Item, Known, Listed, Local, Returned, Source, as_tensor
+from explorer.ir.capture import (
+    AsTensor,
+    Attr,
+    Condition,
+    Inside,
+    Item,
+    Known,
+    Listed,
+    Local,
+    Returned,
+    Source,
+    as_tensor,
+)
 from explorer.ir.description import is_of
 from explorer.ir.wrappers import differentiable, joined, part_of, unflattened
 
@@ -65,8 +76,9 @@ def wrap(t: Tracer, source: Source, given: object) -> Value:
     if is_plain(given) and not issubclass(type(given), np.generic):
         return _plain_number(t, source, given)
     if is_of(given, type):
-        t.guards.on(source, guards.IsObject(given), "what the program does with a class depends on which it is")
-        return ClassValue(given, source)
+        named = ClassValue(given, source)
+        named.guard(t)
+        return named
     found = t.objects.values.get(id(given))
     if found is not None:
         if found.source is not None and found.source != source:
@@ -95,102 +107,97 @@ def _plain_number(t: Tracer, source: Source, given: object) -> Value:
     if type(given) is float and t.numbers.is_dynamic(source, given):
         t.guards.on(source, guards.TypeIs(float), "it is computed with as a float, whatever its value")
         return FloatValue(given, source, t)
-    why = "a Python value is a constant in the graph, so it is guarded"
-    if isinstance(given, enum.Enum) or given is None or isinstance(given, bool):
-        t.guards.on(source, guards.IsObject(given), why)
-    elif isinstance(given, float) and math.isnan(given):
-        t.guards.on(source, guards.is_nan(), why)
-    else:
-        made = Constant(given, source, lambda: t.guards.on(source, guards.Equals(given), why))
-        t.objects.unread.append(made)
-        return made
-    return Constant(given, source)
+    made = Constant(given, source)
+    if isinstance(made.condition(), guards.Equals):
+        return _guarded_once_read(t, made)
+    made.guard(t)
+    return made
 
 
-def _identity(t: Tracer, source: Source, given: Any) -> Value:
+def _guarded_once_read(t: Tracer, value: Value) -> Value:
+    value.unread = t
+    t.objects.unread.append(value)
+    return value
+
+
+def _identity(t: Tracer, source: Source, given: object) -> Value:
     """An object whose identity matters. Made once per object. What its class says in Python of its class is not asked:
     that would run code of the program while it is compiled."""
-    kind = type(given)
-    if issubclass(kind, torch.Tensor):
-        return wrap_tensor(t, source, given)
-    if issubclass(kind, (np.ndarray, np.generic)):
-        return wrap_array(t, source, given)
+    kind = next(each for each in _KINDS if each.test(given))
+    if kind.condition is not None:
+        t.guards.on(source, kind.condition(given), kind.why)
+    return kind.make(t, source, given)
+
+
+def _compiled(t: Tracer, source: Source, given: Any) -> Value:
+    """What a function or module compiles is inlined instead of it."""
+    t.torch_state.unreported = t.torch_state.unreported or issubclass(type(given), torch.jit.ScriptFunction)
     original = _original(given)
-    if original is not None:
-        t.guards.on(source, guards.IsObject(given), "what it compiles was inlined")
-        t.torch_state.unreported = t.torch_state.unreported or issubclass(kind, torch.jit.ScriptFunction)
-        return t.wrap(t.objects.known(original), original)
-    if issubclass(kind, types.FunctionType):
-        return _function(t, source, given)
-    if issubclass(kind, types.MethodType):
-        t.guards.on(source, guards.TypeIs(kind), "its function and the object it is bound to are read from it")
-        function = t.wrap(Attr(source, "__func__"), given.__func__)
-        return functions.BoundMethod(function, t.wrap(Attr(source, "__self__"), given.__self__), source)
-    if issubclass(kind, types.ModuleType):
-        t.guards.on(source, guards.IsObject(given), "names were looked up in this module")
-        return PyModuleValue(given, source)
-    if (
-        issubclass(kind, types.BuiltinFunctionType)
-        and (
-            type(given.__self__).__module__ in ("builtins", "collections")
-            or is_plain(given.__self__)
-            or isinstance(given.__self__, torch.Tensor)
-        )
-        and not (
-            isinstance(given.__self__, (types.ModuleType, type, type(None)))
-            or type(given.__self__).__name__.startswith("PyCapsule")
-        )
-    ):
-        return _builtin_method(t, source, given)
-    if issubclass(kind, types.MethodWrapperType):
-        return _builtin_method(t, source, given)
-    if (
-        issubclass(kind, BUILTIN_CALLABLES)
-        or type(given).__module__.startswith("torch._C")
-        or (callable(given) and not issubclass(kind, types.FunctionType) and is_numpys(given))
-    ):
-        t.guards.on(source, guards.IsObject(given), "it is called while tracing, or becomes a node of the graph")
-        is_function = callable(given) or issubclass(kind, BUILTIN_CALLABLES)
-        return functions.BuiltinValue(given, source) if is_function else ObjectValue(kind, source, given)
-    if issubclass(kind, enum.Enum):
-        t.guards.on(source, guards.IsObject(given), "it is a member of an enumeration")
-        base = base_of(kind)
-        return ObjectValue(kind, source, given) if base is None else DerivedValue.given_by_frame(t, source, given, base)
-    t.guards.on(source, guards.TypeIs(kind), "its class decides what operations on it do")
-    if issubclass(kind, torch.nn.Module):
-        return ModuleValue(kind, source, given)
-    if kind in AUTOCASTS:
-        return AutocastValue.given_by_frame(t, source, given)
-    if kind is functools.partial:  # a subclass may be called otherwise
-        args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
-        why = "the arguments that a partial adds to a call are read from it"
-        t.guards.on(Attr(source, "args"), guards.LengthIs(len(args)), why)
-        keywords = t.wrap(Attr(source, "keywords"), given.keywords)
-        assert isinstance(keywords, DictValue)
-        return functions.PartialValue(t.wrap(Attr(source, "func"), given.func), args, keywords, source, given)
-    if issubclass(kind, (list, tuple, collections.deque, dict, set, frozenset, types.MappingProxyType)):
-        return _container(t, source, given)
-    if issubclass(kind, slice):
-        parts = (t.wrap(Attr(source, n), getattr(given, n)) for n in ("start", "stop", "step"))
-        return SliceValue(*parts)
-    if issubclass(kind, types.CellType):
-        return Cell(given=given, source=source)
-    if issubclass(kind, BaseException):
-        args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
-        return ExceptionValue(kind, args, source, given)
-    if kind in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
-        return _getter(t, source, given)
-    if kind is weakref.ref:
-        return functions.WeakReference(t.wrap(Returned(source, "__call__"), given()), source, given)
-    if kind is itertools.count:
-        return _count(t, source, given)
-    if kind in _ITERATORS:
-        return _iterator(t, source, given)
-    if (base := base_of(kind)) is not None:
-        return DerivedValue.given_by_frame(t, source, given, base)
-    made = ObjectValue(kind, source, given)
+    return t.wrap(t.objects.known(original), original)
+
+
+def _bound_method(t: Tracer, source: Source, given: types.MethodType) -> Value:
+    function = t.wrap(Attr(source, "__func__"), given.__func__)
+    return functions.BoundMethod(function, t.wrap(Attr(source, "__self__"), given.__self__), source)
+
+
+def _is_builtin_method(given: Any) -> bool:
+    """Whether it is a method written in C of an object that is a value of its own."""
+    if not issubclass(type(given), types.BuiltinFunctionType):
+        return issubclass(type(given), types.MethodWrapperType)
+    owner = given.__self__
+    if isinstance(owner, (types.ModuleType, type, type(None))) or type(owner).__name__.startswith("PyCapsule"):
+        return False
+    of_python = type(owner).__module__ in ("builtins", "collections")
+    return of_python or is_plain(owner) or isinstance(owner, torch.Tensor)
+
+
+def _is_builtin(given: Any) -> bool:
+    of_torch = issubclass(type(given), BUILTIN_CALLABLES) or type(given).__module__.startswith("torch._C")
+    return of_torch or callable(given) and is_numpys(given)
+
+
+def _builtin(t: Tracer, source: Source, given: Any) -> Value:
+    is_function = callable(given) or issubclass(type(given), BUILTIN_CALLABLES)
+    return functions.BuiltinValue(given, source) if is_function else ObjectValue(type(given), source, given)
+
+
+def _enum_member(t: Tracer, source: Source, given: enum.Enum) -> Value:
+    return _derived(t, source, given) if base_of(type(given)) else ObjectValue(type(given), source, given)
+
+
+def _derived(t: Tracer, source: Source, given: object) -> Value:
+    base = base_of(type(given))
+    assert base is not None
+    return DerivedValue.given_by_frame(t, source, given, base)
+
+
+def _object(t: Tracer, source: Source, given: object) -> Value:
+    made = ObjectValue(type(given), source, given)
     made.asked = t
     return made
+
+
+def _partial(t: Tracer, source: Source, given: functools.partial[object]) -> Value:
+    args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
+    why = "the arguments that a partial adds to a call are read from it"
+    t.guards.on(Attr(source, "args"), guards.LengthIs(len(args)), why)
+    keywords = t.wrap(Attr(source, "keywords"), given.keywords)
+    assert isinstance(keywords, DictValue)
+    return functions.PartialValue(t.wrap(Attr(source, "func"), given.func), args, keywords, source, given)
+
+
+def _slice(t: Tracer, source: Source, given: slice) -> Value:
+    return SliceValue(*(t.wrap(Attr(source, name), getattr(given, name)) for name in ("start", "stop", "step")))
+
+
+def _exception(t: Tracer, source: Source, given: BaseException) -> Value:
+    args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
+    return ExceptionValue(type(given), args, source, given)
+
+
+def _weak_reference(t: Tracer, source: Source, given: weakref.ref[Any]) -> Value:
+    return functions.WeakReference(t.wrap(Returned(source, "__call__"), given()), source, given)
 
 
 def _getter(t: Tracer, source: Source, given: Any) -> Value:
@@ -202,9 +209,7 @@ def _getter(t: Tracer, source: Source, given: Any) -> Value:
 
 def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
     """A method written in C: which one it is, and of what, is guarded."""
-    why = "which method it is decides what its call does"
-    t.guards.on(source, guards.TypeIs(type(given)), why)
-    t.guards.on(Attr(source, "__name__"), guards.Equals(given.__name__), why)
+    t.guards.on(Attr(source, "__name__"), guards.Equals(given.__name__), _WHICH_METHOD)
     bound = t.wrap(Attr(source, "__self__"), given.__self__)
     return functions.BuiltinMethod(bound, given.__name__, getattr(type(given.__self__), given.__name__, None))
 
@@ -248,66 +253,44 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
         unsupported(reasons.SPARSE, f"{source.name} is a zero tensor, which has no memory")
     if torch.is_inference(given) and not torch.is_inference_mode_enabled():
         unsupported(reasons.SPARSE, f"{source.name} is an inference tensor")
-    made = TensorValue(source=place, given=real)
+    return _guarded_once_read(t, TensorValue(source=place, given=real))
 
-    def read() -> None:
-        made.node, made.fake = t.tape.input(source, given)
-        if given is not real:
-            t.tape.stand_ins.append((kind, made.fake, lies(made.fake)))
-        included, excluded = t.torch_state.local_keys
-        described = guards.TensorMatch(
-            given.dtype,
-            given.device,
-            tuple(s if type(s) is int else None for s in made.fake.shape),
-            tuple(s if type(s) is int else None for s in made.fake.stride()),
-            given.requires_grad,
-            type(given),
-            (torch._C._dispatch_keys(given) | included) - excluded,
-        )
-        seen = replace(described, size=tuple(map(int, given.shape)), stride=tuple(map(int, given.stride())))
-        why = "the graph is compiled for this dtype, shape, strides and device"
-        t.guards.on(source, described, why, seen.text())
-        t.in_graph.tensors[id(made.fake)] = made
 
-    made.unread = read
-    t.objects.unread.append(made)
+def _size(t: Tracer, source: Source, given: torch.Size) -> Value:
+    t.guards.on(source, guards.Equals(given), "its sizes are used while tracing")
+    return TupleValue(map(Constant, given), torch.Size, source, given)
+
+
+def _sequence(t: Tracer, source: Source, given: Any) -> Value:
+    base: Any = next(each for each in (tuple, list, collections.deque) if issubclass(type(given), each))
+    items = [Lazy(Item(source, i), item) for i, item in enumerate(base.__iter__(given))]
+    if hasattr(type(given).__getitem__, "__code__"):
+        t.objects.raw_items.update(item.source for item in items)
+    made = (TupleValue if base is tuple else ListValue)(items, type(given), source, given)
+    made.asked = made.unread = t
+    if base is collections.deque and isinstance(made, ListValue):
+        why = "what goes in at one end may push out another"
+        t.guards.on(Attr(source, "maxlen"), guards.same_value(given.maxlen), why)
+        made.maxlen = given.maxlen
     return made
 
 
-def _container(t: Tracer, source: Source, given: Any) -> Value:
+def _set(t: Tracer, source: Source, given: Any) -> Value:
+    base = set if issubclass(type(given), set) else frozenset
+    members = [*base.__iter__(given)]
+    if not all(map(is_hashable_known, members)):
+        unsupported(reasons.OPERATION, f"{source.name} is a set of objects")
+    t.guards.on(source, guards.same_members(given), "membership and iteration were decided while tracing")
+    made = SetValue(type(given), source, given)
+    made.entries = {member.key(): member for member in map(t.from_python, members)}
+    return made
+
+
+def _mapping(t: Tracer, source: Source, given: Any) -> Value:
     kind = type(given)
-    if issubclass(kind, torch.Size):
-        t.guards.on(source, guards.Equals(given), "its sizes are used while tracing")
-        return TupleValue(map(Constant, given), torch.Size, source, given)
-    if issubclass(kind, (tuple, list, collections.deque)):
-        base: Any = next(each for each in (tuple, list, collections.deque) if issubclass(kind, each))
-        items = [Lazy(Item(source, i), item) for i, item in enumerate(base.__iter__(given))]
-        if hasattr(kind.__getitem__, "__code__"):
-            t.objects.raw_items.update(item.source for item in items)
-        of = TupleValue if issubclass(kind, tuple) else ListValue
-        sequence = of(items, kind, source, given)
-        sequence.asked = t
-        sequence.unread = lambda: t.guards.on(
-            source, guards.LengthIs(base.__len__(given)), "its items are read by position"
-        )
-        if issubclass(kind, collections.deque) and isinstance(sequence, ListValue):
-            t.guards.on(
-                Attr(source, "maxlen"), guards.same_value(given.maxlen), "what goes in at one end may push out another"
-            )
-            sequence.maxlen = given.maxlen
-        return sequence
-    if issubclass(kind, (set, frozenset)):
-        base = set if issubclass(kind, set) else frozenset
-        members = [*base.__iter__(given)]
-        if not all(map(is_hashable_known, members)):
-            unsupported(reasons.OPERATION, f"{source.name} is a set of objects")
-        t.guards.on(source, guards.same_members(given), "membership and iteration were decided while tracing")
-        made = SetValue(kind, source, given)
-        made.entries = {member.key(): member for member in map(t.from_python, members)}
-        return made
     table = DictValue(kind, source, given)
     raw = given if issubclass(kind, dict) else dict(given)
-    keys = tuple(guards.keys_of(raw))
+    keys = guards.keys_of(raw)
     if any(issubclass(type(key), torch.Tensor) for key in keys) and all(map(is_hashable_known, keys)):
         _by_position(t, table, raw, source)
     else:
@@ -318,7 +301,7 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
             table.entries[k.key()] = [k, Lazy(Item(source, key), dict.__getitem__(raw, key))]
             if hasattr(kind.__getitem__, "__code__"):
                 t.objects.raw_items.add(Item(source, key))
-        table.unread = lambda: t.guards.on(source, guards.KeysAre(keys), "all its keys, and their order, were used")
+        table.unread = t
     if issubclass(kind, collections.defaultdict):
         table.factory = t.wrap(Attr(source, "default_factory"), given.default_factory)
     return ProxyValue(table, source, given) if issubclass(kind, types.MappingProxyType) else table
@@ -400,6 +383,59 @@ def _over_others(t: Tracer, source: Source, given: object, parts: Source) -> Val
         if isinstance(given, map)
         else iterators.FilterIterator(first, rest[0], source)
     )
+
+
+def _is(*kinds: type) -> Callable[[object], bool]:
+    return lambda given: issubclass(type(given), kinds)
+
+
+def _is_just(*kinds: type) -> Callable[[object], bool]:
+    """Whether it is of one of these types: what derives from it may do otherwise."""
+    return lambda given: type(given) in kinds
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Objects of one kind: a test of which they are, how their value is made, and what is guarded of each first."""
+
+    test: Callable[[Any], bool]
+    make: Callable[[Tracer, Source, Any], Value]
+    condition: Callable[[Any], Condition] | None = lambda given: guards.TypeIs(type(given))
+    why: str = "its class decides what operations on it do"
+
+
+_WHICH_METHOD = "which method it is decides what its call does"
+_KINDS = (
+    Kind(_is(torch.Tensor), wrap_tensor, None),
+    Kind(_is(np.ndarray, np.generic), wrap_array, None),
+    Kind(lambda given: _original(given) is not None, _compiled, guards.IsObject, "what it compiles was inlined"),
+    Kind(_is(types.FunctionType), _function, None),
+    Kind(_is(types.MethodType), _bound_method, why="its function and the object it is bound to are read from it"),
+    Kind(
+        _is(types.ModuleType), lambda t, source, given: PyModuleValue(given, source),
+        guards.IsObject, "names were looked up in this module",
+    ),
+    Kind(_is_builtin_method, _builtin_method, why=_WHICH_METHOD),
+    Kind(_is_builtin, _builtin, guards.IsObject, "it is called while tracing, or becomes a node of the graph"),
+    Kind(_is(enum.Enum), _enum_member, guards.IsObject, "it is a member of an enumeration"),
+    Kind(_is(torch.nn.Module), lambda t, source, given: ModuleValue(type(given), source, given)),
+    Kind(_is_just(*AUTOCASTS), AutocastValue.given_by_frame),
+    Kind(_is_just(functools.partial), _partial),
+    Kind(_is(torch.Size), _size),
+    Kind(_is(tuple, list, collections.deque), _sequence),
+    Kind(_is(set, frozenset), _set),
+    Kind(_is(dict, types.MappingProxyType), _mapping),
+    Kind(_is(slice), _slice),
+    Kind(_is(types.CellType), lambda t, source, given: Cell(given=given, source=source)),
+    Kind(_is(BaseException), _exception),
+    Kind(_is_just(operator.itemgetter, operator.attrgetter, operator.methodcaller), _getter),
+    Kind(_is_just(weakref.ref), _weak_reference),
+    Kind(_is_just(itertools.count), _count),
+    Kind(_is_just(*_ITERATORS), _iterator),
+    Kind(lambda given: base_of(type(given)) is not None, _derived),
+    Kind(_is(object), _object),
+)  # fmt: skip
+"""The first that an object is of makes its value."""
 
 
 def from_python(t: Tracer, value: Any) -> Value:

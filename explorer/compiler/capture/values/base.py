@@ -111,6 +111,8 @@ class Value:
     """Of the operands of an operator, the one whose kind has the highest is asked first what it means."""
     plain: Value | None = None
     """The number or text that an instance of a derived class is, but for its class."""
+    unread: Tracer | None = None
+    """Of a value that the frame was given: who guards it, once the program asks for more than which object it is."""
 
     def python_type(self) -> type:
         return self.of_type
@@ -140,6 +142,19 @@ class Value:
     def lasting(self, t: Tracer) -> Any:
         """The object that nothing can change without a guard that notices. Raises NotConstant where there is none."""
         return self.real()
+
+    def guard(self, t: Tracer) -> None:
+        """Rely on what was read of the object, which the frame was given. Asked once, by `read_all`."""
+
+    def read_all(self) -> None:
+        """What the value is, is about to matter: guard it, where nothing did."""
+        if self.unread is not None:
+            t, self.unread = self.unread, None
+            try:
+                self.guard(t)
+            except BaseException:
+                self.unread = t  # a break asks for it later
+                raise
 
     def is_none(self) -> bool:
         return False
@@ -302,12 +317,6 @@ class Value:
         """The value in a message or a step's stack: short."""
         name = self.source.name if self.source is not None else ""
         return f"{self.python_type().__name__} {name}".rstrip()
-
-
-class GuardedOnRead(Value):
-    """A value that the frame was given, with a guard on it once something asks: `unread` makes it, while none did."""
-
-    unread: Callable[[], None] | None = None
 
 
 class Unread(Value):
@@ -679,7 +688,7 @@ class ProgramObjects:
         """The one value of each, by id."""
         self.root_cells: dict[int, Cell] = {}
         """Of those the cells that the frame was given."""
-        self.unread: list[GuardedOnRead] = []
+        self.unread: list[Value] = []
         """Those that the frame was given, and that are guarded by their type alone where nothing reads them."""
         self.raw_items: set[Source] = set()
         """Items of containers whose class says in Python how they are read."""

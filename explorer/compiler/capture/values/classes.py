@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.guards import Has, KeysAre
+from explorer.compiler.capture.guards import Has, IsObject, KeysAre
 from explorer.compiler.capture.values.base import Namespace, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.objects import (
@@ -36,6 +36,10 @@ class ClassValue(Value):
     def __init__(self, cls: type, source: Source | None = None) -> None:
         self.cls = cls
         self.source = source
+
+    def guard(self, t: Tracer) -> None:
+        why = "what the program does with a class depends on which it is"
+        t.guards.on(self.source, IsObject(self.cls), why)
 
     def python_type(self) -> type:
         return type(self.cls)

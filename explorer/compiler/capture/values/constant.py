@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import math
 import operator
 import types
 from collections.abc import Callable, Sequence
@@ -17,11 +18,10 @@ import torch.nn.attention
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 
-from explorer.compiler.capture import reasons
-from explorer.compiler.capture.guards import Equals, Has, TypeIs
+from explorer.compiler.capture import guards, reasons
+from explorer.compiler.capture.guards import Equals, Has, IsObject, TypeIs
 from explorer.compiler.capture.tape import first_line
 from explorer.compiler.capture.values.base import (
-    GuardedOnRead,
     NotConstant,
     Reconstructor,
     Tracer,
@@ -31,7 +31,7 @@ from explorer.compiler.capture.values.base import (
 )
 from explorer.core.libraries import is_written_in_c
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import Attr, Computed, Contained, Source
+from explorer.ir.capture import Attr, Computed, Condition, Contained, Source
 from explorer.ir.description import is_of
 
 PLAIN = (
@@ -74,14 +74,12 @@ def _says_more(cls: type) -> bool:
     return any(getattr(each, "__module__", "enum") != "enum" for each in (*special, *filter(None, read)))
 
 
-class Constant(GuardedOnRead):
-    """An immutable Python object. One that the frame was given is guarded once something asks for its value: `unread`,
-    where it is set, makes the guard."""
+class Constant(Value):
+    """An immutable Python object."""
 
-    def __init__(self, value: object, source: Source | None = None, unread: Callable[[], None] | None = None) -> None:
+    def __init__(self, value: object, source: Source | None = None) -> None:
         self._value = value
         self.source = source
-        self.unread = unread
 
     @property
     def kind(self) -> type:
@@ -95,14 +93,18 @@ class Constant(GuardedOnRead):
     @property
     def value(self) -> Any:
         if self.unread is not None:
-            unread, self.unread = self.unread, None
-            try:
-                unread()
-            except BaseException:
-                self.unread = unread  # a break asks for it later
-                raise
+            self.read_all()
             self.was_read()
         return self._value
+
+    def condition(self) -> Condition:
+        if self._value is None or isinstance(self._value, (bool, enum.Enum)):
+            return IsObject(self._value)
+        is_nan = isinstance(self._value, float) and math.isnan(self._value)
+        return guards.is_nan() if is_nan else Equals(self._value)
+
+    def guard(self, t: Tracer) -> None:
+        t.guards.on(self.source, self.condition(), "a Python value is a constant in the graph, so it is guarded")
 
     def python_type(self) -> type:
         return self.kind
@@ -216,12 +218,12 @@ class TextValue(Constant):
     what it is, the numbers are known, and guarded."""
 
     def __init__(self, t: Tracer, function: Callable[..., str], args: Sequence[Value]) -> None:
-        super().__init__("", None, lambda: self._read(t))
+        super().__init__("")
         self.function = function
         self.args = args
-        t.objects.unread.append(self)
+        self.unread = t
 
-    def _read(self, t: Tracer) -> None:
+    def guard(self, t: Tracer) -> None:
         self._value = t.python(self.function, *(each.known(t) for each in self.args))
 
     def get_attr(self, t: Tracer, name: str) -> Value:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.guards import Has, KeysAre
+from explorer.compiler.capture.guards import Has, KeysAre, keys_of
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value, type_name
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, is_plain
@@ -96,6 +96,11 @@ class DictValue(ObjectValue):
             return super().truth(t)
         self.read_all()
         return len(self.entries) > 0
+
+    def guard(self, t: Tracer) -> None:
+        raw = self.given if issubclass(self.cls, dict) else dict(self.given)
+        why = "all its keys, and their order, were used"
+        t.guards.on(self.source, KeysAre(tuple(keys_of(raw))), why)
 
     def length(self, t: Tracer) -> Value:
         self.read_all()
@@ -383,9 +388,9 @@ class InstanceDict(DictValue):
         self.owner = owner
         self.entries: Any = _Attributes(owner, t)
         if owner.given is not MISSING and owner.source is not None:
-            self.unread = lambda: self._rely_on_names(t)
+            self.unread = t
 
-    def _rely_on_names(self, t: Tracer) -> None:
+    def guard(self, t: Tracer) -> None:
         assert self.owner.source is not None
         why = "all its attributes, and their order, were used"
         t.guards.on(self.owner.stored_at(self.owner.source, "__dict__"), KeysAre(tuple(self.owner.given_names())), why)

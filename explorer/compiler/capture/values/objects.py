@@ -155,9 +155,6 @@ class ObjectValue(Value):
 
     asked: Tracer | None = None
     """Who runs the methods of a class that says in Python how its instances are hashed."""
-    unread: Callable[[], None] | None = None
-    """Of a container from outside: guards how many items there are, or all keys. Called once, when something asks for
-    more than one item, or the presence of a key."""
 
     def __init__(self, cls: type, source: Source | None = None, given: Any = MISSING) -> None:
         self.cls = cls
@@ -170,12 +167,6 @@ class ObjectValue(Value):
 
     def python_type(self) -> type:
         return self.cls
-
-    def read_all(self) -> None:
-        """Everything in the object is about to matter, not only what was read."""
-        if self.unread is not None:
-            unread, self.unread = self.unread, None
-            unread()
 
     def real(self) -> Any:
         if self.given is MISSING or self.overlay:

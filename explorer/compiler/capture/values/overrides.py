@@ -62,6 +62,13 @@ def overriding(t: Tracer, values: Iterable[Value]) -> list[Value]:
     return found
 
 
+class _Types(TupleValue):
+    """The classes that a mode is told of: eager names Tensor in some."""
+
+    def guard(self, t: Tracer) -> None:
+        t.torch_state.leave_unreported(inside=True)
+
+
 def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """What the innermost mode, or else the class of an argument, makes of a call; None where nobody is asked. A mode
     does not see the calls that it makes itself."""
@@ -72,10 +79,10 @@ def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: 
     function, args = _public(kind, target, args)
     if not callable(function) or not modes and kind == "call_function" and function in _IGNORED:
         return None
-    types = TupleValue([ClassValue(v.python_type()) for v in asked])
+    types = _Types([ClassValue(v.python_type()) for v in asked])
     given = [t.from_python(function), types, TupleValue(args)]
     if modes:
-        types.unread = functools.partial(t.torch_state.leave_unreported, inside=True)  # eager names Tensor in some
+        types.unread = t
         mode, before = t.torch_state.modes.pop(), t.effects.oldest
         t.effects.oldest = made = next(NUMBERS)
         try:

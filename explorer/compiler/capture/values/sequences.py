@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from explorer.compiler.capture.guards import LengthIs
 from explorer.compiler.capture.values.base import HostValue, NotConstant, Reconstructor, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant, is_number
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, look_up
@@ -60,14 +61,16 @@ class SliceValue(Value):
 
 
 class SequenceValue(ObjectValue):
-    """What lists, tuples and deques share. `items` are values, or Lazy until they are read. `unread`, where it is set,
-    guards how many there are: it is called once something asks for them."""
+    """What lists, tuples and deques share. `items` are values, or Lazy until they are read."""
 
     def __init__(
         self, items: Iterable[object], cls: type = tuple, source: Source | None = None, given: object = MISSING
     ) -> None:
         super().__init__(cls, source, given)
         self._items = list(items)
+
+    def guard(self, t: Tracer) -> None:
+        t.guards.on(self.source, LengthIs(len(self._items)), "its items are read by position")
 
     @property
     def items(self) -> list[Any]:

@@ -8,6 +8,7 @@ import functools
 import operator
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -18,11 +19,11 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserv
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.guards import Equals, Has
+from explorer.compiler.capture.guards import Equals, Has, TensorMatch
 from explorer.compiler.capture.late_errors import check_order
-from explorer.compiler.capture.operator_checks import tensors_in
+from explorer.compiler.capture.operator_checks import lies, tensors_in
 from explorer.compiler.capture.torch_state import CONSTRUCTORS
-from explorer.compiler.capture.values.base import GuardedOnRead, NotConstant, Reconstructor, Tracer, Value
+from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import (
     Constant,
     FloatValue,
@@ -135,12 +136,12 @@ def leave_to_autograd(t: Tracer, wanted: Value, call: str) -> NoReturn:
     unsupported(reasons.GRADIENT_INSIDE if inside else reasons.AUTOGRAD_CALL, call)
 
 
-class TensorValue(GuardedOnRead):
+class TensorValue(Value):
     """A tensor: the node that makes it and the fake tensor that stands for it.
 
     One tensor object of the program is one TensorValue, so `is` on tensors is `is` on these. `given` is the real tensor
-    for an input, whose node, fake tensor and guard are made by `unread`, once something asks for them. A subclass is
-    `cls`, of which the graph knows nothing.
+    for an input, whose node, fake tensor and guard are made once something asks for them. A subclass is `cls`, of which
+    the graph knows nothing.
     """
 
     precedence = 3
@@ -165,10 +166,33 @@ class TensorValue(GuardedOnRead):
     def __getattr__(self, name: str) -> object:
         if name not in ("node", "fake") or self.unread is None:
             raise AttributeError(name)
-        unread, self.unread = self.unread, None
-        unread()
+        self.read_all()
         self.was_read()
         return getattr(self, name)
+
+    def guard(self, t: Tracer) -> None:
+        """Make it an input of the graph, which is traced and compiled for a tensor like this."""
+        assert self.source is not None and self.given is not None
+        source, given = self.source, self.given
+        if self.cls not in PLAIN:
+            source, given = AsTensor(source), as_tensor(given)  # type: ignore[assignment]
+        self.node, self.fake = t.tape.input(source, given)
+        if given is not self.given:
+            t.tape.stand_ins.append((self.cls, self.fake, lies(self.fake)))
+        included, excluded = t.torch_state.local_keys
+        described = TensorMatch(
+            given.dtype,
+            given.device,
+            tuple(s if type(s) is int else None for s in self.fake.shape),
+            tuple(s if type(s) is int else None for s in self.fake.stride()),
+            given.requires_grad,
+            type(given),
+            (torch._C._dispatch_keys(given) | included) - excluded,
+        )
+        seen = replace(described, size=tuple(map(int, given.shape)), stride=tuple(map(int, given.stride())))
+        why = "the graph is compiled for this dtype, shape, strides and device"
+        t.guards.on(source, described, why, seen.text())
+        t.in_graph.tensors[id(self.fake)] = self
 
     def python_type(self) -> type:
         return self.cls
