@@ -552,6 +552,7 @@ MADE_HERE = {
     "ProfileValue": "cannot be asked",
     "RuntimeNumber": "cannot be asked",
     "TensorOrNumber": "the largest or the smallest of tensors and numbers",
+    "TypesOfCall": "the classes that a TorchFunctionMode is given",
     "TextValue": "made of numbers by the program; what reads it guards those",
     "UnmadeClass": "cannot be asked",
 }

@@ -224,7 +224,7 @@ def bind_arguments(t: Tracer, function: FunctionValue, args: list[Value], kwargs
     elif len(args) > count:
         _too_many(t, function, len(args), [n for n in names[count : count + keyword_only] if n in kwargs])
     if code.co_flags & inspect.CO_VARKEYWORDS:
-        bound[names[after]] = t.new_dict(rest)
+        bound[names[after]] = t.from_python(rest)
     elif rest:
         if by_place := [name for name in names[: code.co_posonlyargcount] if name in rest]:
             said = "got some positional-only arguments passed as keyword arguments:"

@@ -179,8 +179,8 @@ def _line(t: Tracer, logger: Value, level: int, message: Value, args: tuple[Valu
     place = _caller(t, 1)
     assert place is not None
     file, line, frame = place
-    spot = t.new_tuple([Constant(file), Constant(line), Constant(frame.code.name)])
-    arguments = [logger, Constant(level), message, t.new_tuple(args), spot]
+    spot = t.from_python((Constant(file), Constant(line), Constant(frame.code.name)))
+    arguments = [logger, Constant(level), message, t.from_python(tuple(args)), spot]
     t.effects.call(LOG, arguments, f"{real.name}: {message.describe()}")
     return NONE
 

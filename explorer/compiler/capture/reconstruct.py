@@ -330,7 +330,7 @@ class Reconstruction:
         if function.name != code.co_name:
             extra.setdefault("__qualname__", Constant(function.name))
         if function.made_kwdefaults:
-            extra["__kwdefaults__"] = self.t.new_dict(function.made_kwdefaults)
+            extra["__kwdefaults__"] = self.t.from_python(function.made_kwdefaults)
         if function.annotations is not None:
             extra["__annotations__"] = function.annotations
         for attribute, held in extra.items():

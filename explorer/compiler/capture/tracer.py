@@ -28,9 +28,8 @@ from explorer.compiler.capture.values.constant import (
     Constant,
     Offset,
 )
-from explorer.compiler.capture.values.mappings import DictValue, InstanceDict
+from explorer.compiler.capture.values.mappings import InstanceDict
 from explorer.compiler.capture.values.objects import DELETED, MISSING, ExceptionValue, ObjectValue, look_up
-from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why, unsupported
 from explorer.core.recorder import EventRoom, room
@@ -240,11 +239,6 @@ class Evaluator(Tracer):
     exception = staticmethod(ExceptionValue)
     reversed_iterator = staticmethod(iterators.ReversedIterator)
     indexing_iterator = staticmethod(iterators.IndexingIterator)
-    new_tuple = staticmethod(TupleValue)
-    new_list = staticmethod(ListValue)
-
-    def new_dict(self, items: dict[str, Value]) -> DictValue:
-        return DictValue.of((Constant(name), value) for name, value in items.items())
 
     def instance_dict(self, value: Value) -> Value:
         assert isinstance(value, ObjectValue)

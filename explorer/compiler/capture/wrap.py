@@ -129,7 +129,7 @@ def _identity(t: Tracer, source: Source, given: object) -> Value:
     return kind.make(t, source, given)
 
 
-def _compiled(t: Tracer, source: Source, given: Any) -> Value:
+def _compiled(t: Tracer, source: Source, given: object) -> Value:
     """What a function or module compiles is inlined instead of it."""
     t.torch_state.unreported = t.torch_state.unreported or issubclass(type(given), torch.jit.ScriptFunction)
     original = _original(given)
@@ -141,9 +141,9 @@ def _bound_method(t: Tracer, source: Source, given: types.MethodType) -> Value:
     return functions.BoundMethod(function, t.wrap(Attr(source, "__self__"), given.__self__), source)
 
 
-def _is_builtin_method(given: Any) -> bool:
+def _is_builtin_method(given: object) -> bool:
     """Whether it is a method written in C of an object that is a value of its own."""
-    if not issubclass(type(given), types.BuiltinFunctionType):
+    if not is_of(given, types.BuiltinFunctionType):
         return issubclass(type(given), types.MethodWrapperType)
     owner = given.__self__
     if isinstance(owner, (types.ModuleType, type, type(None))) or type(owner).__name__.startswith("PyCapsule"):
@@ -152,12 +152,12 @@ def _is_builtin_method(given: Any) -> bool:
     return of_python or is_plain(owner) or isinstance(owner, torch.Tensor)
 
 
-def _is_builtin(given: Any) -> bool:
+def _is_builtin(given: object) -> bool:
     of_torch = issubclass(type(given), BUILTIN_CALLABLES) or type(given).__module__.startswith("torch._C")
     return of_torch or callable(given) and is_numpys(given)
 
 
-def _builtin(t: Tracer, source: Source, given: Any) -> Value:
+def _builtin(t: Tracer, source: Source, given: Callable[..., object]) -> Value:
     is_function = callable(given) or issubclass(type(given), BUILTIN_CALLABLES)
     return functions.BuiltinValue(given, source) if is_function else ObjectValue(type(given), source, given)
 
@@ -196,7 +196,7 @@ def _exception(t: Tracer, source: Source, given: BaseException) -> Value:
     return ExceptionValue(type(given), args, source, given)
 
 
-def _weak_reference(t: Tracer, source: Source, given: weakref.ref[Any]) -> Value:
+def _weak_reference(t: Tracer, source: Source, given: weakref.ref[object]) -> Value:
     return functions.WeakReference(t.wrap(Returned(source, "__call__"), given()), source, given)
 
 
@@ -398,9 +398,9 @@ def _is_just(*kinds: type) -> Callable[[object], bool]:
 class Kind:
     """Objects of one kind: a test of which they are, how their value is made, and what is guarded of each first."""
 
-    test: Callable[[Any], bool]
+    test: Callable[[object], bool]
     make: Callable[[Tracer, Source, Any], Value]
-    condition: Callable[[Any], Condition] | None = lambda given: guards.TypeIs(type(given))
+    condition: Callable[[object], Condition] | None = lambda given: guards.TypeIs(type(given))
     why: str = "its class decides what operations on it do"
 
 
@@ -613,4 +613,4 @@ def _named(function: Callable[..., object], name: str) -> Callable[..., torch.Te
 
 
 def make_wrapper(t: Tracer, cls: object, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    return graph_call(t, "call_function", making(cls), [t.new_tuple(args), t.new_dict(kwargs)], {})
+    return graph_call(t, "call_function", making(cls), [t.from_python(tuple(args)), t.from_python(kwargs)], {})

@@ -63,7 +63,7 @@ def _counter(t: Tracer, items: Value | None = None, **kwargs: Value) -> Value:
     made = DictValue(collections.Counter)
     if items is not None and not isinstance(items, DictValue):
         _count_elements(t, made, items)
-    for counts in (items, t.new_dict(kwargs)):
+    for counts in (items, t.from_python(kwargs)):
         for key, count in counts.pairs(t) if isinstance(counts, DictValue) else []:
             made.put(key, binary(t, "+", made.get_item(t, key), count))
     return made

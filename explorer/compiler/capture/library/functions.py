@@ -170,7 +170,7 @@ def _deepcopy(t: Tracer, x: Value, memo: Value = NONE, _nil: Value = NONE) -> Va
         if isinstance(value, TensorValue):
             return _copied_tensor(t, value, memories)
         if value.overrides(t, "__deepcopy__"):
-            return value.special(t, "__deepcopy__", [t.new_dict({})])
+            return value.special(t, "__deepcopy__", [t.from_python({})])
         if isinstance(value, TupleValue):
             items = [copied(item) for item in value.unpack(t)]
             same = all(new is old for new, old in zip(items, value.unpack(t), strict=True))
@@ -203,7 +203,7 @@ def _copied(t: Tracer, value: Value, item: Copies, keep: Callable[[Value], None]
         made.maxlen = value.maxlen
         made.items = [item(held) for held in value.unpack(t)]
     elif isinstance(value, SetValue):
-        made.method(t, "update", [t.new_list([item(held) for held in value.ordered()])], {})
+        made.method(t, "update", [t.from_python([item(held) for held in value.ordered()])], {})
     assert isinstance(made, ObjectValue)
     attributes: dict[str, Value | None] = {name: value.own(t, name) for name in value.own_names(t)}
     for base in value.cls.__mro__:

@@ -59,10 +59,10 @@ def _exc_info(t: Tracer) -> Value:
     """The exception being handled."""
     error = t.stack.handled()
     if error is None:
-        return t.new_tuple([NONE, NONE, NONE])
+        return t.from_python((NONE, NONE, NONE))
     if t.stack.frames[-1].code.filename == traceback.__file__ and isinstance(error, ExceptionValue):
         error.tell_traceback_is_read(t)
-    return t.new_tuple([t.from_python(error.python_type()), error, TracebackValue(error)])
+    return t.from_python((t.from_python(error.python_type()), error, TracebackValue(error)))
 
 
 @positional(*existing(sys, "exception"))
@@ -80,7 +80,7 @@ def _globals(t: Tracer) -> Value:
 @positional(builtins.locals)
 def _locals(t: Tracer) -> Value:
     """Of the function that asks."""
-    return t.new_dict(t.stack.frames[-1].bound_locals(t))
+    return t.from_python(t.stack.frames[-1].bound_locals(t))
 
 
 @positional(traceback_of, as_it_was)

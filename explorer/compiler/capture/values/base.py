@@ -509,7 +509,6 @@ class Frame:
                 found[name] = held
         return found
 
-    @property
     def span(self) -> Span | None:
         """Where the instruction is that was begun last."""
         return self.code.instructions[max(0, self.position - 1)].span
@@ -591,10 +590,7 @@ class EntryPoints(Protocol):
     def instance_dict(self, value: Value) -> Value: ...
     def wrap(self, source: Source, given: object) -> Value: ...
     def wrap_tensor(self, source: Source, given: Tensor) -> Value: ...
-    def from_python(self, value: object) -> Value: ...
-    def new_tuple(self, items: Sequence[Value]) -> Value: ...
-    def new_list(self, items: Sequence[Value]) -> Value: ...
-    def new_dict(self, items: dict[str, Value]) -> Value: ...
+    def from_python(self, value: object) -> Value: ...  # a container of values too
     def array_of_tensor(self, value: Value) -> Value: ...
     def recorded(self, kind: str, target: object, args: list[Value], kwargs: dict[str, Value]) -> Value: ...
     def register_hook(self, tensor: Value, name: str, hook: Value) -> Value: ...
@@ -639,12 +635,16 @@ class CallStack:
 
     def user_span(self) -> Span | None:
         """The innermost source position that is not inside torch or the standard library."""
-        spans = [span for frame in reversed(self.frames) if (span := frame.span) is not None]
-        users = (span for span in spans if not (span.file.startswith(TORCH_DIR) or is_standard(span.file)))
-        return next(users, spans[0] if spans else None)
+        first: Span | None = None
+        for frame in reversed(self.frames):
+            span = frame.span()
+            if span is not None and not (span.file.startswith(TORCH_DIR) or is_standard(span.file)):
+                return span
+            first = first or span
+        return first
 
     def lines(self) -> tuple[str, ...]:
-        return tuple(f"{f.span.id if f.span else f.code.filename} in {f.code.name}" for f in self.frames)
+        return tuple(f"{span.id if (span := f.span()) else f.code.filename} in {f.code.name}" for f in self.frames)
 
     def place(self) -> Place:
         return Place(self.user_span(), self._modules[-1] if self._modules else "", self.steps - 1, self._checkpoint)

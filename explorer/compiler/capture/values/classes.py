@@ -326,7 +326,7 @@ class NamespaceValue(Namespace):
         t.guards.on(self.source, KeysAre(tuple(self.space)), "all globals of the module, and their order, were used")
         written = [name for space, name in t.effects.globals if space == id(self.space) and name not in self.space]
         found = ((name, self.read(t, name)) for name in (*self.space, *written))
-        return t.new_dict({name: value for name, value in found if value is not None})
+        return t.from_python({name: value for name, value in found if value is not None})
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         match name, args:

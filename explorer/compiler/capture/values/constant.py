@@ -197,7 +197,7 @@ class Constant(Value):
 
 def _to_join(t: Tracer, given: Value) -> Value:
     """The items that str.join is given, which has words of its own for what is no iterable."""
-    return t.new_list(t.iterate_or("can only join an iterable", given).unpack(t))
+    return t.from_python(t.iterate_or("can only join an iterable", given).unpack(t))
 
 
 class Null(Value):
@@ -474,7 +474,7 @@ def on_sizes(t: Tracer, function: Callable[..., object], *values: Value) -> Any:
     return found
 
 
-def on_numbers(t: Tracer, function: Callable[..., Any], *values: Value) -> Value:
+def on_numbers(t: Tracer, function: Callable[..., object], *values: Value) -> Value:
     """The same as a value; a node, where one of the numbers is known only to the graph."""
     if any(isinstance(v, NumberValue) for v in values):
         return t.recorded("call_function", function, list(values), {})

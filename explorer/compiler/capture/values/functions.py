@@ -126,13 +126,13 @@ class FunctionValue(Value):
                     self.code.co_consts[0] if self.code.co_consts and isinstance(self.code.co_consts[0], str) else None
                 )
             case "__dict__":
-                return t.new_dict({key: value for key, value in self.overlay.items() if key not in _OF_FUNCTIONS})
+                return t.from_python({key: value for key, value in self.overlay.items() if key not in _OF_FUNCTIONS})
             case "__annotations__":
-                return self.annotations if self.annotations is not None else t.new_dict({})
+                return self.annotations if self.annotations is not None else t.from_python({})
             case "__defaults__":
-                return t.new_tuple(self.made_defaults) if self.made_defaults else Constant(None)
+                return t.from_python(tuple(self.made_defaults)) if self.made_defaults else Constant(None)
             case "__type_params__":
-                return t.new_tuple([])
+                return t.from_python(())
             case "__get__":
                 return HostValue(lambda args, kwargs: t.bind(self, args[0]))
         t.raise_(AttributeError, f"'function' object has no attribute '{name}'")
@@ -323,7 +323,7 @@ class PartialValue(ObjectValue):
         if name == "func":
             return self.function
         if name == "args":
-            return t.new_tuple(self.args)
+            return t.from_python(tuple(self.args))
         if name == "keywords":
             return self.keywords
         return super().get_attr(t, name)

@@ -151,7 +151,7 @@ class ModuleValue(ObjectValue):
         is_number = isinstance(key, (SizeValue, TensorValue))
         if self.cls in (torch.nn.ModuleList, torch.nn.Sequential) and is_number:
             chosen = t.call_method(t.get_attr(self, "_modules"), "values", []).unpack(t)
-            return t.new_list(chosen).get_item(t, key)
+            return t.from_python(chosen).get_item(t, key)
         return self.special(t, "__getitem__", [key])
 
     def describe(self) -> str:

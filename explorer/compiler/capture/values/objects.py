@@ -694,7 +694,7 @@ class ExceptionValue(ObjectValue):
 
     def find(self, t: Tracer, name: str) -> Value | None:
         if name == "args":
-            return t.new_tuple(self.args)
+            return t.from_python(tuple(self.args))
         if name == "value" and issubclass(self.cls, StopIteration):
             return self.args[0] if self.args else Constant(None)
         if name == "__traceback__" and name not in self.overlay:
@@ -712,7 +712,7 @@ class ExceptionValue(ObjectValue):
     def kept_in_c(self, t: Tracer, name: str) -> Value:
         """What the class's constructor made of the arguments."""
         if issubclass(self.cls, BaseExceptionGroup):
-            return self.args[0] if name == "message" else t.new_tuple(self.args[1].unpack(t))
+            return self.args[0] if name == "message" else t.from_python(tuple(self.args[1].unpack(t)))
         if name in ("name", "obj"):
             if issubclass(self.cls, AttributeError) and sys.version_info >= (3, 12):
                 return super().kept_in_c(t, name)  # Python tells it of a failed assignment too
@@ -755,7 +755,7 @@ class ExceptionValue(ObjectValue):
         if name == "add_note":
             notes = self.find(t, "__notes__")
             if notes is None:
-                notes = t.new_list([])
+                notes = t.from_python([])
                 self.set_attr(t, "__notes__", notes)
             notes.method(t, "append", args, kwargs)
             return Constant(None)

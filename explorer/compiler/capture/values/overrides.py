@@ -62,7 +62,7 @@ def overriding(t: Tracer, values: Iterable[Value]) -> list[Value]:
     return found
 
 
-class _Types(TupleValue):
+class TypesOfCall(TupleValue):
     """The classes that a mode is told of: eager names Tensor in some."""
 
     def guard(self, t: Tracer) -> None:
@@ -79,14 +79,14 @@ def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: 
     function, args = _public(kind, target, args)
     if not callable(function) or not modes and kind == "call_function" and function in _IGNORED:
         return None
-    types = _Types([ClassValue(v.python_type()) for v in asked])
+    types = TypesOfCall([ClassValue(v.python_type()) for v in asked])
     given = [t.from_python(function), types, TupleValue(args)]
     if modes:
         types.unread = t
         mode, before = t.torch_state.modes.pop(), t.effects.oldest
         t.effects.oldest = made = next(NUMBERS)
         try:
-            found = t.get_attr(mode, "__torch_function__").call(t, [*given, t.new_dict(kwargs)], {})
+            found = t.get_attr(mode, "__torch_function__").call(t, [*given, t.from_python(kwargs)], {})
         finally:
             t.torch_state.modes.append(mode)
         if not announces(kind, target):
@@ -99,7 +99,7 @@ def overridden(t: Tracer, kind: str, target: object, args: list[Value], kwargs: 
     for value in asked:
         cls = value.python_type()
         owner = ClassValue(cls) if issubclass(cls, torch.Tensor) else value
-        found = t.get_attr(owner, "__torch_function__").call(t, [*given, t.new_dict(kwargs)], {})
+        found = t.get_attr(owner, "__torch_function__").call(t, [*given, t.from_python(kwargs)], {})
         if not _is_not_implemented(found):
             return found
     t.raise_(TypeError, f"no implementation found for {getattr(function, '__name__', function)}")

@@ -259,7 +259,7 @@ class TupleValue(SequenceValue):
         if name == "_replace" and hasattr(self.cls, "_fields"):
             return HostValue(lambda args, kwargs: self._replace(t, kwargs))
         if name == "_asdict" and hasattr(self.cls, "_fields"):
-            return HostValue(lambda args, kwargs: t.new_dict(dict(zip(fields, self.unpack(t), strict=True))))
+            return HostValue(lambda args, kwargs: t.from_python(dict(zip(fields, self.unpack(t), strict=True))))
         return super().get_attr(t, name)
 
     def _replace(self, t: Tracer, changes: dict[str, Value]) -> Value:
