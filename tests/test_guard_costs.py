@@ -44,11 +44,11 @@ def tree(seed: int) -> tuple[Any, dict[str, Any], str, int]:
         for key in reversed(keys):
             value = {key: value}
         given[name] = value
-        manager = build.local(name, value)
+        manager = build.local(name)
         places.append((manager, f"L[{name!r}]"))
         for key in keys:
             value, source = value[key], f"{places[-1][1]}[{key!r}]"
-            manager = build.dict_item(manager, key, source, value)
+            manager = build.dict_item(manager, key, source)
             places.append((manager, source))
         build.equals(manager, value, places[-1][1])
     where, source = chosen.choice(places)
