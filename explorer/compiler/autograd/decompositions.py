@@ -210,9 +210,10 @@ def hardswish_backward(grad: Tensor, x: Tensor) -> Tensor:
 
 
 @DECOMPOSITIONS.rule(aten.celu.default)
+@unless("an alpha of 0, which eager refuses", lambda x, alpha=1.0: alpha == 0)
 def celu(x: Tensor, alpha: float = 1.0) -> object:
-    """celu(x, a) -> where(x > 0, x, a * expm1(x / a)); eager refuses an alpha of 0"""
-    return torchs()[aten.celu.default](x, alpha) if alpha else NotImplemented
+    """celu(x, a) -> where(x > 0, x, a * expm1(x / a))"""
+    return torchs()[aten.celu.default](x, alpha)
 
 
 @DECOMPOSITIONS.rule(aten.elu_backward.default)
