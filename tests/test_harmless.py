@@ -402,9 +402,12 @@ SPEAKING = {
 
 @pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
 @pytest.mark.parametrize("speaking", SPEAKING)
-def test_compiled_code_that_prints_other_text_than_eager_is_reported(speaking: str, engine: dict[str, Any]) -> None:
+def test_compiled_code_that_prints_other_text_than_eager_is_reported(
+    speaking: str, engine: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for asks, told in (("torch.compiler.is_compiling()", SPEAKING[speaking]), ("False", "")):
         space: dict[str, Any] = {"torch": torch, "sys": sys, "logging": logging, "warnings": warnings}
+        monkeypatch.setattr(logging.getLogger("mine"), "propagate", False)  # what listens to the tests is no program's
         exec(f"def body(x):\n mode = 'compiled' if {asks} else 'eager'\n {speaking}\n return x.tanh() + 1", space)
         record, _ = said(lambda: explorer.explore(space["body"], time=False, **engine)(torch.ones(3)))  # noqa: B023
         assert record.timing is not None

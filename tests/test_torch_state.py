@@ -12,6 +12,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 import explorer
+from explorer.core.recorder import TOTALS
+from explorer.ir.capture import CompilerBug
 
 LOCAL = threading.local()
 
@@ -279,3 +281,32 @@ def test_nothing_is_recorded_in_inference_mode_whatever_the_grad_mode_is(mode, i
             torch.set_grad_enabled(True)
             found.append([(each.requires_grad, each.is_inference(), each.is_leaf) for each in made])
         assert found[0] == found[1]
+
+
+def test_precision_set_in_the_old_way_and_in_the_new_one_which_torch_refuses_to_tell():
+    def asks(x):
+        y = x * 2
+        try:
+            told = torch._C._get_cublas_allow_tf32()
+        except RuntimeError:
+            told = "torch refuses"
+        return y, told
+
+    def plain(x):
+        return x.sin() + 1
+
+    def sets(x):
+        torch.backends.cuda.matmul.fp32_precision = "ieee"
+        return x.cos()
+
+    before = torch.get_float32_matmul_precision()
+    bugs = TOTALS[CompilerBug.TOTAL]
+    try:
+        torch.set_float32_matmul_precision("high")
+        for function in (sets, plain, asks):
+            wanted, found = function(torch.ones(3)), explorer.compile(function)(torch.ones(3))
+            assert str(wanted) == str(found)
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = "none"
+        torch.set_float32_matmul_precision(before)
+    assert TOTALS[CompilerBug.TOTAL] == bugs

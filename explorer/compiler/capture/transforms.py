@@ -106,9 +106,9 @@ _AUTOCAST_DTYPES = {device: functools.partial(torch.get_autocast_dtype, device) 
 
 def _make(t: Tracer, name: str, key: tuple[object, ...], value: tuple[object, ...]) -> Value:
     """Set for the rest of the trace. What it is at entry is guarded: the graph ends with that."""
-    for getter in SETTINGS[name].getters:
-        _ask(t, name, key, getter)
     try:
+        for getter in SETTINGS[name].getters:
+            _ask(t, name, key, getter)
         t.torch_state.set(name, key, value)
     except (TypeError, ValueError, RuntimeError) as error:
         unsupported(reasons.OP_RAISED, f"{name}: {error}")
@@ -134,7 +134,10 @@ def _set(name: str, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> V
 
 def _get(name: str, getter: object, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What a setting is."""
-    return _ask(t, name, tuple(each.known(t) for each in (*args, *kwargs.values())), getter)
+    try:
+        return _ask(t, name, tuple(each.known(t) for each in (*args, *kwargs.values())), getter)
+    except (TypeError, ValueError, RuntimeError) as error:
+        unsupported(reasons.OP_RAISED, f"{name}: {error}")
 
 
 for _name, _setting in SETTINGS.items():
