@@ -37,7 +37,7 @@ class Setting:
         """Raises RuntimeError where torch refuses to tell: precisions set both in its old way and in its new one."""
         return tuple(getter(*key) for getter in self.getters)
 
-    def told(self, *key: object) -> tuple[Any, ...] | None:
+    def read_if_known(self, *key: object) -> tuple[object, ...] | None:
         try:
             return self.read(*key)
         except RuntimeError:
@@ -153,13 +153,13 @@ def kept() -> Iterator[None]:
 
 def as_they_are() -> Callable[[], None]:
     """A function that sets everything that `kept` keeps as it is now."""
-    before = [(setting, key, setting.told(*key)) for setting in SETTINGS.values() for key in setting.keys]
+    before = [(setting, key, setting.read_if_known(*key)) for setting in SETTINGS.values() for key in setting.keys]
     nesting, depth = autocast_nesting(), functorch.get_dynamic_layer_stack_depth()
     is_dual = forward_ad._current_level >= 0
 
     def put_settings_back() -> None:
         for setting, key, value in before:
-            if value is not None and setting.told(*key) != value:
+            if value is not None and setting.read_if_known(*key) != value:
                 setting.write(*key, *value)
         for _ in range(autocast_nesting() - nesting):
             torch.autocast_decrement_nesting()

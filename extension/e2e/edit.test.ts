@@ -106,10 +106,10 @@ test("what is typed is compiled, and shown in each pane beside what was there", 
     const kernels = () => schedule.locator("select[aria-label='First operation'] optgroup").count();
     const fused = await kernels();
     await schedule.getByRole("button", { name: "Do not fuse these two", exact: true }).click();
-    await schedule.getByText("You asked to keep the two apart").first().waitFor();
+    await schedule.getByText("You asked not to fuse these two").first().waitFor();
     assert.ok((await kernels()) > fused);
     await schedule.getByRole("button", { name: "Allow their fusion", exact: true }).click();
-    await schedule.getByText("You asked to keep the two apart").first().waitFor({ state: "detached" });
+    await schedule.getByText("You asked not to fuse these two").first().waitFor({ state: "detached" });
     assert.equal(await kernels(), fused);
   });
 
@@ -118,7 +118,7 @@ test("what is typed is compiled, and shown in each pane beside what was there", 
     await source.getByRole("checkbox", { name: "Fuse" }).uncheck();
     await said.getByText(/operations|kernels/).waitFor();
     await source.getByRole("button", { name: "Run and time", exact: true }).click();
-    await said.getByText(/a call of/).waitFor();
+    await said.getByText(/-> peak memory/).waitFor(); // on a busy machine the speed was unknown before, and is again
     assert.match(await viewer.locator(".ex-glance").innerText(), /than eager|as fast as eager|too noisy|other programs used the processors/);
     assert.equal(await called(page), before);
     await viewer.scrollIntoViewIfNeeded();

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { build } from "esbuild";
 import type { Browser, Page } from "playwright-core";
-import type { CompileData, GraphData } from "../src/viewer/record";
+import { type CompileData, type GraphData, VERSION } from "../src/viewer/record";
 import { compile, graph, network, node, printed, stage } from "../test/graphs_records";
 import { styles } from "../styles.mjs";
 import { launch, Visit } from "./browser";
@@ -49,7 +49,7 @@ async function shown(of: CompileData, kept: object = {}): Promise<Visit> {
   await on.page.setContent(`<!doctype html><meta charset="utf-8"><style>html, body { margin: 0; height: 100%; }</style><div id="viewer" class="ex-fill"></div>`);
   await on.page.addScriptTag({ content: script });
   const record = {
-    version: 1, title: "made up", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], compiles: [of], coverage: {},
+    version: VERSION, title: "made up", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], compiles: [of], coverage: {},
   };
   const opened = await on.spent(async () => {
     await on.page.evaluate(([given, settings]) => (globalThis as unknown as { show(...all: unknown[]): void }).show(given, settings), [record, { ...KEPT, ...kept }] as const);

@@ -103,8 +103,9 @@ def _scheduled() -> dict[str, tuple[int, int]]:
     found = {}
     with contextlib.suppress(OSError):
         for thread in os.listdir("/proc/self/task"):
-            ran, waited, _ = Path(f"/proc/self/task/{thread}/schedstat").read_text().split()
-            found[thread] = int(ran), int(waited)
+            numbers = Path(f"/proc/self/task/{thread}/schedstat").read_text().split()
+            if len(numbers) > 1:  # a sandbox may have the file and tell nothing
+                found[thread] = int(numbers[0]), int(numbers[1])
     return found
 
 
