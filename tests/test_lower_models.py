@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from explorer.ir.loops import Extern, Loops
 from explorer.ir.program import Program
 from loops_reference import run_graph, run_loops
 from programs import MODELS, Model
-from reference_backend import plan
+from reference_backend import interpreted, plan
 
 CHOSEN = [model for model in MODELS if model.name in ("small_cnn", "gpt", "lstm", "vae", "diffusion_block")]
 
@@ -30,7 +31,7 @@ def test_training_step(model: Model) -> None:
     def half(graph: Graph) -> Program:
         loops = LOWER(graph)
         made.append(loops)
-        return Program(None, lambda inputs: compared(graph, loops, list(inputs)), (), dict)  # type: ignore[arg-type]
+        return replace(interpreted(graph), call=lambda inputs: compared(graph, loops, list(inputs)))
 
     def backend(module: fx.GraphModule, example: list[Any]) -> Callable[..., Any]:
         planned = plan(import_fx_graph(module, example))
