@@ -198,6 +198,27 @@ def test_writes_at_a_level_and_before_it(name, mode):
     assert TOTALS[CompilerBug.TOTAL] == before
 
 
+@pytest.mark.parametrize("begins", ["outside", "inside"])
+@pytest.mark.parametrize("name", ["grad", "grad of grad", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "vmap"])
+def test_a_derivative_in_inference_mode_is_eager_s(name, begins):
+    """Before 2.13 nothing is recorded there: derivatives are zeros, or errors."""
+
+    def inside(x):
+        with torch.inference_mode():
+            return PROGRAMS[name](x)
+
+    x = torch.arange(6.0).view(2, 3)
+    function = PROGRAMS[name] if begins == "outside" else inside
+    found = []
+    for run in (explorer.compile(function), function):
+        try:
+            with torch.inference_mode(begins == "outside"):
+                found.append(run(x))
+        except RuntimeError as error:
+            found.append(str(error))
+    assert str(found[0]) == str(found[1])
+
+
 def test_a_mode_that_passes_keywords_on_sees_the_calls_in_a_transform():
     """Keywords are collected in a dictionary that nobody but the call sees: that is no effect of the mode."""
 

@@ -42,6 +42,7 @@ def _functions(names: str) -> tuple[Any, ...]:
 _OPENING = _functions(
     "_grad_increment_nesting _vmap_increment_nesting _jvp_increment_nesting _func_increment_nesting _enter_dual_level"
 )
+_DERIVING = _functions("_grad_increment_nesting _jvp_increment_nesting")
 _CLOSING = _functions(
     "_grad_decrement_nesting _vmap_decrement_nesting _jvp_decrement_nesting _func_decrement_nesting _exit_dual_level"
 )
@@ -61,6 +62,8 @@ def _level(function: object, t: Tracer, args: list[Value], kwargs: dict[str, Val
     found = t.tape.call("call_function", function, plain, named)
     t.tape.add("call_function", function, plain, named, found)
     t.torch_state.levels += change
+    if function in _DERIVING and torch.is_inference_mode_enabled():  # releases before 2.13 do not leave it
+        unsupported(reasons.AUTOGRAD_CALL, "a derivative in inference mode, where this release of torch records none")
     return t.from_python(found)
 
 
