@@ -229,6 +229,25 @@ def test_a_mode_is_not_asked_about_what_is_inside_of_a_wrapper_where_the_graph_b
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("how", ["given", "made", "made of what is given", "made of a wrapper's part"])
+def test_a_tensor_of_a_class_keeps_it_inside_of_a_wrapper(how):
+    class Named(torch.Tensor):
+        pass
+
+    def wrapper(x):
+        return TwoTensor(x.as_subclass(Named), x)
+
+    x = torch.arange(3.0)
+    program, given = {
+        "given": (lambda x: x * 2, wrapper(x)),
+        "made": (lambda x: wrapper(x) * 2, x),
+        "made of what is given": (lambda x: TwoTensor(x * 2, x), x.as_subclass(Named)),
+        "made of a wrapper's part": (lambda x: TwoTensor(x.a, x.b) + 1, wrapper(x)),
+    }[how]
+    expected, got = program(given), explorer.compile(program, backend="eager")(given)
+    assert [type(each) for each in (got, got.a, got.b)] == [type(each) for each in (expected, expected.a, expected.b)]
+
+
 def test_another_wrapper_compiles_again():
     call = explorer.compile(lambda x: x.data_ * x.scale, backend="aot_eager")
     assert [call(Scaled(torch.ones(n), n)).sum().item() for n in (3, 4, 5)] == [9, 16, 25]

@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from torch.utils._pytree import tree_flatten
 
 import explorer
+from explorer.core.recorder import TOTALS
+from explorer.ir.capture import CompilerBug
 
 
 def line(*size: int) -> torch.Tensor:
@@ -392,3 +394,17 @@ def test_operators_that_take_a_float_are_in_kernels_with_dynamic_sizes(name: str
     compiled = explorer.compile(function, dynamic=True)
     for size, number in ((4, 0.1), (5, 0.1), (5, 0.2), (6, 0.3)):
         torch.testing.assert_close(compiled(line(size, 8), number), function(line(size, 8), number))
+
+
+@pytest.mark.parametrize(
+    "remainder",
+    [lambda n: float(n) % 0.7, lambda n: n * 0.5 % n, lambda n: 7.5 % n, lambda n: divmod(n / 2, 0.7)[1]],
+)
+def test_a_remainder_of_floats_made_of_sizes_is_pythons(remainder):
+    def program(x):
+        return x * remainder(x.shape[0])
+
+    bugs, compiled = TOTALS[CompilerBug.TOTAL], explorer.compile(program)
+    for size in (3, 4, 5, 9):
+        assert torch.equal(compiled(torch.ones(size)), program(torch.ones(size)))
+    assert TOTALS[CompilerBug.TOTAL] == bugs

@@ -9,7 +9,7 @@ import itertools
 import operator
 import types
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -501,6 +501,7 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
     t.guards.on(Returned(source, "__tensor_flatten__"), guards.same_value(taken), _WHY)
     t.guards.on(Attr(source, "requires_grad"), guards.Equals(given.requires_grad), _WHY)
     parts = [_part(t, source, given, name) for name in names]
+    _refuse_classes_inside(parts)
     if not isinstance(parts[0], TensorValue) or not given.is_nested and parts[0].fake.shape != given.shape:
         unsupported(reasons.TENSOR_SUBCLASS, f"{source.name}: what is first inside has other sizes")
     made = recorded(t, "call_function", unflattening(type(given), names, context, given.requires_grad), parts, {})
@@ -512,6 +513,14 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
     t.guards.on(source, others, _WHY)
     made.source, made.given = source, given
     return made
+
+
+def _refuse_classes_inside(parts: Iterable[Value]) -> None:
+    """The graph has tensors of a class that leaves operators alone as plain ones; what is inside of a wrapper would
+    lose the class."""
+    for part in parts:
+        if isinstance(part, TensorValue) and part.cls not in PLAIN and not is_wrapper(part.fake):
+            unsupported(reasons.TENSOR_SUBCLASS, f"a wrapper around {part.describe()}, a {part.cls.__name__}")
 
 
 _NOT_AGAIN = "its class makes another tensor of what is inside"
@@ -613,4 +622,5 @@ def _named(function: Callable[..., object], name: str) -> Callable[..., torch.Te
 
 
 def make_wrapper(t: Tracer, cls: object, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    _refuse_classes_inside([*args, *kwargs.values()])
     return graph_call(t, "call_function", making(cls), [t.from_python(tuple(args)), t.from_python(kwargs)], {})

@@ -478,6 +478,8 @@ def on_numbers(t: Tracer, function: Callable[..., object], *values: Value) -> Va
     """The same as a value; a node, where one of the numbers is known only to the graph."""
     if any(isinstance(v, NumberValue) for v in values):
         return t.recorded("call_function", function, list(values), {})
+    if function in (operator.mod, operator.imod) and any(v.python_type() is float for v in values):
+        return computed(t, function, *values)  # the remainder of SymPy's that ShapeEnv takes is of integers
     try:
         return from_sym(t, on_sizes(t, function, *values))
     except GuardOnDataDependentSymNode as error:
