@@ -46,6 +46,7 @@ from explorer.records.check.process import heard, hushed, noted, put_back
 from explorer.records.check.profile import peak_bytes
 from explorer.records.check.snapshot import Snapshot
 from explorer.records.to_record.graphs import shown
+from torch_release import BEFORE_2_13
 
 ENGINES: tuple[dict[str, Any], ...] = (
     {},
@@ -212,7 +213,10 @@ def test_classes_that_further_calls_make_are_let_go(engine: dict[str, Any]) -> N
         return x + 1
 
     record = explorer.explore(body, time=SECONDS, **engine)(torch.ones(2))
-    assert Plugin.__subclasses__() == Plugin.kinds and len(Plugin.kinds) == 1, record.data.notes
+    left = Plugin.__subclasses__()
+    if BEFORE_2_13:  # Dynamo makes a class while it traces, and keeps it
+        left = [kind for kind in left if not kind.__module__.startswith("torch._dynamo")]
+    assert left == Plugin.kinds and len(Plugin.kinds) == 1, record.data.notes
 
 
 def test_a_record_is_made_without_running_code_of_the_program() -> None:

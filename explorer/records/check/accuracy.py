@@ -231,7 +231,7 @@ def compare(
                 judged = min(judged, absolute / summed)
             same_places = bool((torch.isfinite(a) == torch.isfinite(b)).all())
             close = close or same_places and (distances[0] <= NO_WORSE * distances[1] or judged <= allowed)
-        tolerances = judged / allowed if allowed else math.inf * bool(absolute)
+        tolerances = (judged if close else relative) / allowed if allowed else math.inf * bool(absolute)
         errors.append(Errors(not close, tolerances, absolute, relative, name, own, eager))
         if not close:
             mismatch = mismatch or _elements(name, a, b)

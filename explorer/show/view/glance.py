@@ -257,7 +257,7 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
     place = _at(divergence.span, names) if divergence is not None else ""
     value, is_value = found.first_mismatch, found.mismatch == "value"
     amount = f" by up to {found.largest_absolute:.2g}" if found.largest_absolute and not is_value else ""
-    first = ", first" if amount and found.where != value else ""
+    first = f" in {found.where}, first" if amount and found.where != value else ""
     said = f"differs from eager{amount}{first} in {value}{place}"
     if found.mismatch == "unpaired":  # which no rounding explains
         said = f"differs from eager: {value}{place}"

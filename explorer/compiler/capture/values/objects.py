@@ -714,8 +714,8 @@ class ExceptionValue(ObjectValue):
         if issubclass(self.cls, BaseExceptionGroup):
             return self.args[0] if name == "message" else t.from_python(tuple(self.args[1].unpack(t)))
         if name in ("name", "obj"):
-            if issubclass(self.cls, AttributeError) and sys.version_info >= (3, 12):
-                return super().kept_in_c(t, name)  # Python tells it of a failed assignment too
+            if issubclass(self.cls, AttributeError) and _SETTING_NAMES:
+                return super().kept_in_c(t, name)
             return Constant(None)
         return t.from_python(getattr(self._base(t), name))
 
@@ -808,6 +808,17 @@ class TracebackValue(ObjectValue):
     def reconstruct(self, r: Reconstructor) -> None:
         self.error.get_attr(r.t, "__traceback__")
 
+
+def _error_of_setting() -> AttributeError:
+    try:
+        object.__setattr__(object(), "absent", None)
+    except AttributeError as error:
+        return error
+    raise AssertionError("an object has no attributes")
+
+
+_SETTING_NAMES = _error_of_setting().name is not None
+"""Whether a failed assignment's error has the name too: it varies with Python."""
 
 _ADDED = frozenset({"name", "obj", "path", "name_from"})
 _LINKS = frozenset({"__traceback__", "__cause__", "__context__", "__suppress_context__", "__notes__"})
