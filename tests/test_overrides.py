@@ -248,6 +248,23 @@ def test_a_tensor_of_a_class_keeps_it_inside_of_a_wrapper(how):
     assert [type(each) for each in (got, got.a, got.b)] == [type(each) for each in (expected, expected.a, expected.b)]
 
 
+class Unchanged(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: torch.autograd.grad((q := x.as_subclass(Unchanged)).sum(), q),
+        lambda x: torch.autograd.grad(((q := (x * 2).as_subclass(Unchanged)) * q).sum(), [q]),
+        lambda x: ((q := (x * 2).as_subclass(Unchanged)).retain_grad(), (q * q).sum().backward(), q.grad)[2:],
+    ],
+)
+def test_a_gradient_of_a_tensor_of_a_class_that_is_made_and_used(program):
+    (expected,), (got,) = (each(torch.ones(3, requires_grad=True)) for each in (program, explorer.compile(program)))
+    assert type(got) is type(expected) and plain(got) == plain(expected)
+
+
 def test_another_wrapper_compiles_again():
     call = explorer.compile(lambda x: x.data_ * x.scale, backend="aot_eager")
     assert [call(Scaled(torch.ones(n), n)).sum().item() for n in (3, 4, 5)] == [9, 16, 25]

@@ -132,7 +132,10 @@ def leave_to_autograd(t: Tracer, wanted: Value, call: str) -> NoReturn:
     """Break before a call that may ask for gradients of `wanted`."""
     of = [wanted] if wanted.is_none() or isinstance(wanted, TensorValue) else wanted.unpack(t)
     made = (each for each in of if isinstance(each, TensorValue) and not t.tape.is_as_given(each.fake))
-    inside = any(each.node.users for each in made)
+    inside = [each for each in made if each.node.users]
+    if any(each.cls not in PLAIN and not is_wrapper(each.fake) for each in inside):
+        why = f"{call}, of a tensor of a class: what the graph returns as one is a view of what it uses"
+        t.tape.refuse_frame(why, reasons.GRADIENT_INSIDE)
     unsupported(reasons.GRADIENT_INSIDE if inside else reasons.AUTOGRAD_CALL, call)
 
 
