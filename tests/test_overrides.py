@@ -205,6 +205,24 @@ def test_wrappers_are_explored(name):
     assert inside(given) == inside(once)
 
 
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad], ids=lambda mode: mode.__name__)
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("cls", [torch.Tensor, Plain, Renamed, Off], ids=lambda cls: cls.__name__)
+def test_a_tensor_of_a_class_that_is_made_to_require_gradients_is_a_leaf_that_gets_them(cls, used, mode):
+    def function(x):
+        y = (x * 2).as_subclass(cls).requires_grad_()
+        return y, y * 2 if used else None
+
+    found = []
+    for call in (function, explorer.compile(function)):
+        with mode():
+            y, later = call(torch.ones(3))
+        flags = y.requires_grad, y.is_leaf, type(y), later is not None and later.requires_grad
+        (y.as_subclass(torch.Tensor) * 3).sum().backward()
+        found.append((*flags, y.grad.tolist()))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("cls", [TwoTensor, Scaled], ids=lambda cls: cls.__name__)
 def test_a_mode_is_not_asked_about_what_is_inside_of_a_wrapper_where_the_graph_breaks(cls):
     asked = []

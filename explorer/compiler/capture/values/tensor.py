@@ -415,6 +415,9 @@ class TensorValue(Value):
                 return self
             if self.given is not None:
                 unsupported(reasons.ATTRIBUTE, "requires_grad_() of an input")
+            if self.cls not in PLAIN and not is_wrapper(self.fake):
+                why = "requires_grad_() of a tensor of a class: what the graph returns as one is a view of what it uses"
+                t.tape.refuse_frame(why, reasons.ATTRIBUTE)
         if name == "detach_":
             self.asked(t, "_is_view")  # it refuses views
         if name == "__len__":
