@@ -133,9 +133,8 @@ def leave_to_autograd(t: Tracer, wanted: Value, call: str) -> NoReturn:
     of = [wanted] if wanted.is_none() or isinstance(wanted, TensorValue) else wanted.unpack(t)
     made = (each for each in of if isinstance(each, TensorValue) and not t.tape.is_as_given(each.fake))
     inside = [each for each in made if each.node.users]
-    if any(each.cls not in PLAIN and not is_wrapper(each.fake) for each in inside):
-        why = f"{call}, of a tensor of a class: what the graph returns as one is a view of what it uses"
-        t.tape.refuse_frame(why, reasons.GRADIENT_INSIDE)
+    for each in inside:
+        each.refuse_view_as_class(t, call, reasons.GRADIENT_INSIDE)
     unsupported(reasons.GRADIENT_INSIDE if inside else reasons.AUTOGRAD_CALL, call)
 
 
@@ -215,6 +214,13 @@ class TensorValue(Value):
         if constant is not None:
             return bool(t.python(bool, constant))
         unsupported(reasons.DATA_DEPENDENT_BRANCH, f"Python needs bool() of {self.describe()}")
+
+    def refuse_view_as_class(self, t: Tracer, call: str, code: str) -> None:
+        """Leave the frame to eager before a call to which it matters that a tensor of a class is put into it after the
+        graph, as another view."""
+        if self.cls not in PLAIN and not is_wrapper(self.fake):
+            why = f"{call}, of a tensor of a class: what the graph returns as one is a view of what it uses"
+            t.tape.refuse_frame(why, code)
 
     def operate(self, t: Tracer, function: Callable[..., object], operands: list[Value]) -> Value | None:
         other = next((each for each in operands if not isinstance(each, TensorValue)), operands[-1])
@@ -415,9 +421,7 @@ class TensorValue(Value):
                 return self
             if self.given is not None:
                 unsupported(reasons.ATTRIBUTE, "requires_grad_() of an input")
-            if self.cls not in PLAIN and not is_wrapper(self.fake):
-                why = "requires_grad_() of a tensor of a class: what the graph returns as one is a view of what it uses"
-                t.tape.refuse_frame(why, reasons.ATTRIBUTE)
+            self.refuse_view_as_class(t, "requires_grad_()", reasons.ATTRIBUTE)
         if name == "detach_":
             self.asked(t, "_is_view")  # it refuses views
         if name == "__len__":
